@@ -1,0 +1,74 @@
+# A fresh machine needs Python >= 3.11 and make; every target sets up what it needs by itself.
+#
+#   make demo          run the main job against the sandbox
+#   make test          the tests, with branch coverage            ARGS="-k paging" passes options to pytest
+#   make check         ruff, mypy --strict, pyright
+#   make bench         all benchmarks, in one table with the goals ARGS="--size 0.1"
+#   make bench-pacing  the throttle against simulated servers
+#   make clean         remove everything that make made
+#
+# PYTHON=python3.12 (a name or a path) chooses the interpreter; it then has an environment of its own, .venv-3.12.
+
+PYTHON :=
+ARGS :=
+COVERAGE := 95
+JOBS := auto
+
+ifeq ($(strip $(PYTHON)),)
+VENV := .venv
+else
+VERSION := $(shell '$(PYTHON)' -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+ifeq ($(VERSION),)
+$(error PYTHON=$(PYTHON) does not run)
+endif
+VENV := .venv-$(VERSION)
+endif
+PY := $(VENV)/bin/python
+
+.DELETE_ON_ERROR:
+.PHONY: demo test test-only check bench bench-pacing clean
+
+demo: $(VENV)/.demo
+	$(VENV)/bin/slashtag demo
+
+# A plugin of ours is imported before pytest-cov could start: so coverage runs pytest.
+test: $(VENV)/.dev
+	$(PY) -m coverage erase
+	$(PY) -m coverage run -m pytest -n $(JOBS) $(ARGS)
+	$(PY) -m coverage combine --quiet
+	$(PY) -m coverage report --fail-under=$(COVERAGE)
+
+test-only: $(VENV)/.dev
+	$(PY) -m pytest -n $(JOBS) $(ARGS)
+
+check: $(VENV)/.dev
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(PY) -m pyright --pythonpath $(PY)
+
+bench: $(VENV)/.bench
+	$(PY) -m benchmarks $(ARGS)
+
+bench-pacing: $(VENV)/.dev
+	@mkdir -p benchmarks/results
+	$(PY) -m benchmarks.pacing --png benchmarks/results/pacing.png $(ARGS)
+	$(PY) -m benchmarks.pacing.nginx
+
+clean:
+	rm -rf .venv .venv-3.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov
+	rm -rf build dist slashtag-demo benchmarks/results
+	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+# The stamps say what is installed. A missing or newer interpreter, or another list of dependencies, renews them.
+$(VENV)/.demo: EXTRA := cli,report
+$(VENV)/.dev: EXTRA := dev
+$(VENV)/.demo $(VENV)/.dev: pyproject.toml .ci/constraints.txt .ci/setup $(VENV)/bin/python
+	@sh .ci/setup '$(VENV)' '$(EXTRA)' '$(PYTHON)'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev benchmarks/requirements.txt
+	$(PY) -m pip install -qq --disable-pip-version-check --no-input -r benchmarks/requirements.txt
+	@touch $@
+
+$(VENV)/bin/python: ;
