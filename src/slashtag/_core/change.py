@@ -1,0 +1,125 @@
+"""What is to be changed of one link, checked, and as the request that changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from .._errors import InvalidRequestError, SlashtagError
+from .answers import RowsUpdated
+from .call import (
+    MAX_PASSWORD,
+    MAX_SLASHTAG,
+    REDIRECT_CODES,
+    Call,
+    check_int,
+    check_text,
+    json_body,
+    path_segment,
+)
+
+
+class Change(Struct, frozen=True):
+    """Name a link, by slashtag (str) or id (int), and the members to change; None leaves a member out.
+
+    Limits are those of the service, checked by `call` (Update a short URL).
+    """
+
+    key: str | int
+    destination: str | None = None
+    slashtag: str | None = None
+    redirect_code: int | None = None
+    password: str | None = None
+    domain_id: int | None = None
+
+    def __repr__(self) -> str:
+        shown = [
+            f"{name}={getattr(self, name)!r}"
+            for name in ("destination", "slashtag", "redirect_code", "domain_id")
+            if getattr(self, name) is not None
+        ]
+        if self.password is not None:
+            shown.append("password=***")
+        return f"Change({', '.join([repr(self.key), *shown])})"
+
+    def __rich_repr__(self) -> Any:
+        yield repr(self)
+
+    def call(self) -> Call[RowsUpdated]:
+        """Give the request; raises InvalidRequestError, which never shows the password."""
+        members: dict[str, object] = {}
+        if self.destination is not None:
+            members["destination"] = check_text("destination", self.destination, None)
+        if self.slashtag is not None:
+            members["slashtag"] = check_text("slashtag", self.slashtag, MAX_SLASHTAG)
+        if self.redirect_code is not None:
+            if self.redirect_code not in REDIRECT_CODES:
+                raise InvalidRequestError(
+                    f"redirect_code must be one of {REDIRECT_CODES}, not {self.redirect_code!r}"
+                )
+            members["redirect_code"] = self.redirect_code
+        if self.password is not None:
+            members["password"] = _check_password(self.password)
+        if self.domain_id is not None:
+            members["domain_id"] = check_int("domain_id", self.domain_id, 0)
+        if not members:
+            raise InvalidRequestError("nothing to update: give at least one member")
+        rename = self.slashtag is not None and isinstance(self.key, str)
+        return Call(
+            method="PUT",
+            path=f"urls/{path_segment(self.key)}",
+            returns=RowsUpdated,
+            body=json_body(members),
+            repeatable=not rename,
+            rename=rename,
+            secrets=(self.password,) if self.password else (),
+        )
+
+
+class Outcome(Struct, frozen=True):
+    """Tell what became of one change.
+
+    "done": the service changed `rows_updated` rows; "failed": it did not, for `error`; "unknown": the answer
+    was lost, it may have been done.
+    """
+
+    change: Change
+    status: Literal["done", "failed", "unknown"]
+    rows_updated: int | None = None
+    error: SlashtagError | None = None
+
+
+def check_distinct(changes: Iterable[Change]) -> None:
+    """Refuse changes that depend on each other: sent side by side, they have no order.
+
+    Raises InvalidRequestError where two name the same link by the same key, or where one renames to the
+    slashtag that another names or renames to.
+    """
+    keys: set[str | int] = set()
+    renamed: set[str] = set()
+    for change in changes:
+        if change.key in keys:
+            raise InvalidRequestError(f"{change.key!r} is changed twice, and changes are sent in no order")
+        keys.add(change.key)
+        if change.slashtag is not None and change.slashtag != change.key:
+            if change.slashtag in renamed:
+                raise InvalidRequestError(f"two links are renamed to {change.slashtag!r}")
+            renamed.add(change.slashtag)
+    if both := keys & renamed:
+        raise InvalidRequestError(
+            f"{min(map(str, both))!r} is changed, and another link is renamed to it: "
+            "run these one after the other"
+        )
+
+
+def _check_password(password: object) -> str:
+    # The text of the error must not show what was given.
+    if not isinstance(password, str):
+        raise InvalidRequestError(f"password must be a str, not {type(password).__name__}")
+    if len(password) > MAX_PASSWORD:
+        raise InvalidRequestError(
+            f"password has {len(password)} characters; the service allows {MAX_PASSWORD}"
+        )
+    return password

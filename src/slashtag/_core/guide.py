@@ -1,0 +1,84 @@
+"""Which months of a range are worth asking for, and whether what they brought agrees with that."""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta, tzinfo
+
+from .._models import RangeStats
+from .answers import PeriodAnswer
+from .queries import DateRange
+from .split import Month, month_of, months, offsets
+from .tally import breakdown_of
+
+_DAY = timedelta(days=1)
+
+
+class Guide:
+    """Choose the months of one DateRange to ask for, by the all-time breakdowns of what is asked about.
+
+    The current and the previous month are always asked for, as their clicks still arrive. All-time
+    statistics are asked under every offset that the zone has in the range: a month is left out only when it
+    is zero under all of them.
+    """
+
+    def __init__(self, query: DateRange, zone: tzinfo, now: datetime) -> None:
+        self._first, self._last = query.span(zone)
+        today = now.astimezone(zone).date()
+        recent = month_of(today.replace(day=1) - _DAY)
+        #: The wall clock's time (seconds) by which, in every zone, all months had ended that an answer may
+        #: leave out: an older one must not guide, say that of a journal.
+        self.final_after = (_instant(date(*recent, 1)) + _DAY).timestamp()
+        self._span = months(self._first, self._last)
+        self.always = frozenset(month for month in self._span if month >= recent)
+        self._zone = zone
+        #: Offsets to ask all-time statistics under.
+        self.offsets = offsets(zone, _instant(self._first) - _DAY, _instant(self._last) + 2 * _DAY)
+        self._whole_days = not any(isinstance(bound, datetime) for bound in query.bounds)
+
+    def active(self, answers: Iterable[PeriodAnswer]) -> frozenset[Month] | None:
+        """Give the months to ask for; None where a breakdown does not add up and cannot guide."""
+        found = set(self.always)
+        for answer in answers:
+            counts = _counts(answer)
+            if sum(counts.values()) != answer.clicks_total:
+                return None
+            found.update(month for month in self._span if counts.get(month))
+        return frozenset(found)
+
+    def expected(self, answers: Iterable[PeriodAnswer]) -> dict[Month, int]:
+        """Give the clicks of the months that the range covers whole, under one offset, and that are past."""
+        by_offset = {offset: _counts(answer) for offset, answer in zip(self.offsets, answers, strict=True)}
+        told: dict[Month, int] = {}
+        for month in self._span if self._whole_days else ():
+            first, last = date(*month, 1), date(*month, calendar.monthrange(*month)[1])
+            if month in self.always or first < self._first or last > self._last:
+                continue
+            under = offsets(self._zone, _instant(first) - _DAY, _instant(last) + 2 * _DAY)
+            if len(under) == 1:
+                told[month] = by_offset[under[0]].get(month, 0)
+        return told
+
+
+def contradicts(stats: RangeStats, expected: Mapping[Month, int]) -> bool:
+    """Tell whether the days of an answer miss the months that guided it."""
+    if not stats.days_complete:
+        return False
+    counted: dict[Month, int] = {}
+    for day, clicks in stats.clicks.items():
+        month = month_of(day)
+        counted[month] = counted.get(month, 0) + clicks
+    return any(counted.get(month, 0) != clicks for month, clicks in expected.items())
+
+
+def _counts(answer: PeriodAnswer) -> dict[Month, int]:
+    return {
+        (year, month): clicks
+        for year, months_ in breakdown_of(answer).items()
+        for month, clicks in months_.items()
+    }
+
+
+def _instant(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)

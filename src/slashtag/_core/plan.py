@@ -1,0 +1,77 @@
+"""A statistics question taken apart into its requests: a picklable value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from itertools import pairwise
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .._errors import InvalidRequestError
+from .._models import Statistics
+from .call import Call
+from .queries import Piece, Query, Selector
+from .tally import Tally
+
+R_co = TypeVar("R_co", covariant=True, bound=Statistics)
+
+
+class Ask(Struct, frozen=True, gc=False):
+    """Name one request of a question: one selector, one piece."""
+
+    selector: Selector
+    piece: Piece
+
+
+class Plan(Struct, Generic[R_co], frozen=True):
+    """Hold the requests of a question: each selector with each piece, of which this plan asks a part.
+
+    `len(plan)` is the number of requests if none is halved or retried.
+    """
+
+    query: Query[R_co]
+    selectors: tuple[Selector, ...]
+    pieces: tuple[Piece, ...]
+    span: tuple[date, date] | None
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def asks(self) -> Iterator[Ask]:
+        """Yield what is asked, all pieces of a selector after each other."""
+        width = len(self.pieces)
+        for n in range(self.start, self.stop):
+            yield Ask(self.selectors[n // width], self.pieces[n % width])
+
+    def calls(self) -> Iterator[Call[Any]]:
+        """Yield the API calls."""
+        for ask in self.asks():
+            yield self.query.call(ask.selector, ask.piece)
+
+    def tally(self) -> Tally[Any, R_co]:
+        """Begin the sum of the answers."""
+        return self.query.tally(self.span)
+
+    def split(self, n: int) -> list[Plan[R_co]]:
+        """Cut into `n` plans of about equal length whose results add up to the answer of this one."""
+        if n < 1:
+            raise InvalidRequestError(f"a plan cannot be split into {n} parts")
+        cuts = [self.start + len(self) * i // n for i in range(n + 1)]
+        return [self._part(a, b) for a, b in pairwise(cuts)]
+
+    def _part(self, start: int, stop: int) -> Plan[R_co]:
+        # A part that is sent elsewhere carries only the selectors that it needs.
+        width = max(1, len(self.pieces))
+        first = start // width
+        last = -(-stop // width)
+        return replace(
+            self,
+            selectors=self.selectors[first:last],
+            start=start - first * width,
+            stop=stop - first * width,
+        )

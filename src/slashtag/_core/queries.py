@@ -1,0 +1,361 @@
+"""The questions that the statistics endpoints answer: small frozen values that know their requests.
+
+A new statistics endpoint is one more class here: its fields, what it checks, its pieces, its tally.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Sequence
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from math import inf
+from typing import Any, ClassVar, Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from .._errors import InvalidRequestError
+from .._models import GeoStats, PeriodStats, RangeStats, Statistics
+from .answers import GeoAnswer, PeriodAnswer, RangeAnswer
+from .call import Call, check_int
+from .split import (
+    Bound,
+    Month,
+    Window,
+    check_key,
+    encoded_size,
+    format_offset,
+    offsets,
+    only_offset,
+    windows,
+)
+from .tally import GeoTally, PeriodTally, RangeTally, Tally
+
+R_co = TypeVar("R_co", covariant=True, bound=Statistics)
+Span = tuple[date, date]
+_Date = date
+
+#: No click is older: link shorteners with statistics did not exist.
+EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_SECOND = timedelta(seconds=1)
+
+
+class Selector(Struct, frozen=True):
+    """Name what statistics are asked for: slashtags of one request, or a tag (common selector)."""
+
+    keys: tuple[str, ...] = ()
+    tag: str | None = None
+
+    def params(self) -> tuple[tuple[str, str], ...]:
+        """Give the query parameter of the selector."""
+        return (("tag", self.tag),) if self.tag is not None else (("url_keys", ",".join(self.keys)),)
+
+    def __str__(self) -> str:
+        if self.tag is not None:
+            return f"tag {self.tag!r}"
+        if len(self.keys) == 1:
+            return f"slashtag {self.keys[0]!r}"
+        return f"{len(self.keys)} slashtags from {self.keys[0]!r} to {self.keys[-1]!r}"
+
+
+class Piece(Struct, frozen=True):
+    """Hold the part of a question that one request a batch can answer.
+
+    `window` is None for questions that know no days.
+    """
+
+    path: str
+    params: tuple[tuple[str, str], ...]
+    label: str
+    window: Window | None = None
+    #: The wall clock's time (seconds) at which what is asked for has ended; inf: it never ends.
+    final_after: float = inf
+
+
+class Query(Struct, Generic[R_co], frozen=True):
+    """Be the root of the questions; `R_co` is the type of the answer."""
+
+    path: ClassVar[str]
+    answer: ClassVar[type[Any]]
+    #: The path of the document's sample requests, where it differs from the stated one.
+    sample_path: ClassVar[str | None] = None
+
+    def resolve(self, zone: tzinfo, now: datetime) -> Query[R_co]:
+        """Return the question with what depends on the present day filled in."""
+        return self
+
+    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[Piece]:
+        """Split the question along time, as the zone and the limits of the service demand."""
+        raise NotImplementedError
+
+    def span(self, zone: tzinfo) -> Span | None:
+        """Give the first and the last date of the answer's days, None where it knows no days."""
+        return None
+
+    def tally(self, span: Span | None) -> Tally[Any, R_co]:
+        """Begin a running sum of answers."""
+        raise NotImplementedError
+
+    def call(self, selector: Selector, piece: Piece) -> Call[Any]:
+        """Give the request that asks one piece for one selector."""
+        return Call(
+            method="GET",
+            path=piece.path,
+            params=selector.params() + piece.params,
+            returns=self.answer,
+            label=f"{selector}, {piece.label}",
+            final_after=piece.final_after,
+        )
+
+
+def _bound(name: str, value: object, *, datetimes: bool = True) -> Bound:
+    """Read a date, an ISO 8601 text, or a datetime with an offset cut to whole seconds."""
+    read = value
+    if isinstance(value, str):
+        try:
+            read = date.fromisoformat(value) if _DATE.fullmatch(value) else datetime.fromisoformat(value)
+        except ValueError:
+            raise InvalidRequestError(f"{name} {value!r} is not an ISO 8601 date or date-time") from None
+    if isinstance(read, datetime) and datetimes:
+        offset = read.utcoffset()
+        if offset is None:
+            raise InvalidRequestError(f"{name} {value!r} is a date-time without an offset")
+        # Under its offset instead of its zone: two times of one zone compare as clocks, not as instants.
+        return read.replace(microsecond=0, fold=0, tzinfo=timezone(offset))
+    if isinstance(read, date) and not isinstance(read, datetime):
+        return read
+    kinds = "a date or a date-time with an offset" if datetimes else "a date"
+    raise InvalidRequestError(f"{name} must be {kinds}, not {value!r}")
+
+
+def _day(name: str, value: object) -> date:
+    return _bound(name, value, datetimes=False)
+
+
+def _timezone_param(offset: timedelta) -> tuple[tuple[str, str], ...]:
+    # +00:00 is the documented default and is left out.
+    return (("timezone", format_offset(offset)),) if offset else ()
+
+
+class DateRange(Query[RangeStats], frozen=True):
+    """Ask for a range of days, or of seconds, of any length.
+
+    `start` and `end` are both included. Dates (`date` or "YYYY-MM-DD") are whole days in the `timezone`
+    of the call; datetimes must bear an offset and lose fractions of a second. Raises InvalidRequestError
+    (Statistics for a date or date range).
+    """
+
+    path = "stats"
+    answer = RangeAnswer
+
+    start: date | datetime | str
+    end: date | datetime | str
+    last_days: int = 0
+
+    def __post_init__(self) -> None:
+        if self.last_days:
+            if self.start or self.end:
+                raise InvalidRequestError("a range has a start and an end, or a number of last days")
+            check_int("days", self.last_days, 1, 36_600)
+            return
+        force_setattr(self, "start", _bound("start", self.start))
+        force_setattr(self, "end", _bound("end", self.end))
+        start, end = self.bounds
+        if isinstance(start, datetime) is isinstance(end, datetime):
+            if start > end:
+                raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
+        elif (_local_date(start) - _local_date(end)).days > 1:
+            raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
+
+    @classmethod
+    def last(cls, days: int) -> DateRange:
+        """Ask for the last `days` days, of which today, in the `timezone` of the call, is the last."""
+        check_int("days", days, 1, 36_600)
+        return cls("", "", days)
+
+    @property
+    def bounds(self) -> tuple[Bound, Bound]:
+        """Give both ends as dates or datetimes."""
+        assert not isinstance(self.start, str)
+        assert not isinstance(self.end, str)
+        return self.start, self.end
+
+    def resolve(self, zone: tzinfo, now: datetime) -> DateRange:
+        if not self.last_days:
+            return self
+        today = now.astimezone(zone).date()
+        return DateRange(today - timedelta(days=self.last_days - 1), today)
+
+    def pieces(
+        self, zone: tzinfo, now: datetime, range_end: str, months: Container[Month] | None = None
+    ) -> Sequence[Piece]:
+        return [range_piece(window, range_end) for window in windows(*self.bounds, zone, months)]
+
+    def span(self, zone: tzinfo) -> Span:
+        start, end = self.bounds
+        return _local_date(start, zone), _local_date(end, zone)
+
+    def tally(self, span: Span | None) -> RangeTally:
+        return RangeTally(span)
+
+
+def _local_date(bound: Bound, zone: tzinfo | None = None) -> date:
+    if not isinstance(bound, datetime):
+        return bound
+    return (bound.astimezone(zone) if zone is not None else bound).date()
+
+
+def range_piece(window: Window, range_end: str) -> Piece:
+    """Give the request parameters of one window of a date range."""
+    end = window.end + _SECOND if range_end == "exclusive" else window.end
+    span = f"{window.start.isoformat()},{end.isoformat()}"
+    params = (("date_range", span), *_timezone_param(window.offset))
+    return Piece("stats", params, str(window), window, _ended(window))
+
+
+def _ended(window: Window) -> float:
+    # Its last second is part of it.
+    return (window.end + _SECOND).timestamp()
+
+
+class Day(Query[RangeStats], frozen=True):
+    """Ask for one whole day in the `timezone` of the call.
+
+    A date on which the zone changes its offset is asked as ranges. Raises InvalidRequestError (Statistics
+    for a date or date range).
+    """
+
+    path = "stats"
+    answer = RangeAnswer
+
+    date: _Date | str
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "date", _day("date", self.date))
+
+    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[Piece]:
+        day = _day("date", self.date)
+        found = windows(day, day, zone)
+        whole = len(found) == 1 and found[0].end - found[0].start == timedelta(days=1) - _SECOND
+        if not whole:
+            return [range_piece(window, range_end) for window in found]
+        params = (("date", found[0].start.isoformat()), *_timezone_param(found[0].offset))
+        return [Piece("stats", params, str(day), found[0], _ended(found[0]))]
+
+    def span(self, zone: tzinfo) -> Span:
+        day = _day("date", self.date)
+        return day, day
+
+    def tally(self, span: Span | None) -> RangeTally:
+        return RangeTally(span)
+
+
+class Year(Query[PeriodStats], frozen=True):
+    """Ask for one calendar year in the `timezone` of the call, 4 digits.
+
+    A zone of more than one offset within the year is an InvalidRequestError. The request goes to the
+    stated path; on a 404 the path of the document's samples is tried once (Statistics for a year).
+    """
+
+    path = "stats/yearly"
+    sample_path = "stats"
+    answer = PeriodAnswer
+
+    year: int
+
+    def __post_init__(self) -> None:
+        check_int("year", self.year, 1, 9998)
+
+    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[Piece]:
+        spans = windows(date(self.year, 1, 1), date(self.year, 12, 31), zone)
+        offset = only_offset(zone, (span.offset for span in spans), str(self.year))
+        params = (("year", f"{self.year:04d}"), *_timezone_param(offset))
+        return [Piece(self.path, params, f"year {self.year}", final_after=_ended(spans[-1]))]
+
+    def tally(self, span: Span | None) -> PeriodTally:
+        return PeriodTally()
+
+
+class AllTime(Query[PeriodStats], frozen=True):
+    """Ask for all time up to the present.
+
+    A zone of more than one offset since 2000 is an InvalidRequestError. The request goes to the stated
+    path; on a 404 the path of the document's samples is tried once (Statistics for all time).
+    """
+
+    path = "stats/alltime"
+    sample_path = "stats"
+    answer = PeriodAnswer
+
+    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[Piece]:
+        return [self.piece(only_offset(zone, offsets(zone, EPOCH, now), "all time"))]
+
+    def piece(self, offset: timedelta) -> Piece:
+        """Give the question under one offset."""
+        return Piece(self.path, _timezone_param(offset), "all time")
+
+    def tally(self, span: Span | None) -> PeriodTally:
+        return PeriodTally()
+
+
+class CountryGeo(Query[GeoStats], frozen=True):
+    """Ask for the states, cities and postal codes of one country, 2-letter ISO code, both dates included.
+
+    A zone of more than one offset within the dates is an InvalidRequestError (Country geo-location
+    statistics).
+    """
+
+    path = "stats/country/geo"
+    answer = GeoAnswer
+
+    iso_code: str
+    start: date | str
+    end: date | str
+
+    def __post_init__(self) -> None:
+        code = self.iso_code
+        if not (isinstance(code, str) and len(code) == 2 and code.isascii() and code.isalpha()):
+            raise InvalidRequestError(f"iso_code must be a 2-letter ISO country code, not {code!r}")
+        force_setattr(self, "iso_code", code.upper())
+        force_setattr(self, "start", _day("start", self.start))
+        force_setattr(self, "end", _day("end", self.end))
+        if _day("start", self.start) > _day("end", self.end):
+            raise InvalidRequestError(f"the range ends ({self.end}) before it starts ({self.start})")
+
+    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[Piece]:
+        spans = windows(_day("start", self.start), _day("end", self.end), zone)
+        if not spans:
+            # A date that the zone skips: Pacific/Apia had no 2011-12-30.
+            return []
+        what = f"{self.start} to {self.end}"
+        offset = only_offset(zone, (span.offset for span in spans), what)
+        params = (
+            ("iso_code", self.iso_code),
+            ("start_date", str(self.start)),
+            ("end_date", str(self.end)),
+            *_timezone_param(offset),
+        )
+        label = f"{self.iso_code}, {what}"
+        return [Piece(self.path, params, label, final_after=_ended(spans[-1]))]
+
+    def tally(self, span: Span | None) -> GeoTally:
+        return GeoTally()
+
+
+def check_tag(name: object) -> str:
+    """Return the name of a tag if statistics can be asked for it (common selector)."""
+    if not isinstance(name, str):
+        raise TypeError(f"a tag must be a str, not {type(name).__name__}")
+    if not name:
+        raise InvalidRequestError("a tag name must not be empty")
+    encoded_size(name)
+    return name
+
+
+def check_slashtag(key: object) -> str:
+    """Return the slashtag of a str or of a link."""
+    slashtag = key if isinstance(key, str) else getattr(key, "slashtag", None)
+    if not isinstance(slashtag, str):
+        raise TypeError(f"keys must be slashtags or ShortUrls, not {type(key).__name__}")
+    return check_key(slashtag)

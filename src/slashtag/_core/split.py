@@ -1,0 +1,293 @@
+"""How a question over the service's limits is split: batches of slashtags, windows of days, cuts of zones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from typing import TypeVar
+
+from msgspec import Struct
+
+from .._errors import InvalidRequestError
+
+MAX_KEYS = 100
+MAX_WINDOW_DAYS = 32
+MAX_TARGET_BYTES = 8_000
+
+_DAY = timedelta(days=1)
+_SECOND = timedelta(seconds=1)
+_OFFSET = re.compile(r"([+-])([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
+# Two transitions of a zone are weeks apart in the tz database; this is far below.
+_SAMPLE = timedelta(hours=12)
+
+Bound = date | datetime
+Month = tuple[int, int]
+S = TypeVar("S")
+
+#: Bytes that percent-encoding leaves as they are; any other becomes three.
+_UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
+
+
+# --- slashtags ---------------------------------------------------------------------------------------
+
+
+def check_key(key: str) -> str:
+    """Return a slashtag if statistics can be asked for it (Statistics endpoints: common selector)."""
+    # Three bytes a character at most, as long as it is ASCII.
+    if key and len(key) <= MAX_TARGET_BYTES // 6 and key.isascii() and "," not in key:
+        return key
+    if not key:
+        raise InvalidRequestError("a slashtag must not be empty")
+    if "," in key:
+        raise InvalidRequestError(
+            f"the slashtag {key!r} holds a comma, which url_keys uses to separate slashtags"
+        )
+    if encoded_size(key) > MAX_TARGET_BYTES // 2:
+        raise InvalidRequestError(f"the slashtag {key[:40]!r}... is too long for a request target")
+    return key
+
+
+def encoded_size(text: str) -> int:
+    """Count the bytes of a text as percent-encoded, an upper bound of what is sent."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise InvalidRequestError(f"{text[:40]!r} has no UTF-8 form") from None
+    return len(data) + 2 * len(data.translate(None, _UNRESERVED))
+
+
+class Batcher:
+    """Group slashtags into batches: order kept, none twice, at most 100 and a bounded target each.
+
+    `room` is the number of bytes that a request target has left for url_keys.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._seen: set[str] = set()
+        self._batch: list[str] = []
+        self._size = 0
+
+    def add(self, key: str) -> tuple[str, ...] | None:
+        """Take one checked slashtag; return the batch that it completes, if any."""
+        if key in self._seen:
+            return None
+        self._seen.add(key)
+        # An encoded comma has three bytes; counted so whether or not it is encoded.
+        size = encoded_size(key) + 3
+        full: tuple[str, ...] | None = None
+        if len(self._batch) == MAX_KEYS or (self._batch and self._size + size > self._room):
+            full = self.rest()
+        self._batch.append(key)
+        self._size += size
+        return full
+
+    def rest(self) -> tuple[str, ...] | None:
+        """Return the slashtags that are left as the last batch, if any."""
+        batch = tuple(self._batch) or None
+        self._batch = []
+        self._size = 0
+        return batch
+
+
+def batches(keys: Iterable[str], room: int = MAX_TARGET_BYTES) -> Iterator[tuple[str, ...]]:
+    """Yield batches of slashtags; concatenated they are the keys without repetitions."""
+    batcher = Batcher(room)
+    for key in keys:
+        if full := batcher.add(key):
+            yield full
+    if last := batcher.rest():
+        yield last
+
+
+def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
+    """Cut a sequence of at least two items into two parts."""
+    middle = len(items) // 2
+    return items[:middle], items[middle:]
+
+
+# --- zones -------------------------------------------------------------------------------------------
+
+
+def parse_zone(zone: str | tzinfo | None) -> tzinfo:
+    """Return the tzinfo of "+HH:MM", of a tzinfo, or of None (+00:00)."""
+    if zone is None:
+        return UTC
+    if isinstance(zone, tzinfo):
+        _check_tzinfo(zone)
+        return zone
+    if isinstance(zone, str) and (match := _OFFSET.fullmatch(zone)):
+        sign, hours, minutes = match.groups()
+        offset = timedelta(hours=int(hours), minutes=int(minutes))
+        return timezone(-offset if sign == "-" else offset)
+    raise InvalidRequestError(f'timezone must be "+HH:MM", "-HH:MM", a tzinfo or None, not {zone!r}')
+
+
+def _check_tzinfo(zone: tzinfo) -> None:
+    try:
+        datetime(2000, 1, 1, tzinfo=UTC).astimezone(zone)
+    except (ValueError, NotImplementedError):
+        # What tzinfo.fromutc raises for a zone that does not say its offset.
+        raise InvalidRequestError(f"the tzinfo {zone!r} gives no utcoffset") from None
+
+
+def format_offset(offset: timedelta) -> str:
+    """Write an offset as the service takes it, `+HH:MM`."""
+    minutes, seconds = divmod(abs(offset).total_seconds(), 60)
+    if seconds:
+        raise InvalidRequestError(f"the offset {offset} of the zone has seconds; the service takes +HH:MM")
+    hours, minutes = divmod(int(minutes), 60)
+    return f"{'-' if offset < timedelta() else '+'}{hours:02d}:{minutes:02d}"
+
+
+def offset_at(zone: tzinfo, instant: datetime) -> timedelta:
+    """Tell the offset of a zone at an instant."""
+    return instant.astimezone(zone).utcoffset() or timedelta()
+
+
+def segments(zone: tzinfo, first: datetime, last: datetime) -> Iterator[tuple[datetime, datetime, timedelta]]:
+    """Yield (start, end, offset) of the spans of one offset between two instants, end excluded.
+
+    A cut is the exact second of a transition.
+    """
+    if isinstance(zone, timezone):
+        yield first, last, offset_at(zone, first)
+        return
+    start, offset, at = first, offset_at(zone, first), first
+    while at < last:
+        ahead = min(at + _SAMPLE, last)
+        if offset_at(zone, ahead) != offset:
+            low, high = at, ahead
+            while high - low > _SECOND:
+                middle = low + timedelta(seconds=(high - low) // _SECOND // 2)
+                if offset_at(zone, middle) == offset:
+                    low = middle
+                else:
+                    high = middle
+            yield start, high, offset
+            start, offset, at = high, offset_at(zone, high), high
+        else:
+            at = ahead
+    if start < last:
+        yield start, last, offset
+
+
+def offsets(zone: tzinfo, first: datetime, last: datetime) -> list[timedelta]:
+    """List the offsets that a zone has between two instants, each once, in order of appearance."""
+    return list(dict.fromkeys(offset for _, _, offset in segments(zone, first, last)))
+
+
+def only_offset(zone: tzinfo, found: Iterable[timedelta], what: str) -> timedelta:
+    """Return the one offset that was found for a zone in a period that cannot be cut."""
+    first, *others = dict.fromkeys(found)
+    if others:
+        raise InvalidRequestError(
+            f"{zone} has {1 + len(others)} UTC offsets within {what}, which the service answers for one "
+            'offset only: pass a fixed offset such as "+01:00", or ask for a DateRange'
+        )
+    return first
+
+
+# --- windows -----------------------------------------------------------------------------------------
+
+
+class Window(Struct, frozen=True):
+    """Hold one span of local time under one offset: both ends included, whole seconds, both aware."""
+
+    start: datetime
+    end: datetime
+
+    @property
+    def first(self) -> date:
+        """Give the first calendar date that the window touches."""
+        return self.start.date()
+
+    @property
+    def last(self) -> date:
+        """Give the last calendar date that the window touches."""
+        return self.end.date()
+
+    @property
+    def offset(self) -> timedelta:
+        """Give the offset that all of the window lies in."""
+        return self.start.utcoffset() or timedelta()
+
+    def __str__(self) -> str:
+        return f"{self.first}..{self.last}" if self.first != self.last else str(self.first)
+
+
+def windows(start: Bound, end: Bound, zone: tzinfo, months: Container[Month] | None = None) -> list[Window]:
+    """Tile the span from `start` to `end` (both included) with windows the service can answer.
+
+    A window lies within one offset of the zone, covers at most 32 calendar dates, begins at a day's start
+    or where the window before it ended plus one second, and ends at a day's last second unless the span or
+    the offset ends there. With `months` only the days in those (year, month) are covered, by as few windows
+    (Statistics for a date or date range).
+    """
+    try:
+        spans = list(_spans(start, end, zone))
+        if not spans and isinstance(start, datetime) is not isinstance(end, datetime):
+            # Only the zone tells whether an instant lies before or after a date.
+            raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
+        return [tile for span in spans for tile in _tile(*span, months)]
+    except OverflowError:
+        raise InvalidRequestError(f"{start} to {end} lies outside the calendar") from None
+
+
+def _spans(start: Bound, end: Bound, zone: tzinfo) -> Iterator[tuple[datetime, datetime]]:
+    """Yield the parts of the span that have one offset each, as aware local times, end included."""
+    margin = 2 * _DAY
+    instants = isinstance(start, datetime), isinstance(end, datetime)
+    # In UTC before anything is added: the clocks of a zone do not count seconds across a transition.
+    low = start.astimezone(UTC) if isinstance(start, datetime) else _midnight(start) - margin
+    high = end.astimezone(UTC) + _SECOND if isinstance(end, datetime) else _midnight(end) + margin
+    for begins, stops, offset in segments(zone, low, high):
+        fixed = timezone(offset)
+        first, last = begins.astimezone(fixed), stops.astimezone(fixed) - _SECOND
+        # A date is all seconds that bear it, under whatever offset: so dates are compared as local times.
+        if not instants[0]:
+            first = max(first, _midnight(start, fixed))
+        if not instants[1]:
+            last = min(last, _midnight(end, fixed) + _DAY - _SECOND)
+        if first <= last:
+            yield first, last
+
+
+def _midnight(day: date, zone: tzinfo = UTC) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=zone)
+
+
+def _tile(first: datetime, last: datetime, months: Container[Month] | None) -> Iterator[Window]:
+    zone = first.tzinfo or UTC
+    while first <= last:
+        if months is not None and month_of(first) not in months:
+            first = _month_start(first, zone, 1)
+            continue
+        stop = min(last, _midnight(first.date(), zone) + MAX_WINDOW_DAYS * _DAY - _SECOND)
+        while months is not None and month_of(stop) not in months:
+            stop = _month_start(stop, zone, 0) - _SECOND
+        yield Window(first, stop)
+        first = stop + _SECOND
+
+
+def _month_start(at: datetime, zone: tzinfo, later: int) -> datetime:
+    year, month = divmod(at.year * 12 + at.month - 1 + later, 12)
+    return datetime(year, month + 1, 1, tzinfo=zone)
+
+
+def month_of(day: date) -> Month:
+    """Give the (year, month) of a date or datetime."""
+    return day.year, day.month
+
+
+def months(first: date, last: date) -> list[Month]:
+    """List the (year, month) that two dates and the days between them lie in."""
+    numbers = range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
+    return [(n // 12, n % 12 + 1) for n in numbers]
+
+
+def days(first: date, last: date) -> Iterator[date]:
+    """Yield every date from `first` to `last`, both included."""
+    for n in range((last - first).days + 1):
+        yield first + timedelta(days=n)
