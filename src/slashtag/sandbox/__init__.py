@@ -1,0 +1,27 @@
+"""The service of the service document on loopback, to build and test against offline."""
+
+from .faults import Fault
+from .gateway import Arrival
+from .limits import FixedWindow, InFlightCap, Limiter, SlidingWindow, TokenBucket
+from .options import Behaviour
+from .records import TrueCountry, TruePeriod, TrueRange, TrueTag, TrueUrl
+from .server import Sandbox
+from .truth import Truth
+
+__all__ = [
+    "Arrival",
+    "Behaviour",
+    "Fault",
+    "FixedWindow",
+    "InFlightCap",
+    "Limiter",
+    "Sandbox",
+    "SlidingWindow",
+    "TokenBucket",
+    "TrueCountry",
+    "TruePeriod",
+    "TrueRange",
+    "TrueTag",
+    "TrueUrl",
+    "Truth",
+]

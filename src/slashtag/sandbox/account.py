@@ -1,0 +1,106 @@
+"""Content by hand: links, tags and clicks added or removed, also while the sandbox runs."""
+
+from datetime import UTC, datetime
+from time import time
+
+from .store import Link, Store, Tag
+from .truth import Truth
+from .world import DIRECT, DOMAINS, UNKNOWN
+
+
+def seconds(when: datetime | str) -> int:
+    """Return Unix seconds of an instant; one without an offset is UTC."""
+    instant = datetime.fromisoformat(when) if isinstance(when, str) else when
+    return int((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp())
+
+
+class Account:
+    """Hold the content of one account."""
+
+    _store: Store | None = None
+
+    @property
+    def store(self) -> Store:
+        """Return the store. Raises RuntimeError while the sandbox does not run."""
+        if self._store is None:
+            raise RuntimeError("the sandbox is not running")
+        return self._store
+
+    @property
+    def truth(self) -> Truth:
+        """Return the counts to hold answers against; see Truth."""
+        return Truth(self.store)
+
+    def add_url(
+        self,
+        slashtag: str,
+        *,
+        destination: str = "https://www.example/",
+        created_at: datetime | str | None = None,
+        tag: str | None = None,
+        domain_id: int = 0,
+        redirect_code: int = 301,
+        password: str = "",
+        id: int = 0,
+    ) -> int:
+        """Add a link, created now unless told, and return its id; domains are 0 (none) to 3.
+
+        Raises LookupError for an unknown tag or domain, sqlite3.IntegrityError where the domain has the
+        slashtag.
+        """
+        found = self.store.find_tag(tag) if tag is not None else None
+        if tag is not None and found is None:
+            raise LookupError(f"no tag {tag!r}")
+        if domain_id not in DOMAINS:
+            raise LookupError(f"no domain {domain_id}")
+        at = int(time()) if created_at is None else seconds(created_at)
+        tag_id = found.id if found else None
+        return self.store.add_link(
+            Link(id, slashtag, domain_id, destination, redirect_code, password, at, at, tag_id)
+        )
+
+    def remove_url(self, key: str | int) -> None:
+        """Remove a link and its clicks, by slashtag (every domain's) or id."""
+        for link in self._find(key):
+            self.store.remove_link(link.id)
+
+    def add_tag(self, name: str, *, description: str = "", created_at: datetime | str | None = None) -> int:
+        """Add a tag, created now unless told, and return its id."""
+        at = int(time()) if created_at is None else seconds(created_at)
+        return self.store.add_tag(Tag(0, name, description, at))
+
+    def add_click(
+        self,
+        key: str | int,
+        when_utc: datetime | str,
+        *,
+        country: str = "US",
+        state: str = UNKNOWN,
+        city: str = UNKNOWN,
+        postalcode: str = UNKNOWN,
+        timezone: str = UNKNOWN,
+        device: str = "Desktop",
+        browser: str = "Chrome",
+        platform: str = "Windows",
+        referrer: str = DIRECT,
+        visitor: int | None = None,
+        times: int = 1,
+    ) -> None:
+        """Log `times` clicks of a link at one instant; each is somebody new unless `visitor` says who.
+
+        A slashtag on several domains means the first of its links. Raises LookupError for an unknown key.
+        """
+        link = self._find(key)[0].id
+        place = self.store.add_labels("place", [(country, state, city, postalcode, timezone)])[0]
+        agent = self.store.add_labels("agent", [(device, browser, platform)])[0]
+        source = self.store.add_labels("referrer", [(referrer,)])[0]
+        at = seconds(when_utc)
+        fresh = self.store.visitors + 1
+        who = [fresh + n if visitor is None else visitor for n in range(times)]
+        self.store.add_clicks((link, at, place, agent, source, person) for person in who)
+
+    def _find(self, key: str | int) -> list[Link]:
+        links = self.store.find_links(id=key) if isinstance(key, int) else self.store.find_links(slashtag=key)
+        if not links:
+            raise LookupError(f"no link {key!r}")
+        return links

@@ -1,0 +1,157 @@
+"""Faults as values: what goes wrong, for which requests, how often."""
+
+import asyncio
+import random
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from http import HTTPStatus
+
+import msgspec
+from aiohttp import web
+
+_KINDS = re.compile(
+    r"(html-|envelope-)?[2-5][0-9]{2}|truncated-json|truncated-body|reset|stall|stall-body|slow"
+)
+# Without an answer there is nothing to cut or to delay: these always do the work first.
+_NEEDS_ANSWER = ("truncated-json", "truncated-body", "stall-body", "slow")
+_POLL = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """Let matching requests fail: each `every`-th one, or a random `share` of them, at most `times` times.
+
+    `kind` is one of:
+
+    - `"500"`, or any other status: that status with a JSON envelope;
+    - `"html-502"`, `"html-200"`: that status with an HTML page, as a proxy shows it;
+    - `"envelope-400"`: HTTP 200 whose envelope says 400;
+    - `"truncated-json"`: 200 with half of the JSON and a Content-Length that fits the half;
+    - `"truncated-body"`: the Content-Length of the whole answer, half of it, then a hang-up;
+    - `"reset"`: the connection is aborted;
+    - `"stall"`: nothing is sent for `seconds`, then the connection is aborted;
+    - `"stall-body"`: headers and half of the answer are sent, and the rest stalls for `seconds`;
+    - `"slow"`: the answer comes `seconds` late.
+
+    `method` and `path` (still percent-encoded, a glob such as `/api/v1/stats*`) narrow what matches. With
+    `after_work` the request is carried out and its answer lost; where a part of the answer is sent, that is
+    so anyway. `headers` are added to a status or an HTML page. What a limiter refuses is not counted. Raises
+    ValueError for an unknown kind, or for both of `every` and `share`.
+    """
+
+    kind: str
+    every: int | None = None
+    share: float | None = None
+    method: str | None = None
+    path: str | None = None
+    seconds: float = 60.0
+    after_work: bool = False
+    times: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        if not _KINDS.fullmatch(self.kind):
+            raise ValueError(f"unknown kind of fault: {self.kind!r}")
+        if self.kind[-1].isdigit():
+            HTTPStatus(int(self.kind[-3:]))  # raises ValueError for a status without a name
+        if self.every is not None and self.share is not None:
+            raise ValueError("a fault has every or share, not both")
+        if self.every is not None and self.every < 1:
+            raise ValueError(f"every is at least 1, not {self.every}")
+        if self.share is not None and not 0 <= self.share <= 1:
+            raise ValueError(f"share is 0 to 1, not {self.share}")
+
+    @property
+    def works_first(self) -> bool:
+        """Tell whether the request is carried out before it fails."""
+        return self.after_work or self.kind in _NEEDS_ANSWER
+
+    def matches(self, method: str, path: str) -> bool:
+        """Tell whether a request is one of those that may fail."""
+        return self.method in (None, method) and (self.path is None or fnmatchcase(path, self.path))
+
+
+class FaultPlan:
+    """Say for each request which fault it meets; the same seed and requests meet the same faults."""
+
+    def __init__(self, faults: Iterable[Fault], seed: int) -> None:
+        self._faults = [(fault, random.Random(f"{seed}/{n}"), [0, 0]) for n, fault in enumerate(faults)]
+
+    def pick(self, method: str, path: str) -> Fault | None:
+        """Count a request and return the first fault that is due."""
+        due: Fault | None = None
+        for fault, rng, counts in self._faults:
+            if not fault.matches(method, path):
+                continue
+            counts[0] += 1
+            hit = (
+                rng.random() < fault.share if fault.share is not None else counts[0] % (fault.every or 1) == 0
+            )
+            if hit and due is None and (fault.times is None or counts[1] < fault.times):
+                counts[1] += 1
+                due = fault
+        return due
+
+
+async def strike(
+    fault: Fault, request: web.BaseRequest, status: int, answer: bytes
+) -> web.StreamResponse | None:
+    """Fail a request whose answer would have been `answer`; return None where no answer is left to send."""
+    if fault.kind == "slow":
+        await _stay(request, fault.seconds)
+        return web.Response(status=status, body=answer, content_type="application/json")
+    if fault.kind == "truncated-json":
+        return web.Response(body=answer[: len(answer) // 2], content_type="application/json")
+    if fault.kind in ("truncated-body", "stall-body"):
+        cut = web.StreamResponse(headers={"Content-Type": "application/json"})
+        cut.content_length = len(answer)
+        await cut.prepare(request)
+        await cut.write(answer[: len(answer) // 2])
+        if fault.kind == "stall-body":
+            await _stay(request, fault.seconds)
+        hang_up(request, politely=True)
+        return cut
+    if fault.kind in ("reset", "stall"):
+        if fault.kind == "stall":
+            await _stay(request, fault.seconds)
+        hang_up(request)
+        return None
+    form, _, digits = fault.kind.rpartition("-")
+    status = int(digits)
+    if form == "html":
+        return html_page(status, fault.headers)
+    phrase = "Too many requests." if status == 429 else f"{HTTPStatus(status).phrase}."
+    message = f"Bad request. {phrase}" if status == 400 else phrase
+    body = msgspec.json.encode({"status": status, "message": message, "data": None})
+    http_status = 200 if form == "envelope" else status
+    return web.Response(status=http_status, body=body, content_type="application/json", headers=fault.headers)
+
+
+def html_page(status: int, headers: Mapping[str, str] | None = None) -> web.Response:
+    """Return a page as a proxy in front of the service shows it."""
+    title = f"{status} {HTTPStatus(status).phrase}"
+    text = (
+        f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n"
+        "<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
+    )
+    return web.Response(status=status, text=text, content_type="text/html", headers=headers)
+
+
+def hang_up(request: web.BaseRequest, *, politely: bool = False) -> None:
+    """End the connection: after what was written (`politely`), or at once with a reset."""
+    transport = request.transport
+    if transport is not None:
+        if politely:
+            transport.close()
+        else:
+            transport.abort()
+
+
+async def _stay(request: web.BaseRequest, seconds: float) -> None:
+    """Wait, but not for a caller who has left: they would count as in flight."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while request.transport is not None and (left := end - loop.time()) > 0:  # noqa: ASYNC110
+        await asyncio.sleep(min(left, _POLL))

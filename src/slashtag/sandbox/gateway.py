@@ -1,0 +1,161 @@
+"""What stands before the service: the record of requests, limits, latency and faults."""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from math import ceil
+from time import time
+from typing import Literal
+
+import msgspec
+from aiohttp import web
+
+from .answers import Ask, Envelope, nothing, split_target
+from .faults import Fault, FaultPlan, html_page, strike
+from .limits import Limiter
+
+
+@dataclass(slots=True)
+class Arrival:
+    """Hold one request that arrived and what became of it.
+
+    `path` is as on the wire, percent-encoded; `at` is seconds since the start; `in_flight` counts the
+    requests then under way, this one included; `status` is None while none was sent; `fault` is the kind of
+    the fault it met, `"limit"` where a limiter refused it.
+    """
+
+    method: str
+    path: str
+    query: dict[str, str]
+    at: float
+    in_flight: int
+    body: bytes = b""
+    status: int | None = None
+    fault: str | None = None
+
+
+class Gateway:
+    """Pass requests on to the service, or fail them."""
+
+    def __init__(
+        self,
+        *,
+        limiters: Sequence[Limiter],
+        retry_after: Literal["seconds", "date"] | None,
+        latency: float | tuple[float, float],
+        faults: Iterable[Fault],
+        max_target: int,
+        keep_requests: bool,
+        seed: int,
+    ) -> None:
+        self.requests: list[Arrival] = []
+        self.max_in_flight = 0
+        self.latency = latency
+        self._limiters = limiters
+        self._retry_after = retry_after
+        self._max_target = max_target
+        self._keep_requests = keep_requests
+        self._seed = seed
+        self._rng = random.Random(f"{seed}/latency")
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._began = 0.0
+        self.faults = tuple(faults)
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """Return the faults; setting them starts their counting afresh."""
+        return self._faults
+
+    @faults.setter
+    def faults(self, faults: tuple[Fault, ...]) -> None:
+        self._faults = faults
+        self._plan = FaultPlan(faults, self._seed)
+
+    def begin(self) -> None:
+        """Take this instant as the start."""
+        self._began = asyncio.get_running_loop().time()
+
+    async def hang_up(self) -> None:
+        """Drop every request under way."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def handle(self, answer: Callable[[Ask], Envelope], request: web.BaseRequest) -> web.StreamResponse:
+        """Record a request and have it answered."""
+        path, query = split_target(request.raw_path)
+        at = asyncio.get_running_loop().time() - self._began
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        arrival = Arrival(request.method, path, query, at, len(self._tasks))
+        if self._keep_requests:
+            self.requests.append(arrival)
+        self.max_in_flight = max(self.max_in_flight, arrival.in_flight)
+        admitted: list[Limiter] = []
+        try:
+            response = await self._respond(answer, request, arrival, admitted)
+            if response is None:
+                return web.Response()  # to a connection that is gone
+            arrival.status = response.status
+            return response
+        finally:
+            for limiter in admitted:
+                limiter.release()
+            self._tasks.discard(task)
+
+    async def _respond(
+        self,
+        answer: Callable[[Ask], Envelope],
+        request: web.BaseRequest,
+        arrival: Arrival,
+        admitted: list[Limiter],
+    ) -> web.StreamResponse | None:
+        if len(request.raw_path.encode(errors="surrogateescape")) > self._max_target:
+            response = html_page(414)
+            response.force_close()
+            return response
+        wait = self._admit(arrival.at, admitted)
+        fault = self._plan.pick(arrival.method, arrival.path) if wait is None else None
+        arrival.body = await request.read()
+        if self.latency:
+            low, high = self.latency if isinstance(self.latency, tuple) else (self.latency, self.latency)
+            await asyncio.sleep(self._rng.uniform(low, high))
+        if wait is not None:
+            arrival.fault = "limit"
+            return self._refuse(arrival.path, wait)
+        if fault is not None:
+            arrival.fault = fault.kind
+        status, body = 0, b""
+        if fault is None or fault.works_first:
+            headers = {name.lower(): value for name, value in request.headers.items()}
+            done = answer(Ask(arrival.method, arrival.path, arrival.query, headers, arrival.body))
+            status, body = done.status, msgspec.json.encode(done)
+        if fault is not None:
+            return await strike(fault, request, status, body)
+        return web.Response(status=status, body=body, content_type="application/json")
+
+    def _admit(self, now: float, admitted: list[Limiter]) -> float | None:
+        """Ask the limiters in turn; those that let the request in are appended to `admitted`."""
+        for limiter in self._limiters:
+            wait = limiter.admit(now)
+            if wait is not None:
+                return wait
+            admitted.append(limiter)
+        return None
+
+    def _refuse(self, path: str, wait: float) -> web.Response:
+        """Build the 429 of a limiter, which is not the one of the tag limit."""
+        headers: dict[str, str] = {}
+        if self._retry_after == "seconds":
+            headers["Retry-After"] = str(max(1, ceil(wait)))
+        elif self._retry_after == "date":
+            # A date has whole seconds: rounded up, so that it is never too early.
+            when = datetime.fromtimestamp(ceil(time() + wait), UTC)
+            headers["Retry-After"] = format_datetime(when, usegmt=True)
+        body = msgspec.json.encode(Envelope(429, "Too many requests. Please slow down.", nothing(path)))
+        return web.Response(status=429, body=body, content_type="application/json", headers=headers)

@@ -1,0 +1,153 @@
+"""Seeded content: the same seed makes the same account, whatever the machine or the day."""
+
+import random
+from collections.abc import Iterator
+from itertools import accumulate
+
+from . import world
+from .store import FIRST_LINK_ID, Click, Link, Store, Tag
+
+_DAY = 86_400
+
+
+def fill(store: Store, *, urls: int, clicks: int, tags: int, seed: int, since: int, until: int) -> None:
+    """Fill an empty store with links, tags and a click log.
+
+    `since` and `until` are Unix seconds, both included. Clicks follow Zipf's law over the links, and four
+    links in ten have none; a link's clicks begin at its creation and lie in bursts; weekends are quieter and
+    later years busier.
+    """
+    rng = random.Random(seed)
+    tag_ids = _fill_tags(store, tags, rng, since, until)
+    created = _fill_links(store, urls, tag_ids, rng, since, until)
+    if urls and clicks:
+        labels = _fill_labels(store, rng)
+        store.add_clicks(sorted(_clicks(created, clicks, labels, rng, until)))
+
+
+def _fill_tags(store: Store, tags: int, rng: random.Random, since: int, until: int) -> list[int]:
+    names = [*world.TAG_NAMES, *(f"campaign {n}" for n in range(1, tags + 1))][:tags]
+    for name in names:
+        about = f"Links of {name}" if rng.random() < 0.7 else ""
+        store.add_tag(Tag(0, name, about, rng.randint(since, until)))
+    return [tag.id for tag in store.tags(latest_first=False, offset=0, limit=tags)]
+
+
+def _slashtags(rng: random.Random) -> Iterator[str]:
+    """Yield plain, foreign, awkward and all-digit slashtags, each once, as they occur in real accounts."""
+    topics = world.TOPICS + world.MORE_TOPICS
+    n = 0
+    while True:
+        n += 1
+        dice = rng.random()
+        if dice < 0.02:
+            yield f"{rng.choice(world.FOREIGN)}-{n}"
+        elif dice < 0.035:
+            yield f"{rng.choice(world.AWKWARD)} {n}"
+        elif dice < 0.04:
+            yield str(20_000 + n)
+        else:
+            yield f"{rng.choice(topics)}-{rng.choice(world.PLACES_OF_USE)}-{n}"
+
+
+def _fill_links(
+    store: Store, urls: int, tag_ids: list[int], rng: random.Random, since: int, until: int
+) -> list[tuple[int, int]]:
+    """Insert the links and return the (id, creation) of each."""
+    span = until - since
+    # A bulk import gives many links one creation second.
+    instants: list[int] = []
+    while len(instants) < urls:
+        instants += [since + int(span * 0.97 * rng.random())] * (
+            rng.randint(2, 9) if rng.random() < 0.02 else 1
+        )
+    instants = sorted(instants[:urls])
+    weights = [1 / rank for rank in range(1, len(tag_ids) + 1)]
+    fresh = _slashtags(rng)
+    slashtag, domain = "", 0
+    links: list[Link] = []
+    for n, at in enumerate(instants, 1):
+        if slashtag and domain < max(world.DOMAINS) and rng.random() < 0.01:
+            domain += 1  # the last slashtag again, on another domain
+        else:
+            slashtag = next(fresh)
+            domain = rng.choices((0, 1, 2), (70, 20, 10))[0]
+        tag = rng.choices(tag_ids, weights)[0] if tag_ids and rng.random() < 0.7 else None
+        code = rng.choices((301, 302, 307, 308, 303), (70, 20, 4, 4, 2))[0]
+        changed = at if rng.random() < 0.6 else rng.randint(at, until)
+        password = "opensesame" if rng.random() < 0.01 else ""
+        destination = f"https://www.example/landing/{n}?utm_source={rng.choice(world.PLACES_OF_USE)}"
+        links.append(
+            Link(FIRST_LINK_ID - 1 + n, slashtag, domain, destination, code, password, at, changed, tag)
+        )
+    store.insert("INSERT INTO link VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", links)
+    return [(link.id, link.created_at) for link in links]
+
+
+def _fill_labels(store: Store, rng: random.Random) -> dict[str, tuple[list[int], list[float]]]:
+    """Insert places, agents and referrers; return the ids and cumulated shares of each kind."""
+    places: dict[tuple[str, ...], float] = {}
+    for country, share, code, text in world.COUNTRIES:
+        for rank, region in enumerate(text.split(" | "), 1):
+            names, zone = region.split(" @")
+            state, cities = names.split(": ")
+            for city_rank, city in enumerate(cities.split(", "), 1):
+                for _ in range(5):
+                    place = (country, state, city, code.format(rng.randint(1, 999)), zone)
+                    places[place] = share / rank / city_rank
+            places[country, state, world.UNKNOWN, world.UNKNOWN, zone] = share / rank / 20
+    places[(world.UNKNOWN,) * 5] = sum(places.values()) * world.UNKNOWN_COUNTRY_SHARE / 1000
+    kinds: dict[str, dict[tuple[str, ...], float]] = {
+        "place": places,
+        "agent": {(device, browser, platform): share for device, browser, platform, share in world.AGENTS},
+        "referrer": {(name,): share for name, share in world.REFERRERS},
+    }
+    return {
+        table: (store.add_labels(table, list(shares)), list(accumulate(shares.values())))
+        for table, shares in kinds.items()
+    }
+
+
+def _clicks(
+    created: list[tuple[int, int]],
+    clicks: int,
+    labels: dict[str, tuple[list[int], list[float]]],
+    rng: random.Random,
+    until: int,
+) -> Iterator[Click]:
+    """Yield (link, instant, place, agent, referrer, visitor) of every click, link by link."""
+    active = rng.sample(created, max(1, round(len(created) * 0.6)))
+    # An older link had more time for its clicks.
+    zipf = list(accumulate((until - birth + 1) / (rank + 2) for rank, (_, birth) in enumerate(active, 1)))
+    per_link = [0] * len(active)
+    for chosen in rng.choices(range(len(active)), cum_weights=zipf, k=clicks):
+        per_link[chosen] += 1
+    ids, shares = labels["referrer"]
+    referrers = iter(rng.choices(ids, cum_weights=shares, k=clicks))
+    # A visitor keeps place and device; about one click in six is somebody's who was just there.
+    ids, shares = labels["place"]
+    places = rng.choices(ids, cum_weights=shares, k=clicks)
+    ids, shares = labels["agent"]
+    agents = rng.choices(ids, cum_weights=shares, k=clicks)
+    everyday = iter(rng.choices(range(24), weights=world.HOURS, k=clicks))
+    dice = rng.random
+    visitor = 0
+    for (link, birth), count in zip(active, per_link, strict=True):
+        life = max(1, until - birth)
+        bursts = [birth + int(life * dice() ** 0.8) for _ in range(1 + int(count**0.6))]
+        bursts[0] = birth
+        for _ in range(count):
+            at = bursts[int(dice() * len(bursts))] + int(rng.expovariate(1 / (2.5 * _DAY)))
+            weekday = (at // _DAY + 3) % 7
+            if weekday > 4 and dice() < 0.45:
+                at += (7 - weekday + int(dice() * 5)) * _DAY
+            edge = dice()
+            second = (
+                0 if edge < 0.005 else _DAY - 1 if edge < 0.01 else next(everyday) * 3600 + int(dice() * 3600)
+            )
+            at = max(birth, at - at % _DAY + second)
+            if at > until:
+                at = birth + (at - until) % life
+            if not visitor or dice() > 0.16:
+                visitor = 1 + int(dice() * clicks)
+            yield link, at, places[visitor - 1], agents[visitor - 1], next(referrers), visitor

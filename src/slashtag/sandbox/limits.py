@@ -1,0 +1,123 @@
+"""Ways in which a service limits its callers. None is documented; each may be what a client meets."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Limiter(Protocol):
+    """Decide about one request at a time; `now` is in seconds on any steady clock."""
+
+    def admit(self, now: float) -> float | None:
+        """Return None to let a request in, or the seconds after which another try may succeed."""
+        ...
+
+    def release(self) -> None:
+        """Hear that a request that was let in has been answered."""
+        ...
+
+
+@dataclass
+class TokenBucket:
+    """Allow `rate` requests a second, and `burst` at once after a pause; `rate` may change at any time."""
+
+    rate: float
+    burst: float = 10
+    _tokens: float = field(default=0.0, init=False, repr=False)
+    _at: float | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.rate <= 0 or self.burst < 1:
+            raise ValueError("rate is positive and burst at least 1")
+
+    def admit(self, now: float) -> float | None:
+        """Take a token, or tell when there will be one."""
+        if self._at is None:
+            self._tokens = self.burst
+        else:
+            self._tokens = min(self.burst, self._tokens + (now - self._at) * self.rate)
+        self._at = now
+        if self._tokens >= 1:
+            self._tokens -= 1
+            return None
+        return (1 - self._tokens) / self.rate
+
+    def release(self) -> None:
+        """Do nothing: tokens come back with time."""
+
+
+@dataclass
+class FixedWindow:
+    """Allow `limit` requests in each window of `seconds`; windows follow the clock."""
+
+    limit: int
+    seconds: float = 1.0
+    _window: int | None = field(default=None, init=False, repr=False)
+    _count: int = field(default=0, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.limit < 1 or self.seconds <= 0:
+            raise ValueError("limit is at least 1 and seconds positive")
+
+    def admit(self, now: float) -> float | None:
+        """Count into the window of now, or tell when the next one begins."""
+        window = int(now // self.seconds)
+        if window != self._window:
+            self._window, self._count = window, 0
+        if self._count < self.limit:
+            self._count += 1
+            return None
+        return (window + 1) * self.seconds - now
+
+    def release(self) -> None:
+        """Do nothing: the next window forgets."""
+
+
+@dataclass
+class SlidingWindow:
+    """Allow `limit` requests in any `seconds`; with `count_refused` a refused try counts as well."""
+
+    limit: int
+    seconds: float = 1.0
+    count_refused: bool = False
+    _times: deque[float] = field(default_factory=deque[float], init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.limit < 1 or self.seconds <= 0:
+            raise ValueError("limit is at least 1 and seconds positive")
+
+    def admit(self, now: float) -> float | None:
+        """Count the last `seconds`, or tell when enough of them will have passed."""
+        while self._times and self._times[0] <= now - self.seconds:
+            self._times.popleft()
+        admitted = len(self._times) < self.limit
+        if admitted or self.count_refused:
+            self._times.append(now)
+        return None if admitted else self._times[-self.limit] + self.seconds - now
+
+    def release(self) -> None:
+        """Do nothing: times grow old by themselves."""
+
+
+@dataclass
+class InFlightCap:
+    """Allow `limit` requests at once."""
+
+    limit: int
+    retry_after: float = 1.0
+    in_flight: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise ValueError("limit is at least 1")
+
+    def admit(self, now: float) -> float | None:
+        """Let a request in while fewer than `limit` are being answered."""
+        if self.in_flight < self.limit:
+            self.in_flight += 1
+            return None
+        return self.retry_after
+
+    def release(self) -> None:
+        """Make room for another request."""
+        self.in_flight -= 1

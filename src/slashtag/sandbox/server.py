@@ -1,0 +1,250 @@
+"""The sandbox: the service on a socket of this machine."""
+
+import asyncio
+import threading
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self, TypedDict, Unpack
+
+from aiohttp import web
+
+from .account import Account, seconds
+from .faults import Fault
+from .gateway import Arrival, Gateway
+from .generate import fill
+from .limits import Limiter, TokenBucket
+from .options import Behaviour
+from .routes import Service
+from .store import Store
+
+# Longer request lines than any `max_target`, so that the option decides and not the web server's own limit.
+_MAX_LINE = 2**20
+# An account of at most so many links and clicks is made sooner than a thread for it has started.
+_QUICK = 2_000
+
+
+class BehaviourOptions(TypedDict, total=False):
+    """Name the options of Behaviour as keyword arguments."""
+
+    range_end: Literal["inclusive", "exclusive"]
+    range_span: Literal["elapsed", "dates"]
+    day_clicks: bool
+    zero_days: bool
+    empty_maps: Literal["object", "array"]
+    places: int
+    paths: Literal["stated", "samples", "both"]
+    unknown_keys: Literal["ignore", "error"]
+    omitted: Literal["keep", "reset"]
+    max_pagesize: int
+    max_tags: int
+
+
+class Sandbox(Account):
+    """Run the service of the service document on loopback, with an account of its own.
+
+    `async with` (or `start` and `stop`) runs it in the current loop, `with` in a thread of its own.
+
+    The account is made from `urls`, `clicks` and `tags` (how many of each), `seed`, `since` and `until`, or
+    found in the file `store`. `rate` requests a second are let in, with `burst` at once, and of these what
+    `limiter` lets in; the others get a 429 with Retry-After in the form of `retry_after`. `latency` seconds
+    pass before each answer, a pair being bounds. A request target longer than `max_target` bytes is a 414
+    with an HTML page. `requests` stays empty without `keep_requests`, so that it can run for days. What the
+    document leaves open is an option: see Behaviour. Raises ValueError for a value that no option has.
+    """
+
+    def __init__(
+        self,
+        *,
+        urls: int = 5_000,
+        clicks: int = 200_000,
+        seed: int = 7,
+        tags: int = 20,
+        since: datetime | str = "2022-01-01T00:00:00+00:00",
+        until: datetime | str = "2025-12-31T23:59:59+00:00",
+        store: str | Path | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        apikey: str = "sandboxapikey0123456789",
+        apisecret: str = "sandboxsecret01",
+        rate: float | None = None,
+        burst: float = 10,
+        limiter: Limiter | None = None,
+        retry_after: Literal["seconds", "date"] | None = "seconds",
+        latency: float | tuple[float, float] = 0.0,
+        faults: Iterable[Fault] = (),
+        max_target: int = 8190,
+        keep_requests: bool = True,
+        **behaviour: Unpack[BehaviourOptions],
+    ) -> None:
+        if retry_after not in ("seconds", "date", None):
+            raise ValueError(f"retry_after is 'seconds', 'date' or None, not {retry_after!r}")
+        self.apikey = apikey
+        self.apisecret = apisecret
+        bucket = None if rate is None else TokenBucket(rate, burst)
+        self._gateway = Gateway(
+            limiters=[one for one in (bucket, limiter) if one is not None],
+            retry_after=retry_after,
+            latency=latency,
+            faults=faults,
+            max_target=max_target,
+            keep_requests=keep_requests,
+            seed=seed,
+        )
+        self._behaviour = Behaviour(**behaviour)
+        self._path = store
+        self._fill = partial(
+            fill, urls=urls, clicks=clicks, tags=tags, seed=seed, since=seconds(since), until=seconds(until)
+        )
+        self._is_quick = max(urls, clicks) <= _QUICK
+        self._address = (host, port)
+        self._runner: web.ServerRunner | None = None
+        self._thread: threading.Thread | None = None
+        self._living: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    @property
+    def port(self) -> int:
+        """Return the port it listens on. Raises RuntimeError while it does not run."""
+        if self._runner is None:
+            raise RuntimeError("the sandbox is not running")
+        return int(self._runner.addresses[0][1])
+
+    @property
+    def base_url(self) -> str:
+        """Return the base address, without a path. Raises RuntimeError while it does not run."""
+        host = self._address[0]
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
+    def requests(self) -> list[Arrival]:
+        """Return what arrived so far, in order; it may be cleared."""
+        return self._gateway.requests
+
+    @property
+    def max_in_flight(self) -> int:
+        """Return the most requests that were under way at once."""
+        return self._gateway.max_in_flight
+
+    @property
+    def latency(self) -> float | tuple[float, float]:
+        """Return the seconds before each answer, or their bounds; may be set while it runs."""
+        return self._gateway.latency
+
+    @latency.setter
+    def latency(self, latency: float | tuple[float, float]) -> None:
+        self._gateway.latency = latency
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """Return the faults; setting them, also while it runs, starts their counting afresh."""
+        return self._gateway.faults
+
+    @faults.setter
+    def faults(self, faults: Iterable[Fault]) -> None:
+        self._gateway.faults = tuple(faults)
+
+    async def start(self) -> None:
+        """Make or open the account and listen. Raises OSError where the port is taken."""
+        if self._runner is not None:
+            raise RuntimeError("the sandbox is running already")
+        store = self._open() if self._is_quick else await self._open_aside()
+        service = Service(store, self._behaviour, self.apikey, self.apisecret)
+        handle = partial(self._gateway.handle, service.answer)
+        server = web.Server(handle, access_log=None, max_line_size=_MAX_LINE)
+        runner = web.ServerRunner(server, shutdown_timeout=1.0)
+        try:
+            await runner.setup()
+            await web.TCPSite(runner, *self._address).start()
+        except BaseException:
+            await runner.cleanup()
+            store.close()
+            raise
+        self._store, self._runner = store, runner
+        self._gateway.begin()
+
+    async def stop(self) -> None:
+        """Hang up on whoever is still waiting, and end. May be called again."""
+        if self._thread not in (None, threading.current_thread()):
+            self.close()  # its loop is not this one
+            return
+        runner, self._runner = self._runner, None
+        if runner is None:
+            return
+        for site in list(runner.sites):
+            await site.stop()
+        await self._gateway.hang_up()
+        await runner.cleanup()
+        self.store.close()
+        self._store = None
+
+    def close(self) -> None:
+        """End the thread that `with` began. May be called again."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        if self._living.exception() is None:
+            loop, stopping = self._living.result()
+            loop.call_soon_threadsafe(stopping.set)
+        thread.join()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def __enter__(self) -> Self:
+        if self._runner is not None or self._thread is not None:
+            raise RuntimeError("the sandbox is running already")
+        self._living = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), name="sandbox", daemon=True)
+        self._thread.start()
+        try:
+            self._living.result()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def _live(self) -> None:
+        """Serve until told to stop: the life of the thread."""
+        try:
+            await self.start()
+        except BaseException as error:
+            self._living.set_exception(error)
+            return
+        stopping = asyncio.Event()
+        self._living.set_result((asyncio.get_running_loop(), stopping))
+        await stopping.wait()
+        await self.stop()
+
+    def _open(self) -> Store:
+        store = Store(self._path)
+        try:
+            if store.is_new:
+                self._fill(store)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    async def _open_aside(self) -> Store:
+        """Open in a thread, so that the loop goes on; not one of the loop's own, which would stay."""
+        with ThreadPoolExecutor(1) as pool:
+            opening = pool.submit(self._open)
+            try:
+                return await asyncio.shield(asyncio.wrap_future(opening))
+            except asyncio.CancelledError:
+                opening.result().close()
+                raise
