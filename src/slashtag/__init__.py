@@ -1,0 +1,31 @@
+"""Asyncio client for a link-shortening account: exact click statistics at any size, at full speed.
+
+async with AsyncSession(base_url, apikey=..., apisecret=...) as session:
+    async for url in session.urls.list():
+        ...
+    stats = await session.stats.collect(DateRange("2024-01-01", "2024-12-31"), keys=slashtags)
+"""
+
+import typing as _typing
+from importlib import import_module as _import_module
+
+__version__ = "0.1.0"
+
+if _typing.TYPE_CHECKING:
+    from ._api import *  # noqa: F403
+    from ._api import __all__ as __all__
+else:
+    # Names come at their first use: a command's --help and a foreign test run need none of aiohttp.
+    def __getattr__(name: str) -> object:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        api = _import_module("._api", __name__)
+        globals().update({public: getattr(api, public) for public in api.__all__})
+        globals()["__all__"] = [*api.__all__, "__version__"]
+        try:
+            return globals()[name]
+        except KeyError:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+
+    def __dir__() -> list[str]:
+        return sorted(__getattr__("__all__"))

@@ -1,0 +1,104 @@
+"""What a session is told about the service and the account, checked before anything is sent."""
+
+from __future__ import annotations
+
+import os
+import re
+from ipaddress import ip_address
+
+from yarl import URL
+
+from ._errors import ConfigurationError
+
+API_PREFIX = "/api/v1/"
+_HEADER_SAFE = re.compile(r"[!-~]+", re.ASCII)
+
+
+class Secrets(tuple[str, ...]):
+    """Hold what no text may show, also not that of a traceback with its local variables."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<Secrets ***>"
+
+
+class Credentials:
+    """Hold an apikey and apisecret without ever showing them (Authentication)."""
+
+    __slots__ = ("apikey", "apisecret")
+
+    def __init__(self, apikey: str | None, apisecret: str | None) -> None:
+        self.apikey = _checked("apikey", apikey, "SLASHTAG_APIKEY", 20, 30)
+        self.apisecret = _checked("apisecret", apisecret, "SLASHTAG_APISECRET", 12, 20)
+
+    def __repr__(self) -> str:
+        return "<Credentials ***>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("credentials are not pickled; give them to each process by its environment")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Give the two headers of every request."""
+        return {"apikey": self.apikey, "apisecret": self.apisecret}
+
+    @property
+    def secrets(self) -> Secrets:
+        """Give what no text may show."""
+        return Secrets((self.apikey, self.apisecret))
+
+
+def _checked(name: str, value: str | None, variable: str, low: int, high: int) -> str:
+    if value is None:
+        value = os.environ.get(variable)
+    if value is None:
+        raise ConfigurationError(f"no {name}: pass {name}= or set {variable}")
+    # No message shows the value itself.
+    if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"{name} must be a str, not {type(value).__name__}")
+    if not low <= len(value) <= high:
+        raise ConfigurationError(f"{name} has {len(value)} characters; the service's have {low} to {high}")
+    if not _HEADER_SAFE.fullmatch(value):
+        raise ConfigurationError(f"{name} holds characters that a header cannot carry")
+    return value
+
+
+def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
+    """Return the base URL with /api/v1/ at its end, which may be given or left out (Versioning).
+
+    Raises ConfigurationError for anything but http(s), for credentials, a query or a fragment in it, and
+    for plain http to another host than loopback unless `allow_http`.
+    """
+    if base_url is None:
+        base_url = os.environ.get("SLASHTAG_BASE_URL")
+    if base_url is None:
+        raise ConfigurationError("no base_url: pass it or set SLASHTAG_BASE_URL")
+    try:
+        url = URL(base_url)
+        host = url.host
+    except (ValueError, TypeError):
+        raise ConfigurationError("base_url is not a URL") from None
+    if url.user is not None or url.password is not None:
+        raise ConfigurationError("base_url must not bear credentials")
+    if url.scheme not in ("http", "https") or not host:
+        # Shown neither here nor below: "key:secret@host", with its scheme forgotten, would come to light.
+        raise ConfigurationError("base_url must be an http or https URL with a host")
+    if url.query_string or url.fragment:
+        raise ConfigurationError("base_url must not have a query or a fragment")
+    if url.scheme == "http" and not allow_http and not _is_loopback(host):
+        raise ConfigurationError(
+            "base_url would send the credentials in the clear: use https, or allow_http=True"
+        )
+    path = url.raw_path.rstrip("/")
+    path = path + "/" if path.endswith(API_PREFIX.rstrip("/")) else path + API_PREFIX
+    return URL(f"{url.origin()}{path}", encoded=True)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,1 @@
+"""One method an endpoint."""

@@ -1,0 +1,200 @@
+"""How statistics requests are sent, with the paths of the samples as a second choice, and summed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from msgspec.structs import replace
+
+from .._core.call import Call, Failure
+from .._core.plan import Ask
+from .._core.queries import Query, Selector, check_slashtag
+from .._core.split import Batcher, halves
+from .._core.tally import Tally
+from .._errors import (
+    APIError,
+    BadRequestError,
+    InvalidRequestError,
+    NotFoundError,
+    SlashtagError,
+    is_fatal,
+)
+from .._models import ShortUrl, Statistics
+from .._send import Send
+
+R = TypeVar("R", bound=Statistics)
+
+Key = str | ShortUrl
+Keys = Iterable[Key] | AsyncIterable[Key]
+Progress = Callable[[int, int | None], object]
+OnError = Callable[[Failure], object]
+
+log = logging.getLogger("slashtag")
+
+
+class Asker:
+    """Send statistics requests; shared by all views of a session, as it remembers which paths exist.
+
+    The document states /stats/yearly and /stats/alltime but shows samples against /stats: on a 404 the
+    samples' path is tried once and the outcome remembered (Statistics for a year, for all time).
+    """
+
+    def __init__(self, send: Send, samples: dict[str, bool]) -> None:
+        self._send = send
+        self._samples = samples
+        self._doubted = False
+
+    def doubt(self, call: Call[Any], problem: str) -> None:
+        """Log an answer that contradicts itself: the first as a warning, more of them for debugging.
+
+        A service that does so once does so thousands of times; `reconciles` tells of each.
+        """
+        level = logging.DEBUG if self._doubted else logging.WARNING
+        self._doubted = True
+        log.log(level, "%s: the answer contradicts itself: %s", call.label, problem)
+
+    async def __call__(self, query: Query[Any], call: Call[Any]) -> Any:
+        """Return the answer; an error is given a note that says which batch and window it was."""
+        try:
+            if query.sample_path is None:
+                return await self._send(call)
+            return await self._ask(query.sample_path, call)
+        except SlashtagError as error:
+            error.add_note(f"while asking for {call.label}")
+            raise
+
+    async def _ask(self, sample_path: str, call: Call[Any]) -> Any:
+        sampled = replace(call, path=sample_path)
+        if self._samples.get(call.path):
+            return await self._send(sampled)
+        try:
+            return await self._send(call)
+        except NotFoundError as error:
+            if self._samples.get(call.path) is False:
+                raise
+            missing = error
+        try:
+            answer = await self._send(sampled)
+        except NotFoundError:
+            self._samples[call.path] = False
+            raise missing from None
+        except BadRequestError as error:
+            # /stats does not read these questions here, so it is the 404 that counts (Errors).
+            reads = "date is required" not in error.message.lower()
+            self._samples[call.path] = reads
+            if reads:
+                raise
+            raise missing from None
+        self._samples[call.path] = True
+        return answer
+
+
+class Fold(Generic[R]):
+    """Ask and sum: one answer after the other goes into the tally, none is kept."""
+
+    def __init__(
+        self,
+        asker: Asker,
+        query: Query[R],
+        tally: Tally[Any, R],
+        *,
+        total: int | None,
+        progress: Progress | None,
+        on_error: OnError | None,
+    ) -> None:
+        self._asker = asker
+        self._query = query
+        self._tally = tally
+        self._total = total
+        self._done = 0
+        self._progress = progress
+        self._on_error = on_error
+        self._suspects: set[str] = set()
+
+    async def work(self, ask: Ask) -> Sequence[Ask] | None:
+        """Ask once; return the smaller questions into which a refused one is cut."""
+        call = self._query.call(ask.selector, ask.piece)
+        try:
+            answer = await self._asker(self._query, call)
+        except SlashtagError as error:
+            smaller = self._smaller(ask, error)
+            if smaller:
+                if self._total is not None:
+                    self._total += len(smaller) - 1
+                return smaller
+            if self._on_error is None or is_fatal(error):
+                raise
+            self._on_error(Failure(call, error))
+            if isinstance(error, BadRequestError):
+                self._suspects.update(ask.selector.keys)
+        else:
+            problem = self._tally.add(answer, ask.piece.window)
+            if problem:
+                self._asker.doubt(call, problem)
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+        return None
+
+    def _smaller(self, ask: Ask, error: SlashtagError) -> list[Ask] | None:
+        """Cut a question that was refused for its keys (400, where failures are told) or its length (414)."""
+        keys = ask.selector.keys
+        too_long = isinstance(error, APIError) and error.status == 414
+        refused = isinstance(error, BadRequestError) and self._on_error is not None
+        if len(keys) < 2 or not (too_long or refused):
+            return None
+        parts: Sequence[Sequence[str]] = halves(keys)
+        if refused and not self._suspects.isdisjoint(keys):
+            # Keys that were refused in another window are the first to be set apart.
+            rest = [key for key in keys if key not in self._suspects]
+            parts = [[key] for key in keys if key in self._suspects] + ([rest] if rest else [])
+        return [Ask(Selector(keys=tuple(part)), ask.piece) for part in parts]
+
+    def result(self) -> R:
+        """Return the sum."""
+        return self._tally.result()
+
+    def refuse(self, key: object, error: InvalidRequestError) -> None:
+        """Tell a key that cannot be asked for, or raise."""
+        if self._on_error is None:
+            raise error
+        self._on_error(Failure(unsent_call(self._query, key), error))
+
+
+def unsent_call(query: Query[Any], key: object) -> Call[Any]:
+    """Give the call of a key that cannot be asked for, to tell it by."""
+    selector = Selector(keys=(key if isinstance(key, str) else getattr(key, "slashtag", ""),))
+    return Call(method="GET", path=query.path, params=selector.params(), returns=object, label=str(selector))
+
+
+class Batches(AsyncIterator[Selector]):
+    """Iterate over the batches of an asynchronous iterable of slashtags, as they fill.
+
+    What cannot be asked for goes to `refuse`, since it is seen only after others were sent.
+    """
+
+    def __init__(
+        self,
+        keys: AsyncIterable[Key],
+        room: int,
+        refuse: Callable[[object, InvalidRequestError], object],
+    ) -> None:
+        self._keys = aiter(keys)
+        self._batcher = Batcher(room)
+        self._refuse = refuse
+
+    async def __anext__(self) -> Selector:
+        async for item in self._keys:
+            try:
+                batch = self._batcher.add(check_slashtag(item))
+            except InvalidRequestError as error:
+                self._refuse(item, error)
+                continue
+            if batch:
+                return Selector(keys=batch)
+        rest = self._batcher.rest()
+        if rest is None:
+            raise StopAsyncIteration
+        return Selector(keys=rest)

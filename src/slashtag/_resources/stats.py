@@ -1,0 +1,202 @@
+"""Click statistics: any question, split, asked concurrently, merged exactly."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from datetime import UTC, datetime, tzinfo
+from typing import TypeVar
+
+from .._core.plan import Ask, Plan
+from .._core.queries import Piece, Query, Selector, check_slashtag, check_tag
+from .._core.split import batches, parse_zone
+from .._fanout import Agenda, Tasks
+from .._models import Statistics
+from .._send import Send
+from .asking import Asker, Batches, Fold, Key, Keys, OnError, Progress
+from .each import Each, EachRun, StepStream
+
+R = TypeVar("R", bound=Statistics)
+
+Zone = str | tzinfo | None
+
+
+class Stats:
+    """Read the click statistics of slashtags and tags.
+
+    A query says what is asked: DateRange and Day give RangeStats, Year and AllTime PeriodStats, CountryGeo
+    GeoStats. Selectors: exactly one of `keys` (slashtags or ShortUrls, any number; repeated ones count
+    once), `tag` or `tags`. `timezone` is "+HH:MM", a tzinfo, or None for +00:00.
+    """
+
+    def __init__(
+        self, send: Send, tasks: Tasks, *, workers: int, room: int, range_end: str, samples: dict[str, bool]
+    ) -> None:
+        self._tasks = tasks
+        self._workers = workers
+        self._room = room
+        self._range_end = range_end
+        self._asker = Asker(send, samples)
+
+    def plan(
+        self,
+        query: Query[R],
+        *,
+        keys: Iterable[Key] | None = None,
+        tag: str | None = None,
+        tags: Iterable[str] | None = None,
+        timezone: Zone = None,
+    ) -> Plan[R]:
+        """Take a question apart without sending anything; the plan pickles, splits and has a length.
+
+        Slashtags go in batches of at most 100 whose request target stays under 8,000 bytes, ranges in
+        windows of at most 32 days. Raises TypeError for a wrong selector, InvalidRequestError for what the
+        service cannot be asked (Statistics endpoints, Limits).
+        """
+        zone = parse_zone(timezone)
+        now = _now()
+        query = query.resolve(zone, now)
+        selectors = tuple(self._selectors(keys, tag, tags))
+        pieces = tuple(query.pieces(zone, now, self._range_end))
+        return Plan(query, selectors, pieces, query.span(zone), 0, len(selectors) * len(pieces))
+
+    async def run(
+        self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError | None = None
+    ) -> R:
+        """Ask what a plan holds and return the sum.
+
+        `progress` is called with (requests done, requests in all). Errors and `on_error` as `collect`.
+        """
+        fold = Fold(
+            self._asker, plan.query, plan.tally(), total=len(plan), progress=progress, on_error=on_error
+        )
+        return await self._fold(fold, plan.asks())
+
+    async def collect(
+        self,
+        query: Query[R],
+        *,
+        keys: Keys | None = None,
+        tag: str | None = None,
+        tags: Iterable[str] | None = None,
+        timezone: Zone = None,
+        progress: Progress | None = None,
+        on_error: OnError | None = None,
+    ) -> R:
+        """Answer a question of any size with one sum over all that is selected.
+
+        No slashtags give empty statistics without a request. `keys` may be asynchronous
+        (`session.urls.list()`): batches are then asked while it is read. `progress` is called with
+        (requests done, requests in all or None). With `on_error` a failed request is told as a
+        Failure(call, error) and the rest goes on; a batch answered 400 is halved until the slashtag at fault
+        stands alone; wrong credentials are raised all the same. Raises TypeError for a wrong selector,
+        InvalidRequestError before anything is sent, and what a request raises, with a note which batch and
+        window it was (Statistics endpoints).
+        """
+        if not isinstance(keys, AsyncIterable):
+            plan = self.plan(query, keys=keys, tag=tag, tags=tags, timezone=timezone)
+            return await self.run(plan, progress=progress, on_error=on_error)
+        _one_selector(keys, tag, tags)
+        zone = parse_zone(timezone)
+        now = _now()
+        query = query.resolve(zone, now)
+        pieces = query.pieces(zone, now, self._range_end)
+        tally = query.tally(query.span(zone))
+        fold = Fold(self._asker, query, tally, total=None, progress=progress, on_error=on_error)
+        return await self._fold(fold, _Asks(Batches(keys, self._room, fold.refuse), pieces), keys)
+
+    def collect_each(
+        self,
+        query: Query[R],
+        *,
+        keys: Keys | None = None,
+        tag: str | None = None,
+        tags: Iterable[str] | None = None,
+        timezone: Zone = None,
+        ordered: bool = False,
+        guided: bool = True,
+        progress: Progress | None = None,
+        on_error: OnError | None = None,
+    ) -> Each[R]:
+        """Answer a question for each slashtag or tag alone, as they complete or in the order asked.
+
+        For a DateRange of three windows or more all-time statistics are asked first, and then only the
+        months that have clicks: sparse accounts need several times fewer requests for the same answer.
+        Months whose days then do not add up to what guided there end the guiding, and all is asked.
+        `guided=False` asks for everything at once; a 404 of the all-time statistics does so by itself.
+        `progress` is called with (slashtags done, slashtags in all or None). With `on_error` what failed is
+        told as a Failure and not yielded. Errors as `collect`, raised while iterating (Statistics
+        endpoints).
+        """
+        _one_selector(keys, tag, tags)
+        zone = parse_zone(timezone)
+        now = _now()
+        query = query.resolve(zone, now)
+        selectors: list[Selector] | None = None
+        if not isinstance(keys, AsyncIterable):
+            selectors = self._selectors(keys, tag, tags)
+        run = EachRun(
+            self._asker,
+            query,
+            zone,
+            now,
+            self._range_end,
+            guided=guided,
+            ordered=ordered,
+            workers=self._workers,
+            total=None if selectors is None else sum(len(s.keys) or 1 for s in selectors),
+            progress=progress,
+            on_error=on_error,
+        )
+        if isinstance(keys, AsyncIterable):
+            source = StepStream(Batches(keys, self._room, run.refuse), run)
+            return Each(self._tasks, self._workers, run, source, keys)
+        return Each(self._tasks, self._workers, run, run.steps(selectors or ()))
+
+    async def _fold(
+        self, fold: Fold[R], asks: Iterable[Ask] | AsyncIterator[Ask], keys: AsyncIterable[Key] | None = None
+    ) -> R:
+        await Agenda(asks, fold.work, self._workers, feed=keys).run()
+        return fold.result()
+
+    def _selectors(
+        self, keys: Iterable[Key] | None, tag: str | None, tags: Iterable[str] | None
+    ) -> list[Selector]:
+        _one_selector(keys, tag, tags)
+        if keys is not None:
+            if isinstance(keys, AsyncIterable):
+                raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
+            return [Selector(keys=batch) for batch in batches(map(check_slashtag, keys), self._room)]
+        names = [tag] if tag is not None else tags or ()
+        return [Selector(tag=name) for name in dict.fromkeys(map(check_tag, names))]
+
+
+class _Asks(AsyncIterator[Ask]):
+    """Iterate over what is asked of batches that are still being read."""
+
+    def __init__(self, selectors: Batches, pieces: Iterable[Piece]) -> None:
+        self._selectors = selectors
+        self._pieces = tuple(pieces)
+        self._ready: list[Ask] = []
+
+    async def __anext__(self) -> Ask:
+        if not self._pieces:
+            raise StopAsyncIteration
+        if not self._ready:
+            selector = await anext(self._selectors)
+            self._ready = [Ask(selector, piece) for piece in reversed(self._pieces)]
+        return self._ready.pop()
+
+
+def _one_selector(keys: object, tag: object, tags: object) -> None:
+    if sum(selector is not None for selector in (keys, tag, tags)) != 1:
+        raise TypeError("exactly one of keys=, tag= and tags= selects what statistics are asked for")
+    if isinstance(keys, str | bytes):
+        raise TypeError(f"keys= takes an iterable of slashtags, not one {type(keys).__name__}: keys=[...]")
+    if isinstance(tags, str | bytes):
+        raise TypeError(f"tags= takes an iterable of names, not one {type(tags).__name__}: tag=...")
+    if tag is not None:
+        check_tag(tag)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,53 @@
+"""The tags of the account."""
+
+from __future__ import annotations
+
+from .._core.call import MAX_TAG_DESCRIPTION, MAX_TAG_NAME, Call, check_text, json_body
+from .._errors import BadRequestError, OutcomeUnknownError
+from .._models import Page, Tag
+from .listing import Collection
+
+
+class Tags(Collection[Tag]):
+    """List and create the tags of the account."""
+
+    _path = "tags"
+    _page_type = Page[Tag]
+
+    async def create(self, name: str, *, description: str | None = None) -> Tag:
+        """Create a tag and return it.
+
+        `name` is unique, at most 25 characters; `description` at most 255. It is sent again only where
+        nothing can have been done. Raises InvalidRequestError before anything is sent, BadRequestError,
+        TagLimitError, and OutcomeUnknownError where the answer was lost (Create a tag).
+        """
+        members: dict[str, object] = {"name": check_text("name", name, MAX_TAG_NAME)}
+        if description is not None:
+            members["description"] = check_text("description", description, MAX_TAG_DESCRIPTION, empty=True)
+        call = Call(method="POST", path="tags", returns=Tag, body=json_body(members), repeatable=False)
+        return await self._send(call)
+
+    async def ensure(self, name: str, *, description: str | None = None) -> Tag:
+        """Return the tag of this name, creating it where there is none; safe to repeat.
+
+        A creation whose answer was lost, or that somebody else did meanwhile, is looked up again. Raises
+        what `create` raises (List tags, Create a tag).
+        """
+        check_text("name", name, MAX_TAG_NAME)
+        if (tag := await self._find(name)) is not None:
+            return tag
+        failure: BadRequestError | OutcomeUnknownError
+        try:
+            return await self.create(name, description=description)
+        except (BadRequestError, OutcomeUnknownError) as error:
+            failure = error
+        if (tag := await self._find(name)) is not None:
+            return tag
+        raise failure
+
+    async def _find(self, name: str) -> Tag | None:
+        async with self.list() as tags:
+            async for tag in tags:
+                if tag.name == name:
+                    return tag
+        return None

@@ -1,0 +1,101 @@
+"""The short URLs of the account."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+
+from .._core.answers import RowsUpdated
+from .._core.call import Call
+from .._core.change import Change, Outcome, check_distinct
+from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError, is_fatal
+from .._fanout import Agenda, Outbox, Results, Tasks
+from .._models import Page, ShortUrl
+from .._send import Send
+from .listing import Collection, Progress
+
+
+class Urls(Collection[ShortUrl]):
+    """List and update the short URLs of the account."""
+
+    _path = "urls"
+    _page_type = Page[ShortUrl]
+
+    def __init__(self, send: Send, tasks: Tasks, workers: int) -> None:
+        super().__init__(send, tasks)
+        self._workers = workers
+
+    async def update(
+        self,
+        key: str | int,
+        *,
+        destination: str | None = None,
+        slashtag: str | None = None,
+        redirect_code: int | None = None,
+        password: str | None = None,
+        domain_id: int | None = None,
+    ) -> int:
+        """Update one short URL and return the number of rows that the service changed.
+
+        `key` is a slashtag (str) or an id (int); where several links share a slashtag on different domains,
+        only the id will do. Only the members that are given are sent. The document gives defaults for
+        omitted members (301, no password, domain 0) without saying whether an omission resets them: to be
+        safe under either reading, give every member that must keep its value. Raises InvalidRequestError
+        before anything is sent, NotFoundError, and OutcomeUnknownError where the answer was lost for good:
+        a rename by slashtag is not repeated then, as its old slashtag may be gone (Update a short URL).
+        """
+        change = Change(key, destination, slashtag, redirect_code, password, domain_id)
+        return (await self._send(change.call())).rows_updated
+
+    def update_many(self, changes: Iterable[Change], *, progress: Progress | None = None) -> Updates:
+        """Update many short URLs side by side, giving an Outcome for each as it is known.
+
+        All changes are checked before the first is sent: InvalidRequestError names the first that the
+        service cannot be asked, or that depends on another, since they are sent in no order. A change that
+        fails is told and the rest goes on; wrong credentials are raised. `progress` is called with (changes
+        done, changes in all). What `update` says of omitted members and of lost answers holds here too
+        (Update a short URL).
+        """
+        changes = list(changes)
+        check_distinct(changes)
+        calls: list[tuple[Change, Call[RowsUpdated]]] = []
+        for n, change in enumerate(changes, 1):
+            try:
+                calls.append((change, change.call()))
+            except InvalidRequestError as error:
+                raise InvalidRequestError(f"change {n}, of {change.key!r}: {error}") from None
+        return Updates(self._send, self._tasks, self._workers, calls, progress)
+
+
+class Updates(Results[Outcome]):
+    """Iterate over the outcomes of many changes, as they are known."""
+
+    def __init__(
+        self,
+        send: Send,
+        tasks: Tasks,
+        workers: int,
+        calls: Sequence[tuple[Change, Call[RowsUpdated]]],
+        progress: Progress | None,
+    ) -> None:
+        outbox: Outbox[Outcome] = Outbox(max(64, 2 * workers))
+        done = count(1)
+
+        # A function and not a method: nothing that a worker holds may hold the iterator.
+        async def work(item: tuple[Change, Call[RowsUpdated]]) -> None:
+            outbox.put(await _outcome(send, *item))
+            if progress is not None:
+                progress(next(done), len(calls))
+
+        super().__init__(tasks, Agenda(calls, work, workers, outbox.room), outbox)
+
+
+async def _outcome(send: Send, change: Change, call: Call[RowsUpdated]) -> Outcome:
+    try:
+        return Outcome(change, "done", rows_updated=(await send(call)).rows_updated)
+    except OutcomeUnknownError as error:
+        return Outcome(change, "unknown", error=error)
+    except SlashtagError as error:
+        if is_fatal(error):
+            raise
+        return Outcome(change, "failed", error=error)

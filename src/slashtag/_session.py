@@ -1,0 +1,277 @@
+"""AsyncSession: the client, wired together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import weakref
+from contextlib import AsyncExitStack
+from math import inf, isfinite
+from types import TracebackType
+from typing import Literal, NoReturn, Self, TypeVar
+
+import aiohttp
+from multidict import CIMultiDict
+
+from ._admission import Admission
+from ._budget import RetryBudget
+from ._core.call import Call, check_int
+from ._core.pacing import Throttle
+from ._core.retry import RetryPolicy, backoff
+from ._core.split import MAX_TARGET_BYTES
+from ._credentials import Credentials, parse_base_url
+from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
+from ._fanout import Tasks
+from ._journal import Journal
+from ._metrics import Metrics
+from ._resources.stats import Stats
+from ._resources.tags import Tags
+from ._resources.urls import Urls
+from ._send import Options, Sender, Shared, running_loop
+from ._transport import NO_TIMEOUT, Transport, no_resend
+
+T = TypeVar("T")
+RangeEnd = Literal["inclusive", "exclusive"]
+
+log = logging.getLogger("slashtag")
+
+#: Bytes of a request target that the other parameters of a statistics request can take.
+_OTHER_PARAMETERS = 400
+
+
+class _Wiring:
+    """Hold what a session and its views share."""
+
+    def __init__(
+        self,
+        base_url: str | None,
+        credentials: Credentials,
+        *,
+        concurrency: int,
+        rate: float | None,
+        range_end: RangeEnd,
+        allow_http: bool,
+        http: aiohttp.ClientSession | None,
+        journal: str | os.PathLike[str] | None,
+        journal_max_age: float,
+    ) -> None:
+        if range_end not in ("inclusive", "exclusive"):
+            raise ConfigurationError(f"range_end must be 'inclusive' or 'exclusive', not {range_end!r}")
+        if rate is not None and not (isfinite(rate) and rate > 0):
+            raise ConfigurationError(f"rate is {rate}; it must be a positive number of requests a second")
+        try:
+            check_int("concurrency", concurrency, 1)
+        except InvalidRequestError as error:
+            raise ConfigurationError(str(error)) from None
+        self.base = parse_base_url(base_url, allow_http=allow_http)
+        self.credentials = credentials
+        self.range_end = range_end
+        self.workers = _within_pool(concurrency, http)
+        self.tasks = Tasks()
+        self.samples: dict[str, bool] = {}
+        # Weakly: views may be made for each call and dropped.
+        self.senders: weakref.WeakSet[Sender] = weakref.WeakSet()
+        self.closed = False
+        self._closing = asyncio.Lock()
+        self._given = http
+        self._own: aiohttp.ClientSession | None = None
+        self.journal: Journal | None = None
+        if journal is not None:
+            self.journal = Journal(journal, str(self.base), credentials.apikey, journal_max_age)
+        throttle = Throttle(self.workers, rate)
+        throttle.notify = log.info
+        admission = Admission(throttle)
+        self.shared = Shared(
+            transport=Transport(
+                self.http,
+                self.base,
+                None if http is None else CIMultiDict(credentials.headers),
+                credentials.secrets,
+            ),
+            admission=admission,
+            budget=RetryBudget(_line_backoff),
+            metrics=Metrics(throttle, lambda: admission.waiting),
+            secrets=credentials.secrets,
+            closing=asyncio.Event(),
+            journal=self.journal,
+        )
+
+    def http(self) -> aiohttp.ClientSession:
+        """Return the aiohttp session, made at first use: it belongs to the running event loop."""
+        if self.closed:
+            raise SessionClosedError("the session is closed")
+        if self._given is not None:
+            return self._given
+        if self._own is None:
+            self._own = aiohttp.ClientSession(
+                # Admission bounds what is in flight; a pool limit below it would only cost time.
+                connector=aiohttp.TCPConnector(limit=0),
+                headers={**self.credentials.headers, "Accept": "application/json"},
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=NO_TIMEOUT,
+                trust_env=False,
+                middlewares=(no_resend,),
+            )
+        return self._own
+
+    async def aclose(self) -> None:
+        """Cancel what iterators left under way, refuse those who wait, close what is ours; safe to repeat."""
+        self.closed = True
+        async with self._closing, AsyncExitStack() as steps:  # the last is the first, and none is left out
+            if self.journal is not None:
+                steps.push_async_callback(self.journal.aclose)
+            if self._own is not None:
+                steps.push_async_callback(self._own.close)
+            steps.callback(self._refuse)
+            steps.push_async_callback(self.tasks.aclose)
+
+    def _refuse(self) -> None:
+        self.shared.closing.set()
+        self.shared.admission.close()
+        self.shared.budget.close()
+        for sender in self.senders:
+            sender.close()
+
+
+class AsyncSession:
+    """Be a client of one account of the service.
+
+    `base_url` with or without /api/v1, `apikey`, `apisecret`: SLASHTAG_BASE_URL, SLASHTAG_APIKEY and
+    SLASHTAG_APISECRET stand in for them. `concurrency`: most requests in flight. `timeout`: seconds of one
+    attempt, counted from when it is admitted. `retry`: a RetryPolicy. `journal`: a file that makes the
+    session a job which can be run again for what is missing; answers older than `journal_max_age` seconds
+    are asked for again. `max_response_bytes`: of a decoded body. `rate`: requests a second where you know
+    the limit; None: it is learnt. `range_end`: whether the service counts the last second of a date_range
+    ("inclusive") or not; the document does not show which. `allow_http`: plain http to another host than
+    loopback. `http`: your own aiohttp.ClientSession, never closed here. Raises ConfigurationError
+    (Authentication, Versioning).
+
+    Use it with `async with`, or end it with `aclose()`. It belongs to one event loop of asyncio.
+    """
+
+    urls: Urls
+    tags: Tags
+    stats: Stats
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        *,
+        apikey: str | None = None,
+        apisecret: str | None = None,
+        concurrency: int = 32,
+        timeout: float = 30.0,
+        retry: RetryPolicy | None = None,
+        journal: str | os.PathLike[str] | None = None,
+        journal_max_age: float = 86_400.0,
+        max_response_bytes: int = 64 * 2**20,
+        rate: float | None = None,
+        range_end: RangeEnd = "inclusive",
+        allow_http: bool = False,
+        http: aiohttp.ClientSession | None = None,
+    ) -> None:
+        wiring = _Wiring(
+            base_url,
+            Credentials(apikey, apisecret),
+            concurrency=concurrency,
+            rate=rate,
+            range_end=range_end,
+            allow_http=allow_http,
+            http=http,
+            journal=journal,
+            journal_max_age=journal_max_age,
+        )
+        self._wire(wiring, _options(timeout, retry or RetryPolicy(), max_response_bytes))
+
+    def _wire(self, wiring: _Wiring, options: Options) -> None:
+        self._wiring = wiring
+        self._options = options
+        self._sender = sender = Sender(wiring.shared, options)
+        wiring.senders.add(sender)
+        self.urls = Urls(sender, wiring.tasks, wiring.workers)
+        self.tags = Tags(sender, wiring.tasks)
+        self.stats = Stats(
+            sender,
+            wiring.tasks,
+            workers=wiring.workers,
+            room=MAX_TARGET_BYTES - _OTHER_PARAMETERS - len(wiring.base.raw_path),
+            range_end=wiring.range_end,
+            samples=wiring.samples,
+        )
+
+    async def send(self, call: Call[T]) -> T:
+        """Send one call as it is, say that of a Failure once more, and return its data.
+
+        Statistics come as the service tells them, before they are summed. Raises what a request raises.
+        """
+        return await self._sender(call)
+
+    @property
+    def metrics(self) -> Metrics:
+        """Give the counters of the session and all its views."""
+        return self._wiring.shared.metrics
+
+    def with_options(
+        self,
+        *,
+        timeout: float | None = None,
+        retry: RetryPolicy | None = None,
+        max_response_bytes: int | None = None,
+    ) -> AsyncSession:
+        """Return a view with other options: same connections, same throttle, same life."""
+        now = self._options
+        view = object.__new__(AsyncSession)
+        view._wire(
+            self._wiring,
+            _options(
+                now.timeout if timeout is None else timeout,
+                retry or now.retry,
+                now.max_response_bytes if max_response_bytes is None else max_response_bytes,
+            ),
+        )
+        return view
+
+    async def aclose(self) -> None:
+        """End the session and all its views: cancel what iterators have under way, close connections."""
+        await self._wiring.aclose()
+
+    async def __aenter__(self) -> Self:
+        running_loop()
+        if self._wiring.closed:
+            raise SessionClosedError("the session is closed")
+        if self._wiring.journal is not None:
+            await self._wiring.journal.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"<AsyncSession {self._wiring.base}{' (closed)' if self._wiring.closed else ''}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a session holds connections and credentials: make one in each process")
+
+
+def _options(timeout: float, retry: RetryPolicy, max_response_bytes: int) -> Options:
+    if not 0 < timeout < inf:
+        raise ConfigurationError(f"timeout is {timeout}; it must be a positive number of seconds")
+    if max_response_bytes < 1:
+        raise ConfigurationError(f"max_response_bytes is {max_response_bytes}; it must be positive")
+    return Options(timeout=timeout, retry=retry, max_response_bytes=max_response_bytes)
+
+
+def _within_pool(concurrency: int, http: aiohttp.ClientSession | None) -> int:
+    """Keep requests from waiting for a place in a given pool, where that would count as their time."""
+    connector = None if http is None else http.connector
+    limits = [connector.limit, connector.limit_per_host] if connector is not None else []
+    return min([concurrency, *(limit for limit in limits if limit)])
+
+
+def _line_backoff(failures: int) -> float:
+    policy = RetryPolicy()
+    # Half of the full backoff at least: one request at a time leaves nobody to spread out.
+    return backoff(policy, failures + 1, 0.75)

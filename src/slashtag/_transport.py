@@ -1,0 +1,200 @@
+"""One HTTP exchange over aiohttp: request and body, under a cap, with every failure told as one of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from ._core.call import Call
+from ._core.response import EXCERPT_BYTES, SCRUBBED_BYTES, Scrubber
+from ._errors import SessionClosedError, SlashtagError, TransportError, UnexpectedResponseError
+
+#: aiohttp counts the wait for a pool slot in its own timeouts and `sock_read` never ends a body that drips:
+#: the attempt's deadline stands in for all of them.
+NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
+
+
+class Answer(NamedTuple):
+    """Hold what came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _DroppedError(Exception):
+    """Stand in for aiohttp's connection errors, on which it would silently send GET and PUT once more."""
+
+    def __init__(self, text: str, unsent: bool) -> None:
+        super().__init__(text)
+        self.text = text
+        self.unsent = unsent
+
+
+async def no_resend(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Turn a dropped connection into an error that aiohttp does not answer with a second request."""
+    try:
+        return await handler(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        dropped = _DroppedError(_describe(error), _unsent(error))
+    raise dropped
+
+
+def _unsent(error: BaseException) -> bool:
+    return isinstance(
+        error,
+        aiohttp.ClientConnectorError
+        | aiohttp.ClientSSLError
+        | aiohttp.ClientHttpProxyError
+        | aiohttp.InvalidURL,
+    )
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered {error.status} {error.message}"
+    if isinstance(error, aiohttp.ClientResponseError):
+        # Garbage framing is raised with a made-up status 400.
+        return f"the answer is not HTTP ({_gist(error.message)})"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the service closed the connection without an answer"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return f"the body was cut short or broken ({_gist(str(error))})"
+    return str(error) or type(error).__name__
+
+
+def _gist(text: str) -> str:
+    """Give the beginning of an aiohttp message: what follows is the repr of what the server sent."""
+    return text.removeprefix("400, message:").lstrip().partition("\n")[0].partition(":")[0]
+
+
+def closed_under_way(call: Call[Any]) -> SlashtagError:
+    """Give the error of a call whose session was closed under it; a write may have been done."""
+    text = "the session was closed while a request was on its way"
+    if call.method == "GET":
+        return SessionClosedError(text)
+    return TransportError(text, method=call.method, path=call.path)
+
+
+class Transport:
+    """Carry calls to one base URL with one pair of credentials.
+
+    `http` gives the aiohttp session; `headers` are sent with each request where that session is not ours
+    and does not have them; `base` ends in /api/v1/.
+    """
+
+    def __init__(
+        self,
+        http: Callable[[], aiohttp.ClientSession],
+        base: URL,
+        headers: CIMultiDict[str] | None,
+        secrets: tuple[str, ...],
+    ) -> None:
+        self._http = http
+        self._base = base
+        self._headers = headers
+        self._secrets = secrets
+        self._urls: dict[str, URL] = {}
+
+    def url(self, call: Call[Any]) -> URL:
+        """Build the URL of a call; the paths of GETs are few and are kept."""
+        url = self._urls.get(call.path)
+        if url is None:
+            # The path is encoded already: yarl must neither decode nor normalise it.
+            url = URL(f"{self._base}{call.path}", encoded=True)
+            if call.method == "GET":
+                self._urls[call.path] = url
+        if not call.params:
+            return url
+        params = dict(call.params)  # yarl takes it faster than pairs, of which none repeats in our calls
+        return url.extend_query(params if len(params) == len(call.params) else call.params)
+
+    async def exchange(self, call: Call[Any], max_bytes: int) -> Answer:
+        """Send a call once and read its answer whole.
+
+        Raises TransportError (`unsent` where nothing can have reached the service),
+        UnexpectedResponseError for a decoded body over `max_bytes`, SessionClosedError.
+        """
+        http = self._http()
+        failure: SlashtagError
+        try:
+            # Awaited, not entered: at its end a response gives its connection back by itself.
+            response = await http.request(call.method, self.url(call), **self._options(http, call))
+            content = response.content
+            try:
+                body = await content.readany()
+                if not content.at_eof():
+                    body = await _read_rest(content, body, max_bytes)
+            finally:
+                if not content.at_eof():
+                    response.close()
+            if len(body) <= max_bytes:
+                return Answer(response.status, response.headers, body)
+            failure = UnexpectedResponseError(
+                f"the body is larger than max_response_bytes ({max_bytes})",
+                status=response.status,
+                excerpt=self._scrubber(call).data(body[:SCRUBBED_BYTES])[:EXCERPT_BYTES],
+                repeatable=False,
+                method=call.method,
+                path=call.path,
+            )
+        except _DroppedError as error:
+            failure = self._failure(call, error.text, unsent=error.unsent)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            failure = self._failure(call, _describe(error), unsent=_unsent(error))
+        except RuntimeError:
+            if not http.closed:
+                raise
+            failure = SessionClosedError("the aiohttp session is closed")
+        if isinstance(failure, TransportError) and not failure.unsent and http.closed:
+            failure = closed_under_way(call)
+        # Raised here, not in a handler: aiohttp's errors carry the request's headers, credentials and all.
+        raise failure
+
+    def _options(self, http: aiohttp.ClientSession, call: Call[Any]) -> dict[str, Any]:
+        if self._headers is None and call.body is None:
+            return _OWN
+        options = dict(_OWN)
+        if call.body is not None:
+            options |= {"data": call.body, "headers": {"Content-Type": "application/json"}}
+        if self._headers is not None:
+            # The owner's middlewares stay, ours goes innermost, where the connection is.
+            theirs = getattr(http, "_middlewares", ())
+            options |= {
+                "headers": {**self._headers, **options.get("headers", {})},
+                "middlewares": (*theirs, no_resend),
+                "timeout": NO_TIMEOUT,
+                "raise_for_status": False,
+                "auto_decompress": True,
+            }
+        return options
+
+    def _failure(self, call: Call[Any], text: str, *, unsent: bool) -> TransportError:
+        error = TransportError(self._scrubber(call).text(text), method=call.method, path=call.path)
+        error.unsent = unsent
+        return error
+
+    def _scrubber(self, call: Call[Any]) -> Scrubber:
+        return Scrubber([*self._secrets, *call.secrets])
+
+
+_OWN: dict[str, Any] = {"allow_redirects": False}
+
+
+async def _read_rest(content: aiohttp.StreamReader, first: bytes, max_bytes: int) -> bytes:
+    """Read on until the end or until more than `max_bytes` are there."""
+    chunks = [first]
+    size = len(first)
+    while size <= max_bytes:
+        chunk = await content.readany()
+        if not chunk and content.at_eof():
+            break
+        chunks.append(chunk)
+        size += len(chunk)
+    return b"".join(chunks)
