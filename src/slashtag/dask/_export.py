@@ -1,0 +1,278 @@
+"""Clicks of each slashtag by day, in a Parquet dataset that many workers write."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, date, datetime, tzinfo
+from hashlib import sha256
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from .._core.queries import DateRange, Day, check_slashtag
+from .._core.split import parse_zone
+from .._errors import ExportError, InvalidRequestError
+from .._journal import in_thread
+from .._models import ShortUrl
+from .._session import AsyncSession
+from ._job import Job, Progress
+from ._worker import Done, GetCredentials
+
+# One batch of the service: collect_each then asks with whole batches first which slashtags have clicks.
+_KEYS_A_PART = 100
+_ROW_GROUP = 25_000
+_NAME = re.compile(r"part-\d{5,}-[0-9a-f]{16}\.parquet")
+
+
+class Written(Struct, frozen=True, kw_only=True):
+    """Tell what came of an export: `rows` written in `parts` files; `skipped` ones were finished before.
+
+    `requests` were sent, `throttled` of them answered 429, without those of workers that died; `reconciles`
+    is False where the service's days did not add up to its totals, or were left out; `seconds` is wall time.
+    """
+
+    rows: int
+    parts: int
+    skipped: int
+    requests: int
+    throttled: int
+    reconciles: bool
+    seconds: float
+
+
+class _Part(Struct, frozen=True):
+    """Be a file of the dataset: what is asked for it."""
+
+    path: str
+    query: DateRange | Day
+    keys: tuple[str, ...]
+    zone: tzinfo
+
+
+def export_clicks(
+    client: Any,
+    keys: Iterable[str | ShortUrl],
+    query: DateRange | Day,
+    path: str | os.PathLike[str],
+    *,
+    parts: int | None = None,
+    timezone: str | tzinfo | None = None,
+    base_url: str | None = None,
+    credentials: GetCredentials | None = None,
+    progress: Progress | None = None,
+    session_options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Write the clicks of each slashtag by day as a Parquet dataset, a file for each part, by the workers.
+
+    Rows are slashtag, date, clicks, zeros too, in the order of `keys`. `path` is a folder that all workers
+    see under the same name; it is made if need be. Each file appears whole or not at all. Its name bears its
+    number and a fingerprint of its keys, the days and the timezone, so that the same export run again skips
+    what is finished, whatever became of the first run. Days that had not ended when a part was written stay
+    as they were; end with yesterday, or use another folder each day. A folder that holds parts of another
+    export is an ExportError: read together they would count twice.
+
+    By default a part has 100 slashtags: the most that one request can ask for, and some hundred to a few
+    thousand requests, which outlast its start and its file by far; so much is what a worker that dies loses.
+    `parts` cuts into that many instead; the same number finds the same parts again.
+
+    Returns Written, or an awaitable of it with an asynchronous client. Workers need the extra `parquet`.
+    `base_url`, `credentials`, `session_options`, `progress` and errors as `collect`; raises ExportError
+    where a file cannot be written (Statistics for a date or date range).
+    """
+    job = Job(client, "export", base_url=base_url, credentials=credentials, session_options=session_options)
+    if isinstance(keys, str | bytes):
+        raise TypeError(f"keys takes an iterable of slashtags, not one {type(keys).__name__}")
+    if parts is not None and parts < 1:
+        raise InvalidRequestError(f"an export cannot be cut into {parts} parts")
+    zone = parse_zone(timezone)
+    # What "the last 30 days" are is settled once, here.
+    resolved = query.resolve(zone, datetime.now(UTC)) if isinstance(query, DateRange) else query
+    range_end = (session_options or {}).get("range_end", "inclusive")
+    chosen = tuple(dict.fromkeys(map(check_slashtag, keys)))
+    # Workers run in folders of their own.
+    folder = Path(path).absolute()
+    pieces = [
+        _Part(str(folder / _name(n, resolved, zone, range_end, some)), resolved, some, zone)
+        for n, some in enumerate(_cut(chosen, parts))
+    ]
+
+    async def main(tell: Progress) -> Written:
+        began = time.monotonic()
+        looked = await job.run(_prepare, [(str(folder), [Path(part.path).name for part in pieces])], _quiet)
+        finished = looked[0].value or set()
+        left = [part for part in pieces if Path(part.path).name not in finished]
+        skipped = len(pieces) - len(left)
+        if skipped:
+            tell(skipped, len(pieces))
+        done = await job.run(_write, left, tell, done=skipped)
+        if done:
+            await job.run(_tidy, [[part.path for part in left]], _quiet)
+        return _told(done, skipped, time.monotonic() - began)
+
+    return job.start(main, progress)
+
+
+def _cut(keys: tuple[str, ...], parts: int | None) -> list[tuple[str, ...]]:
+    if parts is None:
+        return [keys[at : at + _KEYS_A_PART] for at in range(0, len(keys), _KEYS_A_PART)]
+    cuts = [len(keys) * n // parts for n in range(parts + 1)]
+    return [keys[a:b] for a, b in pairwise(cuts) if a < b]
+
+
+def _name(n: int, query: DateRange | Day, zone: tzinfo, range_end: str, keys: tuple[str, ...]) -> str:
+    asked = "\0".join((repr(query), repr(zone), range_end, *keys))
+    return f"part-{n:05d}-{sha256(asked.encode()).hexdigest()[:16]}.parquet"
+
+
+def _told(done: list[Done[tuple[int, bool]]], skipped: int, seconds: float) -> Written:
+    values = [part.value for part in done if part.value is not None]
+    # Each part tells what its session has counted so far.
+    sent: dict[str, int] = {}
+    refused: dict[str, int] = {}
+    for part in done:
+        sent[part.session] = max(part.requests, sent.get(part.session, 0))
+        refused[part.session] = max(part.throttled, refused.get(part.session, 0))
+    return Written(
+        rows=sum(rows for rows, _ in values),
+        parts=len(values),
+        skipped=skipped,
+        requests=sum(sent.values()),
+        throttled=sum(refused.values()),
+        reconciles=all(reconciles for _, reconciles in values),
+        seconds=seconds,
+    )
+
+
+async def _prepare(session: AsyncSession, asked: tuple[str, list[str]]) -> set[str]:
+    """Make the folder; return the names of the parts that are finished."""
+    folder, names = Path(asked[0]), set(asked[1])
+
+    def look() -> set[str]:
+        _load_arrow()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            found = {file.name for file in folder.iterdir() if _NAME.fullmatch(file.name)}
+        except OSError as error:
+            raise ExportError(f"{folder} cannot be written: {error.strerror}") from None
+        if other := sorted(found - names):
+            raise ExportError(
+                f"{folder} holds parts of another export, such as {other[0]}; use another folder"
+            )
+        return found
+
+    return await in_thread(look)
+
+
+async def _write(session: AsyncSession, part: _Part) -> tuple[int, bool]:
+    """Write a part; return its rows, and whether the days add up."""
+    file = _File(Path(part.path))
+    reconciles = True
+    each = session.stats.collect_each(part.query, keys=part.keys, timezone=part.zone, ordered=True)
+    try:
+        async with each:
+            async for slashtag, stats in each:
+                reconciles &= stats.reconciles and stats.days_complete
+                if file.add(slashtag, stats.clicks):
+                    await in_thread(file.flush)
+        await in_thread(file.finish)
+    except BaseException:
+        file.abandon()
+        raise
+    return file.rows, reconciles
+
+
+async def _tidy(session: AsyncSession, paths: list[str]) -> None:
+    """Remove what workers left behind that died over a part."""
+
+    def remove() -> None:
+        stems = {f".{Path(path).stem}" for path in paths}
+        with suppress(OSError):
+            for file in Path(paths[0]).parent.iterdir():
+                if file.suffix == ".part" and file.name.rsplit(".", 2)[0] in stems:
+                    file.unlink(missing_ok=True)
+
+    await in_thread(remove)
+
+
+class _File:
+    """Write a part under another name beside it, and rename it when whole; its methods run in threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._arrow, self._parquet = _load_arrow()
+        self._path = path
+        self._temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}.part")
+        self._schema: Any = self._arrow.schema(
+            [
+                ("slashtag", self._arrow.string()),
+                ("date", self._arrow.date32()),
+                ("clicks", self._arrow.int64()),
+            ]
+        )
+        self._writer: Any = None
+        self._columns: tuple[list[str], list[date], list[int]] = ([], [], [])
+        self.rows = 0
+
+    def add(self, slashtag: str, clicks: Mapping[date, int]) -> bool:
+        """Take the days of a slashtag; tell whether it is time to flush."""
+        slashtags, days, counts = self._columns
+        slashtags += [slashtag] * len(clicks)
+        days += clicks
+        counts += clicks.values()
+        self.rows += len(clicks)
+        return len(slashtags) >= _ROW_GROUP
+
+    def flush(self) -> None:
+        """Write what was taken as a row group."""
+        columns, self._columns = self._columns, ([], [], [])
+        try:
+            if self._writer is None:
+                self._writer = self._parquet.ParquetWriter(self._temporary, self._schema, compression="zstd")
+            arrays = [
+                self._arrow.array(values, type=field.type)
+                for values, field in zip(columns, self._schema, strict=True)
+            ]
+            self._writer.write_table(self._arrow.Table.from_arrays(arrays, schema=self._schema))
+        except OSError as error:
+            raise self._failed(error) from None
+        except (OverflowError, self._arrow.ArrowInvalid):
+            raise ExportError(f"{self._path}: a count does not fit Parquet's int64") from None
+
+    def finish(self) -> None:
+        """Make the file durable and give it its name."""
+        self.flush()
+        try:
+            self._writer.close()
+            with self._temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+            self._temporary.replace(self._path)
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def abandon(self) -> None:
+        """Leave no trace."""
+        with suppress(OSError):
+            if self._writer is not None:
+                self._writer.close()
+        self._temporary.unlink(missing_ok=True)
+
+    def _failed(self, error: OSError) -> ExportError:
+        return ExportError(f"{self._path} cannot be written: {error.strerror or error}")
+
+
+def _load_arrow() -> tuple[Any, Any]:
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError:
+        raise ExportError('Parquet needs pyarrow on the workers: pip install "slashtag[parquet]"') from None
+
+
+def _quiet(*_: int) -> None:
+    pass

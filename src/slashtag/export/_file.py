@@ -1,0 +1,68 @@
+"""A table in a file of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Self
+
+from ._table import Row, Table
+from ._target import AtomicFile
+from ._writers import Sink, Writer, format_of, open_writer
+
+
+class TableFile:
+    """Write a table to a file that appears whole or not at all; its name says the format.
+
+    A Writer and a context manager: left by an error, it leaves no trace. `make`, if given, begins the
+    format instead. Raises ExportError as AtomicFile and the writers do.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        table: Table,
+        *,
+        excel_safe: bool = False,
+        make: Callable[[Sink], Writer] | None = None,
+    ) -> None:
+        form = format_of(path)
+        self._target = AtomicFile(path)
+        try:
+            if make is None:
+                self._writer = open_writer(form, self._target.file, table, excel_safe=excel_safe)
+            else:
+                self._writer = make(self._target.file)
+        except BaseException:
+            self._target.discard()
+            raise
+
+    def write(self, rows: Iterable[Row], /) -> None:
+        """Write rows."""
+        self._writer.write(rows)
+
+    def close(self) -> None:
+        """End the file and give it its name."""
+        try:
+            self._writer.close()
+            self._target.commit()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Leave no trace; safe to repeat, and without effect once closed."""
+        self._writer.abandon()
+        self._target.discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abandon()

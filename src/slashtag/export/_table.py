@@ -1,0 +1,115 @@
+"""The tables that are exported: their columns, and the rows of links, tags and statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from .._models import RangeStats, ShortUrl, Tag
+
+Kind = Literal["text", "int", "date", "timestamp", "flag"]
+Value = str | int | date | datetime | None
+Row = tuple[Value, ...]
+
+
+class Column(Struct, frozen=True):
+    """Name a column and what its values are."""
+
+    name: str
+    kind: Kind = "text"
+
+
+class Table(Struct, frozen=True):
+    """Name a table and its columns."""
+
+    name: str
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Give the names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    def with_columns(self, *columns: Column) -> Table:
+        """Return the table with more columns at its end."""
+        return Table(self.name, self.columns + columns)
+
+
+URLS = Table(
+    "urls",
+    (
+        Column("id", "int"),
+        Column("slashtag"),
+        Column("short_url"),
+        Column("destination"),
+        Column("hits", "int"),
+        Column("redirect_code", "int"),
+        Column("tag_id", "int"),
+        Column("created_at", "timestamp"),
+        Column("updated_at", "timestamp"),
+    ),
+)
+NAMED_URLS = URLS.with_columns(Column("tag_name"))
+TAGS = Table(
+    "tags",
+    (Column("id", "int"), Column("name"), Column("description"), Column("created_at", "timestamp")),
+)
+_DAY = (Column("date", "date"), Column("clicks", "int"))
+_LABELS = (
+    Column("window_start", "date"),
+    Column("window_end", "date"),
+    Column("dimension"),
+    Column("label"),
+    Column("clicks", "int"),
+)
+
+
+def clicks_table(by: str | None) -> Table:
+    """Give the table of clicks by day; `by` names the first column ("slashtag", "tag"), None for a sum."""
+    return Table("clicks", ((Column(by),) if by else ()) + _DAY)
+
+
+def dimensions_table(by: str | None) -> Table:
+    """Give the table of clicks by dimension and label; `by` as in `clicks_table`."""
+    return Table("dimensions", ((Column(by),) if by else ()) + _LABELS)
+
+
+def url_row(url: ShortUrl) -> Row:
+    """Give the row of a link."""
+    return (
+        url.id,
+        url.slashtag,
+        url.short_url,
+        url.destination,
+        url.hits,
+        url.redirect_code,
+        url.tag_id,
+        url.created_at,
+        url.updated_at,
+    )
+
+
+def named_url_row(url: ShortUrl, names: Mapping[int, str | None]) -> Row:
+    """Give the row of a link with the name of its tag, None where it has none."""
+    return (*url_row(url), names.get(url.tag_id) if url.tag_id is not None else None)
+
+
+def tag_row(tag: Tag) -> Row:
+    """Give the row of a tag."""
+    return (tag.id, tag.name, tag.description, tag.created_at)
+
+
+def clicks_rows(stats: RangeStats, *of: str) -> Iterator[Row]:
+    """Yield a row for every day of the range, zeros too; `of` is the slashtag or tag, if any."""
+    for day, clicks in stats.clicks.items():
+        yield (*of, day, clicks)
+
+
+def dimension_rows(stats: RangeStats, start: date, end: date, *of: str) -> Iterator[Row]:
+    """Yield a row for every label of every dimension but the days."""
+    for dimension, label, clicks in stats.rows():
+        if dimension != "day":
+            yield (*of, start, end, dimension, label, clicks)

@@ -1,0 +1,156 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import time
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from .._errors import ExportError
+
+_fcntl: Any = import_module("fcntl") if os.name == "posix" else None
+
+
+class Part:
+    """Be the binary file that an AtomicFile is written to; what fails is an ExportError about its target."""
+
+    def __init__(self, raw: IO[bytes], target: Path) -> None:
+        self._raw = raw
+        self._target = target
+
+    def write(self, data: bytes, /) -> int:
+        """Write bytes."""
+        try:
+            return self._raw.write(data)
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def flush(self) -> None:
+        """Give the system what is buffered."""
+        try:
+            self._raw.flush()
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def sync(self) -> None:
+        """Make it durable and close it."""
+        self.flush()
+        try:
+            os.fsync(self._raw.fileno())
+            self._raw.close()
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def close(self) -> None:
+        """Close it, whole or not."""
+        with suppress(OSError):  # a full disk refuses the last flush too
+            self._raw.close()
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether it is closed."""
+        return self._raw.closed
+
+    def _failed(self, error: OSError) -> ExportError:
+        return ExportError(f"{self._target} cannot be written: {error.strerror or error}")
+
+
+class AtomicFile:
+    """Write to a temporary name beside the target and rename when whole; on any error leave no trace.
+
+    `file` is the binary file to write to. A target that is a link stays one; one that exists keeps its mode,
+    a new one gets what the umask allows. Raises ExportError at once where the target is a folder or a
+    device, or its folder cannot be written; later where the disk is full.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._target = Path(os.path.realpath(path))
+        self._mode = self._check()
+        # Short enough for a target whose name is as long as names can be.
+        stem = f".{self._target.name[:40]}."
+        self._temporary = self._target.with_name(f"{stem}{secrets.token_hex(4)}.part")
+        try:
+            handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except OSError as error:
+            raise ExportError(f"cannot write beside {self.path}: {error.strerror}") from None
+        self.file = Part(os.fdopen(handle, "wb"), self.path)
+        _lock(handle)
+        _sweep(self._target.parent, stem)
+
+    def _check(self) -> int | None:
+        """Return the mode of the target if there is one."""
+        try:
+            mode = self._target.stat().st_mode
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ExportError(f"{self.path} cannot be written: {error.strerror}") from None
+        if not stat.S_ISREG(mode):
+            what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+            raise ExportError(f"{self.path} cannot be written: it is {what}")
+        if not os.access(self._target, os.W_OK):
+            raise ExportError(f"{self.path} cannot be written: it is read-only")
+        return stat.S_IMODE(mode)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.discard()
+        else:
+            self.commit()
+
+    def commit(self) -> None:
+        """Make the file durable and give it its name."""
+        try:
+            self.file.sync()
+            if self._mode is not None:
+                self._temporary.chmod(self._mode)
+            self._temporary.replace(self._target)
+        except OSError as error:
+            self.discard()
+            raise ExportError(f"{self.path} cannot be written: {error.strerror}") from None
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Remove what was written; safe to repeat."""
+        self.file.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+def _lock(handle: int) -> bool:
+    """Lock a file for as long as this process has it open; tell whether nobody else had."""
+    if _fcntl is None:
+        return False
+    try:
+        _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _sweep(folder: Path, stem: str) -> None:
+    """Remove what writers of the same target left behind that were killed: nobody has it open."""
+    for left in [path for path in folder.iterdir() if path.name.startswith(stem) and path.suffix == ".part"]:
+        with suppress(OSError):
+            # One that is this young may not be locked yet.
+            if time.time() - left.stat().st_mtime < 1 or left.is_symlink():
+                continue
+            handle = os.open(left, os.O_RDWR)
+            try:
+                if _lock(handle):
+                    left.unlink()
+            finally:
+                os.close(handle)

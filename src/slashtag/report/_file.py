@@ -1,0 +1,56 @@
+"""A report as a file, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from .._errors import ExportError
+from ._figures import Report
+
+#: What a report can be written as, by the end of the file's name.
+FORMATS = (".html", ".png")
+
+
+def check_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a report, before anything is asked for it; raises ExportError for another ending."""
+    found = Path(path)
+    if found.suffix.lower() not in FORMATS:
+        raise ExportError(
+            f"a report is written to a file that ends in {' or '.join(FORMATS)}, not {found.name}"
+        )
+    return found
+
+
+def write(report: Report, path: str | os.PathLike[str]) -> None:
+    """Write a report to a .html or .png file, beside it first: a reader never sees half of one.
+
+    Raises ExportError for another ending, where the file cannot be written, and where the extra `report` is
+    not installed.
+    """
+    target = check_path(path)
+    content = report.to_png() if target.suffix.lower() == ".png" else report.to_html().encode()
+    temporary: Path | None = None
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        temporary = Path(name)
+        with open(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes it private; the target is as public as a new file would be.
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(target)
+    except BaseException as error:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise ExportError(f"{target} cannot be written: {error.strerror or error}") from None
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

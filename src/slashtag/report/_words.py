@@ -1,0 +1,82 @@
+"""How figures, days and labels read on a page; labels of the service are data."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from html import escape
+
+from ._countries import COUNTRIES
+
+# Not from the locale of the machine: the page is in English.
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+#: What a page cannot hold (controls, halves of surrogate pairs, non-characters), and what makes a text read
+#: as another one: the controls that turn its direction.
+_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_UNKNOWN = "unknown."
+
+
+def plain(label: str) -> str:
+    """Return a label as one line that any document can hold."""
+    return _UNFIT.sub("\ufffd", label)
+
+
+def text(label: str) -> str:
+    """Return a label as text of a document or of an attribute: never markup."""
+    return escape(plain(label), quote=True)
+
+
+def name_of(dimension: str, label: str) -> str:
+    """Return what a label is called: a country by its name, and what the service did not recognise."""
+    if not label:
+        return "(empty)"
+    if label == _UNKNOWN:
+        return "Unknown"
+    return COUNTRIES.get(label, label) if dimension == "country" else label
+
+
+def number(n: int) -> str:
+    """Write a count with thousands separators."""
+    return f"{n:,}"
+
+
+def share(part: int, whole: int) -> str:
+    """Write a part of a whole as a percentage; what is not nothing does not read as nothing."""
+    percent = 100 * part / whole if whole else 0.0
+    return "<0.1 %" if 0 < percent < 0.05 else f"{percent:.1f} %"
+
+
+def change(ratio: float) -> str:
+    """Write a change as a percentage with its sign."""
+    percent = 100 * ratio
+    if abs(percent) < 0.05:
+        return "±0.0 %"
+    return f"{'+' if percent > 0 else '−'}{abs(percent):,.1f} %"
+
+
+def day(when: date) -> str:
+    """Write a day: 4 Mar 2024."""
+    return f"{when.day} {MONTHS[when.month - 1]} {when.year}"
+
+
+def weekday(when: date) -> str:
+    """Write a day with its weekday: Mon, 4 Mar 2024."""
+    return f"{WEEKDAYS[when.weekday()]}, {day(when)}"
+
+
+def days(first: date, last: date) -> str:
+    """Write a span of days, saying nothing twice."""
+    if first == last:
+        return day(first)
+    if first.year != last.year:
+        return f"{day(first)} – {day(last)}"
+    if first.month != last.month:
+        return f"{first.day} {MONTHS[first.month - 1]} – {day(last)}"
+    return f"{first.day} – {day(last)}"
+
+
+def many(n: int, one: str, more: str) -> str:
+    """Write a count with its noun."""
+    return f"{number(n)} {one if n == 1 else more}"
