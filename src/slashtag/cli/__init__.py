@@ -1,0 +1,17 @@
+"""The command line, in the extra `cli`."""
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+
+
+def main() -> int:
+    """Run the command line and return its exit code."""
+    if any(find_spec(name) is None for name in ("typer", "rich")):
+        print('The command line needs its extra: pip install "slashtag[cli]"', file=sys.stderr)
+        return 1
+    try:
+        return int(import_module(".app", __name__).run())
+    except KeyboardInterrupt:
+        # Ctrl-C before a command has begun.
+        return 130

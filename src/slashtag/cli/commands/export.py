@@ -1,0 +1,229 @@
+"""`slashtag export`: links, tags and clicks into files, resumable."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from ... import AsyncSession, DateRange
+from ..._core.split import parse_zone
+from ...export import (
+    NAMED_URLS,
+    TAGS,
+    URLS,
+    Summary,
+    Writer,
+    clicks_table,
+    dimensions_table,
+    export_clicks,
+    export_tags,
+    export_urls,
+    update_parquet,
+    update_sqlite,
+)
+from ...export._jobs import selection as selected_of
+from ...export._update import slashtags
+from ..dryrun import tell_each, tell_plan
+from ..failures import Failures
+from ..jobs import OUTPUT, Destination, conclude, export, resumed
+from ..options import Connection, RangeEnd, Selection, Timezone, command
+
+app = typer.Typer(
+    help="Links, tags and clicks into files. A file appears whole or not at all; a run that was "
+    "interrupted, run again, asks only for what is missing.",
+    no_args_is_help=True,
+)
+
+UPDATE = "Keeping a file up to date"
+SQLITE = (".sqlite", ".sqlite3", ".db")
+
+
+@app.command("urls")
+@command
+async def urls(
+    destination: Destination,
+    connection: Connection,
+    with_tag_names: Annotated[
+        bool, typer.Option("--with-tag-names", help="Add a column with the name of the tag.")
+    ] = False,
+) -> None:
+    """Export every link of the account."""
+
+    async def work(session: AsyncSession, writer: Writer) -> Summary:
+        with connection.bars() as start:
+            return await export_urls(session, writer, with_tag_names=with_tag_names, progress=start("links"))
+
+    await export(destination, connection, NAMED_URLS if with_tag_names else URLS, work)
+
+
+@app.command("tags")
+@command
+async def tags(destination: Destination, connection: Connection) -> None:
+    """Export every tag of the account."""
+
+    async def work(session: AsyncSession, writer: Writer) -> Summary:
+        with connection.bars() as start:
+            return await export_tags(session, writer, progress=start("tags"))
+
+    await export(destination, connection, TAGS, work)
+
+
+@app.command("clicks")
+@command
+async def clicks(
+    start: Annotated[str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.")],
+    selection: Selection,
+    destination: Destination,
+    connection: Connection,
+    end: Annotated[
+        str | None,
+        typer.Argument(metavar="END", help="Last day, included; default: today.", show_default=False),
+    ] = None,
+    timezone: Timezone = None,
+    by: Annotated[
+        Literal["slashtag", "tag"],
+        typer.Option(help="A series for each link, or for each tag.", rich_help_panel=OUTPUT),
+    ] = "slashtag",
+    merged: Annotated[
+        bool,
+        typer.Option("--merged", help="One series, the sum of all that is selected.", rich_help_panel=OUTPUT),
+    ] = False,
+    dimensions: Annotated[
+        bool,
+        typer.Option(
+            "--dimensions",
+            help="Devices, browsers, platforms, countries and referrers instead of days.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    update: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Bring an SQLite file (.sqlite, .db) or a folder of Parquet files by month up to date.",
+            rich_help_panel=UPDATE,
+            show_default=False,
+        ),
+    ] = None,
+    lookback: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="DAYS", help="Days before the last ones to ask for again.", rich_help_panel=UPDATE
+        ),
+    ] = 3,
+    max_failures: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Stop where more requests fail than so many.")
+    ] = 100,
+    range_end: RangeEnd = "inclusive",
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Tell what would be asked; send only what it takes to know the links."
+        ),
+    ] = False,
+) -> None:
+    """Export the clicks of a range of days: a row for every link and day, zeros too.
+
+    What fails goes to FILE.failures.jsonl while the rest goes on; the exit code is then 3.
+    """
+    if by == "tag" and not (selection.tag or selection.every):
+        raise typer.BadParameter("--by tag goes with --tag or --all")
+    query = DateRange(start, end or datetime.now(parse_zone(timezone)).date())
+    if update is not None:
+        if destination != Destination(fresh=destination.fresh) or merged or dimensions or by == "tag":
+            raise typer.BadParameter(
+                "--update takes none of -o, --format, --excel-safe, --merged, --by, --dimensions"
+            )
+        if dry_run:
+            raise typer.BadParameter("--dry-run cannot tell what the file of --update lacks")
+        await _update(
+            query,
+            update,
+            selection,
+            connection,
+            timezone,
+            lookback,
+            max_failures,
+            range_end,
+            destination.fresh,
+        )
+        return
+    if dry_run:
+        await _tell_plan(query, selection, connection, timezone, by, merged, range_end)
+        return
+    failures = Failures(destination.file, max_failures)
+    selected = selection.streamed()
+
+    async def work(session: AsyncSession, writer: Writer) -> Summary:
+        with connection.bars() as begin:
+            return await export_clicks(
+                session,
+                query,
+                writer,
+                **selected,
+                by=by,
+                merged=merged,
+                dimensions=dimensions,
+                timezone=timezone,
+                progress=begin("asking"),
+                on_error=failures,
+            )
+
+    series = None if merged else by
+    table = dimensions_table(series) if dimensions else clicks_table(series)
+    await export(destination, connection, table, work, failures=failures, range_end=range_end)
+
+
+async def _update(
+    query: DateRange,
+    path: Path,
+    selection: Selection,
+    connection: Connection,
+    timezone: Any,
+    lookback: int,
+    max_failures: int,
+    range_end: Literal["inclusive", "exclusive"],
+    fresh: bool,
+) -> None:
+    """Bring an SQLite file or a Parquet dataset up to date."""
+    sqlite = path.suffix.lower() in SQLITE and not path.is_dir()
+    if not sqlite and path.suffix and not path.is_dir():
+        raise typer.BadParameter(
+            f"--update takes a file in {', '.join(SQLITE)}, or a folder, not {path.name}"
+        )
+    bring = update_sqlite if sqlite else update_parquet
+    failures = Failures(path, max_failures)
+    selected = selection.streamed()
+    async with resumed(connection, path, fresh=fresh, failures=failures, range_end=range_end) as run:
+        with connection.bars() as begin:
+            run.summary = await bring(
+                run.session,
+                query,
+                path,
+                **selected,
+                lookback=lookback,
+                timezone=timezone,
+                progress=begin("asking"),
+                on_error=failures,
+            )
+    conclude(connection, str(path), run.summary, run.session.metrics.attempts, failures)
+
+
+async def _tell_plan(
+    query: DateRange,
+    selection: Selection,
+    connection: Connection,
+    timezone: Any,
+    by: Literal["slashtag", "tag"],
+    merged: bool,
+    range_end: Literal["inclusive", "exclusive"],
+) -> None:
+    async with connection.session(range_end=range_end) as session:
+        async with selected_of(session, **selection.streamed(), by=by, merged=merged) as (keys, tags):
+            named = None if keys is None else [key async for batch in slashtags(keys) for key in batch]
+        plan = session.stats.plan(query, keys=named, tags=tags, timezone=timezone)
+        if merged:
+            tell_plan(session, plan, connection.rate)
+        else:
+            tell_each(session, plan, connection.rate, timezone, range_end)

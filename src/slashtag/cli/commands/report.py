@@ -1,0 +1,85 @@
+"""`slashtag report`: one page or picture on the clicks of a span."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import typer
+
+from ... import DateRange, ExportError
+from ...report import build, check_path, write
+from ...report._draw import Painter
+from ..options import Connection, RangeEnd, Selection, Timezone, command
+
+
+@dataclass(frozen=True)
+class Reported(Selection):
+    """Say which links a report is about; all, unless told."""
+
+    def __post_init__(self) -> None:
+        if self.keys is None and self.keys_file is None and not self.tag:
+            object.__setattr__(self, "every", True)
+        super().__post_init__()
+
+
+@command
+async def report(
+    start: Annotated[str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.")],
+    end: Annotated[str, typer.Argument(metavar="END", help="Last day, included.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="File, its name in .html or .png.")
+    ],
+    selection: Reported,
+    connection: Connection,
+    timezone: Timezone = None,
+    top: Annotated[int, typer.Option(min=0, metavar="N", help="Links with most clicks to tell apart.")] = 10,
+    no_count: Annotated[
+        bool, typer.Option("--no-count", help="Do not count the links that have clicks: fewer requests.")
+    ] = False,
+    range_end: RangeEnd = "inclusive",
+) -> None:
+    """Write a report on the clicks of a span: one page that opens anywhere, or a picture.
+
+    Clicks by day, month and weekday, links with most clicks, countries, devices, browsers, platforms,
+    referrers, and the change against the span before. Without a selection it is about all links.
+    """
+    DateRange(start, end)
+    _check_target(check_path(output))
+    Painter()  # says which extra is missing, before anything is asked
+    began = perf_counter()
+    async with connection.session(range_end=range_end) as session:
+        with connection.bars() as begin:
+            chosen = {} if selection.every else await selection.of(session)
+            found = await build(
+                session,
+                start,
+                end,
+                **chosen,
+                timezone=timezone,
+                places=top,
+                count_links=not no_count,
+                progress=begin("asking"),
+            )
+        throttled = session.metrics.throttled
+    write(found, output)
+    connection.say(
+        f"{found.total:,} clicks; {found.requests:,} requests, {throttled:,} times 429, "
+        f"{perf_counter() - began:.1f} s"
+    )
+    connection.say(f"written to {output}; open {output.resolve().as_uri()} in a browser")
+
+
+def _check_target(path: Path) -> None:
+    """Tell what would keep a report from being written, before it is asked for."""
+    folder = path.parent
+    problem = None
+    if path.is_dir():
+        problem = "it is a folder"
+    elif not folder.is_dir():
+        problem = "its folder does not exist"
+    elif not os.access(folder, os.W_OK):
+        problem = "its folder is read-only"
+    if problem:
+        raise ExportError(f"{path} cannot be written: {problem}")

@@ -1,0 +1,166 @@
+"""`slashtag stats`: click statistics, of any number of links over any span."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Annotated, Literal, TypeVar
+
+import typer
+
+from ... import (
+    AllTime,
+    CountryGeo,
+    DateRange,
+    Day,
+    GeoStats,
+    Metrics,
+    PeriodStats,
+    RangeStats,
+    Statistics,
+    Year,
+)
+from ..._core.queries import Query
+from ...export import Column, Row, Table
+from ..dryrun import tell_plan
+from ..options import Connection, RangeEnd, Selection, Timezone, command
+from ..output import FormatOption, Output, chosen
+from ..pictures import draw
+
+R = TypeVar("R", bound=Statistics)
+
+app = typer.Typer(help="Click statistics, exact for any number of links and days.", no_args_is_help=True)
+
+COUNTS = Table("counts", (Column("dimension"), Column("label"), Column("clicks", "int")))
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Say how a question is asked and its answer shown."""
+
+    timezone: Timezone = None
+    form: FormatOption = None
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Tell what would be asked; send only what it takes to know the links."
+        ),
+    ] = False
+
+
+@app.command("range")
+@command
+async def stats_range(
+    start: Annotated[str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.")],
+    end: Annotated[str, typer.Argument(metavar="END", help="Last day, included.")],
+    selection: Selection,
+    connection: Connection,
+    asking: Asking,
+    range_end: RangeEnd = "inclusive",
+) -> None:
+    """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
+    await _answer(DateRange(start, end), selection, connection, asking, range_end)
+
+
+@app.command("day")
+@command
+async def stats_day(
+    day: Annotated[str, typer.Argument(metavar="DATE", help="The day, YYYY-MM-DD.")],
+    selection: Selection,
+    connection: Connection,
+    asking: Asking,
+    range_end: RangeEnd = "inclusive",
+) -> None:
+    """Count the clicks of one day, with the same dimensions as `range`."""
+    await _answer(Day(day), selection, connection, asking, range_end)
+
+
+@app.command("year")
+@command
+async def stats_year(
+    year: Annotated[int, typer.Argument(metavar="YEAR", min=1, max=9998, help="The year, YYYY.")],
+    selection: Selection,
+    connection: Connection,
+    asking: Asking,
+) -> None:
+    """Count the clicks of a calendar year, by month and by each dimension; unique ones too."""
+    await _answer(Year(year), selection, connection, asking)
+
+
+@app.command("alltime")
+@command
+async def stats_alltime(selection: Selection, connection: Connection, asking: Asking) -> None:
+    """Count all clicks up to the present, by month and by each dimension; unique ones too."""
+    await _answer(AllTime(), selection, connection, asking)
+
+
+@app.command("country")
+@command
+async def stats_country(
+    country: Annotated[str, typer.Argument(metavar="CODE", help="2-letter ISO code, such as DE.")],
+    start: Annotated[str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.")],
+    end: Annotated[str, typer.Argument(metavar="END", help="Last day, included.")],
+    selection: Selection,
+    connection: Connection,
+    asking: Asking,
+) -> None:
+    """Count the clicks from one country, by state, city and postal code."""
+    await _answer(CountryGeo(country, start, end), selection, connection, asking)
+
+
+async def _answer(
+    query: Query[R],
+    selection: Selection,
+    connection: Connection,
+    asking: Asking,
+    range_end: Literal["inclusive", "exclusive"] = "inclusive",
+) -> None:
+    """Ask, print the answer, and tell what it cost."""
+    form = chosen(asking.form)
+    began = perf_counter()
+    async with connection.session(range_end=range_end) as session:
+        if asking.dry_run:
+            plan = session.stats.plan(query, **await selection.of(session), timezone=asking.timezone)
+            tell_plan(session, plan, connection.rate)
+            return
+        with connection.bars() as begin:
+            stats = await session.stats.collect(
+                query, **await selection.of(session), timezone=asking.timezone, progress=begin("asking")
+            )
+        metrics = session.metrics
+    if form == "table":
+        draw(stats)
+    else:
+        out = Output(COUNTS, form)
+        out.write(_counts(stats))
+        out.close()
+    for caveat in _caveats(stats):
+        connection.say(caveat)
+    connection.say(_summary(stats.total, metrics, perf_counter() - began))
+
+
+def _counts(stats: Statistics) -> Iterator[Row]:
+    yield "total", "", stats.total
+    if isinstance(stats, PeriodStats):
+        yield "unique", "", stats.clicks_unique
+        yield "repeated", "", stats.clicks_repeated
+    yield from stats.rows()
+
+
+def _caveats(stats: Statistics) -> Iterator[str]:
+    """Give what is not as exact as the rest."""
+    if isinstance(stats, RangeStats) and not stats.days_complete:
+        yield "the service left out the days of some windows: the days are incomplete, the total is not"
+    if isinstance(stats, RangeStats) and not stats.reconciles:
+        yield "the days of some windows do not add up to the total that the service told for them"
+    if isinstance(stats, PeriodStats) and not stats.unique_is_exact:
+        yield "several answers were added up: unique clicks are at most, repeated ones at least what is told"
+    if isinstance(stats, GeoStats) and not stats.places_are_exact:
+        yield "some answers put places under Other: the named ones are lower bounds, the total is exact"
+
+
+def _summary(clicks: int, metrics: Metrics, seconds: float) -> str:
+    rate = "" if metrics.learned_rate is None else f", {metrics.learned_rate:.0f} requests/s allowed"
+    return (
+        f"{clicks:,} clicks; {metrics.requests:,} requests, {metrics.throttled:,} times 429, "
+        f"{seconds:.1f} s{rate}"
+    )

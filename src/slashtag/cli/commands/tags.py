@@ -1,0 +1,54 @@
+"""`slashtag tags`: the tags of the account."""
+
+from typing import Annotated
+
+import typer
+
+from ...export import TAGS, tag_row
+from ..listing import Limit, OrderBy, print_listing
+from ..options import Connection, command
+from ..output import FormatOption, Output, chosen
+
+app = typer.Typer(help="Tags of the account.", no_args_is_help=True)
+
+DRAWN = ("id", "name", "created_at", "description")
+
+
+@app.command("list")
+@command
+async def list_tags(
+    connection: Connection, orderby: OrderBy = "date", limit: Limit = None, form: FormatOption = None
+) -> None:
+    """List the tags of the account."""
+    async with connection.session() as session:
+        await print_listing(
+            connection,
+            session.tags,
+            tag_row,
+            lambda form: Output(TAGS, form, drawn=DRAWN),
+            orderby=orderby,
+            limit=limit,
+            form=form,
+        )
+
+
+@app.command("create")
+@command
+async def create_tag(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, at most 25 characters.")],
+    connection: Connection,
+    description: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="At most 255 characters.", show_default=False)
+    ] = None,
+    exist_ok: Annotated[
+        bool, typer.Option("--exist-ok", help="Where there is one of this name, show it instead.")
+    ] = False,
+    form: FormatOption = None,
+) -> None:
+    """Create a tag and show it."""
+    async with connection.session() as session:
+        create = session.tags.ensure if exist_ok else session.tags.create
+        tag = await create(name, description=description)
+    out = Output(TAGS, chosen(form), drawn=DRAWN)
+    out.write([tag_row(tag)])
+    out.close()

@@ -1,0 +1,117 @@
+"""`slashtag urls`: the short URLs of the account."""
+
+import sys
+from os import environ
+from typing import Annotated
+
+import typer
+
+from ..._core.call import REDIRECT_CODES
+from ...export import URLS, Column, Table, url_row
+from ..bulk import Bulk, update_from
+from ..listing import Limit, OrderBy, print_listing
+from ..options import Connection, command
+from ..output import FormatOption, Output, chosen
+
+app = typer.Typer(help="Short URLs of the account.", no_args_is_help=True)
+
+UPDATED = Table("updated", (Column("key"), Column("rows_updated", "int")))
+PASSWORD_VARIABLE = "SLASHTAG_LINK_PASSWORD"  # noqa: S105 - its name
+DRAWN = ("short_url", "hits", "created_at", "destination")
+
+
+@app.command("list")
+@command
+async def list_urls(
+    connection: Connection, orderby: OrderBy = "date", limit: Limit = None, form: FormatOption = None
+) -> None:
+    """List the short URLs of the account."""
+    async with connection.session() as session:
+        await print_listing(
+            connection,
+            session.urls,
+            url_row,
+            lambda form: Output(URLS, form, drawn=DRAWN),
+            orderby=orderby,
+            limit=limit,
+            form=form,
+        )
+
+
+@app.command("update")
+@command
+async def update_url(
+    connection: Connection,
+    bulk: Bulk,
+    key: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="KEY", help="The slashtag of the link; all digits: its id.", show_default=False
+        ),
+    ] = None,
+    by_id: Annotated[bool, typer.Option("--id", help="KEY is an id.")] = False,
+    destination: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where it leads.", show_default=False)
+    ] = None,
+    slashtag: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Its new slashtag.", show_default=False)
+    ] = None,
+    redirect_code: Annotated[
+        int | None,
+        typer.Option(
+            metavar="CODE", help=f"One of {', '.join(map(str, REDIRECT_CODES))}.", show_default=False
+        ),
+    ] = None,
+    domain_id: Annotated[
+        int | None, typer.Option(min=0, metavar="ID", help="Its domain; 0: none.", show_default=False)
+    ] = None,
+    password: Annotated[
+        bool | None,
+        typer.Option(
+            "--password/--no-password",
+            help=f"Protect it with a password, asked for or found in {PASSWORD_VARIABLE}; or with none.",
+            show_default=False,
+        ),
+    ] = None,
+    form: FormatOption = None,
+) -> None:
+    """Change one link, or with --from many. Only what is given is sent.
+
+    The service does not say whether it resets what is left out: give whatever must keep its value. A file of
+    changes is checked whole before anything is sent; run again, only what is left is done.
+    """
+    if bulk.source is not None:
+        members = (key, destination, slashtag, redirect_code, domain_id, password)
+        if by_id or any(member is not None for member in members):
+            raise typer.BadParameter("with --from the file says which links are changed, and how")
+        await update_from(connection, bulk, bulk.source, chosen(form))
+        return
+    if key is None:
+        raise typer.BadParameter("give the KEY of one link, or --from FILE")
+    if by_id and not _is_id(key):
+        raise typer.BadParameter(f"{key!r} is not an id: ids are digits")
+    async with connection.session() as session:
+        rows = await session.urls.update(
+            int(key) if _is_id(key) else key,
+            destination=destination,
+            slashtag=slashtag,
+            redirect_code=redirect_code,
+            password=_password() if password else None if password is None else "",
+            domain_id=domain_id,
+        )
+    out = Output(UPDATED, chosen(form))
+    out.write([(key, rows)])
+    out.close()
+
+
+def _is_id(key: str) -> bool:
+    return key.isascii() and key.isdecimal()
+
+
+def _password() -> str:
+    """Return the password of a link, from the environment or asked for without showing it."""
+    if given := environ.get(PASSWORD_VARIABLE):
+        return given
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(f"no terminal to ask for the password; set {PASSWORD_VARIABLE}")
+    return str(typer.prompt("password of the link", hide_input=True, confirmation_prompt=True, err=True))

@@ -1,0 +1,97 @@
+"""What the command line says about an error: one line on stderr, and what to do."""
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from errno import EADDRINUSE
+
+from rich.console import Console
+from rich.text import Text
+
+from .._errors import (
+    APIError,
+    AuthenticationError,
+    NotFoundError,
+    OutcomeUnknownError,
+    RateLimitError,
+    RequestTimeoutError,
+    ServerError,
+    SlashtagError,
+    TagLimitError,
+    TransportError,
+    UnexpectedResponseError,
+    UnknownTagError,
+)
+
+# The first that fits counts.
+_ADVICE: list[tuple[type[SlashtagError], str]] = [
+    (AuthenticationError, "run `slashtag login`, or check SLASHTAG_APIKEY and SLASHTAG_APISECRET"),
+    (UnknownTagError, "`slashtag tags list` shows the tags that exist"),
+    (TagLimitError, "the account cannot have more tags"),
+    (OutcomeUnknownError, "look whether it was done before you do it again"),
+    (RateLimitError, "try again later, or give the service's limit with --rate"),
+    (NotFoundError, "check --base-url"),
+    (ServerError, "the service has a problem; try again later"),
+    (RequestTimeoutError, "raise --timeout, or try again later"),
+    (TransportError, "check --base-url and the network"),
+    (UnexpectedResponseError, "check --base-url"),
+]
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks and without what could steer a terminal."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def say(text: str, *, label: str = "", style: str = "") -> None:
+    """Print one line on stderr, however narrow the terminal is."""
+    line = Text.assemble((label, style), one_line(text))
+    Console(stderr=True, highlight=False).print(line, soft_wrap=True)
+
+
+def tell(error: SlashtagError) -> None:
+    """Tell an error of the library."""
+    # The library speaks of its argument.
+    text = str(error).rstrip(".").replace("allow_http=True", "--allow-http")
+    parts = [text, *getattr(error, "__notes__", ())]
+    if isinstance(error, NotFoundError) and error.method == "PUT":
+        parts.append("`slashtag urls list` shows the links that exist")
+    else:
+        parts += [advice for kind, advice in _ADVICE if isinstance(error, kind)][:1]
+    if isinstance(error, APIError) and error.retry_after:
+        parts.append(f"the service asks to wait {error.retry_after:g} s")
+    say("; ".join(parts), label="error: ", style="bold red")
+
+
+def tell_os_error(error: OSError) -> None:
+    """Tell what the operating system refused."""
+    what = error.strerror or str(error)
+    if error.filename:
+        what = f"{error.filename}: {what}"
+    if error.errno == EADDRINUSE:
+        what += "; choose another with --port"
+    say(what, label="error: ", style="bold red")
+
+
+class _Lines(logging.Handler):
+    """Print what is logged, a line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage(), label=f"{record.levelname.lower()}: ", style="dim")
+
+
+@contextmanager
+def log_lines(verbosity: int) -> Generator[None, None, None]:
+    """Print what the library logs: -1 errors, 0 warnings too, 1 retries and throttling, 2 every request."""
+    log, lines = logging.getLogger("slashtag"), _Lines()
+    before = log.level, log.propagate
+    levels = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}
+    log.setLevel(levels.get(verbosity, logging.DEBUG))
+    log.propagate = False
+    log.addHandler(lines)
+    try:
+        yield
+    finally:
+        log.removeHandler(lines)
+        log.setLevel(before[0])
+        log.propagate = before[1]

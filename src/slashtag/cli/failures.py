@@ -1,0 +1,77 @@
+"""What failed in an export while the rest went on."""
+
+from pathlib import Path
+
+from .. import BadRequestError, Failure, InvalidRequestError, NotFoundError, SlashtagError
+from ..export import Column, Table, TableFile
+from .errors import one_line, say
+
+FAILURES = Table(
+    "failures",
+    (
+        Column("slashtag"),
+        Column("tag"),
+        Column("asked"),
+        Column("error"),
+        Column("status", "int"),
+        Column("message"),
+    ),
+)
+
+
+class Failures:
+    """Take failures, as `on_error`, and write them beside a file, or to stderr where there is none.
+
+    Raises SlashtagError where more than `most` requests failed: then it is not about single links.
+    """
+
+    def __init__(self, target: Path | None, most: int) -> None:
+        # A folder may be named by dots alone.
+        named = target if target is None or target.name else target.resolve()
+        self._path = None if named is None else named.with_name(f"{named.name}.failures.jsonl")
+        self._most = most
+        self._file: TableFile | None = None
+        self.count = 0
+        #: Whether something failed that another run may get an answer to.
+        self.may_come_right = False
+
+    def __call__(self, failure: Failure) -> None:
+        """Take one."""
+        call, error = failure.call, failure.error
+        self.count += 1
+        if self.count > self._most:
+            stop = SlashtagError(f"more than {self._most} requests failed, the last one with: {error}")
+            stop.add_note("--max-failures sets how many may")
+            raise stop
+        refused = isinstance(error, BadRequestError | InvalidRequestError | NotFoundError)
+        self.may_come_right |= not refused
+        if self._path is None:
+            say(f"{call.label}: {error}", label="failed: ", style="bold red")
+            return
+        if self._file is None:
+            self._file = TableFile(self._path, FAILURES)
+        status = getattr(error, "status", None)
+        # A slashtag with a comma cannot be asked for, and is not two.
+        keys = (dict(call.params)["url_keys"],) if isinstance(error, InvalidRequestError) else call.keys
+        self._file.write(
+            (key, call.tag, call.label, type(error).__name__, status, one_line(str(error)))
+            for key in keys or (None,)
+        )
+
+    def commit(self) -> None:
+        """Give the file its name; without failures remove that of an earlier run."""
+        if self._file is not None:
+            self._file.close()
+        elif self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+    def discard(self) -> None:
+        """Leave no trace of what was not committed."""
+        if self._file is not None:
+            self._file.abandon()
+
+    def told(self) -> str:
+        """Say how many failed, where that is told, and what to do."""
+        where = "" if self._path is None else f", told in {self._path}"
+        again = "; run the same command again to ask for them once more" if self.may_come_right else ""
+        return f"{self.count:,} failed and are left out{where}{again}"

@@ -1,0 +1,110 @@
+"""How commands show things: data on stdout as a table, JSON Lines or CSV, progress on stderr."""
+
+import sys
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Literal
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as Drawing
+from rich.text import Text
+
+from ..export import Row, Table, open_writer
+from .errors import one_line
+
+Format = Literal["table", "jsonl", "csv"]
+Report = Callable[[int, int | None], None]
+
+FormatOption = Annotated[
+    Format | None,
+    typer.Option(
+        "--format",
+        help="Form of the output. Default: table on a terminal, jsonl elsewhere.",
+        show_default=False,
+    ),
+]
+
+
+def chosen(form: Format | None) -> Format:
+    """Return the form asked for, or the one that suits whoever reads."""
+    return form or ("table" if sys.stdout.isatty() else "jsonl")
+
+
+class Output:
+    """Print the rows of a table: as they come, or drawn when all are there.
+
+    A drawing has the columns `drawn`, of which the last gives way where the terminal is narrow.
+    """
+
+    def __init__(self, table: Table, form: Format, *, drawn: Sequence[str] = ()) -> None:
+        self._drawn = [table.names.index(name) for name in drawn or table.names]
+        self._drawing: Drawing | None = None
+        if form != "table":
+            self._writer = open_writer(f".{form}", sys.stdout.buffer, table)
+            return
+        self._drawing = new_drawing()
+        for n in self._drawn:
+            column = table.columns[n]
+            self._drawing.add_column(
+                column.name.replace("_", " "),
+                justify="right" if column.kind == "int" else "left",
+                no_wrap=n != self._drawn[-1],
+            )
+
+    def write(self, rows: Iterable[Row]) -> None:
+        """Take more rows."""
+        if self._drawing is None:
+            self._writer.write(rows)
+            return
+        for row in rows:
+            self._drawing.add_row(*(_cell(row[n]) for n in self._drawn))
+
+    def close(self) -> None:
+        """Print what a form keeps to the end."""
+        if self._drawing is None:
+            self._writer.close()
+        else:
+            Console(highlight=False).print(self._drawing)
+
+
+def new_drawing() -> Drawing:
+    """Begin a table in the style of all of them."""
+    return Drawing(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+
+
+def _cell(value: object) -> Text:
+    # Text, not markup: what the service tells is data.
+    return Text("" if value is None else one_line(str(value)))
+
+
+@contextmanager
+def bars(*, shown: bool = True) -> Generator[Callable[[str], Report], None, None]:
+    """Show progress on stderr where it is a terminal; give what starts a bar and returns its callback."""
+    console = Console(stderr=True)
+    display = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[count]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not (shown and console.is_terminal),
+    )
+
+    def start(name: str) -> Report:
+        for earlier in display.tasks:
+            # A bar whose end nobody could know has reached it when the next one starts.
+            display.update(earlier.id, total=earlier.completed)
+        task = display.add_task(name, total=None, count="")
+
+        def report(done: int, total: int | None) -> None:
+            count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+            display.update(task, completed=done, total=total, count=count)
+
+        return report
+
+    with display:
+        yield start

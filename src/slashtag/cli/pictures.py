@@ -1,0 +1,77 @@
+"""Statistics drawn on the terminal."""
+
+from datetime import date
+
+from rich.console import Console
+from rich.table import Table as Drawing
+from rich.text import Text
+
+from .. import PeriodStats, RangeStats, Statistics
+from .errors import one_line
+from .output import new_drawing
+
+#: Days of a range that are drawn one by one; of longer ones the months are.
+MOST_DAYS = 31
+#: Labels of a dimension that are drawn; the rest is one line.
+MOST_LABELS = 8
+BAR = 30
+
+
+def draw(stats: Statistics) -> None:
+    """Print the clicks by day or month and the largest labels of each dimension, with bars and a total."""
+    table = new_drawing()
+    table.add_column("")
+    table.add_column("clicks", justify="right")
+    table.add_column("")
+    _draw_counts(table, _times(stats), "")
+    for name in stats.DIMENSIONS:
+        if name != "clicks":
+            table.add_row(Text(name, "bold"), "", "")
+            _draw_counts(table, _largest(getattr(stats, name)))
+    if isinstance(stats, PeriodStats):
+        bound = "" if stats.unique_is_exact else " at most"
+        table.add_row(Text(f"unique{bound}", "bold"), f"{stats.clicks_unique:,}", "")
+    table.add_row(Text("total", "bold"), Text(f"{stats.total:,}", "bold"), "")
+    Console(highlight=False, markup=False).print(table)
+
+
+def _draw_counts(table: Drawing, counts: dict[str, int], indent: str = "  ") -> None:
+    most = max(counts.values(), default=0)
+    for label, clicks in counts.items():
+        table.add_row(f"{indent}{one_line(label)}", f"{clicks:,}", _bar(clicks, most))
+    table.add_section()
+
+
+def _times(stats: Statistics) -> dict[str, int]:
+    if isinstance(stats, RangeStats):
+        return _by_day(stats.clicks) if len(stats.clicks) <= MOST_DAYS else _by_month(stats.clicks)
+    return {label: clicks for dimension, label, clicks in stats.rows() if dimension == "month"}
+
+
+def _bar(clicks: int, most: int) -> Text:
+    eighths = round(8 * BAR * clicks / most) if most else 0
+    return Text("█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip(), "cyan")
+
+
+def _by_day(clicks: dict[date, int]) -> dict[str, int]:
+    return {f"{day} {day:%a}": n for day, n in sorted(clicks.items())}
+
+
+def _by_month(clicks: dict[date, int]) -> dict[str, int]:
+    months: dict[str, int] = {}
+    for day, n in sorted(clicks.items()):
+        months[f"{day:%Y-%m}"] = months.get(f"{day:%Y-%m}", 0) + n
+    return months
+
+
+def ranked(counts: dict[str, int]) -> list[tuple[str, int]]:
+    """Return labels by their clicks, most first, whatever the order in which answers came."""
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _largest(counts: dict[str, int]) -> dict[str, int]:
+    labels = ranked(counts)
+    if len(labels) <= MOST_LABELS + 1:
+        return dict(labels)
+    rest = labels[MOST_LABELS:]
+    return dict(labels[:MOST_LABELS]) | {f"{len(rest)} others": sum(n for _, n in rest)}
