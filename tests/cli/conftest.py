@@ -1,0 +1,79 @@
+"""An account for the commands, and the command line, called in this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from slashtag.cli import main
+from slashtag.sandbox import Sandbox
+
+VARIABLES = ("SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET", "FORCE_COLOR", "TTY_COMPATIBLE")
+APIKEY = "key-of-the-tests-0123456"
+APISECRET = "secret-of-tests-7"
+
+
+@dataclass
+class Ran:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def error(self) -> str:
+        """The one line that an error is told in."""
+        assert self.out == ""
+        (line,) = self.err.splitlines()
+        return line
+
+
+Cli = Callable[..., Ran]
+
+
+@pytest.fixture(scope="session")
+def box() -> Iterator[Sandbox]:
+    with Sandbox(urls=130, clicks=3_000, apikey=APIKEY, apisecret=APISECRET) as box:
+        yield box
+
+
+@pytest.fixture
+def environment(
+    box: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """Name the account to whatever runs here, in the width of a piped output; nothing was kept by a login."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    named = {
+        "SLASHTAG_BASE_URL": box.base_url,
+        "SLASHTAG_APIKEY": box.apikey,
+        "SLASHTAG_APISECRET": box.apisecret,
+        "COLUMNS": "80",
+        "XDG_CONFIG_HOME": str(tmp_path_factory.mktemp("config")),
+    }
+    for name, value in named.items():
+        monkeypatch.setenv(name, value)
+    return named
+
+
+@pytest.fixture
+def cli(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Cli:
+    """Call main() as the installed script does."""
+    # What the command line sets is set back after the test.
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+
+    def run(*arguments: str) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["slashtag", *arguments])
+        code = main()
+        out, err = capsys.readouterr()
+        assert APIKEY not in out + err
+        assert APISECRET not in out + err
+        return Ran(code, out, err)
+
+    return run

@@ -1,0 +1,422 @@
+"""Changes from a file: checked whole, each done once or told as unknown, and a rerun does what is left."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slashtag import Change
+from slashtag.cli.changes import COLUMNS, fingerprint
+from slashtag.cli.outcomes import Entry, OutcomeFile
+from slashtag.sandbox import Fault, Sandbox
+
+from .conftest import APIKEY, APISECRET, Cli, Ran
+
+SLASHTAG = [sys.executable, "-c", "import sys; from slashtag.cli import main; sys.exit(main())"]
+PUTS = "PUT"
+LOST = Fault(kind="reset", every=5, method=PUTS, after_work=True)
+
+
+@pytest.fixture
+def own(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
+    """Serve an account that tests may change: links a0 to a59 and nothing else."""
+    with Sandbox(urls=0, clicks=0, apikey=APIKEY, apisecret=APISECRET) as box:
+        for n in range(60):
+            box.add_url(f"a{n}", destination=f"https://www.example/{n}", redirect_code=302, password="old")
+        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+        yield box
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Write a file of changes, rows as dicts."""
+
+    def write(*rows: dict[str, object], name: str = "changes.csv") -> Path:
+        path = tmp_path / name
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            writer.writerows(rows)
+        return path
+
+    return write
+
+
+Write = Callable[..., Path]
+
+
+def objects(ran: Ran) -> list[Any]:
+    return [json.loads(line) for line in ran.out.splitlines()]
+
+
+def told(path: Path) -> list[Any]:
+    """What the file of results tells."""
+    results = path.with_name(f"{path.stem}.results.jsonl")
+    return [json.loads(line) for line in results.read_text("utf-8").splitlines()]
+
+
+def puts(box: Sandbox) -> list[Any]:
+    return [arrival for arrival in list(box.requests) if arrival.method == PUTS]
+
+
+def test_each_member_is_changed_and_empty_cells_are_left_out(cli: Cli, own: Sandbox, write: Write) -> None:
+    ids = {url.slashtag: url.id for url in own.truth.urls()}
+    path = write(
+        {"slashtag": "a1", "destination": "https://shop.example.com/ü,1"},
+        {"id": ids["a2"], "new_slashtag": "b2", "redirect_code": 307},
+        {"slashtag": "a3", "password": "hush", "domain_id": 1},
+    )
+    ran = cli("urls", "update", "--from", str(path))
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.startswith("3 rows done, 0 failed, 0 outcome unknown, 0 done before; 3 requests")
+    links = {url.id: url for url in own.truth.urls()}
+    assert links[ids["a1"]].destination == "https://shop.example.com/ü,1"
+    assert (links[ids["a2"]].slashtag, links[ids["a2"]].redirect_code) == ("b2", 307)
+    assert (links[ids["a3"]].password, links[ids["a3"]].domain_id) == ("hush", 1)
+    assert sorted((e["line"], e["key"], e["status"], e["rows_updated"]) for e in told(path)) == [
+        (2, "a1", "done", 1),
+        (3, ids["a2"], "done", 1),
+        (4, "a3", "done", 1),
+    ]
+
+
+def test_all_errors_are_told_with_their_lines_and_nothing_is_sent(
+    cli: Cli, own: Sandbox, write: Write
+) -> None:
+    path = write(
+        {"slashtag": "a1", "destination": "https://shop.example.com/", "password": "p" * 51},
+        {"slashtag": "a2\nand more", "redirect_code": 300},
+        {"slashtag": "a3"},
+        {"destination": "https://shop.example.com/"},
+        {"slashtag": "a4", "id": 7, "destination": "https://shop.example.com/"},
+        {"id": "seven", "redirect_code": "³", "destination": "https://shop.example.com/"},
+        {"slashtag": "123", "destination": "https://shop.example.com/"},
+        {"slashtag": "a5", "domain_id": 1},
+        {},
+        {"slashtag": "a5", "domain_id": 2},
+        {"slashtag": "a6", "new_slashtag": "b"},
+        {"slashtag": "a7", "new_slashtag": "b"},
+        {"slashtag": "a8", "new_slashtag": "a5"},
+    )
+    with path.open("a", encoding="utf-8") as file:
+        file.write("a9,short\n")
+    ran = cli("urls", "update", "--from", str(path))
+    assert (ran.code, ran.out) == (1, "")
+    *errors, last = ran.err.splitlines()
+    assert [error.split(": ")[1] for error in errors] == [
+        f"line {n}" for n in (2, 3, 5, 6, 7, 8, 8, 9, 12, 14, 15, 16)
+    ]
+    assert "password has 51 characters" in errors[0]
+    assert "give its id, in the column id" in errors[7]
+    assert last == f"error: {path} has 12 errors; nothing was sent"
+    assert "ppp" not in ran.err
+    assert own.requests == []
+    assert not path.with_name("changes.results.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("header", "problem"),
+    [
+        ("slashtag,destinations", "no column can be called 'destinations'"),
+        ("slashtag,password,password", "a column is there twice"),
+        ("destination", "there must be a column slashtag or id"),
+        ("", "there must be a column slashtag or id"),
+    ],
+)
+def test_a_header_that_will_not_do_is_told(cli: Cli, tmp_path: Path, header: str, problem: str) -> None:
+    path = tmp_path / "changes.csv"
+    path.write_text(f"{header}\n" if header else "", "utf-8")
+    ran = cli("urls", "update", "--from", str(path))
+    assert ran.code == 1
+    assert ran.err.startswith(f"error: line 1: {problem}")
+    assert ran.err.endswith(f"{path} has 1 error; nothing was sent\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--from", "missing.csv"), "--from names no file"),
+        (("--from", "binary.csv"), "is not a CSV file in UTF-8"),
+        (("--from", "quotes.csv"), "is not a CSV file in UTF-8"),
+        (("--dry-run", "a1"), "belong to --from"),
+        (("a1", "--from", "binary.csv"), "with --from the file says"),
+        (("--id", "--from", "binary.csv"), "with --from the file says"),
+        ((), "give the KEY of one link, or --from FILE"),
+    ],
+)
+def test_wrong_usage_exits_with_2(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("binary.csv").write_bytes(b"slashtag\n\xff\n")
+    Path("quotes.csv").write_text('slashtag,destination\na1,"x"y\n', "utf-8")
+    ran = cli("urls", "update", *arguments)
+    assert ran.code == 2
+    assert problem in " ".join(ran.err.replace("│", " ").split())
+
+
+def test_a_dry_run_shows_the_differences_and_sends_no_change(cli: Cli, own: Sandbox, write: Write) -> None:
+    own.add_url("twice", domain_id=0)
+    own.add_url("twice", domain_id=1)
+    path = write(
+        {"slashtag": "a1", "destination": "https://shop.example.com/", "redirect_code": 302},
+        {"slashtag": "a2", "destination": "https://www.example/2"},
+        {"slashtag": "nobody", "redirect_code": 301},
+        {"slashtag": "twice", "redirect_code": 301},
+        {"slashtag": "a3", "new_slashtag": "b3", "password": "hush", "domain_id": 2},
+    )
+    ran = cli("urls", "update", "--from", str(path), "--dry-run")
+    assert ran.code == 0
+    assert [tuple(row.values()) for row in objects(ran)] == [
+        (2, "a1", "destination", "https://www.example/1", "https://shop.example.com/"),
+        (4, "nobody", "", "no such link", ""),
+        (5, "twice", "", "several links: give the id", ""),
+        (6, "a3", "slashtag", "a3", "b3"),
+        (6, "a3", "password", "?", "***"),
+        (6, "a3", "domain_id", "?", "2"),
+    ]
+    assert "2 rows would change a link, 1 would change nothing, 2 name no link or several" in ran.err
+    assert "hush" not in ran.out + ran.err
+    assert puts(own) == []
+    assert not path.with_name("changes.results.jsonl").exists()
+
+
+def test_keep_sends_what_the_listing_tells(cli: Cli, own: Sandbox, write: Write) -> None:
+    path = write(
+        {"slashtag": "a1", "destination": "https://shop.example.com/"},
+        {"slashtag": "a2", "new_slashtag": "b2"},
+        {"slashtag": "a3", "redirect_code": 308},
+    )
+    ran = cli("urls", "update", "--from", str(path), "--keep")
+    assert ran.code == 0
+    assert "password and domain are not in the listing" in ran.err
+    bodies = sorted((json.loads(arrival.body) for arrival in puts(own)), key=str)
+    assert bodies == [
+        {"destination": "https://shop.example.com/", "redirect_code": 302},
+        {"destination": "https://www.example/2", "slashtag": "b2", "redirect_code": 302},
+        {"destination": "https://www.example/3", "redirect_code": 308},
+    ]
+
+
+def test_keep_refuses_links_that_it_cannot_tell(cli: Cli, own: Sandbox, write: Write) -> None:
+    own.add_url("twice", domain_id=0)
+    own.add_url("twice", domain_id=1)
+    (id_of_a1,) = (url.id for url in own.truth.urls() if url.slashtag == "a1")
+    path = write(
+        {"slashtag": "a1", "redirect_code": 301},
+        {"id": id_of_a1, "redirect_code": 307},
+        {"slashtag": "nobody", "redirect_code": 301},
+        {"id": 9, "redirect_code": 301},
+        {"slashtag": "twice", "redirect_code": 301},
+    )
+    ran = cli("urls", "update", "--from", str(path), "--keep")
+    assert ran.code == 1
+    assert [line.removeprefix("error: ") for line in ran.err.splitlines()[:-1]] == [
+        "line 3: it is the link of line 2",
+        "line 4: the account has no link 'nobody'",
+        "line 5: the account has no link 9",
+        "line 6: several links have the slashtag 'twice': give the id",
+    ]
+    assert puts(own) == []
+
+
+def test_what_failed_is_told_and_tried_again(cli: Cli, own: Sandbox, write: Write) -> None:
+    path = write(
+        {"slashtag": "a1", "redirect_code": 301},
+        {"slashtag": "nobody", "redirect_code": 301, "password": "hush"},
+    )
+    ran = cli("urls", "update", "--from", str(path))
+    assert ran.code == 3
+    ((line, key, status, error),) = [row.values() for row in objects(ran)]
+    assert (line, key, status) == (3, "nobody", "failed")
+    assert error.startswith("PUT urls/nobody: 404 ")
+    assert ran.err.startswith("1 rows done, 1 failed, 0 outcome unknown, 0 done before")
+    assert ran.err.endswith("run the same command again to try what failed\n")
+    own.add_url("nobody")
+    again = cli("urls", "update", "--from", str(path), "--format", "table")
+    assert (again.code, again.out) == (0, "")
+    assert "1 rows done, 0 failed, 0 outcome unknown, 1 done before" in again.err
+    assert len(puts(own)) == 3
+    assert cli("urls", "update", "--from", str(path)).code == 0
+    assert len(puts(own)) == 3
+
+
+def test_a_row_that_was_changed_is_left_to_do(cli: Cli, own: Sandbox, write: Write) -> None:
+    results = str(write().with_name("told.jsonl"))
+    for password in ("one", "two", "two"):
+        path = write({"slashtag": "a1", "password": password})
+        assert cli("urls", "update", "--from", str(path), "--results", results).code == 0
+    assert len(puts(own)) == 2
+    assert {url.slashtag: url.password for url in own.truth.urls()}["a1"] == "two"
+    assert '"two"' not in Path(results).read_text("utf-8")
+
+
+def test_a_lost_answer_is_repeated_or_told_as_unknown(
+    cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slashtag._core.retry.backoff", lambda *_: 0.0)
+    own.faults = [LOST]
+    path = write(
+        *({"slashtag": f"a{n}", "destination": f"https://shop.example.com/{n}"} for n in range(30)),
+        *({"slashtag": f"a{n}", "new_slashtag": f"b{n}"} for n in range(30, 60)),
+    )
+    ran = cli("urls", "update", "--from", str(path), "--concurrency", "4")
+    assert ran.code == 3
+    unknown = {row["key"] for row in objects(ran)}
+    assert unknown
+    assert {row["status"] for row in objects(ran)} == {"unknown"}
+    assert all(int(key[1:]) >= 30 for key in unknown)
+    sent = Counter(arrival.path.rpartition("/")[2] for arrival in puts(own))
+    assert all(sent[f"a{n}"] == 1 for n in range(30, 60))
+    assert len(sent) == 60
+    own.faults = []
+    before = len(puts(own))
+    again = cli("urls", "update", "--from", str(path))
+    assert again.code == 3
+    assert {row["key"] for row in objects(again)} == unknown
+    assert len(puts(own)) == before
+    kept = cli("urls", "update", "--from", str(path), "--keep")
+    assert {row["key"] for row in objects(kept)} == unknown
+
+
+def test_with_keep_an_open_rename_that_was_not_done_is_done(cli: Cli, own: Sandbox, write: Write) -> None:
+    own.faults = [Fault(kind="reset", method=PUTS)]
+    path = write({"slashtag": "a1", "new_slashtag": "b1"})
+    assert cli("urls", "update", "--from", str(path)).code == 3
+    own.faults = []
+    assert cli("urls", "update", "--from", str(path), "--keep").code == 0
+    assert "b1" in {url.slashtag for url in own.truth.urls()}
+
+
+def test_killed_halfway_every_row_is_done_or_told_as_unknown(
+    environment: dict[str, str], own: Sandbox, write: Write
+) -> None:
+    own.latency = 0.02
+    own.faults = [LOST]
+    path = write(
+        *({"slashtag": f"a{n}", "destination": f"https://shop.example.com/{n}"} for n in range(30)),
+        *({"slashtag": f"a{n}", "new_slashtag": f"b{n}"} for n in range(30, 60)),
+    )
+    command = [*SLASHTAG, "urls", "update", "--from", str(path), "--concurrency", "4"]
+    for killed_at in (20, 50):
+        running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while len(puts(own)) < killed_at and running.poll() is None:
+            time.sleep(0.002)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+    own.faults = []
+    time.sleep(0.1)
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode in (0, 3), ran.stderr
+    unknown = {json.loads(line)["key"] for line in ran.stdout.splitlines()}
+    done = {entry["key"] for entry in told(path) if entry["status"] == "done"}
+    assert done | unknown == {f"a{n}" for n in range(60)}
+    assert not done & unknown
+    links = {url.slashtag: url.destination for url in own.truth.urls()}
+    for key in done:
+        n = int(key[1:])
+        assert links[key] == f"https://shop.example.com/{n}" if n < 30 else f"b{n}" in links
+    sent = Counter(arrival.path.rpartition("/")[2] for arrival in puts(own))
+    assert max(sent[f"a{n}"] for n in range(30, 60)) == 1
+
+
+def test_wrong_credentials_stop_it_and_a_rerun_goes_on(
+    cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write({"slashtag": "a1", "redirect_code": 301})
+    monkeypatch.setenv("SLASHTAG_APISECRET", "another-secret-1")
+    ran = cli("urls", "update", "--from", str(path))
+    assert ran.code == 1
+    assert "run the same command again to go on" in ran.error
+    monkeypatch.setenv("SLASHTAG_APISECRET", APISECRET)
+    assert cli("urls", "update", "--from", str(path)).code == 0
+
+
+def test_ctrl_c_says_how_to_go_on(environment: dict[str, str], own: Sandbox, write: Write) -> None:
+    own.latency = 30
+    path = write({"slashtag": "a1", "redirect_code": 301})
+    command = [*SLASHTAG, "urls", "update", "--from", str(path)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not puts(own) and running.poll() is None:
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=20)
+    assert running.returncode == 130
+    assert "stopped; run the same command again to go on" in err
+
+
+ENTRY = Entry(line=2, key="a1", status="done", fingerprint="f")
+
+
+def test_a_line_that_was_cut_is_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "told.jsonl"
+    with OutcomeFile(path) as file:
+        file.append([ENTRY] * 150)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    with OutcomeFile(path) as file:
+        assert file.before["f"].status == "done"
+        file.append([ENTRY])
+    assert len(path.read_bytes().splitlines()) == 150
+    assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("content", ["slashtag,id\na1,\n", '{"some": "thing"}\n', "my only copy"])
+@pytest.mark.parametrize("dry", ["--dry-run", "--quiet"])
+def test_another_file_is_not_taken_for_results(
+    cli: Cli, own: Sandbox, write: Write, content: str, dry: str
+) -> None:
+    path = write({"slashtag": "a1", "redirect_code": 301})
+    other = path.with_name("other")
+    other.write_text(content, "utf-8")
+    ran = cli("urls", "update", "--from", str(path), "--results", str(other), dry)
+    assert ran.code == 1
+    assert "does not hold outcomes; choose another with --results" in ran.error
+    assert other.read_text("utf-8") == content
+
+
+def test_results_that_cannot_be_written_are_told_before_anything_is_sent(
+    cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write({"slashtag": "a1", "redirect_code": 301})
+    folder = cli("urls", "update", "--from", str(path), "--results", str(path.parent))
+    assert folder.code == 1
+    assert "cannot be written" in folder.error
+    with OutcomeFile(path.with_name("changes.results.jsonl")):
+        second = cli("urls", "update", "--from", str(path))
+    assert "another run writes to " in second.error
+    assert puts(own) == []
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with OutcomeFile(path.with_name("full.jsonl")) as file:
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(Exception, match="cannot be written: No space left"):
+            file.append([ENTRY])
+        monkeypatch.undo()
+
+
+def test_a_fingerprint_tells_rows_and_accounts_apart_and_needs_the_secret() -> None:
+    change = Change("a", password="hush")
+    given = [
+        (change, "http://a/", APIKEY, APISECRET),
+        (Change("a", password="hush!"), "http://a/", APIKEY, APISECRET),
+        (Change("a", destination="hush"), "http://a/", APIKEY, APISECRET),
+        (change, "http://b/", APIKEY, APISECRET),
+        (change, "http://a/", "another-key-of-the-tests", APISECRET),
+        (change, "http://a/", APIKEY, "another-secret-1"),
+    ]
+    assert len({fingerprint(*one) for one in given}) == len(given)
+    assert fingerprint(*given[0]) == fingerprint(*given[0])

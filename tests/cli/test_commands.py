@@ -1,0 +1,167 @@
+"""What the commands print, held against what is true of the account."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from slashtag.sandbox import Sandbox
+
+from .conftest import Cli
+
+
+def objects(out: str) -> list[Any]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def table(out: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(out)))
+
+
+def test_urls_list_prints_every_link_in_order(cli: Cli, box: Sandbox) -> None:
+    ran = cli("urls", "list")
+    assert (ran.code, ran.err) == (0, "")
+    assert [(url["id"], url["slashtag"], url["hits"], url["tag_id"]) for url in objects(ran.out)] == [
+        (url.id, url.slashtag, url.hits, url.tag_id) for url in box.truth.urls()
+    ]
+
+
+def test_limit_and_order_are_kept(cli: Cli, box: Sandbox) -> None:
+    ran = cli("urls", "list", "--orderby", "-date", "--limit", "3")
+    assert [url["id"] for url in objects(ran.out)] == [url.id for url in box.truth.urls()[:-4:-1]]
+
+
+def test_csv_has_a_header_and_the_same_rows(cli: Cli, box: Sandbox) -> None:
+    header, *rows = table(cli("urls", "list", "--format", "csv").out)
+    assert header[:3] == ["id", "slashtag", "short_url"]
+    assert [row[1] for row in rows] == [url.slashtag for url in box.truth.urls()]
+
+
+def test_a_table_asked_for_is_drawn_into_a_pipe_too(cli: Cli, box: Sandbox) -> None:
+    ran = cli("urls", "list", "--format", "table", "--limit", "2")
+    assert max(map(len, ran.out.splitlines())) <= 80
+    for url in box.truth.urls()[:2]:
+        assert f" {url.short_url} " in ran.out
+
+
+def test_tags_list_prints_every_tag(cli: Cli, box: Sandbox) -> None:
+    names = [tag.name for tag in box.truth.tags()]
+    assert [tag["name"] for tag in objects(cli("tags", "list").out)] == names
+    drawn = cli("tags", "list", "--format", "table").out
+    assert all(name in drawn for name in names)
+
+
+def test_text_of_the_service_cannot_steer_the_terminal(cli: Cli, box: Sandbox) -> None:
+    box.add_url("evil", destination="https://example.com/\x1b]0;x\x07[red]", created_at="2021-01-01")
+    try:
+        ran = cli("urls", "list", "--format", "table", "--limit", "1")
+    finally:
+        box.remove_url("evil")
+    assert "\x1b" not in ran.out
+    assert "]0;x" in ran.out
+
+
+@pytest.mark.parametrize("zone", [None, "+05:30", "-08:00", "America/New_York"])
+def test_stats_range_counts_what_is_true(cli: Cli, box: Sandbox, zone: str | None) -> None:
+    options = ["--timezone", zone] if zone else []
+    ran = cli("stats", "range", "2024-02-01", "2024-12-05", "--all", *options)
+    counts: dict[str, dict[str, int]] = {}
+    for row in objects(ran.out):
+        counts.setdefault(row["dimension"], {})[row["label"]] = row["clicks"]
+    truth = box.truth.range("2024-02-01", "2024-12-05", timezone=_zone(zone))
+    assert ran.code == 0
+    assert counts["total"] == {"": truth.total_clicks}
+    assert counts["day"] == {str(day): n for day, n in truth.clicks.items()}
+    for name in ("device", "browser", "platform", "country", "referrer"):
+        assert counts[name] == getattr(truth, name)
+    assert ran.err.startswith(f"{truth.total_clicks:,} clicks; ")
+
+
+def _zone(name: str | None) -> Any:
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo(name) if name and "/" in name else name
+
+
+def test_links_are_selected_by_keys_file_stdin_and_tag(
+    cli: Cli, box: Sandbox, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [url.slashtag for url in sorted(box.truth.urls(), key=lambda url: -url.hits)[:2]]
+    of_keys = box.truth.range("2022-01-01", "2025-12-31", keys=keys).total_clicks
+
+    def total(*selection: str) -> int:
+        return int(objects(cli("stats", "range", "2022-01-01", "2025-12-31", *selection).out)[0]["clicks"])
+
+    file = tmp_path / "keys.txt"
+    file.write_text("\r\n".join(["", *keys, ""]), "utf-8")
+    assert total("--keys", ",".join(keys)) == of_keys
+    assert total("--keys-file", str(file)) == of_keys
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(keys)))
+    assert total("--keys-file", "-") == of_keys
+    tags = [tag.name for tag in box.truth.tags()][:2]
+    each = [box.truth.range("2022-01-01", "2025-12-31", tag=tag).total_clicks for tag in tags]
+    assert total("--tag", tags[0]) == each[0]
+    assert total("--tag", tags[0], "--tag", tags[1]) == sum(each)
+
+
+def test_stats_range_draws_bars(cli: Cli, box: Sandbox) -> None:
+    truth = box.truth.range("2022-01-01", "2025-12-31")
+    ran = cli("stats", "range", "2022-01-01", "2025-12-31", "--all", "--format", "table")
+    rows = [line.split() for line in ran.out.splitlines() if line.strip()]
+    assert ["total", f"{truth.total_clicks:,}"] in rows
+    top, clicks = max(truth.country.items(), key=lambda item: item[1])
+    assert [top, f"{clicks:,}", "█" * 30] in rows
+    assert any(row[:1] == ["2024-02"] for row in rows)
+    assert any(row[1:2] == ["others"] for row in rows)
+
+
+def test_a_month_is_drawn_day_by_day(cli: Cli) -> None:
+    drawn = cli("stats", "range", "2024-02-01", "2024-02-29", "--keys", "nobody", "--format", "table").out
+    assert "2024-02-29 Thu" in drawn
+    assert "█" not in drawn
+
+
+def test_progress_shows_on_a_terminal_only(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ("stats", "range", "2024-01-01", "2024-12-31", "--all")
+    quiet = cli(*command)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = cli(*command)
+    assert "asking" not in quiet.err
+    assert "asking" in shown.err
+    assert shown.out == quiet.out
+    assert "reading" in cli("urls", "list").err
+
+
+def test_rows_on_a_terminal_need_no_bar(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("slashtag.cli.listing.sys.stdout.isatty", lambda: True, raising=False)
+    assert "reading" not in cli("urls", "list", "--format", "csv").err
+
+
+def test_an_installed_uvloop_is_used_and_is_not_needed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("uvloop")
+    expected = cli("tags", "list").out
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert cli("tags", "list").out == expected
+
+
+@pytest.mark.parametrize(
+    ("days_complete", "reconciles", "told"),
+    [(True, True, 1), (False, True, 2), (True, False, 2), (False, False, 3)],
+)
+def test_what_is_not_exact_is_told(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, days_complete: bool, reconciles: bool, told: int
+) -> None:
+    from slashtag import RangeStats, _resources
+
+    async def collect(*_: object, **__: object) -> RangeStats:
+        return RangeStats(total_clicks=5, days_complete=days_complete, reconciles=reconciles)
+
+    monkeypatch.setattr(_resources.stats.Stats, "collect", collect)
+    ran = cli("stats", "range", "2024-01-01", "2024-03-01", "--all")
+    assert len(ran.err.splitlines()) == told

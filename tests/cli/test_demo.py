@@ -1,0 +1,174 @@
+"""The demo does the main job, checks every number of it, and says so."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slashtag import GeoStats, PeriodStats, RangeStats, ShortUrl
+from slashtag.cli import demo
+from slashtag.cli.checks import differences, listing_differences
+from slashtag.sandbox import Sandbox, TrueCountry, TruePeriod, TrueRange, TrueUrl
+
+from .conftest import Cli
+
+SMALL = ("demo", "--urls", "240", "--clicks", "3000", "--rate", "500")
+RANGE = TrueRange(
+    total_clicks=3, clicks={}, device={"Mobile": 3}, browser={}, platform={}, country={}, referrer={}
+)
+MAPS: dict[str, Any] = {
+    name: {} for name in ("browser", "country", "device", "platform", "referrer", "timezone")
+}
+PERIOD = TruePeriod(
+    clicks_total=5, clicks_unique=3, clicks_repeated=2, clicks_breakdown={2024: {1: 5}}, **MAPS
+)
+PLACES = TrueCountry(state={"Bayern": 2}, city={"München": 2}, postalcode={"80331": 2})
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    # Drawing takes a while, and is tested once.
+    monkeypatch.setattr(demo, "DRAWING", ("no_such_module",))
+    return tmp_path / "slashtag-demo"
+
+
+def test_every_total_is_exact(cli: Cli, folder: Path) -> None:
+    ran = cli(*SMALL)
+    assert (ran.code, ran.err) == (0, "")
+    assert len(re.findall("^exact: yes  ", ran.out, re.M)) == 5
+    assert "NO" not in ran.out
+    assert len(re.findall(r" yes +$", ran.out, re.M)) == 6
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_it_writes_the_links_and_the_days(cli: Cli, folder: Path) -> None:
+    ran = cli(*SMALL, "--seed", "11")
+    links = [json.loads(line) for line in (folder / "links.jsonl").read_text("utf-8").splitlines()]
+    header, *days = csv.reader((folder / "clicks_daily.csv").read_text("utf-8").splitlines())
+    with Sandbox(urls=240, clicks=3000, seed=11) as box:
+        assert [url["slashtag"] for url in links] == [url.slashtag for url in box.truth.urls()]
+        truth = box.truth.range("2024-01-01", "2024-12-31")
+    assert header == ["date", "clicks"]
+    assert {day: int(n) for day, n in days} == {str(day): n for day, n in truth.clicks.items()}
+    assert f"{truth.total_clicks:,} clicks" in ran.out
+    assert sorted(path.name for path in folder.iterdir()) == ["clicks_daily.csv", "links.jsonl"]
+    assert 'For a report of these clicks: pip install "slashtag[report]"' in ran.out
+
+
+def test_it_writes_a_report_of_the_year(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "DRAWING", ("altair", "vl_convert"))
+    ran = cli(*SMALL)
+    assert "Written to slashtag-demo: links.jsonl, clicks_daily.csv, report.html\n" in ran.out
+    assert "Open slashtag-demo/report.html in a browser.\n" in ran.out
+    (total,) = re.findall(r"2024 by day +([\d,]+) clicks", ran.out)[:1]
+    assert total in (folder / "report.html").read_text("utf-8")
+
+
+def test_a_difference_is_named_and_exits_with_1(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truth = Sandbox.truth.fget
+
+    class Wrong:
+        def __init__(self, box: Sandbox) -> None:
+            self._truth: Any = truth(box)  # type: ignore[misc]
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._truth, name)
+
+        def year(self, *arguments: Any, **more: Any) -> TruePeriod:
+            right = self._truth.year(*arguments, **more)
+            return replace(right, device=right.device | {"Toaster": 1})
+
+    monkeypatch.setattr(Sandbox, "truth", property(Wrong))
+    ran = cli(*SMALL)
+    assert ran.code == 1
+    assert len(re.findall("^exact: yes  ", ran.out, re.M)) == 4
+    (line,) = re.findall("^exact: NO .*(?:\n .*)*", ran.out, re.M)
+    assert "these differ: device" in " ".join(line.split())
+    assert len(re.findall(r" NO +$", ran.out, re.M)) == 2
+
+
+def test_bars_show_on_a_terminal(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "2024 by day" in cli(*SMALL).err
+
+
+def test_a_limit_that_was_learnt_is_told(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slashtag._metrics.Metrics.learned_rate", property(lambda _: 61.7))
+    assert "Limit as learnt from the answers: 62 requests/s" in cli(*SMALL).out
+    monkeypatch.setattr("slashtag._metrics.Metrics.learned_rate", property(lambda _: None))
+    assert "learnt" not in cli(*SMALL).out
+
+
+@pytest.mark.parametrize(
+    ("stats", "truth", "wrong"),
+    [
+        (RangeStats(total_clicks=3, device={"Mobile": 3}), RANGE, []),
+        (RangeStats(total_clicks=4, device={"Mobile": 3}), RANGE, ["total_clicks"]),
+        (RangeStats(total_clicks=3, device={"Tablet": 3}, country={"DE": 1}), RANGE, ["device", "country"]),
+        (GeoStats(state={"Bayern": 2, "Other": 0}, city={"München": 2}, postalcode={"80331": 2}), PLACES, []),
+        (
+            GeoStats(state={"Bayern": 1, "Other": 1}, city={"München": 2}, postalcode={"80331": 2}),
+            PLACES,
+            ["state"],
+        ),
+        (
+            GeoStats(
+                state={"Bayern": 2}, city={"München": 2}, postalcode={"80331": 2}, places_are_exact=False
+            ),
+            PLACES,
+            ["places_are_exact"],
+        ),
+    ],
+)
+def test_what_differs_is_named(stats: Any, truth: Any, wrong: list[str]) -> None:
+    assert differences(stats, truth) == wrong
+
+
+@pytest.mark.parametrize(
+    ("unique", "repeated", "exact", "wrong"),
+    [
+        (3, 2, True, []),
+        (4, 1, True, ["clicks_unique", "clicks_repeated"]),
+        (4, 1, False, []),
+        (2, 3, False, ["clicks_unique", "clicks_repeated"]),
+        (6, -1, False, ["clicks_unique", "clicks_repeated"]),
+    ],
+)
+def test_unique_clicks_are_exact_or_bounded(
+    unique: int, repeated: int, exact: bool, wrong: list[str]
+) -> None:
+    stats = PeriodStats(
+        clicks_total=5,
+        clicks_unique=unique,
+        clicks_repeated=repeated,
+        clicks_breakdown={2024: {1: 5}},
+        unique_is_exact=exact,
+    )
+    assert differences(stats, PERIOD) == wrong
+
+
+def test_links_are_compared_field_by_field_in_order() -> None:
+    with Sandbox(urls=2, clicks=3) as box:
+        truth = box.truth.urls()
+    listed = [as_listed(url) for url in truth]
+    assert listing_differences(listed, truth) == []
+    assert listing_differences(listed[:1], truth) == ["number of links"]
+    assert "id" in listing_differences(listed[::-1], truth)
+    assert listing_differences(listed, [replace(truth[0], hits=99), truth[1]]) == ["hits"]
+
+
+def as_listed(url: TrueUrl) -> ShortUrl:
+    members = {name: getattr(url, name) for name in ShortUrl.__struct_fields__}
+    for name in ("created_at", "updated_at"):
+        members[name] = datetime.fromisoformat(members[name])
+    return ShortUrl(**members)

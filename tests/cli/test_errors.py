@@ -1,0 +1,179 @@
+"""Errors are one line that says what to do, usage errors exit with 2, and no credential is shown."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+import traceback
+from contextlib import redirect_stderr
+from pathlib import Path
+
+import pytest
+
+import slashtag
+from slashtag.cli import errors, main
+from slashtag.sandbox import Fault, Sandbox
+
+from .conftest import APIKEY, APISECRET, Cli
+
+RANGE = ("stats", "range", "2024-01-01", "2024-03-31")
+
+
+def test_missing_variables_are_named_all_at_once(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLASHTAG_BASE_URL")
+    monkeypatch.setenv("SLASHTAG_APIKEY", "")
+    ran = cli("tags", "list")
+    assert ran.code == 1
+    assert "SLASHTAG_BASE_URL, SLASHTAG_APIKEY;" in ran.error
+    assert "slashtag sandbox" in ran.error
+
+
+def test_wrong_credentials_say_which_variables_to_check(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLASHTAG_APISECRET", "another-secret-42")
+    ran = cli("urls", "list")
+    assert ran.code == 1
+    assert ran.error.startswith("error: GET")
+    assert ran.error.endswith("check SLASHTAG_APIKEY and SLASHTAG_APISECRET")
+    assert "another-secret-42" not in ran.err
+
+
+def test_an_unknown_tag_says_where_the_tags_are(cli: Cli) -> None:
+    ran = cli(*RANGE, "--tag", "no such tag")
+    assert ran.code == 1
+    assert "`slashtag tags list`" in ran.error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("stats", "range", "2024-13-01", "2024-12-31", "--all"), "ISO 8601"),
+        (("stats", "range", "2024-02-01", "2024-01-01", "--all"), "ends"),
+        ((*RANGE, "--keys", "a", "--timezone", "+99:00"), "timezone"),
+        (("tags", "list", "--base-url", "http://example.com"), "--allow-http"),
+        (("tags", "list", "--base-url", "ftp://example.com"), "base_url"),
+    ],
+)
+def test_what_the_library_refuses_is_one_line(cli: Cli, arguments: tuple[str, ...], says: str) -> None:
+    ran = cli(*arguments)
+    assert ran.code == 1
+    assert says in ran.error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (RANGE, "exactly one of --keys, --keys-file, --tag and --all"),
+        ((*RANGE, "--all", "--keys", "a"), "exactly one of"),
+        ((*RANGE, "--all", "--timezone", "Mars/Olympus"), "no time zone 'Mars/Olympus'"),
+        ((*RANGE, "--all", "--timezone", "../x"), "no time zone"),
+        ((*RANGE, "--keys-file", "no-such-file"), "no-such-file"),
+        (("urls", "list", "--format", "xml"), "xml"),
+        (("urls", "list", "--limit", "-1"), "--limit"),
+        (("urls", "lists"), "lists"),
+        (("urls", "list", "--apikey", "x"), "--apikey"),
+        (("urls", "list", "--concurrency", "0"), "--concurrency"),
+    ],
+)
+def test_wrong_usage_exits_with_2(cli: Cli, arguments: tuple[str, ...], says: str) -> None:
+    ran = cli(*arguments)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert says in " ".join(ran.err.replace("│", " ").split())
+
+
+def test_a_file_of_slashtags_must_be_text(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_bytes(b"\xff\xfe\xfa")
+    ran = cli(*RANGE, "--keys-file", str(tmp_path / "keys"))
+    assert ran.code == 2
+    assert "UTF-8" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (slashtag.ServerError("down", status=503, retry_after=30), "asks to wait 30 s"),
+        (slashtag.ServerError("down", status=500), "try again later"),
+        (slashtag.RateLimitError("slow", status=429), "--rate"),
+        (slashtag.NotFoundError("no", status=404), "--base-url"),
+        (slashtag.RequestTimeoutError("late"), "--timeout"),
+        (slashtag.TransportError("Cannot connect"), "check --base-url and the network"),
+        (slashtag.UnexpectedResponseError("not JSON", status=200, excerpt=b"<html>\n"), "--base-url"),
+        (slashtag.PaginationError("the listing does not advance"), "does not advance"),
+    ],
+)
+def test_each_kind_of_error_says_what_to_do(error: slashtag.SlashtagError, advice: str) -> None:
+    assert advice in told(error)
+
+
+def told(error: slashtag.SlashtagError) -> str:
+    with redirect_stderr(io.StringIO()) as stderr:
+        errors.tell(error)
+    (line,) = stderr.getvalue().splitlines()
+    return line
+
+
+def test_an_error_stays_one_line_whatever_it_quotes() -> None:
+    error = slashtag.SlashtagError("a\nb\x1b[31mc\r" + "x" * 300)
+    error.add_note("while\tasking")
+    assert "\x1b" not in told(error)
+    assert told(error).endswith("; while asking")
+
+
+def test_a_failing_service_is_told_without_a_traceback(cli: Cli, box: Sandbox) -> None:
+    box.faults = [Fault(kind="envelope-400", path="/api/v1/tags")]
+    try:
+        ran = cli("tags", "list")
+    finally:
+        box.faults = ()
+    assert ran.code == 1
+    assert ran.error.startswith("error: GET")
+
+
+def test_what_the_system_refuses_is_one_line(cli: Cli, tmp_path: Path, box: Sandbox) -> None:
+    (tmp_path / "file").touch()
+    ran = cli("demo", "--output", str(tmp_path / "file" / "below"))
+    assert ran.code == 1
+    assert str(tmp_path) in ran.error
+    ran = cli("sandbox", "--port", str(box.port), "--urls", "1", "--clicks", "0")
+    assert ran.code == 1
+    assert ran.error.endswith("choose another with --port")
+
+
+def test_an_error_without_a_name_is_told_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    errors.tell_os_error(OSError("odd"))
+    errors.tell_os_error(OSError(errno.ENOSPC, "No space left on device", "x.csv"))
+    assert capsys.readouterr().err == "error: odd\nerror: x.csv: No space left on device\n"
+
+
+def test_a_bug_shows_a_traceback_without_credentials(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("slashtag._resources.listing.Collection.list", fail)
+    with pytest.raises(RuntimeError) as caught:
+        cli("urls", "list")
+    sys.excepthook(RuntimeError, caught.value, caught.tb)
+    shown = capsys.readouterr().err + "".join(traceback.format_exception(caught.value))
+    assert "a bug" in shown
+    assert APIKEY not in shown
+    assert APISECRET not in shown
+
+
+def test_whoever_stops_reading_ends_the_command_quietly(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("excepthook", "stderr"):
+        monkeypatch.setattr(sys, name, getattr(sys, name))
+    # Much output fails while it is written, little when it is flushed at the end.
+    for arguments in (["urls", "list"], ["tags", "list", "--limit", "1"]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        with open(writer, "w", encoding="utf-8") as stdout:
+            monkeypatch.setattr(sys, "stdout", stdout)
+            monkeypatch.setattr(sys, "argv", ["slashtag", *arguments])
+            assert main() == 1
+    assert capsys.readouterr().err == ""

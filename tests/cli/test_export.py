@@ -1,0 +1,446 @@
+"""What `slashtag export` writes, held against what is true of the account, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import gzip
+import io
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slashtag import AsyncSession
+from slashtag.cli import jobs
+from slashtag.cli.jobs import journal_of
+from slashtag.sandbox import Fault, Sandbox
+
+from .conftest import Cli
+
+SPAN = ("2024-01-01", "2024-04-30")
+
+
+def objects(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def days(box: Sandbox, *span: str) -> dict[tuple[str, str], int]:
+    """Give the clicks of every link and day, zeros too."""
+    start, end = map(date.fromisoformat, span)
+    every = [str(start + timedelta(n)) for n in range((end - start).days + 1)]
+    return {
+        (key, day): true.clicks.get(date.fromisoformat(day), 0)
+        for key, true in box.truth.per_key(*span).items()
+        for day in every
+    }
+
+
+@contextmanager
+def failing(box: Sandbox, *faults: Fault) -> Iterator[None]:
+    box.faults = faults
+    try:
+        yield
+    finally:
+        box.faults = ()
+
+
+def test_links_are_exported_to_every_format(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    ids = [url.id for url in box.truth.urls()]
+    for name in ("a.jsonl", "b.jsonl.gz", "c.csv", "d.csv.gz"):
+        ran = cli("export", "urls", "-o", str(tmp_path / name))
+        assert (ran.code, ran.out) == (0, "")
+        assert ran.err.startswith(f"{len(ids)} rows to ")
+        assert "0 replayed" in ran.err
+        assert "add up" not in ran.err
+        data = (tmp_path / name).read_bytes()
+        text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()
+        rows = objects(text) if "jsonl" in name else list(csv.DictReader(io.StringIO(text)))
+        assert [int(row["id"]) for row in rows] == ids
+    assert names(tmp_path) == ["a.jsonl", "b.jsonl.gz", "c.csv", "d.csv.gz"]
+
+
+def test_links_are_exported_to_parquet(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert cli("export", "urls", "-o", str(tmp_path / "a.parquet"), "--with-tag-names").code == 0
+    tags = {tag.id: tag.name for tag in box.truth.tags()}
+    rows = parquet.read_table(tmp_path / "a.parquet").to_pylist()
+    assert [(row["id"], row["tag_name"]) for row in rows] == [
+        (url.id, tags[url.tag_id] if url.tag_id is not None else None) for url in box.truth.urls()
+    ]
+
+
+@pytest.mark.parametrize("where", [(), ("-o", "-")])
+def test_without_a_file_rows_go_to_stdout(cli: Cli, box: Sandbox, where: tuple[str, ...]) -> None:
+    expected = [tag.name for tag in box.truth.tags()]
+    assert [tag["name"] for tag in objects(cli("export", "tags", *where).out)] == expected
+    ran = cli("export", "tags", *where, "--format", "csv")
+    assert [row["name"] for row in csv.DictReader(io.StringIO(ran.out))] == expected
+    assert f"{len(expected)} rows to stdout; " in ran.err
+
+
+def test_cells_that_a_spreadsheet_would_run_are_guarded(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    box.add_url("=1+1")
+    try:
+        plain = cli("export", "urls", "--format", "csv").out
+        assert cli("export", "urls", "-o", str(tmp_path / "a.csv"), "--excel-safe").code == 0
+    finally:
+        box.remove_url("=1+1")
+    assert ",=1+1," in plain
+    assert ",'=1+1," in (tmp_path / "a.csv").read_text("utf-8")
+
+
+def test_clicks_are_those_of_every_link_and_day(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    ran = cli("export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "c.jsonl"))
+    assert ran.code == 0
+    assert "the days add up to the totals" in ran.err
+    rows = objects((tmp_path / "c.jsonl").read_text("utf-8"))
+    truth = days(box, *SPAN)
+    assert len(rows) == len(truth)
+    assert {(row["slashtag"], row["date"]): row["clicks"] for row in rows} == truth
+    assert names(tmp_path) == ["c.jsonl"]
+
+
+def test_clicks_by_tag_and_merged_and_by_dimension(cli: Cli, box: Sandbox) -> None:
+    tags = [tag.name for tag in box.truth.tags()]
+    rows = objects(cli("export", "clicks", *SPAN, "--all", "--by", "tag").out)
+    assert list(dict.fromkeys(row["tag"] for row in rows)) == tags
+    for tag in tags[:2]:
+        total = sum(row["clicks"] for row in rows if row["tag"] == tag)
+        assert total == box.truth.range(*SPAN, tag=tag).total_clicks
+    truth = box.truth.range(*SPAN)
+    rows = objects(cli("export", "clicks", *SPAN, "--all", "--merged").out)
+    assert {row["date"]: row["clicks"] for row in rows} == {str(day): n for day, n in truth.clicks.items()}
+    rows = objects(cli("export", "clicks", *SPAN, "--all", "--merged", "--dimensions").out)
+    assert {row["label"]: row["clicks"] for row in rows if row["dimension"] == "country"} == truth.country
+    assert {(row["window_start"], row["window_end"]) for row in rows} == {SPAN}
+    (one, *_) = objects(cli("export", "clicks", *SPAN, "--tag", tags[0], "--dimensions").out)
+    assert "slashtag" in one
+
+
+def test_the_last_day_is_today_where_none_is_given(cli: Cli) -> None:
+    start = date.today() - timedelta(2)
+    rows = objects(cli("export", "clicks", str(start), "--keys", "nobody", "--timezone", "+14:00").out)
+    assert len(rows) in (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("urls", "-o", "a.csv", "--format", "csv"), "--format is for stdout"),
+        (("urls", "-o", "a.jsonl", "--excel-safe"), "--excel-safe is for CSV"),
+        (("urls", "--excel-safe"), "--excel-safe is for CSV"),
+        (("clicks", *SPAN), "exactly one of --keys"),
+        (("clicks", *SPAN, "--keys", "a", "--by", "tag"), "--by tag goes with --tag or --all"),
+        (("clicks", *SPAN, "--all", "--update", "a.sqlite", "-o", "a.csv"), "--update takes none of"),
+        (("clicks", *SPAN, "--all", "--update", "a.sqlite", "--merged"), "--update takes none of"),
+        (("clicks", *SPAN, "--all", "--update", "a.sqlite", "--dry-run"), "--dry-run cannot tell"),
+        (("clicks", *SPAN, "--all", "--update", "a.csv"), "--update takes a file in .sqlite"),
+    ],
+)
+def test_what_does_not_go_together_is_wrong_usage(cli: Cli, arguments: tuple[str, ...], says: str) -> None:
+    ran = cli("export", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert says in " ".join(ran.err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("a.xml", "its name must end in"), ("missing/a.csv", "No such file"), ("folder.csv", "it is a folder")],
+)
+def test_a_file_that_cannot_be_is_told_at_once(
+    cli: Cli, box: Sandbox, tmp_path: Path, name: str, says: str
+) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    box.requests.clear()
+    ran = cli("export", "urls", "-o", str(tmp_path / name))
+    assert ran.code == 1
+    assert says in ran.error
+    assert box.requests == []
+    assert names(tmp_path) == ["folder.csv"]
+
+
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="needs users")
+def test_a_folder_that_cannot_be_written_is_one_line(cli: Cli, tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.geteuid() and "pytest" in str(folder):
+            folder.chmod(0o755)
+    tmp_path.chmod(0o555)
+    before = os.geteuid()
+    if not before:
+        os.seteuid(65534)
+    try:
+        ran = cli("export", "urls", "-o", str(tmp_path / "a.csv"))
+    finally:
+        os.seteuid(before)
+        tmp_path.chmod(0o755)
+    assert ran.code == 1
+    assert "Permission denied" in ran.error
+    assert names(tmp_path) == []
+
+
+# --- failures --------------------------------------------------------------------------------------------
+
+
+def test_links_that_fail_are_told_in_a_file_and_left_out(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    box.add_url("a,b")
+    try:
+        ran = cli("export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "c.jsonl"))
+    finally:
+        box.remove_url("a,b")
+    assert ran.code == 3
+    assert "1 failed and are left out, told in" in ran.err
+    (failure,) = objects((tmp_path / "c.jsonl.failures.jsonl").read_text("utf-8"))
+    assert failure["slashtag"] == "a,b"
+    assert failure["error"] == "InvalidRequestError"
+    rows = objects((tmp_path / "c.jsonl").read_text("utf-8"))
+    assert {(row["slashtag"], row["date"]): row["clicks"] for row in rows} == days(box, *SPAN)
+    # It cannot come right, so that there is nothing to go on with.
+    assert names(tmp_path) == ["c.jsonl", "c.jsonl.failures.jsonl"]
+    assert cli("export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "c.jsonl")).code == 0
+    assert names(tmp_path) == ["c.jsonl"]
+
+
+def test_what_may_come_right_is_asked_again_by_the_next_run(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    keys = [url.slashtag for url in box.truth.urls()][:3]
+    command = ("export", "clicks", "2024-01-01", "2024-01-31", "--keys", ",".join(keys))
+    file = ("-o", str(tmp_path / "c.csv"))
+    with failing(box, Fault(kind="302", times=1)):
+        ran = cli(*command, *file)
+    assert ran.code == 3
+    assert "run the same command again" in ran.err
+    assert names(tmp_path) == [".c.csv.journal", "c.csv", "c.csv.failures.jsonl"]
+    (failure,) = objects((tmp_path / "c.csv.failures.jsonl").read_text("utf-8"))
+    assert (failure["status"], failure["slashtag"] in keys) == (302, True)
+    ran = cli(*command, *file)
+    assert ran.code == 0
+    assert "requests: 2 replayed, 1 asked" in ran.err
+    assert names(tmp_path) == ["c.csv"]
+
+
+def test_failures_of_an_export_to_stdout_are_lines_on_stderr(cli: Cli, box: Sandbox) -> None:
+    with failing(box, Fault(kind="302", times=1)):
+        ran = cli("export", "clicks", "2024-01-01", "2024-01-31", "--tag", "t", "--by", "tag")
+    assert ran.code == 3
+    assert ran.err.startswith("failed: ")
+    assert "1 failed and are left out" in ran.err
+
+
+def test_too_many_failures_stop_the_export(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    with failing(box, Fault(kind="302", path="/api/v1/stats*")):
+        ran = cli("export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "c.csv"), "--max-failures", "2")
+    assert ran.code == 1
+    assert "more than 2 requests failed" in ran.error
+    assert "--max-failures" in ran.error
+    assert "c.csv" not in names(tmp_path)
+    assert "c.csv.failures.jsonl" not in names(tmp_path)
+
+
+def test_days_that_do_not_add_up_are_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    from slashtag.export import _jobs
+
+    monkeypatch.setattr(_jobs.Account, "check", lambda self, _: setattr(self, "reconciles", False))
+    ran = cli("export", "clicks", *SPAN, "--all", "--merged")
+    assert ran.code == 0
+    assert "DAYS OF SOME WINDOWS" in ran.err
+
+
+# --- the journal -----------------------------------------------------------------------------------------
+
+
+def test_the_journal_is_hidden_beside_the_file_that_is_meant(tmp_path: Path) -> None:
+    (tmp_path / "link.csv").symlink_to(tmp_path / "file.csv")
+    assert journal_of(tmp_path / "link.csv") == tmp_path.resolve() / ".file.csv.journal"
+    long = [journal_of(tmp_path / f"{'夏' * 80}{n}.csv") for n in (1, 2)]
+    assert len(set(long)) == 2
+    assert all(len(os.fsencode(path.name)) < 240 for path in long)
+
+
+def test_a_failed_export_goes_on_where_it_was(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    command = ("export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "c.jsonl"), "--max-failures", "0")
+    with failing(box, Fault(kind="302", every=40, path="/api/v1/stats*")):
+        ran = cli(*command, "--concurrency", "2")
+    assert ran.code == 1
+    assert ran.error.endswith("run the same command again to go on")
+    assert names(tmp_path) == [".c.jsonl.journal"]
+    ran = cli(*command)
+    assert ran.code == 0
+    assert " 0 replayed" not in ran.err
+    rows = objects((tmp_path / "c.jsonl").read_text("utf-8"))
+    assert {(row["slashtag"], row["date"]): row["clicks"] for row in rows} == days(box, *SPAN)
+    assert names(tmp_path) == ["c.jsonl"]
+
+
+def test_fresh_asks_for_everything(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    command = ("export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "c.jsonl"), "--max-failures", "0")
+    with failing(box, Fault(kind="302", every=40, path="/api/v1/stats*")):
+        assert cli(*command, "--concurrency", "2").code == 1
+    ran = cli(*command, "--fresh")
+    assert ran.code == 0
+    assert " 0 replayed" in ran.err
+    assert names(tmp_path) == ["c.jsonl"]
+
+
+def test_credentials_that_are_wrong_leave_no_journal(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLASHTAG_APIKEY", "another-key-of-the-tests")
+        assert cli("export", "urls", "-o", str(tmp_path / "a.csv")).code == 1
+    assert names(tmp_path) == []
+    assert cli("export", "urls", "-o", str(tmp_path / "a.csv")).code == 0
+
+
+@pytest.mark.parametrize("content", [b"my own notes", b"SQLite format 3\0" + b"\0" * 100])
+def test_a_file_in_the_place_of_the_journal_is_left_alone(cli: Cli, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / ".a.csv.journal").write_bytes(content)
+    ran = cli("export", "urls", "-o", str(tmp_path / "a.csv"))
+    assert ran.code == 1
+    assert ran.error.endswith("remove it to begin anew")
+    assert (tmp_path / ".a.csv.journal").read_bytes() == content
+
+
+async def test_two_exports_to_one_file_are_one_too_many(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    # The other one is this process: a session that holds the journal.
+    async with AsyncSession(
+        box.base_url, apikey=box.apikey, apisecret=box.apisecret, journal=tmp_path / ".a.csv.journal"
+    ):
+        ran = await asyncio.to_thread(cli, "export", "urls", "-o", str(tmp_path / "a.csv"))
+    assert ran.code == 1
+    assert "in use" in ran.error
+    assert f"another export to {tmp_path / 'a.csv'} is under way" in ran.error
+
+
+def test_what_a_killed_run_had_written_is_removed(cli: Cli, tmp_path: Path) -> None:
+    for name in (".a.csv.0123abcd.part", ".b.csv.0123abcd.part", ".a.csv.part"):
+        (tmp_path / name).touch()
+    assert cli("export", "tags", "-o", str(tmp_path / "a.csv")).code == 0
+    assert names(tmp_path) == [".a.csv.part", ".b.csv.0123abcd.part", "a.csv"]
+
+
+# --- --update --------------------------------------------------------------------------------------------
+
+
+def stored(path: Path) -> dict[tuple[str, str], int]:
+    with closing(sqlite3.connect(path)) as file:
+        return {(key, day): n for key, day, n, _ in file.execute("SELECT * FROM clicks")}
+
+
+def test_an_sqlite_file_is_kept_up_to_date(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    path = tmp_path / "clicks.sqlite"
+    command = ("export", "clicks", "2024-01-01", "--all", "--update", str(path))
+    first = cli("export", "clicks", "2024-01-01", "2024-03-10", "--all", "--update", str(path))
+    assert first.code == 0
+    assert stored(path) == days(box, "2024-01-01", "2024-03-10")
+    again = cli("export", "clicks", "2024-01-01", "2024-03-10", "--all", "--update", str(path))
+    assert again.err.startswith("0 rows to ")
+    later = cli(*command[:3], "2024-03-20", *command[3:], "--lookback", "1")
+    assert stored(path) == days(box, "2024-01-01", "2024-03-20")
+    assert later.code == 0
+    assert names(tmp_path) == ["clicks.sqlite"]
+
+
+def test_a_parquet_dataset_is_kept_up_to_date(
+    cli: Cli, box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    folder = tmp_path / "clicks"
+    tag = box.truth.tags()[0].name
+    assert cli("export", "clicks", *SPAN, "--tag", tag, "--update", str(folder)).code == 0
+    files = sorted(folder.glob("month=*/clicks.parquet"))
+    assert len(files) == 4
+    total = sum(sum(parquet.ParquetFile(file).read()["clicks"].to_pylist()) for file in files)
+    assert total == box.truth.range(*SPAN, tag=tag).total_clicks
+    assert names(tmp_path) == ["clicks"]
+    monkeypatch.chdir(folder)
+    again = cli("export", "clicks", *SPAN, "--tag", tag, "--update", ".")
+    assert again.code == 0
+    assert names(tmp_path) == ["clicks"]
+
+
+def test_an_update_tells_what_failed(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    box.add_url("a,b")
+    try:
+        ran = cli("export", "clicks", *SPAN, "--all", "--update", str(tmp_path / "c.db"))
+    finally:
+        box.remove_url("a,b")
+    assert ran.code == 3
+    assert names(tmp_path) == ["c.db", "c.db.failures.jsonl"]
+
+
+def test_an_update_of_something_else_is_refused(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "c.db").write_text("no database, but long enough to be taken for something else " * 20)
+    ran = cli("export", "clicks", *SPAN, "--keys", "a", "--update", str(tmp_path / "c.db"))
+    assert ran.code == 1
+    assert "cannot be updated" in ran.error
+    assert names(tmp_path) == ["c.db"]
+
+
+# --- --dry-run, --quiet, -v ------------------------------------------------------------------------------
+
+
+def told(out: str) -> dict[str, str]:
+    return {line.split()[0]: line.split(maxsplit=1)[1] for line in out.splitlines()}
+
+
+def test_a_dry_run_sends_only_what_it_takes_to_know_the_links(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    box.requests.clear()
+    ran = cli("export", "clicks", *SPAN, "--all", "--dry-run", "-o", str(tmp_path / "a.csv"))
+    plan = told(ran.out)
+    links = len({url.slashtag for url in box.truth.urls()})
+    assert plan["links"] == str(links)
+    assert (plan["batches"], plan["windows"]) == ("2", "4")
+    assert plan["requests"] == f"2 to {5 * links + 2} (links without clicks cost less)"
+    assert plan["seconds"].endswith("at 20 requests/s (assumed; --rate tells yours)")
+    assert plan["sent"] == f"{len(box.requests)} (to know the links; nothing else)"
+    assert {arrival.path for arrival in box.requests} == {"/api/v1/urls"}
+    assert names(tmp_path) == []
+
+
+def test_a_dry_run_of_what_is_known_sends_nothing(cli: Cli, box: Sandbox) -> None:
+    box.requests.clear()
+    plan = told(cli("export", "clicks", *SPAN, "--keys", "a,b", "--merged", "--dry-run", "--rate", "2").out)
+    assert plan["requests"] == "4"
+    assert plan["seconds"] == "2 at 2 requests/s (--rate)"
+    assert plan["sent"] == "0 (nothing)"
+    plan = told(cli("export", "clicks", "2024-01-01", "2024-01-03", "--keys", "a,b", "--dry-run").out)
+    assert plan["requests"] == "2"
+    plan = told(cli("export", "clicks", *SPAN, "--tag", "t", "--by", "tag", "--dry-run").out)
+    assert (plan["tags"], plan["requests"][:7]) == ("1", "1 to 5 ")
+    plan = told(cli("stats", "year", "2024", "--keys", "a,b", "--dry-run").out)
+    assert (plan["links"], plan["requests"]) == ("2", "1")
+    assert box.requests == []
+
+
+def test_the_bounds_of_a_dry_run_hold(cli: Cli, box: Sandbox) -> None:
+    bounds = told(cli("export", "clicks", *SPAN, "--all", "--dry-run").out)["requests"].split()
+    box.requests.clear()
+    assert cli("export", "clicks", *SPAN, "--all").code == 0
+    sent = sum(arrival.path.startswith("/api/v1/stats") for arrival in box.requests)
+    assert int(bounds[0]) <= sent <= int(bounds[2])
+
+
+def test_quiet_says_nothing_and_verbose_tells_requests(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli("export", "tags", "-q").err == ""
+    assert "debug: " not in cli("export", "tags", "-v").err
+    assert "debug: " in cli("export", "tags", "-vv").err
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "tags" in cli("export", "tags").err
+    assert cli("export", "tags", "-q").err == ""
+
+
+def test_a_journal_that_cannot_be_read_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "a.journal").touch()
+    (tmp_path / "a.journal-wal").touch()
+    for name in ("no.journal", "a.journal"):
+        assert not jobs._is_empty(tmp_path / name)

@@ -1,0 +1,323 @@
+"""Runs of `slashtag export` that are killed, interrupted or run out of disk cost nothing but the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slashtag._core.call import Call
+from slashtag._journal import _request
+from slashtag.sandbox import Sandbox
+
+from .conftest import APIKEY, APISECRET
+
+SPAN = ("2022-01-01", "2024-12-31")
+KILLS = 10
+LATENCY = 0.03
+
+#: Runs main() in a child for each line it reads, so that only the first has to import anything.
+STARTER = """
+import json, os, resource, signal, sys
+from slashtag.cli import app, main
+from slashtag import *
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for line in sys.stdin:
+    arguments, err, limit = json.loads(line)
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(err, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 2)
+        os.dup2(2, 1)
+        sys.argv = ["slashtag", *arguments]
+        if limit:
+            before = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+        code = main()
+        sys.stderr.flush()
+        os._exit(code)
+    print("began", child, flush=True)
+    # It stays a process, if a dead one, until whoever started it has done with it.
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    print("ended", flush=True)
+    sys.stdin.readline()
+    print("code", os.waitpid(child, 0)[1], flush=True)
+"""
+
+
+class Running:
+    """Follow one run of the command line."""
+
+    def __init__(self, starter: subprocess.Popen[str], err: Path) -> None:
+        self._starter = starter
+        self._err = err
+        self._waited = False
+        self._pid = self._read("began")
+
+    def _read(self, what: str) -> int:
+        assert self._starter.stdout is not None
+        word, *number = self._starter.stdout.readline().split()
+        assert word == what
+        return int(number[0]) if number else 0
+
+    def send(self, number: int) -> None:
+        """Send a signal."""
+        os.kill(self._pid, number)
+
+    def end(self) -> None:
+        """Kill it if nobody waited for it."""
+        if not self._waited:
+            self.send(signal.SIGKILL)
+            self.wait()
+
+    def wait(self) -> tuple[int, str]:
+        """Return how it ended and what it said."""
+        self._waited = True
+        self._read("ended")
+        assert self._starter.stdin is not None
+        self._starter.stdin.write("\n")
+        self._starter.stdin.flush()
+        code = os.waitstatus_to_exitcode(self._read("code"))
+        said = self._err.read_text("utf-8")
+        assert APIKEY not in said
+        assert APISECRET not in said
+        return code, said
+
+
+Start = Callable[..., Running]
+
+
+@pytest.fixture(scope="module")
+def slow() -> Iterator[Sandbox]:
+    with Sandbox(
+        urls=110, clicks=1_200, tags=3, latency=LATENCY, apikey=APIKEY, apisecret=APISECRET, max_pagesize=10
+    ) as box:
+        yield box
+
+
+@pytest.fixture(scope="module")
+def starter(slow: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
+    environment = {
+        **os.environ,
+        "SLASHTAG_BASE_URL": slow.base_url,
+        "SLASHTAG_APIKEY": APIKEY,
+        "SLASHTAG_APISECRET": APISECRET,
+        "XDG_CONFIG_HOME": str(tmp_path_factory.mktemp("config")),
+        "COLUMNS": "80",
+    }
+    command = [sys.executable, "-c", STARTER]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        yield process
+
+
+@pytest.fixture
+def start(
+    starter: subprocess.Popen[str], slow: Sandbox, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Start]:
+    folder = tmp_path_factory.mktemp("said")
+    slow.requests.clear()
+    slow.latency = LATENCY
+    runs: list[Running] = []
+
+    def run(*arguments: str, limit: int = 0) -> Running:
+        assert starter.stdin is not None
+        err = folder / f"{random.getrandbits(64):x}"
+        starter.stdin.write(json.dumps([arguments, str(err), limit]) + "\n")
+        starter.stdin.flush()
+        runs.append(Running(starter, err))
+        return runs[-1]
+
+    yield run
+    for one in runs:
+        one.end()
+
+
+def arrived(box: Sandbox, count: int) -> None:
+    """Wait until so many requests have arrived."""
+    for _ in range(2_000):
+        if len(box.requests) >= count:
+            return
+        time.sleep(0.005)
+    raise AssertionError(f"only {len(box.requests)} requests")
+
+
+def committed(journal: Path, scratch: Path) -> set[bytes]:
+    """Read the names of the requests that a journal holds, from a copy, as reading it would repair it."""
+    scratch.mkdir()
+    for part in journal.parent.glob(f"{journal.name}*"):
+        shutil.copy(part, scratch)
+    try:
+        with closing(sqlite3.connect(scratch / journal.name)) as file:
+            return {request for (request,) in file.execute("SELECT request FROM response")}
+    except sqlite3.OperationalError:
+        return set()  # killed before it had a table
+    finally:
+        shutil.rmtree(scratch)
+
+
+def asked(box: Sandbox) -> set[bytes]:
+    """Name what arrived, as the journal does."""
+    return {
+        _request(
+            Call(
+                method="GET",
+                path=arrival.path.removeprefix("/api/v1/"),
+                params=tuple(arrival.query.items()),
+                returns=object,
+            )
+        )
+        for arrival in box.requests
+    }
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("what", ["urls", "clicks"])
+def test_an_export_killed_again_and_again_ends_with_the_truth(
+    start: Start, slow: Sandbox, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, what: str
+) -> None:
+    rng = random.Random()
+    file = tmp_path / f"{what}.jsonl"
+    journal = tmp_path / f".{file.name}.journal"
+    scratch = tmp_path_factory.mktemp("scratch") / "copy"
+    command = ["export", what, "-o", str(file), "--concurrency", "2" if what == "clicks" else "1"]
+    if what == "clicks":
+        command += [*SPAN, "--all"]
+    held: set[bytes] = set()
+    kills = KILLS if what == "clicks" else 3
+    if what == "urls":
+        slow.latency = 0.15  # a handful of pages, of which each run finds more in the journal
+    for _ in range(kills):
+        slow.requests.clear()
+        running = start(*command)
+        arrived(slow, 1)
+        time.sleep(rng.uniform(0.0, 0.5))
+        running.send(signal.SIGKILL)
+        code, said = running.wait()
+        assert (code, said) == (-signal.SIGKILL, "")
+        assert not held & asked(slow), "what was committed is not asked for again"
+        assert not file.exists()
+        held |= committed(journal, scratch)
+    slow.requests.clear()
+    slow.latency = 0.0
+    code, said = start(*command).wait()
+    assert code == 0
+    assert not held & asked(slow)
+    told = re.search(r"(\d+) asked", said)
+    assert told is not None
+    # Pages beyond the end, of which eight are asked for ahead, may be given up before they arrive.
+    assert 0 <= int(told[1]) - len(slow.requests) <= 8
+    written = rows(file)
+    if what == "urls":
+        assert [row["id"] for row in written] == [url.id for url in slow.truth.urls()]
+    else:
+        truth = slow.truth.per_key(*SPAN)
+        first, last = map(date.fromisoformat, SPAN)
+        days = [first + timedelta(n) for n in range((last - first).days + 1)]
+        assert [(row["slashtag"], row["date"], row["clicks"]) for row in written] == [
+            (key, str(day), true.clicks.get(day, 0)) for key, true in truth.items() for day in days
+        ]
+        assert held
+    assert names(tmp_path) == [file.name]
+
+
+def test_ctrl_c_says_how_to_go_on(start: Start, slow: Sandbox, tmp_path: Path) -> None:
+    command = ["export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "a.csv"), "--concurrency", "4"]
+    running = start(*command)
+    arrived(slow, 40)
+    running.send(signal.SIGINT)
+    code, said = running.wait()
+    assert code == 130
+    (line,) = said.splitlines()
+    assert line.startswith("stopped; run the same command again to go on: ")
+    assert names(tmp_path) == [".a.csv.journal"]
+    slow.latency = 0.0
+    code, said = start(*command).wait()
+    assert code == 0
+    assert " 0 replayed" not in said
+    assert names(tmp_path) == ["a.csv"]
+
+
+def test_ctrl_c_before_any_answer_leaves_nothing(start: Start, slow: Sandbox, tmp_path: Path) -> None:
+    slow.latency = 5.0
+    running = start("export", "urls", "-o", str(tmp_path / "a.csv"))
+    arrived(slow, 1)
+    running.send(signal.SIGINT)
+    assert running.wait() == (130, "")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("limit", [150_000, 400_000])
+def test_a_full_disk_is_one_line_and_the_journal_stays(
+    start: Start, slow: Sandbox, tmp_path: Path, limit: int
+) -> None:
+    """The journal is what fills the smaller disk, the file the larger one."""
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
+    # Several commits pass before the journal is too large.
+    slow.latency = 0.02 if limit < 400_000 else 0.0
+    (tmp_path / "a.csv").write_text("before")
+    command = ["export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "a.csv"), "--concurrency", "4"]
+    code, said = start(*command, limit=limit).wait()
+    assert code == 1
+    (line,) = said.splitlines()
+    assert line.startswith("error: ")
+    assert "run the same command again" in line or "run the job again" in line
+    assert (tmp_path / "a.csv").read_text() == "before"
+    assert ".a.csv.journal" in names(tmp_path)
+    assert not [name for name in names(tmp_path) if name.endswith(".part")]
+    slow.latency = 0.0
+    code, said = start(*command).wait()
+    assert code == 0
+    assert " 0 replayed" not in said
+    assert names(tmp_path) == ["a.csv"]
+
+
+def test_the_second_of_two_exports_to_one_file_is_refused(
+    start: Start, slow: Sandbox, tmp_path: Path, starter: subprocess.Popen[str]
+) -> None:
+    # The other run is one of its own, as the starter waits for its child.
+    script = str(Path(sys.executable).with_name("slashtag"))
+    environment = {
+        **os.environ,
+        "SLASHTAG_BASE_URL": slow.base_url,
+        "SLASHTAG_APIKEY": APIKEY,
+        "SLASHTAG_APISECRET": APISECRET,
+    }
+    slow.latency = 20.0
+    command = ["export", "urls", "-o", str(tmp_path / "a.csv")]
+    running = start(*command)
+    arrived(slow, 1)
+    second = subprocess.run(
+        [script, *command], capture_output=True, text=True, check=False, timeout=60, env=environment
+    )
+    assert second.returncode == 1
+    (line,) = second.stderr.splitlines()
+    assert "in use" in line
+    assert line.endswith(f"another export to {tmp_path / 'a.csv'} is under way")
+    assert [name for name in names(tmp_path) if name.endswith(".journal")] == [".a.csv.journal"]
+    running.send(signal.SIGINT)
+    assert running.wait()[0] == 130
+    assert names(tmp_path) == []

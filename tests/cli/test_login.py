@@ -1,0 +1,129 @@
+"""`slashtag login`: what is kept, who may read it, and where it is sent."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slashtag.cli import kept
+from slashtag.sandbox import Sandbox
+
+from .conftest import APIKEY, APISECRET, Cli
+
+SCRIPT = str(Path(sys.executable).with_name("slashtag"))
+
+
+@pytest.fixture
+def nothing_set(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET"):
+        monkeypatch.delenv(name)
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+
+
+@pytest.fixture
+def logged_in(cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Path:
+    answer(monkeypatch, box.base_url, APIKEY, APISECRET)
+    ran = cli("login")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == f"the service accepts them; kept in {kept.path()}\n"
+    return kept.path()
+
+
+def test_what_was_kept_is_used_and_only_its_owner_may_read_it(cli: Cli, logged_in: Path) -> None:
+    assert stat.S_IMODE(logged_in.stat().st_mode) == 0o600
+    assert stat.S_IMODE(logged_in.parent.stat().st_mode) == 0o700
+    assert cli("tags", "list").code == 0
+
+
+def test_what_was_kept_can_be_removed(cli: Cli, logged_in: Path) -> None:
+    assert cli("login", "--remove").err == f"removed {logged_in}\n"
+    assert cli("login", "--remove").err == "no credentials were kept\n"
+    assert "`slashtag login`" in cli("tags", "list").error
+
+
+def test_credentials_that_are_refused_are_not_kept(
+    cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(monkeypatch, APIKEY, "another-secret-42")
+    ran = cli("login", "--base-url", box.base_url)
+    assert ran.code == 1
+    assert "401" in ran.error
+    assert "another-secret-42" not in ran.err
+    assert not kept.path().exists()
+
+
+def test_too_few_lines_are_wrong_usage(cli: Cli, nothing_set: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(monkeypatch, "http://127.0.0.1:1", APIKEY)
+    ran = cli("login")
+    assert ran.code == 2
+    assert "no apisecret on stdin" in ran.err
+
+
+def test_the_environment_goes_first(cli: Cli, logged_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLASHTAG_APIKEY", "another-key-of-the-tests")
+    # Half of a pair is not filled up with half of another.
+    assert "SLASHTAG_APISECRET" in cli("tags", "list").error
+    monkeypatch.setenv("SLASHTAG_APISECRET", "another-secret-42")
+    assert "401" in cli("tags", "list").error
+
+
+def test_what_was_kept_goes_to_its_service_only(cli: Cli, logged_in: Path, box: Sandbox) -> None:
+    assert cli("tags", "list", "--base-url", f"{box.base_url}/api/v1/").code == 0
+    ran = cli("tags", "list", "--base-url", "http://127.0.0.1:1")
+    assert ran.code == 1
+    assert "not sent elsewhere" in ran.error
+
+
+def test_a_file_that_others_can_read_is_refused(cli: Cli, logged_in: Path) -> None:
+    logged_in.chmod(0o644)
+    assert f"chmod 600 {logged_in}" in cli("tags", "list").error
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"base_url": "x"}', b"\xff\xfe"])
+def test_a_damaged_file_is_told(cli: Cli, logged_in: Path, content: bytes) -> None:
+    logged_in.write_bytes(content)
+    assert "run `slashtag login` again" in cli("tags", "list").error
+
+
+def test_a_folder_in_its_place_is_told(cli: Cli, logged_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged_in.unlink()
+    logged_in.mkdir()
+    assert "cannot be read" in cli("tags", "list").error
+    with pytest.raises(IsADirectoryError):
+        kept.keep("http://127.0.0.1:1", APIKEY, APISECRET)
+    assert [path.name for path in logged_in.parent.iterdir()] == [logged_in.name]
+
+
+def test_a_terminal_shows_no_credentials(nothing_set: None, box: Sandbox) -> None:
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execv(SCRIPT, [SCRIPT, "login"])
+    shown = b""
+    answers = [(b"service: ", box.base_url), (b"apikey: ", APIKEY), (b"apisecret: ", APISECRET)]
+    try:
+        while chunk := os.read(terminal, 4096):
+            shown += chunk
+            if answers and answers[0][0] in shown:
+                os.write(terminal, f"{answers.pop(0)[1]}\n".encode())
+    except OSError:
+        pass  # the terminal's other end is closed
+    finally:
+        os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert b"kept in" in shown
+    assert APIKEY.encode() not in shown
+    assert APISECRET.encode() not in shown
+    ran = subprocess.run(
+        [SCRIPT, "tags", "list", "--limit", "1"], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0

@@ -1,0 +1,94 @@
+"""The command writes a report that holds the true numbers, and tells early what would be in its way."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from slashtag.sandbox import Sandbox
+
+from .conftest import Cli
+
+JULY = ("report", "2024-07-01", "2024-07-31")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_it_is_about_all_links_and_says_how_to_open_it(cli: Cli, box: Sandbox, folder: Path) -> None:
+    total = box.truth.range("2024-07-01", "2024-07-31").total_clicks
+    ran = cli(*JULY, "-o", "report.html")
+    assert (ran.code, ran.out) == (0, "")
+    first, last = ran.err.splitlines()
+    assert first.startswith(f"{total:,} clicks; ")
+    target = folder / "report.html"
+    assert last == f"written to report.html; open {target.resolve().as_uri()} in a browser"
+    page = target.read_text("utf-8")
+    assert f"{total:,}" in page
+    assert "all links of the account" in page.lower()
+
+
+@pytest.mark.parametrize("selection", ["--keys", "--tag"])
+def test_links_can_be_selected(cli: Cli, box: Sandbox, folder: Path, selection: str) -> None:
+    if selection == "--keys":
+        value = max(box.truth.urls(), key=lambda url: url.hits).slashtag
+        total = box.truth.range("2024-07-01", "2024-07-31", keys=[value]).total_clicks
+    else:
+        value = box.truth.tags()[0].name
+        total = box.truth.range("2024-07-01", "2024-07-31", tag=value).total_clicks
+    ran = cli(*JULY, "-o", "report.html", selection, value, "--no-count", "--top", "2")
+    assert ran.err.startswith(f"{total:,} clicks; ")
+    told = "1 chosen link" if selection == "--keys" else f"links tagged {value.lower()}"
+    assert told in Path("report.html").read_text("utf-8").lower()
+
+
+def test_it_draws_a_picture(cli: Cli) -> None:
+    ran = cli(*JULY, "-o", "report.png", "--all", "--quiet", "--no-count")
+    assert (ran.code, ran.err) == (0, "")
+    assert Path("report.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("output", "problem"),
+    [
+        ("report.pdf", "a report is written to a file that ends in .html or .png, not report.pdf"),
+        ("folder.html", "folder.html cannot be written: it is a folder"),
+        ("missing/report.html", "cannot be written: its folder does not exist"),
+    ],
+)
+def test_a_target_that_will_not_do_is_told_before_anything_is_asked(
+    cli: Cli, box: Sandbox, output: str, problem: str
+) -> None:
+    Path("folder.html").mkdir()
+    asked = len(box.requests)
+    ran = cli(*JULY, "-o", output)
+    assert ran.code == 1
+    assert problem in ran.error
+    assert len(box.requests) == asked
+
+
+def test_a_read_only_folder_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slashtag.cli.commands.report.os.access", lambda *_: False)
+    assert "its folder is read-only" in cli(*JULY, "-o", "report.html").error
+
+
+def test_without_the_extra_it_is_named(cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = len(box.requests)
+    monkeypatch.setitem(sys.modules, "altair", None)
+    ran = cli(*JULY, "-o", "report.html")
+    assert ran.code == 1
+    assert 'pip install "slashtag[report]"' in ran.error
+    assert len(box.requests) == asked
+
+
+def test_wrong_days_and_selections_are_refused(cli: Cli) -> None:
+    assert (
+        "ends (2024-07-01) before it starts"
+        in cli("report", "2024-07-31", "2024-07-01", "-o", "a.html").error
+    )
+    assert cli(*JULY, "-o", "a.html", "--keys", "a", "--tag", "b").code == 2

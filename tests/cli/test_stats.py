@@ -1,0 +1,99 @@
+"""`slashtag stats` of every kind, held against what is true of the account."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+
+from slashtag import GeoStats, PeriodStats, _resources
+from slashtag.sandbox import Sandbox
+
+from .conftest import Cli
+
+
+def counts(out: str) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for line in out.splitlines():
+        row: Any = json.loads(line)
+        found.setdefault(row["dimension"], {})[row["label"]] = row["clicks"]
+    return found
+
+
+def test_a_day_is_counted(cli: Cli, box: Sandbox) -> None:
+    truth = box.truth.range("2024-02-29", "2024-02-29", timezone="+05:30")
+    found = counts(cli("stats", "day", "2024-02-29", "--all", "--timezone", "+05:30").out)
+    assert found["total"] == {"": truth.total_clicks}
+    assert found["day"] == {"2024-02-29": truth.total_clicks}
+
+
+@pytest.mark.parametrize("command", [("year", "2024"), ("alltime",)])
+def test_a_year_and_all_time_are_counted(cli: Cli, box: Sandbox, command: tuple[str, ...]) -> None:
+    tag = box.truth.tags()[0].name
+    truth = box.truth.year(2024, tag=tag) if len(command) > 1 else box.truth.alltime(tag=tag)
+    found = counts(cli("stats", *command, "--tag", tag).out)
+    assert found["total"] == {"": truth.clicks_total}
+    assert found["unique"] == {"": truth.clicks_unique}
+    assert found["repeated"] == {"": truth.clicks_repeated}
+    assert found["country"] == truth.country
+    months = {
+        f"{year}-{month:02d}": n
+        for year, by_month in truth.clicks_breakdown.items()
+        for month, n in by_month.items()
+    }
+    assert {label: n for label, n in found["month"].items() if n} == {
+        label: n for label, n in months.items() if n
+    }
+
+
+def test_a_country_is_counted(cli: Cli, box: Sandbox) -> None:
+    truth = box.truth.country("DE", "2024-01-01", "2024-12-31")
+    ran = cli("stats", "country", "de", "2024-01-01", "2024-12-31", "--all", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(ran.out)))
+    states = {row["label"]: int(row["clicks"]) for row in rows if row["dimension"] == "state"}
+    assert {label: n for label, n in states.items() if n} == {k: n for k, n in truth.state.items() if n}
+    assert rows[0] == {"dimension": "total", "label": "", "clicks": str(sum(truth.state.values()))}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("range", "2022-01-01", "2024-12-31"),
+        ("day", "2024-02-29"),
+        ("year", "2024"),
+        ("alltime",),
+        ("country", "DE", "2024-01-01", "2024-12-31"),
+    ],
+)
+def test_a_table_ends_with_the_total(cli: Cli, command: tuple[str, ...]) -> None:
+    total = counts(cli("stats", *command, "--all").out)["total"][""]
+    drawn = cli("stats", *command, "--all", "--format", "table").out
+    assert drawn.split()[-2:] == ["total", f"{total:,}"]
+
+
+def test_bounds_are_called_bounds(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter(
+        [
+            PeriodStats(clicks_total=5, clicks_unique=4, unique_is_exact=False),
+            GeoStats(places_are_exact=False),
+        ]
+    )
+
+    async def collect(*_: object, **__: object) -> object:
+        return next(answers)
+
+    monkeypatch.setattr(_resources.stats.Stats, "collect", collect)
+    ran = cli("stats", "alltime", "--all", "--format", "table")
+    assert "unique clicks are at most" in ran.err
+    assert ["unique", "at", "most", "4"] in [line.split() for line in ran.out.splitlines()]
+    ran = cli("stats", "country", "DE", "2024-01-01", "2024-12-31", "--all")
+    assert "the named ones are lower bounds" in ran.err
+
+
+def test_quiet_prints_the_answer_only(cli: Cli) -> None:
+    ran = cli("stats", "alltime", "--all", "-q")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out

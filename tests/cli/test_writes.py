@@ -1,0 +1,136 @@
+"""`slashtag urls update` and `slashtag tags create`: what is sent, and what is never shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+
+import pytest
+import typer
+
+from slashtag.cli.commands import urls
+from slashtag.sandbox import Fault, Sandbox
+
+from .conftest import Cli
+
+PASSWORD = "not to be shown"
+
+
+@pytest.fixture
+def link(box: Sandbox) -> Iterator[int]:
+    """Give the id of a link to change."""
+    made = box.add_url("to-change", destination="https://example.com/before")
+    box.requests.clear()
+    yield made
+    names = {found.slashtag for found in box.truth.urls()} & {"to-change", "changed", "404"}
+    for name in names:
+        box.remove_url(name)
+
+
+def sent(box: Sandbox) -> tuple[str, object]:
+    (arrival,) = box.requests
+    assert arrival.method == "PUT"
+    return arrival.path, json.loads(arrival.body)
+
+
+def test_only_what_is_given_is_sent(cli: Cli, box: Sandbox, link: int) -> None:
+    ran = cli("urls", "update", "to-change", "--destination", "https://example.com/after")
+    assert json.loads(ran.out) == {"key": "to-change", "rows_updated": 1}
+    assert sent(box) == ("/api/v1/urls/to-change", {"destination": "https://example.com/after"})
+
+
+def test_every_member_can_be_given(cli: Cli, box: Sandbox, link: int) -> None:
+    ran = cli(
+        *("urls", "update", str(link), "--id", "--destination", "https://example.com/after"),
+        *("--slashtag", "changed", "--redirect-code", "302", "--domain-id", "0", "--no-password"),
+    )
+    assert ran.code == 0
+    assert sent(box) == (
+        f"/api/v1/urls/{link}",
+        {
+            "destination": "https://example.com/after",
+            "slashtag": "changed",
+            "redirect_code": 302,
+            "password": "",
+            "domain_id": 0,
+        },
+    )
+
+
+def test_digits_are_an_id(cli: Cli, box: Sandbox, link: int) -> None:
+    assert cli("urls", "update", str(link), "--redirect-code", "307").code == 0
+    assert sent(box)[0] == f"/api/v1/urls/{link}"
+
+
+def test_a_password_comes_from_the_environment(
+    cli: Cli, box: Sandbox, link: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(urls.PASSWORD_VARIABLE, PASSWORD)
+    ran = cli("urls", "update", "to-change", "--password", "-vv")
+    assert sent(box)[1] == {"password": PASSWORD}
+    assert PASSWORD not in ran.out + ran.err
+    box.requests.clear()
+    assert cli("urls", "update", "to-change", "--redirect-code", "301").code == 0
+    assert sent(box)[1] == {"redirect_code": 301}
+
+
+def test_a_password_is_asked_for_without_showing_it(
+    cli: Cli, box: Sandbox, link: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, object]] = []
+
+    def prompt(_: str, **options: object) -> str:
+        asked.append(options)
+        return PASSWORD
+
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(typer, "prompt", prompt)
+    assert cli("urls", "update", "to-change", "--password").code == 0
+    assert sent(box)[1] == {"password": PASSWORD}
+    assert asked == [{"hide_input": True, "confirmation_prompt": True, "err": True}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("abc", "--id", "--redirect-code", "301"), 2, "is not an id"),
+        (("abc", "--password"), 2, urls.PASSWORD_VARIABLE),
+        (("abc", "--password", "secret"), 2, "secret"),
+        (("abc",), 1, "nothing to update"),
+        (("abc", "--redirect-code", "300"), 1, "redirect_code"),
+        (("no-such-link", "--redirect-code", "301"), 1, "`slashtag urls list`"),
+    ],
+)
+def test_what_cannot_be_updated_is_told(cli: Cli, arguments: tuple[str, ...], code: int, says: str) -> None:
+    ran = cli("urls", "update", *arguments)
+    assert (ran.code, ran.out) == (code, "")
+    assert says in " ".join(ran.err.replace("│", " ").split())
+
+
+def test_a_lost_answer_says_to_look(cli: Cli, box: Sandbox, link: int) -> None:
+    box.faults = [Fault(kind="reset", method="PUT", after_work=True)]
+    try:
+        ran = cli("urls", "update", "to-change", "--slashtag", "changed")
+    finally:
+        box.faults = ()
+    assert ran.code == 1
+    assert ran.error.endswith("look whether it was done before you do it again")
+
+
+def test_a_tag_is_created_once(cli: Cli, box: Sandbox) -> None:
+    ran = cli("tags", "create", "made here", "--description", "by a test")
+    tag = json.loads(ran.out)
+    assert (tag["name"], tag["description"]) == ("made here", "by a test")
+    assert "made here" in [tag.name for tag in box.truth.tags()]
+    ran = cli("tags", "create", "made here")
+    assert ran.code == 1
+    assert "already exists" in ran.error
+    assert json.loads(cli("tags", "create", "made here", "--exist-ok").out) == tag
+    assert "made here" in cli("tags", "create", "made here", "--exist-ok", "--format", "table").out
+
+
+def test_a_name_that_is_too_long_is_refused(cli: Cli) -> None:
+    ran = cli("tags", "create", "x" * 26)
+    assert ran.code == 1
+    assert "25" in ran.error

@@ -1,0 +1,163 @@
+"""Laws of calls: values that hide passwords; the documented limits are checked before anything is sent."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from yarl import URL
+
+from slashtag import Failure, InvalidRequestError, Page, RangeStats, ServerError, ShortUrl, Tag
+from slashtag._core.answers import RowsUpdated
+from slashtag._core.call import Call, check_int, check_text, json_body, path_segment
+from slashtag._core.response import Scrubber
+from slashtag._transport import Transport
+
+PASSWORD = "pässwörd/1"
+
+UPDATE = Call(
+    method="PUT",
+    path="urls/spring",
+    returns=RowsUpdated,
+    body=json_body({"password": PASSWORD}),
+    repeatable=False,
+    rename=True,
+    secrets=(PASSWORD,),
+)
+CALLS: list[Call[Any]] = [
+    UPDATE,
+    Call(method="GET", path="urls", returns=Page[ShortUrl], params=(("page", "1"),), final_after=5.0),
+    Call(method="POST", path="tags", returns=Tag, body=b"{}", repeatable=False),
+    Call(method="GET", path="stats", returns=RangeStats, params=(("url_keys", "a,b"),), label="it"),
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=repr)
+def test_a_call_pickles_compares_and_hashes(call: Call[Any]) -> None:
+    again = pickle.loads(pickle.dumps(call))
+    assert (again, hash(again), repr(again)) == (call, hash(call), repr(call))
+
+
+@pytest.mark.parametrize(
+    "show",
+    [repr, str, "{0}".format, "%s".__mod__, ascii, lambda c: repr(Failure(c, ServerError("x", status=500)))],
+)
+def test_a_call_never_shows_its_body_or_secrets(show: Callable[[object], str]) -> None:
+    assert PASSWORD[4:] not in show(UPDATE)
+    assert "PUT urls/spring" in show(UPDATE)
+
+
+def test_a_rich_console_is_not_told_either() -> None:
+    assert list(UPDATE.__rich_repr__()) == [("method", "PUT"), ("path", "urls/spring"), ("label", "")]
+
+
+def test_the_body_is_the_only_way_by_which_a_password_leaves() -> None:
+    # A worker that unpickles an update has to send it.
+    sent = msgspec.structs.replace(UPDATE, body=None, secrets=())
+    assert PASSWORD.encode() not in pickle.dumps(sent)
+
+
+def test_a_failure_pickles() -> None:
+    failure = Failure(CALLS[3], ServerError("down", status=500, attempts=3))
+    again = pickle.loads(pickle.dumps(failure))
+    assert (again.call, str(again.error)) == (failure.call, str(failure.error))
+
+
+def test_a_label_is_shown() -> None:
+    assert repr(CALLS[3]) == "<Call GET stats: it>"
+
+
+def test_a_statistics_call_tells_its_selector() -> None:
+    tagged = Call(method="GET", path="stats", returns=RangeStats, params=(("tag", "t"),))
+    assert [(call.keys, call.tag) for call in (CALLS[3], tagged)] == [(("a", "b"), None), ((), "t")]
+
+
+# --- limits ------------------------------------------------------------------------------------------
+
+
+@given(st.text(max_size=30), st.integers(1, 30))
+def test_text_is_taken_up_to_its_limit(text: str, longest: int) -> None:
+    if 0 < len(text) <= longest:
+        assert check_text("it", text, longest) == text
+    else:
+        with pytest.raises(InvalidRequestError, match="it "):
+            check_text("it", text, longest)
+
+
+def test_empty_text_is_taken_where_it_may_be() -> None:
+    assert check_text("it", "", 5, empty=True) == ""
+
+
+@pytest.mark.parametrize("value", [None, 5, b"a", ["a"], True])
+def test_what_is_no_text_is_refused(value: object) -> None:
+    with pytest.raises(InvalidRequestError, match=f"it must be a str, not {type(value).__name__}"):
+        check_text("it", value, None)
+
+
+@given(st.integers(), st.integers(-5, 5), st.integers(-5, 5) | st.none())
+def test_an_int_is_taken_within_its_bounds(value: int, low: int, high: int | None) -> None:
+    if value >= low and (high is None or value <= high):
+        assert check_int("it", value, low, high) == value
+    else:
+        with pytest.raises(InvalidRequestError, match=f"at least {low}$" if high is None else f"to {high}$"):
+            check_int("it", value, low, high)
+
+
+@pytest.mark.parametrize("value", [None, "5", 5.0, True, False])
+def test_what_is_no_int_is_refused(value: object) -> None:
+    with pytest.raises(InvalidRequestError, match="it must be an int"):
+        check_int("it", value, 0)
+
+
+@given(st.dictionaries(st.text(), st.text()))
+def test_a_body_is_json_or_refused(members: dict[str, str]) -> None:
+    assert msgspec.json.decode(json_body(members)) == members
+
+
+def test_text_without_utf_8_form_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="lone surrogate") as caught:
+        json_body({"password": "secret\ud800"})
+    assert "secret" not in str(caught.value)
+
+
+# --- the path of an update ---------------------------------------------------------------------------
+
+slashtags = st.text(min_size=1, max_size=100).filter(
+    lambda key: key not in (".", "..") and not (key.isascii() and key.isdigit())
+)
+
+
+@given(slashtags)
+@example("a/b?c#d%2Fe f")
+@example("...")
+@example("٣")
+@example("a/../b")
+@example("\x00\r\n")
+def test_a_slashtag_is_one_segment_of_the_url_that_is_sent(key: str) -> None:
+    call = Call(method="PUT", path=f"urls/{path_segment(key)}", returns=RowsUpdated)
+    transport = Transport(
+        lambda: pytest.fail("nothing is sent"), URL("https://h/api/v1/"), None, Scrubber(())
+    )
+    sent = transport.url(call)
+    assert sent.raw_path_qs.isascii()
+    head, _, segment = sent.raw_path_qs.rpartition("/")
+    assert (head, unquote(segment)) == ("/api/v1/urls", key)
+
+
+@given(st.integers(1))
+def test_an_id_is_its_digits(key: int) -> None:
+    assert path_segment(key) == str(key)
+
+
+@pytest.mark.parametrize(
+    "key", ["1", "007", "1234567890", ".", "..", "", "a" * 101, "\ud800", 0, -1, True, None, 1.0, b"a"]
+)
+def test_a_key_that_could_mean_another_link_or_none_is_refused(key: Any) -> None:
+    with pytest.raises(InvalidRequestError):
+        path_segment(key)

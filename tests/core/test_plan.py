@@ -1,0 +1,96 @@
+"""Laws of plans: they are values, and their parts add up to them."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, date, datetime, timedelta, timezone
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag import AllTime, CountryGeo, DateRange, Day, InvalidRequestError, Plan, Query, Year
+from slashtag._core.queries import Selector
+
+from . import clicklog
+from .clicklog import KEYS, Click, Service
+
+NOW = datetime(2025, 6, 15, tzinfo=UTC)
+INDIA = timezone(timedelta(hours=5, minutes=30))
+
+QUERIES: list[Query[Any]] = [
+    DateRange("2024-01-01", "2024-12-31"),
+    Day("2024-04-07"),
+    Year(2024),
+    AllTime(),
+    CountryGeo("US", "2024-01-01", "2024-12-31"),
+]
+
+
+def plan_of(query: Query[Any], selectors: list[Selector]) -> Plan[Any]:
+    pieces = tuple(query.pieces(INDIA, NOW, "inclusive"))
+    return Plan(query, tuple(selectors), pieces, query.span(INDIA), 0, len(selectors) * len(pieces))
+
+
+def run(plan: Plan[Any], service: Service) -> Any:
+    tally = plan.tally()
+    for ask, call in zip(plan.asks(), plan.calls(), strict=True):
+        tally.add(service(call), ask.piece.window)
+    return tally.result()
+
+
+plans = st.builds(
+    lambda query, n: plan_of(query, [Selector(keys=(key,)) for key in KEYS[:n]]),
+    st.sampled_from(QUERIES),
+    st.integers(0, len(KEYS)),
+)
+
+
+def test_a_plan_is_each_selector_with_each_piece() -> None:
+    plan = plan_of(QUERIES[0], [Selector(keys=("a", "b")), Selector(tag="t")])
+    assert [(ask.selector, ask.piece) for ask in plan.asks()] == list(product(plan.selectors, plan.pieces))
+    assert [call.params[0] for call in plan.calls()] == [("url_keys", "a,b")] * 12 + [("tag", "t")] * 12
+
+
+@given(plans)
+def test_its_length_is_its_number_of_calls(plan: Plan[Any]) -> None:
+    assert len(plan) == len(list(plan.asks())) == len(list(plan.calls()))
+
+
+@given(plans, st.integers(1, 70), st.integers(1, 5))
+def test_the_calls_of_the_parts_are_the_calls_of_the_plan(plan: Plan[Any], n: int, again: int) -> None:
+    calls = [call for part in plan.split(n) for smaller in part.split(again) for call in smaller.calls()]
+    assert calls == list(plan.calls())
+
+
+@given(plans, st.integers(1, 70))
+def test_parts_are_of_about_equal_length_and_carry_no_selector_in_vain(plan: Plan[Any], n: int) -> None:
+    parts = plan.split(n)
+    lengths = [len(part) for part in parts]
+    assert len(parts) == n
+    assert max(lengths) - min(lengths) <= 1
+    for part in parts:
+        asked = {ask.selector for ask in part.asks()}
+        assert asked == set(part.selectors) or not part
+
+
+@given(clicklog.logs(st.dates(date(2023, 12, 25), date(2025, 1, 5))), plans, st.integers(1, 20))
+def test_the_results_of_the_parts_add_up_to_the_result(log: list[Click], plan: Plan[Any], n: int) -> None:
+    service = Service(log, named_states=2)
+    whole = run(plan, service)
+    assert type(whole).merge(run(part, service) for part in plan.split(n)) == whole
+
+
+@given(plans, st.integers(1, 5))
+def test_plans_and_their_calls_pickle(plan: Plan[Any], n: int) -> None:
+    for part in (plan, *plan.split(n)):
+        again = pickle.loads(pickle.dumps(part))
+        assert (again, list(again.calls()), len(again)) == (part, list(part.calls()), len(part))
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_a_plan_is_not_split_into_nothing(n: int) -> None:
+    with pytest.raises(InvalidRequestError):
+        plan_of(AllTime(), []).split(n)

@@ -1,0 +1,306 @@
+"""Laws of the questions: what they refuse, what they ask with, what they give."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from math import inf
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag import AllTime, CountryGeo, DateRange, Day, InvalidRequestError, Query, ShortUrl, Year
+from slashtag._core.queries import Selector, check_slashtag, check_tag
+from slashtag._core.split import windows
+
+from . import clicklog
+
+NOW = datetime(2024, 5, 31, 12, tzinfo=UTC)
+INDIA = timezone(timedelta(hours=5, minutes=30))
+NEW_YORK = ZoneInfo("America/New_York")
+
+bounds = st.dates(date(2001, 1, 1), date(2030, 1, 1)) | clicklog.instants(clicklog.near_turns())
+
+
+def asked(query: Query[Any], zone: tzinfo = UTC, range_end: str = "inclusive") -> list[dict[str, str]]:
+    """Give the parameters of each piece."""
+    return [dict(piece.params) for piece in query.resolve(zone, NOW).pieces(zone, NOW, range_end)]
+
+
+# --- what is refused -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("2024-01-02", "2024-01-01"),
+        (date(2024, 1, 2), date(2024, 1, 1)),
+        ("2024-01-01T10:00:00+00:00", "2024-01-01T09:59:59+00:00"),
+        ("2024-01-01T10:00:00+00:00", "2024-01-01T11:00:00+02:00"),
+        ("2024-01-03T10:00:00+00:00", "2024-01-01"),
+        ("2024-01-03", "2024-01-01T10:00:00+00:00"),
+    ],
+)
+def test_a_reversed_range_is_refused(start: Any, end: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="before it starts"):
+        DateRange(start, end)
+
+
+@pytest.mark.parametrize(
+    "bound",
+    ["", "soon", "2024-13-01", "2024-02-30", "24-01-01", "2024-01-01T25:00:00+00:00", "２０２４-01-01"],
+)
+def test_text_that_is_not_iso_8601_is_refused(bound: str) -> None:
+    with pytest.raises(InvalidRequestError, match="ISO 8601"):
+        DateRange(bound, "2024-01-01")
+
+
+@pytest.mark.parametrize("bound", [datetime(2024, 1, 1), "2024-01-01T00:00:00", "20240101", "2024-W01-1"])
+def test_a_datetime_without_an_offset_is_refused(bound: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="without an offset"):
+        DateRange("2024-01-01", bound)
+
+
+@pytest.mark.parametrize("bound", [None, 20240101, 1.5, b"2024-01-01", ("2024-01-01",)])
+def test_what_is_no_date_is_refused(bound: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="must be a date or a date-time"):
+        DateRange(bound, "2024-01-01")
+
+
+@pytest.mark.parametrize("bound", [datetime(2024, 1, 1, tzinfo=UTC), "2024-01-01T00:00:00Z", None, 5])
+def test_a_question_of_whole_days_takes_no_datetime(bound: Any) -> None:
+    for ask in (lambda: Day(bound), lambda: CountryGeo("US", bound, "2024-01-01")):
+        with pytest.raises(InvalidRequestError, match=r"must be a date,"):
+            ask()
+
+
+@pytest.mark.parametrize("bound", [date.max, "9999-12-31", datetime.max.replace(tzinfo=UTC)])
+def test_the_end_of_the_calendar_is_refused_when_asked_for(bound: Any) -> None:
+    for start in ("2024-01-01", datetime(2024, 1, 1, tzinfo=UTC)):
+        with pytest.raises(InvalidRequestError, match="outside the calendar"):
+            asked(DateRange(start, bound))
+
+
+@pytest.mark.parametrize("year", [0, -1, 9_999, 10_000, "2024", 2024.0, True, None])
+def test_what_is_no_year_of_four_digits_is_refused(year: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="year"):
+        Year(year)
+
+
+@pytest.mark.parametrize("code", ["", "U", "USA", "U1", "Ä1", "ÄÖ", 49, None, b"US"])
+def test_what_is_no_country_code_is_refused(code: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="iso_code"):
+        CountryGeo(code, "2024-01-01", "2024-01-31")
+
+
+def test_a_reversed_range_of_a_country_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="before it starts"):
+        CountryGeo("US", "2024-02-01", "2024-01-31")
+
+
+@pytest.mark.parametrize("days", [0, -1, 36_601, 1.0, True, "30"])
+def test_last_takes_a_number_of_days(days: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="days"):
+        DateRange.last(days)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [Year(2024), AllTime(), CountryGeo("US", "2024-03-01", "2024-03-31")],
+    ids=lambda q: type(q).__name__,
+)
+def test_a_question_that_cannot_be_cut_refuses_two_offsets(query: Query[Any]) -> None:
+    with pytest.raises(InvalidRequestError, match="2 UTC offsets"):
+        asked(query, NEW_YORK)
+
+
+def test_an_offset_with_seconds_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="has seconds"):
+        asked(Day("2024-01-01"), timezone(timedelta(seconds=1)))
+
+
+@pytest.mark.parametrize("name", ["", "\ud800"])
+def test_a_tag_that_cannot_be_asked_for_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        check_tag(name)
+
+
+def test_selectors_of_other_types_are_type_errors() -> None:
+    for check, value in ((check_tag, 5), (check_slashtag, 5), (check_slashtag, None), (check_slashtag, b"a")):
+        with pytest.raises(TypeError):
+            check(value)
+
+
+def test_a_link_is_asked_for_by_its_slashtag() -> None:
+    assert check_slashtag(ShortUrl(id=1, slashtag="spring")) == check_slashtag("spring") == "spring"
+    assert check_tag("a tag") == "a tag"
+
+
+# --- what is asked -------------------------------------------------------------------------------------
+
+
+def test_a_range_is_asked_in_windows_under_its_offset() -> None:
+    assert asked(DateRange("2024-01-01", date(2024, 2, 2)), INDIA) == [
+        {"date_range": "2024-01-01T00:00:00+05:30,2024-02-01T23:59:59+05:30", "timezone": "+05:30"},
+        {"date_range": "2024-02-02T00:00:00+05:30,2024-02-02T23:59:59+05:30", "timezone": "+05:30"},
+    ]
+
+
+def test_the_default_offset_is_left_out() -> None:
+    assert asked(Day("2024-01-01")) == [{"date": "2024-01-01T00:00:00+00:00"}]
+
+
+def test_where_the_end_is_exclusive_the_next_second_is_sent() -> None:
+    (params,) = asked(DateRange("2024-01-01", "2024-02-01"), range_end="exclusive")
+    assert params == {"date_range": "2024-01-01T00:00:00+00:00,2024-02-02T00:00:00+00:00"}
+
+
+def test_a_day_on_which_the_offset_changes_is_asked_as_two_ranges() -> None:
+    assert asked(Day("2024-11-03"), NEW_YORK) == [
+        {"date_range": "2024-11-03T00:00:00-04:00,2024-11-03T01:59:59-04:00", "timezone": "-04:00"},
+        {"date_range": "2024-11-03T01:00:00-05:00,2024-11-03T23:59:59-05:00", "timezone": "-05:00"},
+    ]
+
+
+def test_a_day_that_the_zone_shortens_at_midnight_is_asked_as_a_range() -> None:
+    assert asked(Day("2024-04-26"), ZoneInfo("Africa/Cairo")) == [
+        {"date_range": "2024-04-26T01:00:00+03:00,2024-04-26T23:59:59+03:00", "timezone": "+03:00"}
+    ]
+
+
+def test_a_day_that_the_zone_skips_is_not_asked() -> None:
+    apia = ZoneInfo("Pacific/Apia")
+    assert asked(Day("2011-12-30"), apia) == asked(CountryGeo("WS", "2011-12-30", "2011-12-30"), apia) == []
+
+
+def test_years_and_all_time_and_countries_are_asked_once() -> None:
+    assert asked(Year(33)) == [{"year": "0033"}]
+    assert asked(Year(2024), INDIA) == [{"year": "2024", "timezone": "+05:30"}]
+    assert asked(AllTime()) == [{}]
+    assert asked(AllTime(), INDIA) == [{"timezone": "+05:30"}]
+    assert asked(CountryGeo("us", "2024-01-01", "2024-12-31"), INDIA) == [
+        {"iso_code": "US", "start_date": "2024-01-01", "end_date": "2024-12-31", "timezone": "+05:30"}
+    ]
+
+
+def test_a_year_is_bounded_by_local_midnights() -> None:
+    # Nepal went from +05:30 to +05:45 as the year 1986 began there, which was still 1985 in UTC.
+    nepal = ZoneInfo("Asia/Kathmandu")
+    assert [asked(Year(year), nepal)[0]["timezone"] for year in (1985, 1986)] == ["+05:30", "+05:45"]
+
+
+@given(st.integers(1, 500), clicklog.zones())
+def test_the_last_days_end_with_today_in_the_zone(days: int, zone: tzinfo) -> None:
+    query = DateRange.last(days).resolve(zone, NOW)
+    first, last = query.span(zone)
+    assert (last, (last - first).days) == (NOW.astimezone(zone).date(), days - 1)
+    assert query.resolve(zone, NOW) == query
+
+
+def test_a_selector_is_one_parameter_and_says_what_it_is() -> None:
+    assert Selector(tag="a b").params() == (("tag", "a b"),)
+    assert Selector(keys=("a", "b")).params() == (("url_keys", "a,b"),)
+    told = [
+        str(selector) for selector in (Selector(tag="t"), Selector(keys=("a",)), Selector(keys=("a", "b")))
+    ]
+    assert told == ["tag 't'", "slashtag 'a'", "2 slashtags from 'a' to 'b'"]
+
+
+def test_a_call_is_a_get_of_its_path_labelled_with_what_it_asks() -> None:
+    query = CountryGeo("US", "2024-01-01", "2024-01-31")
+    call = query.call(Selector(tag="t"), query.pieces(UTC, NOW, "inclusive")[0])
+    assert (call.method, call.path, call.repeatable, call.body) == ("GET", "stats/country/geo", True, None)
+    assert (call.tag, call.keys, call.label) == ("t", (), "tag 't', US, 2024-01-01 to 2024-01-31")
+
+
+@given(bounds)
+def test_fractions_of_a_second_are_dropped(bound: date) -> None:
+    whole = DateRange(bound, bound)
+    fraction = bound.replace(microsecond=999_999) if isinstance(bound, datetime) else bound
+    assert DateRange(fraction, fraction) == whole
+
+
+@given(clicklog.instants(clicklog.near_turns()), st.integers(0, 10_000), clicklog.zones())
+def test_times_of_one_zone_are_ordered_as_instants(start: datetime, seconds: int, zone: tzinfo) -> None:
+    end = start + timedelta(seconds=seconds)
+    assert DateRange(start.astimezone(zone), end.astimezone(zone)).bounds == (start, end)
+    if seconds:
+        with pytest.raises(InvalidRequestError):
+            DateRange(end.astimezone(zone), start.astimezone(zone))
+
+
+def test_an_hour_that_comes_twice_is_ordered_as_instants() -> None:
+    early = datetime(2024, 11, 3, 1, 45, tzinfo=NEW_YORK)
+    late = datetime(2024, 11, 3, 1, 15, tzinfo=NEW_YORK, fold=1)
+    assert len(asked(DateRange(early, late), NEW_YORK)) == 2
+    with pytest.raises(InvalidRequestError, match="before it starts"):
+        DateRange(late, early)
+
+
+@given(bounds, st.integers(0, 100), clicklog.zones())
+def test_the_dates_of_the_answer_are_those_of_its_windows(start: date, later: int, zone: tzinfo) -> None:
+    query = DateRange(start, start + timedelta(days=later))
+    tiles = [piece.window for piece in query.pieces(zone, NOW, "inclusive")]
+    assert query.span(zone)[0] <= min((tile.first for tile in tiles if tile), default=date.max)
+    assert query.span(zone)[1] >= max((tile.last for tile in tiles if tile), default=date.min)
+    assert tiles == list(windows(*query.bounds, zone))
+
+
+@pytest.mark.parametrize(
+    ("query", "ended"),
+    [
+        (DateRange("2024-01-01", "2024-01-31"), datetime(2024, 2, 1, tzinfo=INDIA)),
+        (Day("2024-01-31"), datetime(2024, 2, 1, tzinfo=INDIA)),
+        (Year(2024), datetime(2025, 1, 1, tzinfo=INDIA)),
+        (CountryGeo("US", "2024-01-01", "2024-01-31"), datetime(2024, 2, 1, tzinfo=INDIA)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_answer_is_final_once_its_last_second_is_over(query: Query[Any], ended: datetime) -> None:
+    (piece,) = query.pieces(INDIA, NOW, "inclusive")
+    assert query.call(Selector(tag="t"), piece).final_after == ended.timestamp()
+
+
+def test_all_time_never_ends() -> None:
+    assert AllTime().pieces(UTC, NOW, "inclusive")[0].final_after == inf
+
+
+# --- what they are -------------------------------------------------------------------------------------
+
+QUERIES: list[Query[Any]] = [
+    DateRange("2024-01-01", "2024-02-02"),
+    DateRange(
+        datetime(2024, 11, 3, 1, 30, tzinfo=NEW_YORK), datetime(2024, 11, 3, 1, 30, fold=1, tzinfo=NEW_YORK)
+    ),
+    DateRange.last(30),
+    Day(date(2024, 1, 1)),
+    Year(2024),
+    AllTime(),
+    CountryGeo("de", "2024-01-01", "2024-01-31"),
+]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=repr)
+def test_a_question_pickles_compares_and_hashes(query: Query[Any]) -> None:
+    again = pickle.loads(pickle.dumps(query))
+    assert (again, hash(again), repr(again)) == (query, hash(query), repr(query))
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=repr)
+def test_a_question_is_frozen(query: Query[Any]) -> None:
+    with pytest.raises(AttributeError):
+        query.start = "2025-01-01"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=repr)
+def test_a_question_without_answers_gives_empty_statistics(query: Query[Any]) -> None:
+    stats = query.resolve(UTC, NOW).tally(None).result()
+    assert (stats.total, list(stats.rows()), stats) == (0, [], type(stats).merge([]))
+
+
+def test_a_range_has_ends_or_a_number_of_days() -> None:
+    with pytest.raises(InvalidRequestError):
+        DateRange("2024-01-01", "2024-01-02", 5)

@@ -1,0 +1,530 @@
+"""Laws of answers: the HTTP status decides, then the envelope's; nothing that comes in breaks the reading."""
+
+from __future__ import annotations
+
+import html
+import json
+import pickle
+from datetime import UTC, date, datetime
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from multidict import CIMultiDict
+
+from slashtag import (
+    APIError,
+    AuthenticationError,
+    BadRequestError,
+    NotFoundError,
+    OutcomeUnknownError,
+    Page,
+    RateLimitError,
+    ServerError,
+    ShortUrl,
+    SlashtagError,
+    Tag,
+    TagLimitError,
+    UnexpectedResponseError,
+    UnknownTagError,
+)
+from slashtag._core.answers import GeoAnswer, PeriodAnswer, RangeAnswer, RowsUpdated
+from slashtag._core.call import Call
+from slashtag._core.response import EXCERPT_BYTES, Scrubber, parse
+from slashtag._core.retry import answer_lost, final, retryable
+
+URLS: Call[Any] = Call(method="GET", path="urls", returns=Page[ShortUrl])
+UPDATE: Call[Any] = Call(method="PUT", path="urls/spring", returns=RowsUpdated, body=b"{}")
+TAGS: Call[Any] = Call(method="GET", path="tags", returns=Page[Tag])
+CREATE: Call[Any] = Call(method="POST", path="tags", returns=Tag, body=b"{}", repeatable=False)
+STATS: Call[Any] = Call(method="GET", path="stats", returns=RangeAnswer)
+YEARLY: Call[Any] = Call(method="GET", path="stats/yearly", returns=PeriodAnswer)
+GEO: Call[Any] = Call(method="GET", path="stats/country/geo", returns=GeoAnswer)
+
+
+def envelope(status: int = 200, message: str = "ok", data: Any = msgspec.UNSET) -> bytes:
+    members = {"status": status, "message": message}
+    return msgspec.json.encode(members if data is msgspec.UNSET else {**members, "data": data})
+
+
+def error_of(
+    call: Call[Any], status: int, body: bytes, headers: dict[str, str] | None = None, **more: Any
+) -> Any:
+    with pytest.raises(SlashtagError) as caught:
+        parse(call, status, CIMultiDict(headers or {}), body, **more)
+    return caught.value
+
+
+def data_of(call: Call[Any], data: Any) -> Any:
+    return parse(call, 200, CIMultiDict(), envelope(data=data))
+
+
+# --- every error of the document ---------------------------------------------------------------------
+
+TAG_UNKNOWN = "Bad request. Tag does not exists."
+INVALID = "Bad request. Date is required."
+UNAUTHORIZED = "Api key and secret is not valid or missing."
+NOT_FOUND = "Not found. URL with specified slashtag doesn't exist."
+TOO_MANY_TAGS = "You have reached the maximum allowed number of tags. Please contact support."
+
+DOCUMENTED: list[tuple[Call[Any], int, str, Any, type[APIError]]] = [
+    (URLS, 400, "Bad request. Page is invalid.", None, BadRequestError),
+    (TAGS, 400, "Bad request. Page is invalid.", None, BadRequestError),
+    (UPDATE, 400, "Bad request. Destination is invalid.", None, BadRequestError),
+    (CREATE, 400, "Bad request. Tag already exists.", None, BadRequestError),
+    (STATS, 400, TAG_UNKNOWN, [], UnknownTagError),
+    (YEARLY, 400, TAG_UNKNOWN, [], UnknownTagError),
+    (GEO, 400, "Bad request. Tag does not exist.", [], UnknownTagError),
+    (STATS, 400, "Bad request. Tag and URL keys both can not be empty.", [], BadRequestError),
+    (STATS, 400, INVALID, [], BadRequestError),
+    (
+        STATS,
+        400,
+        "Bad request. Date format is incorrect. Please provide date in ISO 8601 format.",
+        [],
+        BadRequestError,
+    ),
+    (URLS, 401, UNAUTHORIZED, msgspec.UNSET, AuthenticationError),
+    (STATS, 401, UNAUTHORIZED, msgspec.UNSET, AuthenticationError),
+    (UPDATE, 404, NOT_FOUND, None, NotFoundError),
+    (CREATE, 429, TOO_MANY_TAGS, None, TagLimitError),
+    # Not in the document:
+    (CREATE, 429, "Too many requests.", None, RateLimitError),
+    (STATS, 429, "Too many requests.", [], RateLimitError),
+    (STATS, 403, "Forbidden.", [], APIError),
+    (STATS, 414, "Too long.", [], APIError),
+    (STATS, 500, "Internal error.", [], ServerError),
+    (STATS, 503, "Unavailable.", [], ServerError),
+]
+
+
+@pytest.mark.parametrize(("call", "status", "message", "data", "kind"), DOCUMENTED)
+@pytest.mark.parametrize("http", ["as it is", "200"])
+def test_each_error_is_of_its_class(
+    call: Call[Any], status: int, message: str, data: Any, kind: type[APIError], http: str
+) -> None:
+    error = error_of(call, status if http == "as it is" else 200, envelope(status, message, data))
+    assert type(error) is kind
+    assert (error.status, error.message) == (status, message)
+    assert error.data == (None if data is msgspec.UNSET else data)
+    assert str(error) == f"{call.method} {call.path}: {status} {message}"
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>nginx</html>", b'{"message": "no status"}', b"[]", b"null", b"\xff"]
+)
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, BadRequestError),
+        (401, AuthenticationError),
+        (404, NotFoundError),
+        (429, RateLimitError),
+        (418, APIError),
+        (500, ServerError),
+        (599, ServerError),
+    ],
+)
+def test_without_an_envelope_the_status_decides(status: int, kind: type[APIError], body: bytes) -> None:
+    error = error_of(CREATE, status, body)
+    assert (type(error), error.status, error.data) == (kind, status, None)
+    assert error.message == body.decode(errors="replace")
+
+
+@given(st.sampled_from([400, 401, 404, 429, 500, 502]), st.integers(100, 599))
+def test_an_error_status_of_http_decides_over_the_envelope(status: int, told: int) -> None:
+    assert error_of(STATS, status, envelope(told)).status == status
+
+
+@given(st.integers(400, 599))
+def test_an_error_in_a_200_acts_in_every_way_as_that_status(status: int) -> None:
+    for call in (STATS, UPDATE, CREATE):
+        bare, wrapped = (error_of(call, http, envelope(status, "no", None)) for http in (status, 200))
+        assert (type(bare), str(bare), answer_lost(bare)) == (
+            type(wrapped),
+            str(wrapped),
+            answer_lost(wrapped),
+        )
+        assert retryable(call, bare) == retryable(call, wrapped)
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 304, 307, 308])
+def test_a_redirect_is_unexpected_and_final(status: int) -> None:
+    for error in (error_of(UPDATE, status, b"moved"), error_of(UPDATE, 200, envelope(status))):
+        assert (type(error), error.status) == (UnexpectedResponseError, status)
+        assert not retryable(UPDATE, error)
+        assert not answer_lost(error)
+
+
+@pytest.mark.parametrize("status", [201, 202, 204, 206])
+def test_another_success_than_200_is_unexpected_and_final(status: int) -> None:
+    error = error_of(STATS, status, envelope())
+    assert (type(error), error.status, retryable(STATS, error)) == (UnexpectedResponseError, status, False)
+
+
+def test_a_200_whose_envelope_says_something_else_may_be_asked_again() -> None:
+    error = error_of(STATS, 200, envelope(201, data={"total_clicks": 1}))
+    assert "the envelope says 201" in str(error)
+    assert retryable(STATS, error)
+
+
+# --- the two kinds of 429 ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        TOO_MANY_TAGS,
+        "The maximum allowed number of tags is reached. Please refer to support.",
+        "Maximum number of tags reached. Contact support to request an increase.",
+        "Maximum number of tags reached, contact support to request more",
+        "Tag limit reached!",
+        "Too many tags.",
+        "You have reached the limit of 500 tags; for more, send your requests to support.",
+    ],
+)
+def test_a_429_that_speaks_of_the_number_of_tags_is_the_tag_limit(message: str) -> None:
+    assert type(error_of(CREATE, 429, envelope(429, message, None))) is TagLimitError
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "Too many requests.",
+        "Too many requests to tags. Limit of tags is 10 per second.",
+        "Rate limit for /api/v1/tags exceeded.",
+        "Request limit for tags reached.",
+        "Maximum number of requests for tags reached.",
+        "Limit reached: 10 tags per minute.",
+        "Slow down. Tags are busy.",
+    ],
+)
+def test_another_429_is_a_rate_limit(message: str) -> None:
+    assert type(error_of(CREATE, 429, envelope(429, message, None))) is RateLimitError
+
+
+@pytest.mark.parametrize("call", [STATS, TAGS, UPDATE])
+def test_only_the_creation_of_a_tag_meets_the_tag_limit(call: Call[Any]) -> None:
+    assert type(error_of(call, 429, envelope(429, TOO_MANY_TAGS, None))) is RateLimitError
+
+
+@pytest.mark.parametrize("body", [TOO_MANY_TAGS.encode(), b"<h1>" + TOO_MANY_TAGS.encode() + b"</h1>"])
+def test_only_the_service_itself_tells_the_tag_limit(body: bytes) -> None:
+    assert type(error_of(CREATE, 429, body)) is RateLimitError
+
+
+# --- retry-after ---------------------------------------------------------------------------------------
+
+NOON = datetime(2024, 1, 1, 12, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "Mon, 01 Jan 2024 12:00:30 GMT"}, 30.0),
+        ({"Retry-After": "Mon, 01 Jan 2024 12:00:30 GMT", "Date": "Mon, 01 Jan 2024 12:00:20 GMT"}, 10.0),
+        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9"}, 9.0),
+        ({"X-RateLimit-Remaining": "3", "X-RateLimit-Reset": "9"}, None),
+        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9", "Retry-After": "2"}, 2.0),
+    ],
+)
+def test_a_429_tells_when_to_come_again(headers: dict[str, str], seconds: float | None) -> None:
+    assert error_of(STATS, 429, b"", headers, now=NOON).retry_after == seconds
+
+
+def test_a_503_does_not_listen_to_the_rate_limit() -> None:
+    assert (
+        error_of(STATS, 503, b"", {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9"}).retry_after
+        is None
+    )
+    assert error_of(STATS, 503, b"", {"Retry-After": "4"}).retry_after == 4.0
+
+
+# --- what comes in -------------------------------------------------------------------------------------
+
+GOOD = envelope(data={"total_clicks": 5, "clicks": {"2024-01-01": 5}, "device": {"Desktop": "5"}})
+
+
+def test_truncated_json_is_unexpected_and_may_be_asked_again() -> None:
+    for at in range(len(GOOD)):
+        error = error_of(STATS, 200, GOOD[:at])
+        assert (type(error), error.status, error.excerpt) == (UnexpectedResponseError, 200, GOOD[:at])
+        assert retryable(STATS, error)
+        assert answer_lost(error)
+
+
+@given(st.binary(max_size=300), st.integers(200, 599))
+def test_any_bytes_are_an_error_of_ours_that_pickles(body: bytes, status: int) -> None:
+    error = error_of(STATS, status, body)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from([URLS, UPDATE, STATS, YEARLY, GEO]), JSON, st.booleans())
+def test_any_json_is_data_of_the_right_type_or_an_error_of_ours(
+    call: Call[Any], value: Any, wrapped: bool
+) -> None:
+    body = json.dumps({"status": 200, "message": "ok", "data": value} if wrapped else value).encode()
+    told: Any
+    try:
+        told = parse(call, 200, CIMultiDict(), body)
+    except SlashtagError as error:
+        told = error
+    assert type(told) is call.returns or str(pickle.loads(pickle.dumps(told))) == str(told)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"status":200,"message":"\xff","data":{"total_clicks":1}}',
+        b'{"status":200,"message":"ok","data":{"total_clicks":1,"device":{"\xc3":1}}}',
+        b'{"status":200,"message":"\\ud800","data":{"total_clicks":1}}',
+        b"\xef\xbb\xbf" + GOOD,
+        GOOD.decode().encode("utf-16"),
+        GOOD + b"x",
+        b"[" * 100_000,
+        b'{"status":200,"data":' + b'{"a":' * 100_000,
+        envelope(),
+        envelope(data=None),
+        envelope(data=[]),
+        envelope(data={}),
+        envelope(data={"total_clicks": None}),
+        envelope(data={"total_clicks": "many"}),
+        envelope(data={"total_clicks": 1.5}),
+        envelope(data={"total_clicks": True}),
+        envelope(data={"total_clicks": [1]}),
+        envelope(data={"total_clicks": 1, "device": [1]}),
+        envelope(data={"total_clicks": 1, "device": "Desktop"}),
+        envelope(data={"total_clicks": 1, "device": {"Desktop": {}}}),
+        envelope(data={"total_clicks": 1, "clicks": {"1 January": 1}}),
+        b'{"status":200,"message":"ok","data":{"total_clicks":' + b"9" * 10_000 + b"}}",
+        b'{"status":200,"message":"ok","data":{"total_clicks":"' + b"9" * 10_000 + b'"}}',
+        b"<!DOCTYPE html><html>200</html>",
+    ],
+    ids=lambda body: repr(body[:40]),
+)
+def test_a_200_that_is_not_the_documented_answer_is_unexpected(body: bytes) -> None:
+    error = error_of(STATS, 200, body)
+    assert type(error) is UnexpectedResponseError
+    assert error.excerpt == body[:EXCERPT_BYTES]
+    assert "not the documented answer" in str(error)
+
+
+@pytest.mark.parametrize("count", [0, 7, 2**63, 10**40])
+def test_counts_come_as_numbers_and_as_digits(count: int) -> None:
+    answers = [
+        parse(STATS, 200, CIMultiDict(), json.dumps({"status": 200, "message": "ok", "data": data}).encode())
+        for data in (
+            {"total_clicks": count, "device": {"Desktop": count}},
+            {"total_clicks": str(count), "device": {"Desktop": str(count)}},
+        )
+    ]
+    assert answers == [RangeAnswer(total_clicks=count, device={"Desktop": count})] * 2
+
+
+@pytest.mark.parametrize("empty", [[], {}, None])
+def test_an_empty_map_comes_as_an_object_an_array_or_null(empty: Any) -> None:
+    ranged = data_of(STATS, {"total_clicks": 0, "device": empty, "clicks": empty})
+    period = {"clicks_total": 0, "clicks_unique": 0, "clicks_repeated": 0}
+    yearly = data_of(YEARLY, {**period, "clicks_breakdown": empty, "languages": empty})
+    months = data_of(YEARLY, {**period, "clicks_breakdown": {"2024": empty}})
+    places = data_of(GEO, {"state": empty, "city": empty, "postalcode": empty})
+    told = [
+        ranged.device,
+        ranged.clicks,
+        yearly.clicks_breakdown,
+        yearly.languages,
+        months.clicks_breakdown[2024],
+    ]
+    assert [*told, places.state, places.city, places.postalcode] == [empty] * 8
+
+
+def test_left_out_maps_are_empty_and_left_out_days_are_known_to_be() -> None:
+    answer = data_of(STATS, {"total_clicks": 0})
+    assert (answer.device, answer.clicks) == (None, msgspec.UNSET)
+
+
+def test_keys_of_maps_are_dates_and_numbers() -> None:
+    assert data_of(STATS, {"total_clicks": 1, "clicks": {"2024-02-29": 1}}).clicks == {date(2024, 2, 29): 1}
+    period = {"clicks_total": "1", "clicks_unique": 1, "clicks_repeated": 0}
+    answer = data_of(YEARLY, {**period, "clicks_breakdown": {"2024": {"1": 1, "12": "3"}}})
+    assert answer.clicks_breakdown == {2024: {1: 1, 12: 3}}
+
+
+def test_records_come_as_documented() -> None:
+    record = {
+        "id": 7,
+        "destination": "https://example.com/",
+        "hits": 12,
+        "redirectCode": "301",
+        "shortUrl": "https://s.example/ä",
+        "slashtag": "ä",
+        "createdAt": "2024-01-01 10:20:30",
+        "updatedAt": "2024-01-02 10:20:30",
+        "unheard": {"of": 1},
+    }
+    page = data_of(URLS, {"page": 1, "pageSize": 50, "items": [record, {**record, "tagId": 3}]})
+    url = ShortUrl(
+        id=7,
+        destination="https://example.com/",
+        hits=12,
+        redirect_code=301,
+        short_url="https://s.example/ä",
+        slashtag="ä",
+        created_at=datetime(2024, 1, 1, 10, 20, 30),
+        updated_at=datetime(2024, 1, 2, 10, 20, 30),
+    )
+    assert page == Page(page=1, page_size=50, items=[url, msgspec.structs.replace(url, tag_id=3)])
+
+
+def test_nulls_of_records_are_none() -> None:
+    names = ("destination", "redirectCode", "shortUrl", "createdAt", "updatedAt", "tagId")
+    record = {"id": 1, "slashtag": "a", **dict.fromkeys(names)}
+    page = data_of(URLS, {"page": 1, "pageSize": 50, "items": [record]})
+    assert page.items == [ShortUrl(id=1, slashtag="a")]
+    tag = data_of(CREATE, {"id": 1, "name": "t", "description": None, "createdAt": None})
+    assert tag == Tag(id=1, name="t")
+
+
+def test_text_that_reads_null_stays_text() -> None:
+    assert data_of(CREATE, {"id": 1, "name": "null", "description": "null"}) == Tag(
+        id=1, name="null", description="null"
+    )
+
+
+def test_data_of_an_error_is_kept_but_not_what_is_too_deep_to_pickle() -> None:
+    def nested(depth: int) -> Any:
+        body = b'{"status":400,"message":"no","data":' + b"[" * depth + b"]" * depth + b"}"
+        error = error_of(STATS, 400, body)
+        assert pickle.loads(pickle.dumps(error)).data == error.data
+        return error.data
+
+    assert nested(3) == [[[]]]
+    assert json.dumps(nested(500)).count("[") == 32
+
+
+def test_a_null_message_is_an_empty_one() -> None:
+    assert error_of(STATS, 400, b'{"status":400,"message":null}').message == ""
+
+
+def test_a_bytearray_is_read_as_bytes() -> None:
+    assert parse(STATS, 200, CIMultiDict(), bytearray(GOOD)).total_clicks == 5
+    assert error_of(STATS, 200, bytearray(b"x")).excerpt == b"x"
+
+
+def test_an_error_of_decoding_is_not_its_context() -> None:
+    error = error_of(STATS, 200, b"x")
+    assert (error.__context__, error.__cause__) == (None, None)
+
+
+# --- secrets -------------------------------------------------------------------------------------------
+
+APIKEY = "k/y+&<%>'\"=?~0123456789"
+PASSWORD = 'p ä"\\/\t😀&<x>'
+CHANGE: Call[Any] = Call(method="PUT", path="urls/a", returns=RowsUpdated, body=b"{}", secrets=(PASSWORD,))
+
+FORMS = {
+    "raw": lambda text: text,
+    "json": lambda text: json.dumps(text)[1:-1],
+    "json in utf-8": lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
+    "json with \\/": lambda text: json.dumps(text)[1:-1].replace("/", "\\/"),
+    "json for html": lambda text: "".join(
+        f"\\u{ord(c):04X}" if c in "&<>'/" else json.dumps(c)[1:-1] for c in text
+    ),
+    "percent": lambda text: quote(text, safe=""),
+    "percent but /": lambda text: quote(text),
+    "percent in lower case": lambda text: "".join(f"%{byte:02x}" for byte in text.encode()),
+    "form": lambda text: quote_plus(text),
+    "html": lambda text: html.escape(text),
+    "html by number": lambda text: "".join(f"&#{ord(c)};" for c in text),
+    "html by hex": lambda text: "".join(f"&#x{ord(c):X};" for c in text),
+}
+
+
+def shown(error: BaseException) -> str:
+    """Give all that an error tells in any way."""
+    cause = f"{error.__cause__!r}" if error.__cause__ else ""
+    state = "".join(f"{value!r} {value}" for value in error.__dict__.values())
+    return "".join((str(error), repr(error), repr(error.args), state, cause, repr(pickle.dumps(error))))
+
+
+def bodies(echo: str) -> list[bytes]:
+    in_json = json.dumps({"status": 400, "message": f"no {echo}!", "data": [{echo: [echo]}]})
+    raw = f'{{"status": 400, "message": "no {echo}!"}}'
+    return [in_json.encode(), raw.encode(), f"<p>{echo}</p>".encode(), echo.encode()]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("status", [200, 302, 400, 429, 500])
+def test_no_secret_is_shown_in_whatever_form_it_comes_back(form: str, status: int) -> None:
+    for secret in (APIKEY, PASSWORD):
+        echo = FORMS[form](secret)
+        for body in bodies(echo):
+            error = error_of(CHANGE, status, body, secrets=[APIKEY])
+            for told in (error, final(CHANGE, error, 2, lost=True)):
+                text = shown(told)
+                assert all(FORMS[name](secret) not in text for name in FORMS)
+                assert echo.encode() not in pickle.dumps(told)
+            assert isinstance(told, OutcomeUnknownError)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_part_of_a_secret_is_left_at_the_end_of_the_excerpt(form: str) -> None:
+    secret = "s3cr3tsX/3cr3t"
+    echo = FORMS[form](secret).encode()
+    for before in (*range(150, 202), 400, 65_500):
+        body = b"." * before + echo + b"." * 200
+        for status in (200, 500):
+            error = error_of(STATS, status, body, secrets=[secret])
+            excerpt = error.excerpt if status == 200 else error.message.encode()
+            assert set(excerpt) <= set(b".*")
+            assert len(excerpt) == EXCERPT_BYTES
+
+
+def test_no_part_of_a_secret_is_left_however_often_it_comes() -> None:
+    error = error_of(STATS, 200, quote("s3cr3tsX/3cr3t").encode() * 10_000, secrets=["s3cr3tsX/3cr3t"])
+    assert set(error.excerpt) == {ord("*")}
+
+
+@given(
+    st.text(min_size=8, max_size=50),
+    st.sampled_from(sorted(FORMS)),
+    st.text(max_size=20),
+    st.text(max_size=20),
+)
+def test_any_password_is_hidden_in_any_form(secret: str, form: str, before: str, after: str) -> None:
+    scrub = Scrubber([secret])
+    echo = FORMS[form](secret)
+    assert echo not in scrub.text(before + echo + after)
+    assert echo.encode() not in scrub.data((before + echo + after).encode())
+
+
+def test_a_secret_within_another_leaves_no_rest() -> None:
+    scrub = Scrubber(["abc", "abcdefgh", "cdef", "abcd", ""])
+    assert scrub.text("abcdefgh cdef abcd abc ab") == "*** *** *** *** ab"
+
+
+@given(st.text(), JSON)
+def test_without_secrets_nothing_changes(text: str, value: Any) -> None:
+    scrub = Scrubber([""])
+    assert (scrub.text(text), scrub.data(text.encode())) == (text, text.encode())
+    assert repr(scrub.value(value)) == repr(value)
+
+
+def test_secrets_within_decoded_json_are_hidden_in_keys_and_values() -> None:
+    assert Scrubber(["hide"]).value({"hide": ["a hide", {"b": "hide"}, 5]}) == {
+        "***": ["a ***", {"b": "***"}, 5]
+    }

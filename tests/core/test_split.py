@@ -1,0 +1,387 @@
+"""Laws of splitting: batches concatenate back, windows tile the span."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from itertools import pairwise
+from urllib.parse import parse_qsl
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from yarl import URL
+
+from slashtag import DateRange, InvalidRequestError
+from slashtag._core.queries import Piece, Selector
+from slashtag._core.response import Scrubber
+from slashtag._core.split import (
+    Month,
+    Window,
+    batches,
+    check_key,
+    days,
+    encoded_size,
+    format_offset,
+    halves,
+    month_of,
+    months,
+    offsets,
+    only_offset,
+    parse_zone,
+    segments,
+    windows,
+)
+from slashtag._transport import Transport
+
+from . import clicklog
+from .clicklog import TURNS, ZONES
+
+DAY = timedelta(days=1)
+SECOND = timedelta(seconds=1)
+
+keys = st.text(min_size=1, max_size=100).filter(lambda key: "," not in key and key.isprintable())
+#: Up to 120 different keys of up to 100 characters of one to four bytes, each of which takes three as sent.
+wide_keys = st.lists(st.tuples(st.sampled_from("aä語😀 /"), st.integers(1, 96)), max_size=120).map(
+    lambda drawn: [f"{char * length}{n}" for n, (char, length) in enumerate(drawn)]
+)
+
+
+# --- slashtags ---------------------------------------------------------------------------------------
+
+
+@given(st.lists(keys), st.integers(400, 8_000))
+def test_batches_concatenate_back_to_the_keys_without_repetitions(given_keys: list[str], room: int) -> None:
+    batched = [key for batch in batches(given_keys, room) for key in batch]
+    assert batched == list(dict.fromkeys(given_keys))
+
+
+@given(st.integers(0, 450))
+def test_short_keys_go_a_hundred_to_a_batch(n: int) -> None:
+    assert [len(batch) for batch in batches(map(str, range(n)))] == [100] * (n // 100) + [n % 100] * (
+        n % 100 > 0
+    )
+
+
+@given(wide_keys)
+@example([f"{'語' * 97}{n:03d}" for n in range(100)])
+@example([f"{'/' * 97}{n:03d}" for n in range(100)])
+def test_a_batch_with_its_widest_piece_fits_a_target_of_8000_bytes(given_keys: list[str]) -> None:
+    base = URL("https://api.example.com/some/prefix/api/v1/")
+    assert all(len(target) <= 8_000 for target in _targets(given_keys, base))
+
+
+@given(wide_keys, st.integers(2_000, 8_000))
+def test_a_batch_is_cut_only_where_the_next_key_has_no_place(given_keys: list[str], room: int) -> None:
+    for batch, following in pairwise(batches(given_keys, room)):
+        assert len(batch) == 100 or sum(encoded_size(key) + 3 for key in (*batch, following[0])) > room
+
+
+@settings(max_examples=60)
+@given(st.lists(st.text(min_size=1).filter(lambda key: "," not in key), min_size=1, unique=True))
+@example(["+", "%2B", "a b", "ä", "&", "=", ";", "#", "?", "/", "\\", "%", "\x00", "\n", "'\""])
+def test_keys_arrive_as_they_are(given_keys: list[str]) -> None:
+    base = URL("https://api.example.com/api/v1/")
+    arrived = [dict(parse_qsl(target.partition("?")[2])) for target in _targets(given_keys, base)]
+    assert [key for query in arrived for key in query["url_keys"].split(",")] == given_keys
+
+
+def _targets(given_keys: Sequence[str], base: URL) -> list[str]:
+    room = 8_000 - 400 - len(base.raw_path)
+    (window,) = windows(date(2024, 1, 1), date(2024, 1, 31), parse_zone("+05:30"))
+    query = DateRange("2024-01-01", "2024-01-31")
+    piece: Piece = query.pieces(parse_zone("+05:30"), datetime.now(UTC), "inclusive")[0]
+    assert piece.window == window
+    transport = Transport(lambda: pytest.fail("nothing is sent"), base, None, Scrubber(()))
+    return [
+        transport.url(query.call(Selector(keys=batch), piece)).raw_path_qs
+        for batch in batches(given_keys, room)
+    ]
+
+
+@pytest.mark.parametrize("key", ["", "a,b", ",", "\ud800", "ä" * 1_000])
+def test_a_slashtag_that_cannot_be_asked_for_is_refused(key: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        check_key(key)
+
+
+@given(st.lists(st.integers(), min_size=2))
+def test_halves_concatenate_back_and_are_smaller(items: list[int]) -> None:
+    left, right = halves(items)
+    assert [*left, *right] == items
+    assert left
+    assert right
+
+
+# --- zones -------------------------------------------------------------------------------------------
+
+
+@given(clicklog.offsets())
+def test_an_offset_is_read_as_it_is_written(zone: timezone) -> None:
+    offset = zone.utcoffset(None)
+    assert parse_zone(format_offset(offset)).utcoffset(None) == offset
+
+
+@pytest.mark.parametrize(
+    "zone",
+    [
+        "",
+        "Z",
+        "UTC",
+        "+1:00",
+        "+0100",
+        "+01",
+        "+24:00",
+        "+01:60",
+        "01:00",
+        "+01:00\n",
+        "+０１:００",
+        b"+01:00",
+        1,
+    ],
+)
+def test_a_timezone_of_another_form_is_refused(zone: object) -> None:
+    with pytest.raises(InvalidRequestError, match="timezone must be"):
+        parse_zone(zone)  # type: ignore[arg-type]
+
+
+def test_no_timezone_is_utc() -> None:
+    assert parse_zone(None) is UTC
+
+
+@given(clicklog.zones())
+def test_a_tzinfo_is_taken_as_it_is(zone: tzinfo) -> None:
+    assert parse_zone(zone) is zone
+
+
+class Mute(tzinfo):
+    """Give no offset, as tzinfo allows."""
+
+    def utcoffset(self, dt: datetime | None, /) -> None:
+        return None
+
+    def dst(self, dt: datetime | None, /) -> None:
+        return None
+
+    def tzname(self, dt: datetime | None, /) -> str:
+        return "mute"
+
+
+@pytest.mark.parametrize("zone", [tzinfo(), Mute()])
+def test_a_tzinfo_without_utcoffset_is_refused(zone: tzinfo) -> None:
+    with pytest.raises(InvalidRequestError, match="gives no utcoffset"):
+        parse_zone(zone)
+
+
+@pytest.mark.parametrize("seconds", [1, 59, -1, 2_672, 0.5])
+def test_an_offset_with_seconds_is_refused(seconds: float) -> None:
+    with pytest.raises(InvalidRequestError, match="has seconds"):
+        format_offset(timedelta(seconds=seconds))
+
+
+@pytest.mark.parametrize("name", ZONES)
+def test_segments_tile_and_are_cut_at_the_second_of_a_transition(name: str) -> None:
+    zone = ZoneInfo(name)
+    first, last = datetime(2009, 12, 31, tzinfo=UTC), datetime(2024, 12, 31, 17, 3, 5, tzinfo=UTC)
+    cut = list(segments(zone, first, last))
+    assert (cut[0][0], cut[-1][1]) == (first, last)
+    assert all(a[1] == b[0] and a[2] != b[2] for a, b in pairwise(cut))
+    for start, end, offset in cut:
+        assert {_offset(zone, start), _offset(zone, end - SECOND)} == {offset}
+    assert all(_offset(zone, start) != _offset(zone, start - SECOND) for start, _, _ in cut[1:])
+    assert offsets(zone, first, last) == list(dict.fromkeys(offset for _, _, offset in cut))
+
+
+def test_segments_of_nothing_are_none() -> None:
+    first = datetime(2024, 1, 1, tzinfo=UTC)
+    assert list(segments(ZoneInfo("Europe/Dublin"), first, first)) == []
+
+
+def test_only_offset_refuses_two() -> None:
+    hour = timedelta(hours=1)
+    assert only_offset(UTC, [hour, hour], "it") == hour
+    with pytest.raises(InvalidRequestError, match="2 UTC offsets within it"):
+        only_offset(UTC, [hour, 2 * hour, hour], "it")
+
+
+def _offset(zone: tzinfo, instant: datetime) -> timedelta | None:
+    return instant.astimezone(zone).utcoffset()
+
+
+# --- windows -----------------------------------------------------------------------------------------
+
+spans = st.builds(
+    lambda first, length: (first, first + timedelta(days=length)),
+    clicklog.near_turns(40) | st.dates(date(2001, 1, 1), date(2030, 1, 1)),
+    st.integers(0, 140),
+)
+
+
+def _holding(tiles: Sequence[Window], instant: datetime) -> int:
+    return sum(tile.start <= instant <= tile.end for tile in tiles)
+
+
+def _probes(tiles: Sequence[Window], first: date, last: date) -> Iterator[datetime]:
+    """Yield instants at which something could go wrong."""
+    edges = [edge.astimezone(UTC) for tile in tiles for edge in (tile.start, tile.end)]
+    edges += [datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (first, last)]
+    for edge in edges:
+        for seconds in (0, 1, 60, 1_800, 3_599, 3_600, 3_601, 7_200, 43_200, 86_399, 86_400):
+            yield edge + timedelta(seconds=seconds)
+            yield edge - timedelta(seconds=seconds)
+
+
+@given(spans, clicklog.zones())
+def test_each_second_of_the_dates_lies_in_one_window_and_no_other_second_in_any(
+    span: tuple[date, date], zone: tzinfo
+) -> None:
+    tiles = windows(*span, zone)
+    for instant in _probes(tiles, *span):
+        assert _holding(tiles, instant) == (span[0] <= instant.astimezone(zone).date() <= span[1])
+
+
+@pytest.mark.parametrize("name", ZONES)
+def test_windows_hold_as_many_minutes_as_a_count_finds_around_every_transition(name: str) -> None:
+    zone = ZoneInfo(name)
+    for turn in TURNS:
+        for first, last in ((turn, turn), (turn - DAY, turn - DAY), (turn, turn + DAY)):
+            begin = datetime(first.year, first.month, first.day, tzinfo=UTC) - DAY
+            minutes = (begin + timedelta(minutes=n) for n in range(((last - first).days + 3) * 1_440))
+            counted = sum(first <= minute.astimezone(zone).date() <= last for minute in minutes)
+            held = sum((tile.end - tile.start + SECOND for tile in windows(first, last, zone)), timedelta())
+            assert held == timedelta(minutes=counted)
+
+
+@given(spans, clicklog.zones())
+def test_windows_obey_the_limits(span: tuple[date, date], zone: tzinfo) -> None:
+    for tile in windows(*span, zone):
+        assert (tile.last - tile.first).days < 32
+        assert tile.end - tile.start < 32 * DAY
+        assert tile.start.utcoffset() == tile.end.utcoffset() == tile.offset
+        hours = range(0, int((tile.end - tile.start).total_seconds()), 3_600)
+        assert {_offset(zone, tile.start + timedelta(seconds=n)) for n in hours} <= {tile.offset}
+
+
+@given(spans, clicklog.zones())
+def test_a_window_ends_at_the_end_of_a_day_or_of_an_offset(span: tuple[date, date], zone: tzinfo) -> None:
+    for tile in windows(*span, zone):
+        midnight = (tile.end + SECOND).time() == datetime.min.time()
+        assert midnight or _offset(zone, tile.end) != _offset(zone, tile.end + SECOND)
+
+
+@given(spans, clicklog.zones())
+def test_windows_are_in_order(span: tuple[date, date], zone: tzinfo) -> None:
+    assert all(a.end < b.start for a, b in pairwise(windows(*span, zone)))
+
+
+@given(spans, clicklog.offsets())
+def test_in_a_fixed_offset_there_are_as_few_windows_as_can_be(
+    span: tuple[date, date], zone: timezone
+) -> None:
+    assert len(windows(*span, zone)) == -(-((span[1] - span[0]).days + 1) // 32)
+
+
+@given(
+    clicklog.instants(clicklog.near_turns(20)),
+    st.integers(0, 90 * 86_400),
+    clicklog.zones(),
+    clicklog.zones(),
+)
+def test_instants_are_tiled_to_the_second(start: datetime, seconds: int, zone: tzinfo, other: tzinfo) -> None:
+    end = start + timedelta(seconds=seconds)
+    tiles = windows(start.astimezone(other), end.astimezone(other), zone)
+    assert (tiles[0].start, tiles[-1].end) == (start, end)
+    assert all(a.end + SECOND == b.start for a, b in pairwise(tiles))
+    assert all((tile.last - tile.first).days < 32 for tile in tiles)
+
+
+@given(clicklog.instants(clicklog.near_turns()), st.integers(-40, 40), clicklog.zones())
+def test_a_date_and_an_instant_bound_what_lies_between_them(at: datetime, later: int, zone: tzinfo) -> None:
+    day = at.date() + later * DAY
+    for start, end in ((at, day), (day, at)):
+        try:
+            tiles = windows(start, end, zone)
+        except InvalidRequestError:
+            tiles = []
+        for instant in (*_probes(tiles, day, day), at, at + SECOND, at - SECOND):
+            local = instant.astimezone(zone).date()
+            inside = (instant >= at and local <= day) if start is at else (local >= day and instant <= at)
+            assert _holding(tiles, instant) == inside
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        (datetime(2024, 1, 2, tzinfo=UTC), date(2024, 1, 1)),
+        (date(2024, 1, 2), datetime(2024, 1, 1, 23, 59, 59, tzinfo=UTC)),
+    ],
+)
+def test_a_date_on_the_wrong_side_of_an_instant_is_refused(start: date, end: date) -> None:
+    with pytest.raises(InvalidRequestError, match="before it starts"):
+        windows(start, end, UTC)
+
+
+@given(spans, clicklog.zones(), st.sets(st.integers(1, 12)))
+def test_with_months_exactly_the_seconds_of_those_months_are_covered(
+    span: tuple[date, date], zone: tzinfo, numbers: set[int]
+) -> None:
+    chosen = {month for month in months(*span) if month[1] in numbers}
+    tiles = windows(*span, zone, chosen)
+    for instant in _probes([*tiles, *windows(*span, zone)], *span):
+        local = instant.astimezone(zone).date()
+        assert _holding(tiles, instant) == (span[0] <= local <= span[1] and month_of(local) in chosen)
+
+
+@given(spans, st.sets(st.integers(1, 12)))
+def test_with_months_there_are_as_few_windows_as_can_be(span: tuple[date, date], numbers: set[int]) -> None:
+    chosen = {month for month in months(*span) if month[1] in numbers}
+    fewest, run = 0, 0
+    for day in [*days(*span), None]:
+        if day is not None and month_of(day) in chosen:
+            run += 1
+        else:
+            fewest, run = fewest - (-run // 32), 0
+    assert len(windows(*span, UTC, chosen)) == fewest
+
+
+def test_a_leap_january_and_two_days_are_32_days_and_then_1() -> None:
+    tiles = windows(date(2024, 1, 1), date(2024, 2, 2), UTC)
+    assert [str(tile) for tile in tiles] == ["2024-01-01..2024-02-01", "2024-02-02"]
+
+
+def test_three_years_are_35_windows() -> None:
+    assert len(windows(date(2023, 1, 1), date(2025, 12, 31), UTC)) == 35
+
+
+def test_a_date_that_the_zone_skips_has_no_window() -> None:
+    skipped = date(2011, 12, 30)
+    assert windows(skipped, skipped, ZoneInfo("Pacific/Apia")) == []
+
+
+def test_an_hour_that_comes_twice_ends_where_it_was_said_to() -> None:
+    zone = ZoneInfo("America/New_York")
+    first = datetime(2024, 11, 3, 1, 0, 0, tzinfo=zone)
+    assert _seconds(windows(first, datetime(2024, 11, 3, 1, 59, 59, tzinfo=zone), zone)) == 3_600
+    assert _seconds(windows(first, datetime(2024, 11, 3, 1, 59, 59, tzinfo=zone, fold=1), zone)) == 7_200
+
+
+def _seconds(tiles: Sequence[Window]) -> float:
+    return sum((tile.end - tile.start + SECOND).total_seconds() for tile in tiles)
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [(date(2024, 1, 1), date.max), (date.min, date(1, 2, 1)), (datetime.max.replace(tzinfo=UTC),) * 2],
+)
+def test_what_lies_outside_the_calendar_is_refused(start: date, end: date) -> None:
+    with pytest.raises(InvalidRequestError, match="outside the calendar"):
+        windows(start, end, ZoneInfo("Europe/Dublin"))
+
+
+@given(spans)
+def test_months_and_days_list_the_span(span: tuple[date, date]) -> None:
+    listed = list(days(*span))
+    assert (listed[0], listed[-1], len(listed)) == (*span, (span[1] - span[0]).days + 1)
+    told: list[Month] = list(dict.fromkeys(map(month_of, listed)))
+    assert months(*span) == told

@@ -1,0 +1,340 @@
+"""Laws of sums: the answers of a split question add up to what a count of the whole finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from slashtag import (
+    AllTime,
+    CountryGeo,
+    DateRange,
+    Day,
+    GeoStats,
+    PeriodStats,
+    Query,
+    RangeStats,
+    Statistics,
+    Year,
+)
+from slashtag._core.answers import GeoAnswer, PeriodAnswer, RangeAnswer
+from slashtag._core.queries import Selector
+from slashtag._core.split import Window, days
+from slashtag._core.tally import GeoTally, PeriodTally, RangeTally, breakdown_of
+
+from . import clicklog
+from .clicklog import KEYS, Click, Service
+
+NOW = datetime(2025, 6, 15, tzinfo=UTC)
+
+range_ends = st.sampled_from(["inclusive", "exclusive"])
+chosen_keys = st.lists(st.sampled_from(KEYS), unique=True, min_size=1)
+
+
+def ask(
+    query: Query[Any],
+    keys: Sequence[str],
+    zone: tzinfo,
+    service: Callable[[Any], Any],
+    range_end: str = "inclusive",
+) -> Any:
+    """Ask a question in batches of two slashtags and add up the answers, last to first."""
+    batched = [Selector(keys=tuple(keys[at : at + 2])) for at in range(0, len(keys), 2)]
+    tally = query.tally(query.span(zone))
+    for selector in reversed(batched):
+        for piece in query.pieces(zone, NOW, range_end):
+            assert tally.add(service(query.call(selector, piece)), piece.window) is None
+    return tally.result()
+
+
+def counted(labels: Iterable[str]) -> dict[str, int]:
+    return dict(Counter(labels))
+
+
+def check_range(stats: RangeStats, log: list[Click], span: tuple[date, date], zone: tzinfo) -> None:
+    """Hold an answer against a count of the clicks that it is about."""
+    by_day = Counter(click.at.astimezone(zone).date() for click in log)
+    assert list(stats.clicks.items()) == [(day, by_day[day]) for day in days(*span)]
+    assert stats.total_clicks == stats.total == len(log)
+    assert stats.device == counted(click.device for click in log)
+    assert stats.country == counted(click.country for click in log)
+    assert stats.referrer == ({"Direct": len(log)} if log else {})
+    assert (stats.browser, stats.platform) == ({}, {})
+    assert stats.days_complete
+    assert stats.reconciles
+
+
+scenes = clicklog.scenes()
+many = settings(max_examples=150)
+
+
+# --- a merge of a split is the unsplit count -----------------------------------------------------------
+
+
+@many
+@given(scenes, st.integers(0, 100), chosen_keys, clicklog.zones(), range_ends, st.booleans())
+def test_a_range_of_dates_is_the_count_of_them(
+    scene: tuple[list[Click], date],
+    length: int,
+    keys: list[str],
+    zone: tzinfo,
+    range_end: str,
+    one_day_clicks: bool,
+) -> None:
+    log, first = scene
+    last = first + timedelta(days=length)
+    service = Service(log, exclusive=range_end == "exclusive", one_day_clicks=one_day_clicks)
+    stats = ask(DateRange(first, last), keys, zone, service, range_end)
+    inside = [c for c in log if c.key in keys and first <= c.at.astimezone(zone).date() <= last]
+    check_range(stats, inside, (first, last), zone)
+
+
+@many
+@given(
+    scenes,
+    st.integers(0, 86_399),
+    st.integers(0, 60 * 86_400),
+    clicklog.zones(),
+    clicklog.zones(),
+    range_ends,
+)
+def test_a_range_of_seconds_is_the_count_of_them(
+    scene: tuple[list[Click], date], second: int, seconds: int, zone: tzinfo, other: tzinfo, range_end: str
+) -> None:
+    log, first = scene
+    start = datetime(first.year, first.month, first.day, tzinfo=UTC) + timedelta(seconds=second)
+    end = start + timedelta(seconds=seconds)
+    query = DateRange(start.astimezone(other), end.astimezone(other))
+    stats = ask(query, KEYS, zone, Service(log, exclusive=range_end == "exclusive"), range_end)
+    check_range(stats, [click for click in log if start <= click.at <= end], query.span(zone), zone)
+
+
+@many
+@given(clicklog.scenes(1), clicklog.zones(), st.booleans())
+def test_a_day_is_the_count_of_it(
+    scene: tuple[list[Click], date], zone: tzinfo, one_day_clicks: bool
+) -> None:
+    log, day = scene
+    stats = ask(Day(day), KEYS, zone, Service(log, one_day_clicks=one_day_clicks))
+    inside = [click for click in log if click.at.astimezone(zone).date() == day]
+    check_range(stats, inside, (day, day), zone)
+
+
+@given(
+    clicklog.logs(clicklog.near_turns(40)),
+    chosen_keys,
+    clicklog.offsets(),
+    st.sampled_from([None, 2010, 2011, 2024]),
+)
+def test_a_year_and_all_time_are_the_count_of_them(
+    log: list[Click], keys: list[str], zone: tzinfo, year: int | None
+) -> None:
+    query: Query[PeriodStats] = AllTime() if year is None else Year(year)
+    stats: PeriodStats = ask(query, keys, zone, Service(log))
+    inside = [c for c in log if c.key in keys and year in (None, c.at.astimezone(zone).year)]
+    assert stats.clicks_total == stats.total == len(inside)
+    assert stats.device == counted(click.device for click in inside)
+    assert stats.country == counted(click.country for click in inside)
+    months = Counter(click.at.astimezone(zone).strftime("%Y-%m") for click in inside)
+    assert [row for row in stats.rows() if row[0] == "month"] == [
+        ("month", m, months[m]) for m in sorted(months)
+    ]
+    unique = len({click.visitor for click in inside})
+    assert stats.clicks_unique + stats.clicks_repeated == len(inside)
+    assert stats.clicks_unique >= unique
+    assert not stats.unique_is_exact or stats.clicks_unique == unique
+
+
+@given(scenes, st.integers(0, 200), chosen_keys, clicklog.offsets(), st.integers(0, 4))
+def test_a_country_is_the_count_of_it(
+    scene: tuple[list[Click], date], length: int, keys: list[str], zone: tzinfo, named: int
+) -> None:
+    log, first = scene
+    last = first + timedelta(days=length)
+    stats: GeoStats = ask(CountryGeo("us", first, last), keys, zone, Service(log, named_states=named))
+    inside = [
+        click
+        for click in log
+        if click.key in keys and click.country == "US" and first <= click.at.astimezone(zone).date() <= last
+    ]
+    states = Counter(click.state for click in inside)
+    assert stats.total == len(inside)
+    assert all(n <= states[state] for state, n in stats.state.items() if state != "Other")
+    assert all(list(places)[-1] == "Other" for places in (stats.state, stats.city, stats.postalcode))
+    if stats.places_are_exact and named == 4:
+        assert stats.state == {**states, "Other": 0}
+
+
+@given(scenes, st.integers(0, 100), clicklog.zones(), st.data())
+def test_answers_add_up_in_any_order(
+    scene: tuple[list[Click], date], length: int, zone: tzinfo, data: st.DataObject
+) -> None:
+    log, first = scene
+    query = DateRange(first, first + timedelta(days=length))
+    pieces = query.pieces(zone, NOW, "inclusive")
+    service = Service(log)
+    sums = []
+    for order in (pieces, data.draw(st.permutations(pieces))):
+        tally = query.tally(query.span(zone))
+        for piece in order:
+            tally.add(service(query.call(Selector(keys=tuple(KEYS)), piece)), piece.window)
+        sums.append(tally.result())
+    assert sums[0] == sums[1]
+    assert list(sums[0].clicks) == list(sums[1].clicks)
+
+
+# --- what an answer leaves out, or gets wrong ----------------------------------------------------------
+
+WEEK = Window(datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 7, 23, 59, 59, tzinfo=UTC))
+MONDAY = Window(datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 23, 59, 59, tzinfo=UTC))
+
+
+def one(answer: RangeAnswer, window: Window = WEEK) -> tuple[RangeStats, str | None]:
+    tally = RangeTally((date(2024, 1, 1), date(2024, 1, 7)))
+    problem = tally.add(answer, window)
+    return tally.result(), problem
+
+
+@pytest.mark.parametrize("clicks", [UNSET, None, [], {}])
+def test_a_day_without_its_clicks_has_the_total(clicks: Any) -> None:
+    stats, problem = one(RangeAnswer(total_clicks=3, clicks=clicks), MONDAY)
+    assert (stats.clicks[date(2024, 1, 1)], sum(stats.clicks.values()), problem) == (3, 3, None)
+    assert stats.days_complete
+    assert stats.reconciles
+
+
+def test_days_that_are_left_out_make_them_incomplete() -> None:
+    stats, problem = one(RangeAnswer(total_clicks=3))
+    assert (stats.days_complete, stats.reconciles, problem) == (False, True, None)
+
+
+def test_days_that_are_left_out_of_no_clicks_are_complete() -> None:
+    assert one(RangeAnswer(total_clicks=0))[0].days_complete
+
+
+@pytest.mark.parametrize(
+    ("total", "clicks", "problem"),
+    [
+        (3, {}, "3 clicks in all, but none on its days"),
+        (3, [], "3 clicks in all, but none on its days"),
+        (3, {date(2024, 1, 1): 2}, "3 clicks in all, but 2 on its days"),
+        (0, {date(2024, 1, 1): 2}, "0 clicks in all, but 2 on its days"),
+        (3, {date(2024, 1, 1): 2, date(2024, 1, 8): 1}, "outside the window 2024-01-01..2024-01-07"),
+        (1, {date(2023, 12, 31): 1}, "outside the window"),
+    ],
+)
+def test_days_that_contradict_the_total_are_told(total: int, clicks: Any, problem: str) -> None:
+    stats, told = one(RangeAnswer(total_clicks=total, clicks=clicks))
+    assert (stats.total_clicks, stats.reconciles) == (total, False)
+    assert problem in (told or "")
+
+
+def test_days_outside_without_clicks_are_nothing() -> None:
+    stats, problem = one(RangeAnswer(total_clicks=0, clicks={date(2023, 12, 31): 0}))
+    assert (problem, len(stats.clicks), stats.reconciles) == (None, 7, True)
+
+
+def test_days_outside_with_clicks_are_kept() -> None:
+    stats, _ = one(RangeAnswer(total_clicks=1, clicks={date(2023, 12, 31): 1}))
+    assert stats.clicks[date(2023, 12, 31)] == 1
+
+
+def test_a_breakdown_that_contradicts_the_total_is_told() -> None:
+    answer = PeriodAnswer(3, 2, 1, clicks_breakdown={2024: {1: 2}})
+    assert PeriodTally().add(answer, None) == "3 clicks in all, but 2 in its months"
+
+
+@pytest.mark.parametrize("breakdown", [None, [], {}, {2024: None}, {2024: []}, {2024: {}}])
+def test_empty_breakdowns_are_empty_in_each_form(breakdown: Any) -> None:
+    answer = PeriodAnswer(0, 0, 0, clicks_breakdown=breakdown)
+    tally = PeriodTally()
+    assert tally.add(answer, None) is None
+    assert tally.result() == PeriodStats()
+    assert not any(breakdown_of(answer).values())
+
+
+def test_labels_without_clicks_are_dropped_but_other() -> None:
+    ranged, period, places = RangeTally(None), PeriodTally(), GeoTally()
+    ranged.add(RangeAnswer(total_clicks=0, device={"Desktop": 0}), None)
+    period.add(PeriodAnswer(0, 0, 0, clicks_breakdown={2024: {1: 0}}, browser={"Firefox": 0}), None)
+    places.add(GeoAnswer(state={"Ohio": 0, "Other": 0}), None)
+    assert (ranged.result(), period.result()) == (RangeStats(), PeriodStats())
+    assert places.result() == GeoStats(state={"Other": 0})
+
+
+def test_uniques_are_exact_of_one_answer_with_clicks() -> None:
+    def summed(*totals: int) -> PeriodStats:
+        tally = PeriodTally()
+        for total in totals:
+            tally.add(PeriodAnswer(total, total, 0, clicks_breakdown={2024: {1: total}}), None)
+        return tally.result()
+
+    assert [summed(*totals).unique_is_exact for totals in [(), (0, 3, 0), (3, 3)]] == [True, True, False]
+
+
+def test_places_are_exact_without_a_remainder_or_of_one_answer_with_clicks() -> None:
+    def summed(*answers: GeoAnswer) -> bool:
+        tally = GeoTally()
+        for answer in answers:
+            tally.add(answer, None)
+        return tally.result().places_are_exact
+
+    named, rest, none = GeoAnswer(state={"Ohio": 1}), GeoAnswer(city={"Bonn": 1, "Other": 1}), GeoAnswer()
+    assert summed(named, named)
+    assert summed(rest, none)
+    assert not summed(rest, named)
+    assert not summed(rest, rest)
+
+
+# --- a tally and a merge agree -------------------------------------------------------------------------
+
+counts = st.dictionaries(st.sampled_from(["x", "y", "Other"]), st.integers(0, 3))
+range_answers = st.builds(
+    lambda device, clicks: RangeAnswer(total_clicks=sum(clicks.values()), device=device, clicks=clicks),
+    counts,
+    st.dictionaries(st.dates(date(2024, 1, 1), date(2024, 1, 7)), st.integers(0, 3)),
+)
+period_answers = st.builds(
+    lambda browser, months, unique: PeriodAnswer(
+        sum(months.values()), unique, 1, browser=browser, clicks_breakdown={2024: months}
+    ),
+    counts,
+    st.dictionaries(st.integers(1, 12), st.integers(0, 3)),
+    st.integers(0, 3),
+)
+geo_answers = st.builds(GeoAnswer, state=counts, city=counts | st.none(), postalcode=counts | st.just([]))
+
+
+@given(st.lists(range_answers | period_answers | geo_answers, max_size=5), st.integers(0, 5))
+def test_sums_of_parts_merge_to_the_sum_of_all(answers: list[Any], cut: int) -> None:
+    for kind, tally, stats in (
+        (RangeAnswer, lambda: RangeTally((date(2024, 1, 1), date(2024, 1, 7))), RangeStats),
+        (PeriodAnswer, PeriodTally, PeriodStats),
+        (GeoAnswer, GeoTally, GeoStats),
+    ):
+        mine = [answer for answer in answers if isinstance(answer, kind)]
+        parts = list(_summed(tally, mine[:cut], mine[cut:]))
+        assert Statistics.merge.__func__(stats, parts) == next(_summed(tally, mine))  # type: ignore[attr-defined]
+
+
+def _summed(tally: Callable[[], Any], *parts: list[Any]) -> Iterator[Any]:
+    for part in parts:
+        running = tally()
+        for answer in part:
+            running.add(answer, WEEK)
+        yield running.result()
+
+
+def test_a_service_in_another_zone_would_be_noticed() -> None:
+    log = [Click(datetime(2024, 1, 1, 23, 30, tzinfo=UTC), "a", "Mobile", "US", "Ohio", 1)]
+    wrong = ask(DateRange("2024-01-01", "2024-01-01"), ["a"], ZoneInfo("Europe/Dublin"), Service(log))
+    right = ask(DateRange("2024-01-01", "2024-01-01"), ["a"], ZoneInfo("Asia/Kolkata"), Service(log))
+    assert (wrong.total, right.total) == (1, 0)

@@ -1,0 +1,221 @@
+"""A Parquet dataset of months is brought up to date by whole months."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slashtag import AsyncSession, BadRequestError, DateRange, ExportError, Failure
+from slashtag.export import update_parquet
+from slashtag.sandbox import Fault, Sandbox
+
+from .conftest import Clock
+
+dataset = pytest.importorskip("pyarrow.dataset")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+DAY = timedelta(days=1)
+START = date(2023, 12, 1)
+SINCE = DateRange(START, "2099-12-31")
+
+
+@pytest.fixture
+async def box() -> AsyncIterator[Sandbox]:
+    async with Sandbox(
+        urls=25, clicks=1_500, tags=2, since="2023-11-01T00:00:00Z", until="2024-06-30T00:00:00Z"
+    ) as box:
+        yield box
+
+
+@pytest.fixture
+async def session(box: Sandbox) -> AsyncIterator[AsyncSession]:
+    async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
+        yield session
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "clicks"
+
+
+def rows(folder: Path) -> dict[tuple[str, date], tuple[int, bool]]:
+    table = dataset.dataset(folder, partitioning="hive").to_table().to_pylist()
+    for row in table:
+        assert row["month"] == row["date"].strftime("%Y-%m")
+    found = {(row["slashtag"], row["date"]): (row["clicks"], row["partial"]) for row in table}
+    assert len(found) == len(table)
+    return found
+
+
+def truth(box: Sandbox, start: date, today: date, **options: Any) -> dict[tuple[str, date], tuple[int, bool]]:
+    return {
+        (slashtag, day): (clicks, day == today)
+        for slashtag, true in box.truth.per_key(start, today, **options).items()
+        for day, clicks in true.clicks.items()
+    }
+
+
+def files(folder: Path) -> dict[str, int]:
+    """Each file by the inode, which a replaced one does not keep."""
+    found = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.stat().st_ino for path in found}
+
+
+def replaced(before: dict[str, int], after: dict[str, int]) -> list[str]:
+    return sorted(name[6:13] for name, inode in after.items() if before.get(name) != inode)
+
+
+async def test_a_new_dataset_holds_every_day_of_its_months_up_to_today(
+    box: Sandbox, session: AsyncSession, folder: Path, clock: Clock
+) -> None:
+    summary = await update_parquet(session, DateRange("2023-12-15", "2099-12-31"), folder)
+    assert rows(folder) == truth(box, START, clock.today)
+    assert summary.rows == len(rows(folder))
+    assert sorted(files(folder)) == [
+        f"month={month}/clicks.parquet" for month in ("2023-12", "2024-01", "2024-02", "2024-03")
+    ]
+
+
+async def test_its_columns_are_typed(session: AsyncSession, folder: Path, clock: Clock) -> None:
+    await update_parquet(session, DateRange("2024-03-01", "2024-03-02"), folder)
+    schema = parquet.read_schema(folder / "month=2024-03" / "clicks.parquet")
+    assert [str(kind) for kind in schema.types] == ["string", "date32[day]", "int64", "bool"]
+
+
+@pytest.mark.parametrize(
+    ("days", "lookback", "months"),
+    [
+        (0, 3, ["2024-03"]),
+        (1, 3, ["2024-03"]),
+        (0, 10, ["2024-02", "2024-03"]),
+        (30, 0, ["2024-03", "2024-04"]),
+        (60, 100, ["2023-12", "2024-01", "2024-02", "2024-03", "2024-04", "2024-05"]),
+    ],
+)
+async def test_a_later_run_replaces_months_from_the_lookback_on(
+    box: Sandbox,
+    session: AsyncSession,
+    folder: Path,
+    clock: Clock,
+    days: int,
+    lookback: int,
+    months: list[str],
+) -> None:
+    await update_parquet(session, SINCE, folder)
+    before = files(folder)
+    clock.today += days * DAY
+    box.requests.clear()
+    await update_parquet(session, SINCE, folder, lookback=lookback)
+    assert rows(folder) == truth(box, START, clock.today)
+    assert replaced(before, files(folder)) == months
+    asked = [one.query["date_range"] for one in box.requests if "date_range" in one.query]
+    assert min(asked)[:7] == months[0]
+
+
+async def test_the_first_days_of_a_month_look_back_into_the_month_before(
+    box: Sandbox, session: AsyncSession, folder: Path, clock: Clock
+) -> None:
+    clock.today = date(2024, 2, 29)
+    await update_parquet(session, SINCE, folder)
+    name = box.truth.urls()[0].slashtag
+    box.add_click(name, datetime(2024, 2, 29, 23), times=4)
+    clock.today = date(2024, 3, 1)
+    await update_parquet(session, SINCE, folder)
+    assert rows(folder) == truth(box, START, clock.today)
+
+
+async def test_run_twice_it_holds_the_same(session: AsyncSession, folder: Path, clock: Clock) -> None:
+    await update_parquet(session, SINCE, folder)
+    before = rows(folder)
+    await update_parquet(session, SINCE, folder)
+    assert rows(folder) == before
+
+
+async def test_an_earlier_start_and_a_month_that_is_gone_are_filled(
+    box: Sandbox, session: AsyncSession, folder: Path, clock: Clock
+) -> None:
+    await update_parquet(session, DateRange("2024-01-01", "2024-03-31"), folder)
+    await update_parquet(session, SINCE, folder)
+    (folder / "month=2024-01" / "clicks.parquet").unlink()
+    await update_parquet(session, SINCE, folder)
+    assert rows(folder) == truth(box, START, clock.today)
+
+
+async def test_months_written_with_failures_are_made_up_for_by_the_next_run(
+    box: Sandbox, session: AsyncSession, folder: Path, clock: Clock
+) -> None:
+    failures: list[Failure] = []
+    box.faults = [Fault(kind="400", path="/api/v1/stats", every=9)]
+    summary = await update_parquet(session, SINCE, folder, on_error=failures.append)
+    assert 0 < summary.failures == len(failures) < 25
+    assert 0 < len(rows(folder)) < len(truth(box, START, clock.today))
+    box.faults = []
+    await update_parquet(session, SINCE, folder)
+    assert rows(folder) == truth(box, START, clock.today)
+
+
+async def test_an_error_leaves_the_dataset_as_it_was(
+    box: Sandbox, session: AsyncSession, folder: Path, clock: Clock
+) -> None:
+    box.faults = [Fault(kind="400", path="/api/v1/stats", every=9)]
+    with pytest.raises(BadRequestError):
+        await update_parquet(session, SINCE, folder)
+    assert not folder.exists()
+    box.faults = []
+    await update_parquet(session, DateRange(START, "2024-01-31"), folder)
+    before = files(folder)
+    box.latency = 0.02
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await update_parquet(session, SINCE, folder)
+    assert files(folder) == before
+    assert sorted(path.name for path in folder.iterdir()) == ["month=2023-12", "month=2024-01"]
+
+
+async def test_days_are_those_of_the_timezone_and_another_one_is_refused(
+    box: Sandbox, session: AsyncSession, folder: Path, clock: Clock
+) -> None:
+    await update_parquet(session, SINCE, folder, timezone="-05:00")
+    assert rows(folder) == truth(box, START, clock.today, timezone="-05:00")
+    with pytest.raises(ExportError, match="holds days of the timezone UTC-05:00, not UTC"):
+        await update_parquet(session, SINCE, folder)
+
+
+async def test_no_links_and_no_days_are_no_error(session: AsyncSession, folder: Path, clock: Clock) -> None:
+    await update_parquet(session, DateRange("2024-03-01", "2024-03-02"), folder, keys=[])
+    assert rows(folder) == {}
+    assert len(files(folder)) == 1
+    assert (await update_parquet(session, DateRange("2024-05-01", "2024-06-01"), folder)).rows == 0
+
+
+@pytest.mark.parametrize("content", [b"not parquet", None])
+async def test_a_file_of_another_kind_is_told_and_left(
+    box: Sandbox, session: AsyncSession, folder: Path, clock: Clock, content: bytes | None
+) -> None:
+    path = folder / "month=2024-03" / "clicks.parquet"
+    path.parent.mkdir(parents=True)
+    if content is None:
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet.write_table(pyarrow.table({"a": [1]}), path)
+    else:
+        path.write_bytes(content)
+    before = path.read_bytes()
+    with pytest.raises(ExportError, match="not a file of such a dataset"):
+        await update_parquet(session, SINCE, folder)
+    assert (path.read_bytes(), box.requests) == (before, [])
+
+
+async def test_a_folder_that_cannot_be_made_is_told(
+    box: Sandbox, session: AsyncSession, folder: Path, clock: Clock
+) -> None:
+    folder.touch()
+    with pytest.raises(ExportError, match="cannot be made"):
+        await update_parquet(session, SINCE, folder)
+    with pytest.raises(ExportError, match="cannot be made"):
+        await update_parquet(session, SINCE, folder / "deeper" / "still")
+    assert box.requests == []

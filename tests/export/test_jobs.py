@@ -1,0 +1,400 @@
+"""What is exported is the account, row by row."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from datetime import date, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from slashtag import (
+    AsyncSession,
+    BadRequestError,
+    DateRange,
+    Day,
+    ExportError,
+    Failure,
+    InvalidRequestError,
+    ShortUrl,
+)
+from slashtag.export import (
+    NAMED_URLS,
+    TAGS,
+    URLS,
+    Row,
+    Summary,
+    Table,
+    _jobs,
+    clicks_table,
+    dimensions_table,
+    export_clicks,
+    export_tags,
+    export_urls,
+)
+from slashtag.sandbox import Fault, Sandbox
+
+START, END = "2023-01-01", "2023-04-30"
+SPAN = DateRange(START, END)
+
+
+class Kept:
+    """A writer that keeps the rows."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.threads: set[str] = set()
+
+    def write(self, rows: Iterable[Row], /) -> None:
+        self.threads.add(threading.current_thread().name)
+        self.rows += rows
+
+    def close(self) -> None:
+        raise AssertionError("the writer is its owner's to close")
+
+    abandon = close
+
+
+@pytest.fixture
+async def box() -> AsyncIterator[Sandbox]:
+    async with Sandbox(urls=60, clicks=2_500, tags=4) as box:
+        yield box
+
+
+@pytest.fixture
+async def session(box: Sandbox) -> AsyncIterator[AsyncSession]:
+    async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
+        yield session
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+def columns(table: Table, rows: Iterable[Row], *names: str) -> list[tuple[Any, ...]]:
+    places = [table.names.index(name) for name in names]
+    return [tuple(row[place] for place in places) for row in rows]
+
+
+def slashtags(box: Sandbox, tag: str | None = None) -> list[str]:
+    ids = {one.name: one.id for one in box.truth.tags()}
+    chosen = [url for url in box.truth.urls() if tag is None or url.tag_id == ids[tag]]
+    return list(dict.fromkeys(url.slashtag for url in chosen))
+
+
+def days(box: Sandbox, names: Iterable[str]) -> list[Row]:
+    """The rows of links, in their order, counted from the log."""
+    truth = box.truth.per_key(START, END)
+    return [(name, day, clicks) for name in names for day, clicks in truth[name].clicks.items()]
+
+
+def labels(true: Any, *of: str) -> list[Row]:
+    """The rows of one sum, in no order."""
+    window = (date.fromisoformat(START), date.fromisoformat(END))
+    return [
+        (*of, *window, dimension, label, clicks)
+        for dimension in ("device", "browser", "platform", "country", "referrer")
+        for label, clicks in getattr(true, dimension).items()
+    ]
+
+
+async def _stream(names: Iterable[str]) -> AsyncIterator[str]:
+    for name in names:
+        yield name
+
+
+# --- links and tags -----------------------------------------------------------------------------------
+
+
+async def test_every_link_is_a_row_in_order(box: Sandbox, session: AsyncSession, kept: Kept) -> None:
+    summary = await export_urls(session, kept)
+    assert columns(URLS, kept.rows, "id", "slashtag", "destination", "hits", "tag_id", "redirect_code") == [
+        (url.id, url.slashtag, url.destination, url.hits, url.tag_id, url.redirect_code)
+        for url in box.truth.urls()
+    ]
+    assert columns(URLS, kept.rows, "created_at", "short_url") == [
+        (datetime.fromisoformat(url.created_at), url.short_url) for url in box.truth.urls()
+    ]
+    assert (summary.rows, summary.failures, summary.reconciles) == (60, 0, True)
+
+
+async def test_links_bear_the_names_of_their_tags(box: Sandbox, session: AsyncSession, kept: Kept) -> None:
+    await export_urls(session, kept, with_tag_names=True)
+    names = {tag.id: tag.name for tag in box.truth.tags()}
+    expected = [(url.slashtag, names.get(url.tag_id or 0)) for url in box.truth.urls()]
+    assert columns(NAMED_URLS, kept.rows, "slashtag", "tag_name") == expected
+    assert {name for _, name in expected} == {None, *names.values()}
+
+
+async def test_a_tag_made_during_the_export_has_its_name(
+    box: Sandbox, session: AsyncSession, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = _jobs._tag_names
+
+    async def then_made(session: AsyncSession) -> dict[int, str | None]:
+        names = await read(session)
+        if len(names) == 4:
+            box.add_tag("late")
+            box.add_url("late-link", tag="late")
+        return names
+
+    monkeypatch.setattr(_jobs, "_tag_names", then_made)
+    await export_urls(session, kept, with_tag_names=True)
+    assert columns(NAMED_URLS, kept.rows, "slashtag", "tag_name")[-1] == ("late-link", "late")
+
+
+async def test_a_tag_that_nobody_knows_has_no_name_and_is_looked_for_once(
+    box: Sandbox, session: AsyncSession, kept: Kept
+) -> None:
+    box.store.insert("DELETE FROM tag WHERE name = ?", [(box.truth.tags()[0].name,)])
+    await export_urls(session, kept, with_tag_names=True)
+    assert None in {name for tag, name in columns(NAMED_URLS, kept.rows, "tag_id", "tag_name") if tag}
+    assert [one.path for one in box.requests].count("/api/v1/tags") == 2
+
+
+async def test_every_tag_is_a_row_in_order(box: Sandbox, session: AsyncSession, kept: Kept) -> None:
+    told: list[Any] = []
+    summary = await export_tags(session, kept, progress=lambda *at: told.append(at))
+    assert kept.rows == [
+        (tag.id, tag.name, tag.description, datetime.fromisoformat(tag.created_at))
+        for tag in box.truth.tags()
+    ]
+    assert len(TAGS.names) == len(kept.rows[0])
+    assert (summary.rows, told) == (4, [(4, None)])
+
+
+# --- clicks -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", ["nothing", "list", "links", "stream"])
+async def test_every_slashtag_has_a_row_a_day_in_the_order_of_the_keys(
+    box: Sandbox, session: AsyncSession, kept: Kept, given: str
+) -> None:
+    names = slashtags(box) if given == "nothing" else slashtags(box)[30:10:-1]
+    keys: Any = None
+    if given == "list":
+        keys = names
+    elif given == "links":
+        keys = [ShortUrl(id=n, slashtag=name) for n, name in enumerate(names)]
+    elif given == "stream":
+        keys = _stream(names)
+    summary = await export_clicks(session, SPAN, kept, keys=keys)
+    assert kept.rows == days(box, names)
+    assert summary.rows == len(names) * 120
+    assert len(clicks_table("slashtag").names) == len(kept.rows[0])
+
+
+async def test_the_links_of_a_tag_have_a_row_a_day(box: Sandbox, session: AsyncSession, kept: Kept) -> None:
+    tag = box.truth.tags()[1].name
+    await export_clicks(session, SPAN, kept, tags=[tag])
+    assert 0 < len(slashtags(box, tag)) < len(slashtags(box))
+    assert kept.rows == days(box, slashtags(box, tag))
+
+
+@pytest.mark.parametrize("given", [False, True])
+async def test_every_tag_has_a_row_a_day(
+    box: Sandbox, session: AsyncSession, kept: Kept, given: bool
+) -> None:
+    names = [tag.name for tag in box.truth.tags()]
+    names = names[2:0:-1] if given else names
+    await export_clicks(session, SPAN, kept, by="tag", tags=names if given else None)
+    assert kept.rows == [
+        (name, day, clicks)
+        for name in names
+        for day, clicks in box.truth.range(START, END, tag=name).clicks.items()
+    ]
+
+
+@pytest.mark.parametrize("given", ["nothing", "keys", "tags", "by tag"])
+async def test_merged_days_are_sums_over_the_selection(
+    box: Sandbox, session: AsyncSession, kept: Kept, given: str
+) -> None:
+    names = [tag.name for tag in box.truth.tags()]
+    chosen = slashtags(box)[5:25] if given == "keys" else slashtags(box)
+    options: dict[str, Any] = {
+        "nothing": {},
+        "keys": {"keys": chosen},
+        "tags": {"tags": names[:2]},
+        "by tag": {"by": "tag"},
+    }[given]
+    await export_clicks(session, SPAN, kept, merged=True, **options)
+    expected = Counter(box.truth.range(START, END, keys=chosen).clicks)
+    if "tag" in given:
+        expected.subtract(expected)
+        for name in names[:2] if given == "tags" else names:
+            expected.update(box.truth.range(START, END, tag=name).clicks)
+    assert kept.rows == list(expected.items())
+
+
+async def test_dimensions_have_a_row_a_label_with_the_window_asked_for(
+    box: Sandbox, session: AsyncSession, kept: Kept
+) -> None:
+    names = slashtags(box)[:15]
+    await export_clicks(session, SPAN, kept, keys=names, dimensions=True)
+    truth = box.truth.per_key(START, END, keys=names)
+    assert sorted(kept.rows) == sorted(row for name in names for row in labels(truth[name], name))
+    assert list(dict.fromkeys(row[0] for row in kept.rows)) == [
+        name for name in names if truth[name].total_clicks
+    ]
+    assert len(dimensions_table("slashtag").names) == len(kept.rows[0])
+
+
+async def test_merged_dimensions_are_sums(box: Sandbox, session: AsyncSession, kept: Kept) -> None:
+    await export_clicks(session, SPAN, kept, merged=True, dimensions=True)
+    assert sorted(kept.rows) == sorted(labels(box.truth.range(START, END)))
+
+
+async def test_one_day_and_a_timezone_count_local_days(
+    box: Sandbox, session: AsyncSession, kept: Kept
+) -> None:
+    await export_clicks(session, Day("2023-02-03"), kept, merged=True, timezone="+09:00")
+    true = box.truth.range("2023-02-03", "2023-02-03", timezone="+09:00")
+    assert kept.rows == [(date(2023, 2, 3), true.total_clicks)]
+
+
+async def test_the_last_days_end_today(session: AsyncSession, kept: Kept) -> None:
+    await export_clicks(session, DateRange.last(3), kept, merged=True)
+    first, last = (cast("date", kept.rows[n][0]) for n in (0, -1))
+    assert last - first == timedelta(days=2)
+    assert abs(last - date.today()) <= timedelta(days=1)
+
+
+async def test_no_keys_make_no_rows(box: Sandbox, session: AsyncSession, kept: Kept) -> None:
+    summary = await export_clicks(session, SPAN, kept, keys=[])
+    assert (summary.rows, kept.rows, box.requests) == (0, [], [])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"keys": ["a"], "tags": ["b"]},
+        {"keys": ["a"], "by": "tag"},
+        {"by": "country"},
+        {"tags": "spring"},
+        {"keys": "spring"},
+        {"keys": "spring", "merged": True},
+    ],
+)
+async def test_a_wrong_selector_is_a_type_error(
+    box: Sandbox, session: AsyncSession, kept: Kept, options: dict[str, Any]
+) -> None:
+    with pytest.raises(TypeError):
+        await export_clicks(session, SPAN, kept, **options)
+    assert (kept.rows, box.requests) == ([], [])
+
+
+async def test_the_links_of_an_unknown_tag_are_an_error(session: AsyncSession, kept: Kept) -> None:
+    with pytest.raises(InvalidRequestError, match="has no tag 'nobody'"):
+        await export_clicks(session, SPAN, kept, tags=["nobody"])
+
+
+# --- what came of it ----------------------------------------------------------------------------------
+
+
+async def test_the_summary_counts_what_the_export_did(
+    box: Sandbox, session: AsyncSession, kept: Kept
+) -> None:
+    await export_urls(session, kept)
+    before = len(box.requests)
+    summary = await export_clicks(session, SPAN, kept, keys=slashtags(box)[:7])
+    assert summary.requests == len(box.requests) - before
+    assert 0 < summary.seconds < 60
+    assert summary == Summary(
+        rows=7 * 120,
+        requests=summary.requests,
+        replayed=0,
+        throttled=0,
+        seconds=summary.seconds,
+        learned_rate=None,
+    )
+
+
+async def test_failures_of_single_keys_are_told_counted_and_left_out(
+    session: AsyncSession, box: Sandbox, kept: Kept
+) -> None:
+    failures: list[Failure] = []
+    names = slashtags(box)[:6]
+    summary = await export_clicks(
+        session, SPAN, kept, keys=_stream([*names[:3], "a,b", *names[3:]]), on_error=failures.append
+    )
+    assert kept.rows == days(box, names)
+    assert (summary.failures, [failure.call.keys for failure in failures]) == (1, [("a", "b")])
+
+
+async def test_without_on_error_a_failure_is_raised(box: Sandbox, session: AsyncSession, kept: Kept) -> None:
+    box.faults = [Fault(kind="400", path="/api/v1/stats*")]
+    with pytest.raises(BadRequestError):
+        await export_clicks(session, SPAN, kept, keys=slashtags(box)[:6])
+
+
+async def test_progress_is_told(box: Sandbox, session: AsyncSession, kept: Kept) -> None:
+    told: list[Any] = []
+    await export_clicks(session, SPAN, kept, keys=slashtags(box)[:6], progress=lambda *at: told.append(at))
+    assert told == [(n, 6) for n in range(1, 7)]
+
+
+async def test_days_that_do_not_add_up_show_in_the_summary(kept: Kept) -> None:
+    async with (
+        Sandbox(urls=20, clicks=1_000) as box,
+        AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session,
+    ):
+        query = session.stats._asker._send
+
+        async def without_days(call: Any) -> Any:
+            answer = await query(call)
+            return type(answer)(total_clicks=answer.total_clicks) if call.path == "stats" else answer
+
+        session.stats._asker._send = without_days  # type: ignore[assignment]
+        summary = await export_clicks(session, SPAN, kept, merged=True)
+    assert not summary.reconciles
+
+
+async def test_rows_are_written_off_the_event_loop(box: Sandbox, session: AsyncSession, kept: Kept) -> None:
+    await export_clicks(session, SPAN, kept)
+    assert threading.current_thread().name not in kept.threads
+
+
+async def test_an_error_of_the_writer_ends_the_export(session: AsyncSession) -> None:
+    class Full(Kept):
+        def write(self, rows: Iterable[Row], /) -> None:
+            raise ExportError("no room")
+
+    with pytest.raises(ExportError, match="no room"):
+        await export_clicks(session, SPAN, Full())
+
+
+async def test_cancelling_waits_for_the_rows_that_are_being_written(session: AsyncSession) -> None:
+    writing, go_on = threading.Event(), threading.Event()
+    done: list[bool] = []
+
+    class Slow(Kept):
+        def write(self, rows: Iterable[Row], /) -> None:
+            writing.set()
+            done.append(go_on.wait(10))
+            raise ExportError("too late")
+
+    export = asyncio.create_task(export_urls(session, Slow()))
+    await asyncio.to_thread(writing.wait, 10)
+    for _ in range(2):
+        export.cancel()
+        await asyncio.sleep(0.01)
+    assert not export.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await export
+    assert done == [True]
+
+
+async def test_what_a_journal_replayed_is_counted(box: Sandbox, tmp_path: Any, kept: Kept) -> None:
+    summaries: list[Summary] = []
+    for _ in range(2):
+        async with AsyncSession(
+            box.base_url, apikey=box.apikey, apisecret=box.apisecret, journal=tmp_path / "j"
+        ) as session:
+            summaries.append(await export_clicks(session, SPAN, kept, keys=slashtags(box)))
+    assert [summary.replayed for summary in summaries] == [0, summaries[0].requests]
+    assert kept.rows == days(box, slashtags(box)) * 2

@@ -1,0 +1,239 @@
+"""A file appears whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from slashtag import ExportError, RequestTimeoutError
+from slashtag.export import AtomicFile
+from tests.test_journal_file import unprivileged
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def write(path: Path, data: bytes = b"whole") -> None:
+    with AtomicFile(path) as target:
+        target.file.write(data)
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("before", [None, b"before"])
+def test_it_has_its_name_only_once_it_is_whole(tmp_path: Path, before: bytes | None) -> None:
+    path = tmp_path / "out.csv"
+    if before is not None:
+        path.write_bytes(before)
+    with AtomicFile(path) as target:
+        target.file.write(b"whole")
+        target.file.flush()
+        assert (path.read_bytes() if path.exists() else None) == before
+    assert path.read_bytes() == b"whole"
+    assert names(tmp_path) == ["out.csv"]
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError(), KeyboardInterrupt(), RequestTimeoutError("late"), OSError("x")]
+)
+def test_an_error_leaves_no_trace_and_stays_itself(tmp_path: Path, error: BaseException) -> None:
+    path = tmp_path / "out.csv"
+    path.write_bytes(b"before")
+    with pytest.raises(type(error)) as raised, AtomicFile(path) as target:  # noqa: PT012
+        target.file.write(b"half")
+        raise error
+    assert raised.value is error
+    assert path.read_bytes() == b"before"
+    assert names(tmp_path) == ["out.csv"]
+
+
+def test_two_writers_of_one_file_leave_one_of_the_two_whole(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    with AtomicFile(path) as one, AtomicFile(path) as two:
+        one.file.write(b"one")
+        two.file.write(b"two")
+    assert path.read_bytes() == b"one"
+    assert names(tmp_path) == ["out.csv"]
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next_and_nothing_else(tmp_path: Path) -> None:
+    script = """if True:
+        import os, sys
+        from slashtag.export import AtomicFile
+        AtomicFile(sys.argv[1])
+        os.kill(os.getpid(), 9)
+    """
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "out.csv")])
+    (left,) = tmp_path.iterdir()
+    kept = [".other.csv.0123.part", ".out.csv.0123", "out.csv.0123.part"]
+    for name in kept:
+        (tmp_path / name).touch()
+    with AtomicFile(tmp_path / "out.csv") as young:
+        for path in tmp_path.iterdir():
+            os.utime(path, (0, 0))
+        write(tmp_path / "out.csv", b"while another writes")
+        assert not left.exists()
+        young.file.write(b"whole")
+    assert names(tmp_path) == sorted([*kept, "out.csv"])
+    assert (tmp_path / "out.csv").read_bytes() == b"whole"
+
+
+@pytest.mark.parametrize(("mask", "expected"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_new_file_is_as_public_as_the_umask_allows(tmp_path: Path, mask: int, expected: int) -> None:
+    with umask(mask):
+        write(tmp_path / "out.csv")
+    assert mode(tmp_path / "out.csv") == expected
+
+
+def test_an_existing_file_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    path.touch(mode=0o600)
+    path.chmod(0o640)
+    with umask(0):
+        write(path)
+    assert mode(path) == 0o640
+
+
+def test_a_target_that_is_a_link_stays_one(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    link = tmp_path / "link.csv"
+    for before in (None, b"before"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(there / "real.csv")
+        if before is not None:
+            (there / "real.csv").write_bytes(before)
+        write(link)
+        assert link.is_symlink()
+        assert (there / "real.csv").read_bytes() == b"whole"
+        assert (names(tmp_path), names(there)) == (["link.csv", "there"], ["real.csv"])
+
+
+def test_a_name_as_long_as_names_can_be_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 251 + ".csv")
+    write(path)
+    assert path.read_bytes() == b"whole"
+
+
+def refused(path: Path, match: str) -> None:
+    with pytest.raises(ExportError, match=match):
+        AtomicFile(path)
+
+
+def test_a_folder_a_device_and_a_pipe_are_refused_at_once(tmp_path: Path) -> None:
+    refused(tmp_path, "is a folder")
+    os.mkfifo(tmp_path / "pipe")
+    refused(tmp_path / "pipe", "not a regular file")
+    refused(Path(os.devnull), "not a regular file")
+    assert names(tmp_path) == ["pipe"]
+
+
+def test_a_missing_folder_is_told_at_once(tmp_path: Path) -> None:
+    refused(tmp_path / "missing" / "out.csv", "No such file")
+    (tmp_path / "file").touch()
+    refused(tmp_path / "file" / "out.csv", "Not a directory")
+
+
+@pytest.fixture
+def open_to_all(tmp_path: Path) -> Path:
+    """A folder that everybody can look into."""
+    for folder in tmp_path.parents:
+        if folder.stat().st_uid == os.geteuid() and folder.name.startswith("pytest"):
+            folder.chmod(0o755)
+    tmp_path.chmod(0o755)
+    return tmp_path
+
+
+def test_a_folder_that_cannot_be_written_is_told_at_once(open_to_all: Path) -> None:
+    open_to_all.chmod(0o555)
+    with unprivileged():
+        refused(open_to_all / "out.csv", "Permission denied")
+    assert names(open_to_all) == []
+
+
+def test_a_read_only_file_is_refused_at_once(open_to_all: Path) -> None:
+    path = open_to_all / "out.csv"
+    path.touch()
+    path.chmod(0o444)
+    if os.geteuid():
+        refused(path, "read-only")
+    else:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "access", lambda *_: False)
+            refused(path, "read-only")
+
+
+FULL = """
+import resource, sys
+from slashtag import ExportError
+from slashtag.export import TableFile, URLS
+
+before = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+row = (1, "x" * 50, "y" * 50, "z" * 50, 1, 301, None, None, None)
+try:
+    with TableFile(sys.argv[1], URLS) as out:
+        for n in range(400):
+            out.write([(n * 7919 % 10**6, str(hash(str(n * i))) * 3, *row[2:]) for i in range(50)])
+except ExportError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, before)  # what measures the tests writes files of its own
+"""
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.csv.gz", "out.parquet"])
+def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"before")
+    run = subprocess.run([sys.executable, "-X", "dev", "-c", FULL, str(path)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+    assert "cannot be written: File too large" in run.stdout
+    assert path.read_bytes() == b"before"
+    assert names(tmp_path) == [name]
+
+
+def test_a_disk_that_is_full_only_in_the_end_is_told(tmp_path: Path) -> None:
+    """What is buffered is refused when the file is closed."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    assert signal.getsignal(signal.SIGXFSZ) == signal.SIG_IGN
+    target = AtomicFile(tmp_path / "out.csv")
+    target.file.write(b"x" * 1_000)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(ExportError, match="cannot be written"):
+            target.commit()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert names(tmp_path) == []
+
+
+def test_a_target_that_becomes_a_folder_is_told_and_no_trace_is_left(tmp_path: Path) -> None:
+    target = AtomicFile(tmp_path / "out.csv")
+    (tmp_path / "out.csv").mkdir()
+    with pytest.raises(ExportError, match="cannot be written"):
+        target.commit()
+    target.discard()
+    assert target.file.closed
+    assert names(tmp_path) == ["out.csv"]

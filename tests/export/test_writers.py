@@ -1,0 +1,267 @@
+"""Every format gives back the rows that were written."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag import ExportError
+from slashtag.export import FORMATS, TAGS, URLS, Column, Row, Table, TableFile, Writer, format_of, open_writer
+from slashtag.export import _writers as writers
+
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+ALL = Table(
+    "all",
+    (
+        Column("text"),
+        Column("n", "int"),
+        Column("day", "date"),
+        Column("at", "timestamp"),
+        Column("yes", "flag"),
+    ),
+)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
+    ["\r", "a\rb", "a\nb", "a\r\nb", '"', ",", "=1+1", "'", "", "\0", "\u2028"]
+)
+ROWS = st.lists(
+    st.tuples(
+        st.none() | TEXT,
+        st.none() | st.integers(-(2**63), 2**63 - 1),
+        st.none() | st.dates(),
+        st.none() | st.datetimes(),
+        st.none() | st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+def written(form: str, table: Table, rows: list[Row], **options: Any) -> bytes:
+    file = io.BytesIO()
+    writer = open_writer(form, file, table, **options)
+    writer.write(iter(rows[: len(rows) // 2]))
+    writer.write(rows[len(rows) // 2 :])
+    writer.close()
+    return file.getvalue()
+
+
+def read_parquet(raw: bytes) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in parquet.read_table(io.BytesIO(raw)).to_pylist()]
+
+
+@given(ROWS)
+def test_json_lines_give_back_the_rows(rows: list[Row]) -> None:
+    lines = written(".jsonl", ALL, rows).split(b"\n")
+    assert lines.pop() == b""
+    kinds = tuple[str | None, int | None, date | None, datetime | None, bool | None]
+    read = [msgspec.convert(tuple(msgspec.json.decode(line).values()), kinds) for line in lines]
+    assert read == rows
+
+
+@given(ROWS)
+def test_csv_gives_back_the_rows_as_text(rows: list[Row]) -> None:
+    read = list(csv.reader(io.StringIO(written(".csv", ALL, rows).decode(), newline="")))
+    assert read == [list(ALL.names), *(["" if v is None else str(v) for v in row] for row in rows)]
+
+
+@given(ROWS)
+def test_parquet_gives_back_the_rows(rows: list[Row]) -> None:
+    assert read_parquet(written(".parquet", ALL, rows)) == rows
+
+
+@given(ROWS, st.sampled_from([".jsonl", ".csv"]))
+def test_a_gzipped_file_holds_the_same(rows: list[Row], form: str) -> None:
+    zipped = written(form + ".gz", ALL, rows)
+    assert gzip.decompress(zipped) == written(form, ALL, rows)
+    assert zipped == written(form + ".gz", ALL, rows)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_rows_make_a_whole_file(form: str) -> None:
+    raw = written(form, URLS, [])
+    raw = gzip.decompress(raw) if form.endswith(".gz") else raw
+    if form == ".parquet":
+        assert parquet.read_table(io.BytesIO(raw)).column_names == list(URLS.names)
+    else:
+        assert raw.decode() == (",".join(URLS.names) + "\n" if ".csv" in form else "")
+
+
+@pytest.mark.parametrize("form", [".jsonl", ".parquet"])
+def test_a_row_of_another_length_is_refused(form: str) -> None:
+    with pytest.raises((ValueError, IndexError)):
+        written(form, TAGS, [(1, "x")])
+
+
+# --- spreadsheets -------------------------------------------------------------------------------------
+
+
+@given(TEXT)
+def test_a_guarded_cell_is_no_formula_and_others_are_left_alone(text: str) -> None:
+    guarded = writers.guarded(text)
+    assert isinstance(guarded, str)
+    assert not guarded.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+    assert guarded in (text, "'" + text)
+    assert (guarded == text) == (not text or text[0] not in "=+-@\t\r\n")
+
+
+def test_excel_safe_guards_texts_and_nothing_else() -> None:
+    row = ("=1+1", -5, date(2024, 1, 1), None, True)
+    raw = gzip.decompress(written(".csv.gz", ALL, [row], excel_safe=True))
+    assert raw.decode().splitlines()[1] == "'=1+1,-5,2024-01-01,,True"
+    assert written(".csv", ALL, [row]).decode().splitlines()[1].startswith("=1+1,")
+
+
+# --- parquet ------------------------------------------------------------------------------------------
+
+
+def test_parquet_is_typed() -> None:
+    schema = parquet.read_schema(io.BytesIO(written(".parquet", ALL, [])))
+    assert [(field.name, str(field.type)) for field in schema] == [
+        ("text", "string"),
+        ("n", "int64"),
+        ("day", "date32[day]"),
+        ("at", "timestamp[us]"),
+        ("yes", "bool"),
+    ]
+
+
+@pytest.mark.parametrize("count", [2**63, -(2**63) - 1, 10**30])
+def test_a_count_over_int64_is_a_clear_error_and_leaves_no_file(tmp_path: Path, count: int) -> None:
+    with (
+        pytest.raises(
+            ExportError, match=rf"n {count} does not fit Parquet's int64; export to .jsonl or .csv"
+        ),
+        TableFile(tmp_path / "out.parquet", ALL) as out,
+    ):
+        out.write([("x", 2**63 - 1, None, None, None), ("x", count, None, None, None)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_json_lines_and_csv_hold_any_count() -> None:
+    row = ("x", 10**30, None, None, None)
+    assert b'"n":1000000000000000000000000000000,' in written(".jsonl", ALL, [row])
+    assert b",1000000000000000000000000000000," in written(".csv", ALL, [row])
+
+
+def test_what_parquet_cannot_hold_otherwise_is_raised_as_it_is() -> None:
+    with pytest.raises((pyarrow.ArrowInvalid, pyarrow.ArrowTypeError)):
+        written(".parquet", ALL, [("x", "text", None, None, None)])
+
+
+@pytest.mark.parametrize("row_group", [1, 7, 100])
+def test_row_groups_are_written_as_they_fill(row_group: int) -> None:
+    file = io.BytesIO()
+    writer = writers.ParquetWriter(file, TAGS, row_group=row_group, batch=3)
+    sizes: list[int] = []
+    for n in range(40):
+        writer.write([(n, str(n), None, None)])
+        sizes.append(len(file.getvalue()))
+    writer.close()
+    told = parquet.ParquetFile(file).metadata
+    groups = [told.row_group(n).num_rows for n in range(told.num_row_groups)]
+    assert groups == [row_group] * (40 // row_group) + ([40 % row_group] if 40 % row_group else [])
+    assert len(set(sizes)) > len(groups) // 2
+    assert [row[0] for row in read_parquet(file.getvalue())] == list(range(40))
+
+
+def test_notes_go_into_the_file() -> None:
+    file = io.BytesIO()
+    writer = writers.ParquetWriter(file, TAGS)
+    writer.note({"a": "b"})
+    writer.close()
+    assert parquet.read_metadata(file).metadata[b"a"] == b"b"
+
+
+def test_without_pyarrow_parquet_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ExportError, match=r'pip install "slashtag\[parquet\]"'):
+        TableFile(tmp_path / "out.parquet", TAGS)
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_name_says_the_format(form: str) -> None:
+    assert format_of(f"some/where.d/out{form}") == form
+    assert format_of(Path(f"OUT{form.upper()}")) == form
+
+
+@pytest.mark.parametrize("name", ["out", "out.json", "out.gz", "out.parquet.gz", "csv", "out.csv/x"])
+def test_a_name_that_says_none_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ExportError, match=r"must end in one of \.jsonl"):
+        format_of(name)
+    with pytest.raises(ExportError):
+        TableFile(tmp_path / name, TAGS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(ExportError, match="unknown format"):
+        open_writer(".xlsx", io.BytesIO(), TAGS)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_table_file_appears_whole_or_leaves_no_trace(tmp_path: Path, form: str) -> None:
+    rows: list[Row] = [(n, f"tag {n}", None, datetime(2024, 1, 1)) for n in range(20)]
+    path = tmp_path / f"out{form}"
+    with TableFile(path, TAGS) as out:
+        out.write(rows)
+    whole = path.read_bytes()
+    assert whole == written(form, TAGS, rows)
+    with pytest.raises(RuntimeError), TableFile(path, TAGS) as out:  # noqa: PT012
+        out.write(rows[:3])
+        raise RuntimeError
+    out.abandon()
+    assert path.read_bytes() == whole
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_abandoned_writer_adds_nothing_and_says_nothing(form: str) -> None:
+    file = io.BytesIO()
+    writer: Writer | None = open_writer(form, file, TAGS)
+    assert writer is not None
+    writer.write([(1, "x", None, None)])
+    before = file.getvalue()
+    writer.abandon()
+    writer = None
+    assert file.getvalue() == before
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_memory_does_not_grow_with_the_rows(form: str) -> None:
+    class Nowhere:
+        def write(self, data: bytes, /) -> None:
+            pass
+
+    def rows(n: int) -> Iterator[Row]:
+        for i in range(n):
+            yield (i, f"tag {i}", "about", None)
+
+    def peak(n: int) -> int:
+        tracemalloc.start()
+        writer = open_writer(form, Nowhere(), TAGS)
+        writer.write(rows(n))
+        writer.close()
+        top = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return top
+
+    assert peak(40_000) < peak(10_000) + 500_000

@@ -1,0 +1,167 @@
+"""The page in a browser: silent, on its own, as wide as the screen, light and dark."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import zlib
+from html import escape, unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.figures import HOSTILE, Seen, report
+from tests.report.test_files import size
+
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--enable-logging=stderr", "--disable-dev-shm-usage", "--force-device-scale-factor=1"),
+]
+DIMENSIONS = ("country", "referrer", "device", "browser", "platform")
+
+
+@pytest.fixture
+def chromium() -> str:
+    found = shutil.which("chromium")
+    if found is None:
+        assert not os.environ.get("CI"), "CI must have chromium"
+        pytest.skip("there is no chromium on this machine")
+    return found
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    counts = {name: 10_000 - 900 * n for n, name in enumerate(HOSTILE)}
+    clicks = [(n * n * 37) % 4_000 for n in range(366)]
+    clicks[0] += sum(counts.values()) - sum(clicks) % 1_000
+    return report(
+        clicks,
+        top=HOSTILE,
+        before=123_456,
+        unique=9,
+        unique_from="years",
+        **dict.fromkeys(DIMENSIONS, counts),
+    ).to_html()
+
+
+def browse(chromium: str, folder: Path, html: str, *flags: str) -> tuple[str, list[str], list[str]]:
+    """Open a page; return its elements as they end up, the lines on its console, and what it asked for."""
+    file, log = folder / "page.html", folder / "network.json"
+    file.write_text(html, "utf-8")
+    # Bound but not listening: nothing leaves this machine, whatever the browser has to ask on its own.
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        command = [
+            *(chromium, *FLAGS, f"--user-data-dir={folder / 'profile'}", f"--log-net-log={log}"),
+            *(
+                f"--proxy-server=http://127.0.0.1:{nobody.getsockname()[1]}",
+                "--proxy-bypass-list=<-loopback>",
+            ),
+            *(*flags, file.as_uri()),
+        ]
+        ended = subprocess.run(command, capture_output=True, timeout=60, check=True)
+    console = re.findall(r"CONSOLE.*", ended.stderr.decode("utf-8", "replace"))
+    return ended.stdout.decode("utf-8"), console, asked_by_pages(json.loads(log.read_text("utf-8")))
+
+
+def asked_by_pages(log: dict[str, Any]) -> list[str]:
+    """The addresses that a page asked for; the browser's own errands have no origin."""
+    begins = log["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
+    started = [
+        event["params"]
+        for event in log["events"]
+        if event["type"] == begins and "url" in event.get("params", {})
+    ]
+    return [asked["url"] for asked in started if asked.get("initiator") != "not an origin"]
+
+
+def test_a_console_and_a_network_are_watched_at_all(chromium: str, tmp_path: Path) -> None:
+    noisy = "<script>console.error('heard')</script><img src='http://127.0.0.1:8099/seen.png'>"
+    _, console, asked = browse(chromium, tmp_path, noisy, "--dump-dom")
+    assert any("heard" in line for line in console)
+    assert asked == ["http://127.0.0.1:8099/seen.png"]
+
+
+def test_a_page_is_silent_asks_for_nothing_and_runs_nothing(chromium: str, tmp_path: Path, page: str) -> None:
+    shown, console, asked = browse(chromium, tmp_path, page, "--dump-dom")
+    assert console == []
+    assert asked == []
+    # A browser reads the page as it was written: no label has become an element.
+    before, after = Seen(page), Seen(shown)
+    assert after.top == before.top
+    assert [name for name, _ in after.top][:2] == HOSTILE[:2]
+    assert after.days == before.days
+    assert all(after.counts(name) == before.counts(name) for name in DIMENSIONS)
+    assert after.root.all("script") == after.root.all("img") == []
+    assert len(after.root.all("bdi")) == len(before.root.all("bdi"))
+
+
+WIDTHS = [320, 390, 640, 641, 768, 1000, 1001, 1280]
+MEASURE = """<!DOCTYPE html><body><output></output>
+<iframe srcdoc="{page}" style="height: 900px; border: 0"></iframe>
+<script>
+const frame = document.querySelector("iframe"), found = {{}};
+frame.onload = () => {{
+    const page = frame.contentDocument;
+    for (const width of {widths}) {{
+        frame.style.width = width + "px";
+        const wide = [...page.querySelectorAll("body *")].filter((element) =>
+            !element.closest("svg svg, .sr") && element.getBoundingClientRect().right > width + 0.5);
+        const chart = [...page.querySelectorAll(".chart")].find((one) => one.getClientRects().length);
+        const text = chart.querySelector("text");
+        found[width] = {{
+            scroll: page.documentElement.scrollWidth,
+            beyond: wide.map((element) => element.tagName + "." + element.className),
+            letters: text.getBoundingClientRect().height,
+            charts: [...page.querySelectorAll(".chart")].filter((one) => one.getClientRects().length).length,
+        }};
+    }}
+    document.querySelector("output").textContent = JSON.stringify(found);
+}};
+</script>"""
+
+
+def test_a_page_is_as_wide_as_the_screen_and_its_charts_can_be_read(
+    chromium: str, tmp_path: Path, page: str
+) -> None:
+    html = MEASURE.format(page=escape(page), widths=WIDTHS)
+    shown, _, _ = browse(chromium, tmp_path, html, "--dump-dom", "--window-size=1400,1000")
+    told = re.search(r"<output>(.*?)</output>", shown)
+    assert told is not None
+    found = json.loads(unescape(told[1]))
+    for width in WIDTHS:
+        assert found[str(width)]["scroll"] <= width, width
+        assert found[str(width)]["beyond"] == [], width
+        assert found[str(width)]["charts"] == 1, width
+        assert 10 <= found[str(width)]["letters"] <= 22, width
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("mode", "scheme"), [("light", 1), ("dark", 0)])
+def test_a_page_is_light_or_dark_as_its_reader_is(
+    chromium: str, tmp_path: Path, page: str, width: int, mode: str, scheme: int
+) -> None:
+    picture = tmp_path / "picture.png"
+    flags = [f"--blink-settings=preferredColorScheme={scheme}", f"--window-size={width},2000"]
+    _, console, asked = browse(chromium, tmp_path, page, f"--screenshot={picture}", *flags)
+    assert (console, asked) == ([], [])
+    content = picture.read_bytes()
+    assert size(content) == (width, 2000)
+    assert first_pixel(content) == {"light": (0xF4, 0xF5, 0xF8), "dark": (0x0E, 0x12, 0x17)}[mode]
+
+
+def first_pixel(png: bytes) -> tuple[int, ...]:
+    """The colour of the upper left corner: there no filter changes anything."""
+    data, at = b"", 8
+    while at < len(png):
+        length = int.from_bytes(png[at : at + 4], "big")
+        if png[at + 4 : at + 8] == b"IDAT":
+            data += png[at + 8 : at + 8 + length]
+        at += 12 + length
+    return tuple(zlib.decompressobj().decompress(data, 4)[1:4])

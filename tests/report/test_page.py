@@ -1,0 +1,255 @@
+"""Every figure on a page is the report's, and every label is text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date
+
+import pytest
+
+from slashtag.report import Report, build
+from slashtag.sandbox import Sandbox
+from tests.report.figures import HOSTILE, Element, Seen, read, report
+from tests.report.test_build import client
+
+DIMENSIONS = ("country", "referrer", "device", "browser", "platform")
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [("2024-01-01", "2024-12-31"), ("2024-03-01", "2024-03-31"), ("2025-05-05", "2025-05-05")],
+)
+async def test_every_figure_on_the_page_is_the_truth(
+    serve: Callable[..., Sandbox], start: str, end: str
+) -> None:
+    async with serve() as box:
+        async with client(box) as session:
+            found = await build(session, start, end)
+        truth = box.truth.range(start, end)
+        before = box.truth.range(*found.before_span).total_clicks
+        each = box.truth.per_key(start, end)
+        links = len({url.slashtag for url in box.truth.urls()})
+    html = found.to_html()
+    seen = Seen(html)
+    assert len(html.encode()) < 3_000_000
+    assert seen.figure("total") == truth.total_clicks
+    assert seen.figure("before") == before
+    assert seen.figure("links") == links
+    assert seen.figure("links-clicked") == sum(1 for one in each.values() if one.total_clicks)
+    assert seen.figure("busiest") == max(truth.clicks.values())
+    assert seen.figure("unique") == found.unique
+    assert seen.days == truth.clicks
+    assert float(seen.root.one("data", id="change").attributes["value"]) == (
+        (truth.total_clicks - before) / before
+    )
+    for dimension in DIMENSIONS:
+        assert seen.counts(dimension) == getattr(truth, dimension)
+        assert seen.shown(dimension) == truth.total_clicks
+    assert [clicks for _, clicks in seen.top] == [link.clicks for link in found.top]
+    assert all(each[name].total_clicks == clicks for name, clicks in seen.top)
+    assert seen.heat == list(found.month_weekdays.values())
+    for day, clicks in truth.clicks.items():
+        row = [*found.month_weekdays].index((day.year, day.month))
+        assert (seen.heat[row][day.weekday()] or 0) >= clicks
+
+
+def hostile() -> Report:
+    counts = {name: 100 - n for n, name in enumerate(HOSTILE)}
+    clicks = sum(counts.values())
+    dimensions = dict.fromkeys(DIMENSIONS, counts)
+    return report(
+        [clicks, 0, 5],
+        top=HOSTILE,
+        selection=f"links tagged {HOSTILE[0]}",
+        zone=HOSTILE[1],
+        notes=(f"{HOSTILE[0]}: {HOSTILE[0]}",),
+        **dimensions,
+    )
+
+
+def walk(element: Element) -> list[Element]:
+    return [element, *(below for child in element.children for below in walk(child))]
+
+
+def test_labels_are_text_wherever_they_stand() -> None:
+    page = hostile().to_html()
+    root = read(page)
+    elements = walk(root)
+    assert not {"script", "img", "b", "iframe", "object", "a", "foreignobject"} & {
+        element.tag for element in elements
+    }
+    names = {name for element in elements for name in element.attributes}
+    assert not [name for name in names if name.startswith("on") or name in {"href", "src", "xlink:href"}] or (
+        [element.tag for element in elements if "href" in element.attributes] == ["link"]
+    )
+    texts = [element.text for element in root.all("bdi")]
+    for label in HOSTILE[:7]:
+        assert label in texts
+        assert any(label in element.text for element in root.all("title"))
+        assert any(label in element.attributes.get("aria-label", "") for element in root.all("svg"))
+    assert "\ufffdgnp.exe" in texts
+    assert "tab\ufffdhere\ufffd" in texts
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202a-\u202e]", page)
+
+
+def test_a_page_asks_nobody_for_anything() -> None:
+    page = hostile().to_html()
+    root = read(page)
+    policy = root.one("meta", http_equiv="Content-Security-Policy").attributes["content"]
+    assert "default-src 'none'" in policy
+    assert "script" not in policy
+    assert root.one("link").attributes == {"rel": "icon", "href": "data:,"}
+    style = root.one("style").text
+    assert "url(" not in style
+    assert "@import" not in style
+    assert "@font-face" not in style
+
+
+def test_a_page_is_outlined_and_described() -> None:
+    root = read(hostile().to_html())
+    assert root.one("html").attributes["lang"] == "en"
+    assert len(root.all("h1")) == 1
+    assert [one.text for one in root.all("h2")] == [
+        *("Clicks", "Links with clicks", "Busiest day", "Unique clicks"),
+        *("Clicks by day", "Months and weekdays", "Countries", "Top links"),
+        *("Referrers", "Devices", "Browsers", "Platforms", "How to read these numbers"),
+    ]
+    assert len(root.all("caption")) == len(root.all("table"))
+    assert all(cell.attributes["scope"] in {"col", "row"} for cell in root.all("th"))
+    for svg in root.all("svg"):
+        assert svg.attributes.get("aria-hidden") == "true" or svg.attributes["role"] == "img"
+    assert root.one("figure").attributes["role"] == "img"
+    ids = [element.attributes["id"] for element in walk(root) if "id" in element.attributes]
+    assert len(ids) == len(set(ids))
+    for element in walk(root):
+        assert element.attributes.get("aria-labelledby", ids[0]) in ids
+
+
+def test_a_span_without_clicks_shows_its_figures_and_says_why_there_is_no_more() -> None:
+    seen = Seen(report([0, 0, 0], links_clicked=0, before=8, unique_is_exact=True).to_html())
+    assert [seen.figure(name) for name in ("total", "links-clicked", "busiest", "unique")] == [0] * 4
+    assert "no link has clicks in this span" in seen.root.text
+    assert "−100.0 %" in seen.root.text
+    assert seen.root.all("svg") == []
+
+
+def test_one_day_has_a_page() -> None:
+    seen = Seen(report([5], top=["a"], before=5).to_html())
+    assert seen.days == {date(2024, 1, 1): 5}
+    assert seen.heat == [[5, None, None, None, None, None, None]]
+    assert "±0.0 %" in seen.root.text
+    assert "in the day before" in seen.root.text
+    assert "on average" not in seen.root.text
+
+
+@pytest.mark.parametrize("days", [1, 2, 31, 62, 63, 92, 93, 400, 2_000])
+def test_spans_of_any_length_are_drawn(days: int) -> None:
+    found = report([n % 7 for n in range(1, days + 1)], top=["a"])
+    page = found.to_html()
+    assert len(page.encode()) < 3_000_000
+    seen = Seen(page)
+    assert len(seen.days) == days
+    assert len(seen.root.all("svg")) == (3 if days == 1 else 4)
+    assert ("from Monday" in seen.root.text) == (days > 92)
+
+
+def test_the_colours_of_a_drawing_are_those_that_the_style_sheet_turns() -> None:
+    root = read(report([1, 2, 3, 400] * 30, top=["a"]).to_html())
+    drawn = {
+        element.attributes[name]
+        for svg in root.all("svg", aria_hidden="true")
+        for element in walk(svg)
+        for name in ("fill", "stroke")
+        if name in element.attributes
+    }
+    style = root.one("style").text
+    turned = set(re.findall(r'\.chart \[(?:fill|stroke)="(#\w+)"\]', style))
+    assert {colour for colour in drawn if colour.startswith("#")} <= turned
+    assert {colour for colour in drawn if not colour.startswith("#")} <= {"none", "transparent"}
+
+
+def test_many_labels_are_cut_and_their_sum_is_not() -> None:
+    counts = {f"ref{n}.example": 1 + n % 5 for n in range(2_000)}
+    total = sum(counts.values())
+    seen = Seen(report([total], referrer=counts).to_html())
+    found = seen.counts("referrer")
+    assert len(found) == 500
+    assert found.items() <= counts.items()
+    assert seen.shown("referrer") == total
+    assert "1,500 more" in seen.root.text
+    assert "1,992 others" in seen.root.text
+
+
+def test_clicks_without_a_label_are_told() -> None:
+    seen = Seen(report([10], device={"Mobile": 7}).to_html())
+    assert seen.counts("device") == {"Mobile": 7}
+    assert seen.shown("device") == 10
+    assert "Not told by the service" in seen.root.text
+
+
+def test_caveats_are_in_words() -> None:
+    found = report(
+        [5, 5],
+        links_clicked_is_exact=False,
+        unique_from="years",
+        unique=4,
+        notes=("Links left out: 1. Reason.",),
+    )
+    text = read(found.to_html()).text
+    for words in (
+        *("at least 2", "at most 4", "is a lower bound", "sum of what the service counts for the calendar"),
+        *("Links left out:", "1. Reason."),
+    ):
+        assert words in text
+    stats = found.stats
+    broken = type(stats)(
+        total_clicks=stats.total_clicks, clicks=stats.clicks, days_complete=False, reconciles=False
+    )
+    told = report([5, 5], stats=broken)
+    text = read(told.to_html()).text
+    for words in (
+        "Days are missing:",
+        "Days and totals differ:",
+        "of the days that were told",
+        "left out some",
+    ):
+        assert words in text
+    exact = read(report([5], unique_is_exact=True, unique=5).to_html()).text
+    assert "one answer of the service" in exact
+    assert "at most" not in exact
+
+
+def palette(block: str) -> dict[str, str]:
+    return dict(re.findall(r"--([\w-]+): (#\w{6})", block))
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours, 1 to 21, as the guidelines for accessible content define it."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_text_and_lines_have_contrast(mode: str) -> None:
+    style = read(report([1]).to_html()).one("style").text
+    blocks = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
+    colours = palette(blocks[0]) | (palette(blocks[1]) if mode == "dark" else {})
+    card, page = colours["card"], colours["page"]
+    for name in ("ink", "muted", "accent", "up", "down"):
+        assert contrast(colours[name], card) >= 4.5, name
+        assert contrast(colours[name], page) >= 4.5, name
+    # Labels stand on bars, counts on cells.
+    assert contrast(colours["ink"], colours["soft"]) >= 4.5
+    assert contrast(colours["muted"], colours["soft"]) >= 4.5
+    assert contrast(colours["muted"], colours["h0"]) >= 4.5
+    for step in range(4):
+        assert contrast(colours["on-low"], colours[f"h{step}"]) >= 4.5, step
+    assert contrast(colours["on-4"], colours["h4"]) >= 4.5
+    assert contrast(colours["on-5"], colours["h5"]) >= 4.5

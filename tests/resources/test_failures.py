@@ -1,0 +1,183 @@
+"""What a failure costs: the rest of a question, or only what failed where failures are told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from slashtag import (
+    AuthenticationError,
+    BadRequestError,
+    DateRange,
+    Failure,
+    InvalidRequestError,
+    RetryPolicy,
+    ServerError,
+    Year,
+)
+from slashtag.sandbox import Fault
+from tests.resources.accounts import (
+    END,
+    START,
+    Account,
+    client,
+    counts,
+    slowly,
+)
+
+YEARS = DateRange(START, END)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_one_unknown_slashtag_among_a_thousand_costs_itself_only(
+    account: Account, asynchronous: bool
+) -> None:
+    keys = account.keys[:1000]
+    keys[537] = "nobody-has-this"
+    failures: list[Failure] = []
+    query = DateRange("2024-01-01", "2024-12-31")
+    async with account.serve(unknown_keys="error") as box, client(box) as api:
+        stats = await api.stats.collect(
+            query, keys=slowly(keys) if asynchronous else keys, on_error=failures.append
+        )
+        truth = box.truth.range(
+            "2024-01-01", "2024-12-31", keys=[key for key in keys if key != "nobody-has-this"]
+        )
+        requests = len(box.requests)
+    assert counts(stats) == counts(truth)
+    assert [failure.call.keys for failure in failures] == [("nobody-has-this",)] * 12
+    assert len({failure.call.params for failure in failures}) == 12
+    assert all(isinstance(failure.error, BadRequestError) for failure in failures)
+    # 10 batches x 12 windows, and what setting one slashtag apart costs.
+    assert 120 < requests < 120 + 12 * 15
+
+
+async def test_once_known_a_slashtag_at_fault_is_set_apart_at_once(account: Account) -> None:
+    keys = [*account.keys[:99], "nobody-has-this"]
+    async with account.serve(unknown_keys="error") as box, client(box, concurrency=1) as api:
+        await api.stats.collect(DateRange("2024-01-01", "2024-12-31"), keys=keys, on_error=lambda _: None)
+        requests = len(box.requests)
+    # The first window: halved until one is left. Each of 11 others: refused, then it alone and the rest.
+    assert requests <= 15 + 11 * 3
+
+
+async def test_a_batch_that_failed_otherwise_makes_none_of_its_slashtags_suspect(account: Account) -> None:
+    keys = [*account.keys[:99], "nobody-has-this"]
+    failures: list[Failure] = []
+    async with account.serve(unknown_keys="error") as box, client(box, concurrency=1) as api:
+        box.faults = [Fault(kind="html-403", times=1)]
+        await api.stats.collect(DateRange("2024-01-01", "2024-02-29"), keys=keys, on_error=failures.append)
+        requests = len(box.requests)
+    assert [len(failure.call.keys) for failure in failures] == [100, 1]
+    assert requests <= 1 + 15
+
+
+async def test_the_first_failure_cancels_the_rest_and_names_batch_and_window(account: Account) -> None:
+    keys = [*account.keys[:150], "nobody-has-this"]
+    async with account.serve(unknown_keys="error", latency=0.002) as box, client(box, concurrency=4) as api:
+        with pytest.raises(BadRequestError) as caught:
+            await api.stats.collect(YEARS, keys=keys)
+        requests = len(box.requests)
+        await asyncio.sleep(0.02)
+        assert requests == len(box.requests) < 60
+        assert api.metrics.in_flight == 0
+    assert type(caught.value) is BadRequestError
+    (note,) = caught.value.__notes__
+    assert "51 slashtags from" in note
+    assert "to 'nobody-has-this', 2023-01-01..2023-02-01" in note
+
+
+@pytest.mark.parametrize("on_error", [None, list[Failure]().append])
+async def test_wrong_credentials_are_raised_always(account: Account, on_error: Any) -> None:
+    async with account.serve() as box, client(box, apikey="w" * 20) as api:
+        with pytest.raises(AuthenticationError):
+            await api.stats.collect(YEARS, keys=account.keys, on_error=on_error)
+        with pytest.raises(AuthenticationError):
+            async for _ in api.stats.collect_each(YEARS, keys=account.keys, on_error=on_error):
+                pass
+        assert len(box.requests) <= 64
+
+
+async def test_failures_of_the_service_are_told_and_the_rest_goes_on(account: Account) -> None:
+    failures: list[Failure] = []
+    keys = account.keys[:200]
+    async with account.serve() as box, client(box, concurrency=1) as api:
+        quick = api.with_options(retry=RetryPolicy(max_attempts=1))
+        box.faults = [Fault(kind="500", times=1)]
+        stats = await quick.stats.collect(
+            DateRange("2024-01-01", "2024-01-31"), keys=keys, on_error=failures.append
+        )
+        assert stats.total == box.truth.range("2024-01-01", "2024-01-31", keys=keys[100:]).total_clicks
+    (failure,) = failures
+    assert failure.call.keys == tuple(keys[:100])
+    assert isinstance(failure.error, ServerError)
+
+
+async def test_an_unknown_tag_is_told_and_the_others_are_counted(account: Account) -> None:
+    failures: list[Failure] = []
+    async with account.serve() as box, client(box) as api:
+        name = box.truth.tags()[0].name
+        stats = await api.stats.collect(Year(2024), tags=["nobody's", name], on_error=failures.append)
+        assert stats.total == box.truth.year(2024, tag=name).clicks_total
+    assert [failure.call.tag for failure in failures] == ["nobody's"]
+
+
+async def test_asynchronous_slashtags_that_cannot_be_asked_for_are_told(account: Account) -> None:
+    keys = [*account.keys[:50], "a,b", "", *account.keys[50:60]]
+    failures: list[Failure] = []
+    async with account.serve() as box, client(box) as api:
+        stats = await api.stats.collect(Year(2024), keys=slowly(keys), on_error=failures.append)
+        assert stats.total == box.truth.year(2024, keys=account.keys[:60]).clicks_total
+        with pytest.raises(InvalidRequestError, match="comma"):
+            await api.stats.collect(Year(2024), keys=slowly(keys))
+        with pytest.raises(TypeError):
+            await api.stats.collect(Year(2024), keys=slowly([None]), on_error=failures.append)
+    assert [(failure.call.label, type(failure.error)) for failure in failures] == [
+        ("slashtag 'a,b'", InvalidRequestError),
+        ("slashtag ''", InvalidRequestError),
+    ]
+
+
+async def test_what_a_source_or_a_callback_raises_surfaces_as_itself(account: Account) -> None:
+    class Boom(Exception):
+        pass
+
+    async def source() -> AsyncIterator[str]:
+        yield account.keys[0]
+        raise Boom
+
+    def fail(*_: object) -> None:
+        raise Boom
+
+    async with account.serve(unknown_keys="error") as box, client(box) as api:
+        for options in (
+            {"keys": source()},
+            {"keys": account.keys[:5], "progress": fail},
+            {"keys": ["nobody-has-this"], "on_error": fail},
+        ):
+            with pytest.raises(Boom):
+                await api.stats.collect(Year(2024), **options)  # type: ignore[arg-type]
+
+
+async def test_a_cancelled_collect_leaves_nothing_under_way(account: Account) -> None:
+    async with account.serve(latency=0.05) as box, client(box) as api:
+        for keys in (account.keys, api.urls.list(pagesize=100)):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.12):
+                    await api.stats.collect(YEARS, keys=keys)
+            assert api.metrics.in_flight == 0
+            assert api.metrics.waiting == 0
+
+
+async def test_progress_counts_requests(account: Account) -> None:
+    told: list[tuple[int, int | None]] = []
+    async with account.serve() as box, client(box) as api:
+        for keys, total in ((account.keys[:250], 36), (slowly(account.keys[:250]), None)):
+            told.clear()
+            await api.stats.collect(
+                DateRange("2024-01-01", "2024-12-31"), keys=keys, progress=lambda *done: told.append(done)
+            )
+            assert told == [(n, total) for n in range(1, 37)]

@@ -1,0 +1,109 @@
+"""A service of which every fourth answer fails gives the same answers, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from slashtag import AllTime, AsyncSession, DateRange, RetryPolicy, ServerError
+from slashtag.sandbox import Fault, Sandbox
+from tests.resources.accounts import END, QUICK, START, Account, client, counts, period, serving
+
+KINDS = [
+    "500",
+    "503",
+    "504",
+    "html-502",
+    "html-200",
+    "envelope-500",
+    "truncated-json",
+    "truncated-body",
+    "reset",
+    "stall",
+    "stall-body",
+]
+
+
+@pytest.fixture(params=KINDS)
+async def failing(
+    account: Account, request: pytest.FixtureRequest
+) -> AsyncIterator[tuple[Sandbox, AsyncSession]]:
+    kind: str = request.param
+    # A timeout must pass for each stalled answer, and an honest one must not be taken for it.
+    session: dict[str, Any] = {"timeout": 0.25} if kind.startswith("stall") else {}
+    async with account.serve(faults=[Fault(kind=kind, every=4)]) as box, client(box, **session) as api:
+        yield box, api
+
+
+def failed(box: Sandbox) -> int:
+    return sum(arrival.fault is not None for arrival in box.requests)
+
+
+async def test_a_sum_is_exact(account: Account, failing: tuple[Sandbox, AsyncSession]) -> None:
+    box, api = failing
+    keys = tuple(account.keys[:400])
+    stats = await api.stats.collect(DateRange(START, END), keys=keys)
+    assert counts(stats) == counts(account.truth(None, keys))
+    assert len(box.requests) - failed(box) >= 4 * 35
+    assert failed(box) == len(box.requests) // 4
+
+
+async def test_a_listing_is_complete_and_in_order(failing: tuple[Sandbox, AsyncSession]) -> None:
+    box, api = failing
+    links = [url.id async for url in api.urls.list(pagesize=75)]
+    assert links == [url.id for url in box.truth.urls()]
+    assert failed(box) >= 4
+
+
+async def test_each_is_exact(account: Account, failing: tuple[Sandbox, AsyncSession]) -> None:
+    box, api = failing
+    keys = tuple(account.keys[:12])
+    answers = [item async for item in api.stats.collect_each(DateRange(START, END), keys=keys, ordered=True)]
+    truth = account.each(keys)
+    assert [(key, counts(stats)) for key, stats in answers] == [(key, counts(truth[key])) for key in keys]
+    assert failed(box) > 0
+
+
+async def test_all_kinds_at_once_change_nothing(account: Account) -> None:
+    faults = [Fault(kind=kind, share=0.04) for kind in KINDS]
+    async with account.serve(faults=faults, latency=0.001) as box, client(box, timeout=0.25) as api:
+        query = DateRange("2024-01-01", "2024-12-31")
+        stats = await api.stats.collect(query, keys=api.urls.list(pagesize=100))
+        assert counts(stats) == counts(box.truth.range(query.start, query.end))
+        every = await api.stats.collect(AllTime(), keys=account.keys[:100])
+        assert period(every) == period(box.truth.alltime(keys=account.keys[:100]))
+        assert failed(box) > 20
+        assert box.max_in_flight <= 32 + 10  # those that the client gave up are still under way there
+
+
+async def test_a_failing_page_is_asked_again_and_not_skipped() -> None:
+    async with serving(faults=[Fault(kind="reset", every=2)]) as (box, api):
+        for n in range(50):
+            box.add_url(f"s{n}", created_at=f"2024-01-01T00:00:{n:02d}")
+        assert [url.slashtag async for url in api.urls.list(pagesize=5)] == [f"s{n}" for n in range(50)]
+
+
+async def test_a_listing_that_grows_is_complete_under_faults() -> None:
+    async with serving(faults=[Fault(kind="503", every=4)], latency=0.001) as (box, api):
+        seen: list[str] = []
+        for n in range(60):
+            box.add_url(f"s{n}", created_at=f"2024-01-01T00:00:{n:02d}")
+        async for url in api.urls.list(pagesize=5):
+            seen.append(url.slashtag)
+            if len(seen) <= 40:
+                box.add_url(f"new{len(seen)}")
+        assert seen == [url.slashtag for url in box.truth.urls()]
+        assert len(seen) == 100
+
+
+async def test_what_fails_for_good_is_raised_after_the_attempts_allowed(account: Account) -> None:
+    policy = RetryPolicy(max_attempts=3, backoff_base=0.001)
+    async with account.serve(faults=[Fault(kind="503")]) as box, client(box, retry=policy) as api:
+        with pytest.raises(ServerError) as caught:
+            await api.stats.collect(DateRange("2024-01-01", "2024-01-05"), keys=account.keys[:5])
+        assert (caught.value.attempts, len(box.requests)) == (3, 3)
+        with pytest.raises(ServerError):
+            await api.urls.list().to_list()
+    assert QUICK.max_attempts > 3

@@ -1,0 +1,409 @@
+"""Listings: complete, in order, none twice, and nothing asked for that is not needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from slashtag import (
+    BadRequestError,
+    InvalidRequestError,
+    NotFoundError,
+    PaginationError,
+    ServerError,
+    SessionClosedError,
+    ShortUrl,
+)
+from slashtag.sandbox import Sandbox
+from tests import wire
+from tests.resources.accounts import Account, client, page_of, scripted, serving
+
+
+def asked(box: Sandbox) -> list[int]:
+    return [int(arrival.query["page"]) for arrival in box.requests]
+
+
+def numbered(wire_: wire.Wire) -> list[int]:
+    return [int(request.query["page"][0]) for request in wire_.requests]
+
+
+def fill(box: Sandbox, links: int, first: int = 0) -> None:
+    for n in range(first, first + links):
+        box.add_url(f"s{n}", created_at=f"2024-01-01T{n // 3600:02d}:{n // 60 % 60:02d}:{n % 60:02d}")
+
+
+# --- whole listings -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("orderby", ["date", "-date", None])
+async def test_a_listing_holds_every_link_once_in_order(account: Account, orderby: str | None) -> None:
+    async with account.serve(latency=0.001) as box, client(box) as api:
+        links = [url async for url in api.urls.list(orderby=orderby, pagesize=100)]
+        truth = box.truth.urls()
+        assert {arrival.query.get("orderby") for arrival in box.requests} == {orderby}
+    if orderby == "date":
+        assert [url.id for url in links] == [url.id for url in truth]
+    else:
+        assert [url.id for url in links] == [url.id for url in reversed(truth)]
+    known = {url.id: url for url in truth}
+    for url in links:
+        true = known[url.id]
+        assert (url.slashtag, url.short_url, url.hits) == (true.slashtag, true.short_url, true.hits)
+        assert (url.destination, url.redirect_code) == (true.destination, true.redirect_code)
+        assert (str(url.created_at), str(url.updated_at)) == (true.created_at, true.updated_at)
+        assert url.tag_id == true.tag_id
+
+
+async def test_tags_are_listed_as_links_are() -> None:
+    async with serving() as (box, api):
+        for n in range(45):
+            box.add_tag(f"t{n}", description="d" * (n % 3), created_at=f"2024-01-01T00:00:{n:02d}")
+        tags = [tag async for tag in api.tags.list(pagesize=10)]
+        assert [(t.id, t.name, t.description, str(t.created_at)) for t in tags] == [
+            (t.id, t.name, t.description, t.created_at) for t in box.truth.tags()
+        ]
+        assert [tag.name for tag in (await api.tags.page(2, pagesize=20, orderby="-date")).items] == [
+            f"t{n}" for n in range(24, 4, -1)
+        ]
+
+
+async def test_one_page_is_one_request_with_the_defaults_of_the_document(account: Account) -> None:
+    async with account.serve() as box, client(box) as api:
+        page = await api.urls.page()
+        assert (page.page, page.page_size, len(page.items)) == (1, 50, 50)
+        assert box.requests[0].query == {"page": "1", "pagesize": "50"}
+        assert [url.id for url in page.items] == [url.id for url in box.truth.urls()[:-51:-1]]
+        assert (await api.urls.page(10_000)).items == []
+
+
+@pytest.mark.parametrize("links", [0, 1, 99, 100, 101, 499, 500])
+async def test_a_small_account_costs_one_request(links: int) -> None:
+    async with serving() as (box, api):
+        fill(box, links)
+        assert len(await api.urls.list().to_list()) == links
+        # A full first page cannot be known to be the last: the next two are asked for.
+        assert len(box.requests) == (3 if links == 500 else 1)
+
+
+async def test_a_lowered_page_size_is_believed(account: Account) -> None:
+    async with account.serve(max_pagesize=70) as box, client(box) as api:
+        links = await api.urls.list(pagesize=500).to_list()
+        assert [url.id for url in links] == [url.id for url in box.truth.urls()]
+        assert len(await api.urls.list(pagesize=500).to_list(limit=200)) == 200
+
+
+async def test_pages_hold_the_items_in_order(account: Account) -> None:
+    async with account.serve() as box, client(box) as api:
+        pages = [page async for page in api.urls.list(pagesize=300).pages()]
+        truth = [url.id for url in box.truth.urls()]
+    assert [page.page for page in pages] == [1, 2, 3, 4, 5]
+    assert [len(page.items) for page in pages] == [300, 300, 300, 300, 100]
+    assert {page.page_size for page in pages} == {300}
+    assert [url.id for page in pages for url in page.items] == truth
+
+
+async def test_a_listing_may_begin_later(account: Account) -> None:
+    async with account.serve() as box, client(box) as api:
+        links = [url.id async for url in api.urls.list(pagesize=100, start_page=12)]
+        assert links == [url.id for url in box.truth.urls()[1100:]]
+        assert min(asked(box)) == 12
+        assert [url async for url in api.urls.list(start_page=1000)] == []
+
+
+async def test_a_listing_is_read_once_but_may_be_asked_for_again(account: Account) -> None:
+    async with account.serve() as box, client(box) as api:
+        listing = api.urls.list(pagesize=500)
+        assert len([url async for url in listing]) == 1300
+        assert [url async for url in listing] == []
+        assert len(await listing.to_list()) == 1300
+        assert asked(box).count(1) == 2
+
+
+async def test_progress_counts_items(account: Account) -> None:
+    told: list[tuple[int, int | None]] = []
+    async with account.serve() as box, client(box) as api:
+        await api.urls.list(pagesize=500, progress=lambda *done: told.append(done)).to_list()
+    assert told == [(500, None), (1000, None), (1300, None)]
+
+
+# --- what is asked for ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefetch", [1, 2, 5, 8])
+async def test_prefetch_grows_by_one_for_every_full_page(account: Account, prefetch: int) -> None:
+    async with account.serve(latency=0.002) as box, client(box) as api:
+        assert len(await api.urls.list(pagesize=50, prefetch=prefetch).to_list()) == 1300
+        # Side by side on several connections they may overtake each other.
+        assert sorted(asked(box)) == list(range(1, len(box.requests) + 1))
+        assert box.max_in_flight == prefetch
+        for arrival in box.requests:
+            assert arrival.in_flight <= min(int(arrival.query["page"]), prefetch)
+        # 26 full pages; at most one prefetch beyond the end.
+        assert len(box.requests) <= 26 + prefetch
+
+
+@pytest.mark.parametrize(
+    ("limit", "pages"),
+    [(0, 0), (1, 1), (49, 1), (50, 1), (51, 2), (100, 2), (120, 3), (500, 10), (10_000, None)],
+)
+async def test_a_limit_asks_for_no_page_beyond_it(account: Account, limit: int, pages: int | None) -> None:
+    async with account.serve(latency=0.001) as box, client(box) as api:
+        links = await api.urls.list(pagesize=50).to_list(limit)
+        assert [url.id for url in links] == [url.id for url in box.truth.urls()[:limit]]
+        if pages is not None:
+            assert sorted(asked(box)) == list(range(1, pages + 1))
+        if 0 < limit < 50:
+            assert box.requests[0].query["pagesize"] == str(limit)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"start_page": 0},
+        {"start_page": "1"},
+        {"pagesize": 0},
+        {"pagesize": 501},
+        {"pagesize": True},
+        {"prefetch": 0},
+        {"orderby": "hits"},
+    ],
+)
+async def test_what_the_document_does_not_allow_is_refused_at_once(options: dict[str, Any]) -> None:
+    async with scripted(()) as (server, api):
+        with pytest.raises(InvalidRequestError):
+            api.urls.list(**options)
+        if not options.keys() & {"prefetch", "start_page"}:
+            with pytest.raises(InvalidRequestError):
+                await api.tags.page(**options)
+        for page in (0, -1, "1"):
+            with pytest.raises(InvalidRequestError):
+                await api.urls.page(page)  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequestError):
+            await api.urls.list().to_list(-1)
+        assert server.requests == []
+
+
+# --- accounts that change while they are read -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefetch", [1, 4])
+async def test_links_that_arrive_meanwhile_are_appended_none_twice(prefetch: int) -> None:
+    async with serving(latency=0.001) as (box, api):
+        fill(box, 100)
+        seen: list[str] = []
+        async for url in api.urls.list(pagesize=10, prefetch=prefetch):
+            seen.append(url.slashtag)
+            if len(seen) % 4 == 0 and len(seen) < 80:
+                fill(box, 1, first=100 + len(seen) // 4)
+        arrived = [url.slashtag for url in box.truth.urls()]
+    assert seen == arrived
+    assert len(seen) == 119
+
+
+async def test_links_that_arrive_at_the_very_end_are_read_or_not_but_nothing_breaks() -> None:
+    for full in (20, 25):
+        async with serving() as (box, api):
+            fill(box, full)
+            seen = []
+            async for url in api.urls.list(pagesize=10):
+                seen.append(url.slashtag)
+                if len(seen) == full:
+                    fill(box, 30, first=full)
+            assert seen[:full] == [f"s{n}" for n in range(full)]
+            assert len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize("prefetch", [1, 4])
+@pytest.mark.parametrize("burst", [1, 3, 10])
+async def test_latest_first_gives_none_twice_while_links_arrive(prefetch: int, burst: int) -> None:
+    async with serving() as (box, api):
+        fill(box, 100)
+        seen: list[str] = []
+        async for url in api.urls.list(pagesize=10, orderby="-date", prefetch=prefetch):
+            seen.append(url.slashtag)
+            if len(seen) in (10, 40):
+                fill(box, burst, first=100 + len(seen))
+        assert [n for n, times in Counter(seen).items() if times > 1] == []
+        # What was there when the reading began is complete: what arrives only shifts it to later pages.
+        assert set(seen) >= {f"s{n}" for n in range(100)}
+
+
+async def test_deleted_links_can_hide_others_but_none_comes_twice_and_order_is_kept() -> None:
+    async with serving() as (box, api):
+        fill(box, 100)
+        seen: list[int] = []
+        async for url in api.urls.list(pagesize=10, prefetch=2):
+            seen.append(int(url.slashtag[1:]))
+            if len(seen) == 15:
+                for n in range(5):
+                    box.remove_url(f"s{n}")
+        assert seen == sorted(set(seen))
+        assert len(seen) >= 90
+
+
+# --- how a listing may end ----------------------------------------------------------------------------------
+
+
+def ids(page: int, size: int = 3) -> range:
+    return range(page * size, page * size + size)
+
+
+@pytest.mark.parametrize(
+    ("beyond", "requests"),
+    [
+        (lambda page: page_of(page, [], 3), 3),
+        (lambda page: wire.envelope(404, "Not found.", None), 3),
+        (lambda page: page_of(2, ids(2), 3), 3),  # the last page again, under its own number
+        (lambda page: wire.html(404), 3),
+    ],
+    ids=["empty", "404", "last page again", "404 in HTML"],
+)
+async def test_what_lies_past_full_pages_ends_the_listing(beyond: Any, requests: int) -> None:
+    def answer(request: wire.Request) -> wire.Answer:
+        page = int(request.query["page"][0])
+        return page_of(page, ids(page), 3) if page < 3 else beyond(page)
+
+    async with scripted(answer) as (server, api):
+        links = await api.urls.list(pagesize=3, prefetch=1).to_list()
+        assert [url.id for url in links] == [*ids(1), *ids(2)]
+        assert len(server.requests) == requests
+        links = [url async for url in api.urls.list(pagesize=3)]
+        assert len(links) == 6
+
+
+async def test_a_short_page_ends_the_listing_unless_a_later_one_has_items() -> None:
+    def answer(request: wire.Request) -> wire.Answer:
+        page = int(request.query["page"][0])
+        items = {1: ids(1), 2: ids(2)[:2], 3: ids(3), 4: ids(4)[:1]}.get(page, ())
+        return page_of(page, items, 3)
+
+    async with scripted(answer) as (server, api):
+        links = [url.id async for url in api.urls.list(pagesize=3)]
+        # Page 3 is asked for with page 2, page 4 only if page 3 came before page 2 was found to be short.
+        assert links[:8] == [*ids(1), *ids(2)[:2], *ids(3)]
+        assert numbered(server)[:3] == [1, 2, 3]
+        server.requests.clear()
+        assert len(await api.urls.list(pagesize=3, prefetch=1).to_list()) == 5
+        assert numbered(server) == [1, 2]
+
+
+async def test_a_page_past_the_end_may_be_refused() -> None:
+    def answer(request: wire.Request) -> wire.Answer:
+        page = int(request.query["page"][0])
+        if page > 2:
+            return wire.delayed(0.01, wire.envelope(400, "Bad request. No such page.", None))
+        return page_of(page, ids(page)[: 3 if page == 1 else 2], 3)
+
+    async with scripted(answer) as (server, api):
+        assert len([url async for url in api.urls.list(pagesize=3)]) == 5
+        assert 3 in numbered(server)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(400, BadRequestError), (404, NotFoundError), (501, ServerError)]
+)
+async def test_a_first_page_that_fails_is_an_error(status: int, error: type[Exception]) -> None:
+    async with scripted(wire.envelope(status, "No.", None)) as (server, api):
+        with pytest.raises(error):
+            await api.urls.list().to_list()
+        with pytest.raises(error):
+            async for _ in api.urls.list(start_page=5):
+                pass
+        assert len(server.requests) == 2
+
+
+async def read(listing: AsyncIterator[ShortUrl], seen: list[ShortUrl]) -> None:
+    async for url in listing:
+        seen.append(url)  # noqa: PERF401 - what came before a failure stays
+
+
+async def test_a_later_page_that_fails_is_an_error_after_what_came_before_it() -> None:
+    def answer(request: wire.Request) -> wire.Answer:
+        page = int(request.query["page"][0])
+        return page_of(page, ids(page), 3) if page < 4 else wire.envelope(400, "Bad request.", None)
+
+    async with scripted(answer) as (_, api):
+        listing = api.urls.list(pagesize=3)
+        seen: list[ShortUrl] = []
+        with pytest.raises(BadRequestError):
+            await read(listing, seen)
+        assert [url.id for url in seen] == [*ids(1), *ids(2), *ids(3)]
+        assert [url async for url in listing] == []
+
+
+async def test_a_service_that_does_not_tell_the_page_is_not_taken_for_an_empty_account() -> None:
+    async with scripted(page_of(7, ids(1), 3)) as (_, api):
+        with pytest.raises(PaginationError, match="page 1 was asked for"):
+            await api.urls.list().to_list()
+
+
+async def test_a_service_that_always_says_page_1_gives_its_first_page() -> None:
+    # Which page it is cannot be known: so it is not taken for another one.
+    async with scripted(page_of(1, ids(1), 3)) as (_, api):
+        assert len(await api.urls.list(pagesize=3).to_list()) == 3
+
+
+async def test_a_listing_that_does_not_advance_is_an_error() -> None:
+    def answer(request: wire.Request) -> wire.Answer:
+        return page_of(int(request.query["page"][0]), ids(1), 3)
+
+    async with scripted(answer) as (server, api):
+        with pytest.raises(PaginationError, match="does not advance"):
+            await api.urls.list(pagesize=3).to_list()
+        assert len(server.requests) < 10
+
+
+async def test_one_repeated_page_is_passed_over() -> None:
+    def answer(request: wire.Request) -> wire.Answer:
+        page = int(request.query["page"][0])
+        return page_of(page, {1: ids(1), 2: ids(1), 3: ids(2)}.get(page, ()), 3)
+
+    async with scripted(answer) as (_, api):
+        assert [url.id for url in await api.urls.list(pagesize=3).to_list()] == [*ids(1), *ids(2)]
+
+
+async def test_a_page_size_that_changes_midway_is_an_error() -> None:
+    def answer(request: wire.Request) -> wire.Answer:
+        page = int(request.query["page"][0])
+        return page_of(page, ids(page), 3 if page == 1 else 2)
+
+    async with scripted(answer) as (_, api):
+        with pytest.raises(PaginationError, match="pageSize"):
+            await api.urls.list(pagesize=3).to_list()
+
+
+async def test_pages_are_given_in_order_whatever_order_they_come_in() -> None:
+    def answer(request: wire.Request) -> wire.Answer:
+        page = int(request.query["page"][0])
+        return wire.delayed(0.004 * (page % 3 == 2), page_of(page, ids(page) if page < 20 else (), 3))
+
+    async with scripted(answer) as (_, api):
+        links = await api.urls.list(pagesize=3).to_list()
+    assert [url.id for url in links] == list(range(3, 60))
+
+
+async def test_two_listings_at_once_do_not_disturb_each_other(account: Account) -> None:
+    async with account.serve(latency=0.001) as box, client(box, concurrency=3) as api:
+        one, two = await asyncio.gather(
+            api.urls.list(pagesize=100).to_list(), api.urls.list(pagesize=150, orderby="-date").to_list()
+        )
+        assert [url.id for url in one] == [url.id for url in reversed(two)]
+        assert box.max_in_flight == 3
+
+
+async def test_a_listing_of_a_closed_session_is_refused(account: Account) -> None:
+    async with account.serve() as box:
+        async with client(box) as api:
+            listing = api.urls.list(pagesize=2)
+            await anext(listing)
+        assert len([await anext(listing)]) == 1  # was there already
+        with pytest.raises(SessionClosedError):
+            await anext(listing)
+        with pytest.raises(SessionClosedError):
+            await api.urls.list().to_list()
+        with pytest.raises(SessionClosedError):
+            await api.urls.page()

@@ -1,0 +1,142 @@
+"""Yearly and all-time statistics: the stated path first, the samples' path on a 404, and what was learnt."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from slashtag import (
+    AllTime,
+    BadRequestError,
+    DateRange,
+    Failure,
+    NotFoundError,
+    PeriodStats,
+    UnknownTagError,
+    Year,
+)
+from slashtag.sandbox import Fault, Sandbox
+from tests import wire
+from tests.resources.accounts import Account, client, period, scripted
+
+STATED = {"year": "/api/v1/stats/yearly", "all": "/api/v1/stats/alltime"}
+SAMPLES = "/api/v1/stats"
+PERIOD = {"clicks_total": 2, "clicks_unique": 1, "clicks_repeated": 1, "clicks_breakdown": {"2024": {"5": 2}}}
+
+
+def paths(server: Sandbox | wire.Wire) -> list[str]:
+    return [request.path for request in server.requests]
+
+
+@pytest.mark.parametrize("where", ["stated", "both"])
+async def test_the_stated_paths_are_asked_first(account: Account, where: Any) -> None:
+    keys = account.keys[:10]
+    async with account.serve(paths=where) as box, client(box) as api:
+        year = await api.stats.collect(Year(2024), keys=keys)
+        every = await api.stats.collect(AllTime(), keys=keys)
+        assert paths(box) == [STATED["year"], STATED["all"]]
+        assert period(year) == period(box.truth.year(2024, keys=keys))
+        assert period(every) == period(box.truth.alltime(keys=keys))
+
+
+async def test_on_a_404_the_path_of_the_samples_is_tried_once_and_remembered(account: Account) -> None:
+    keys = account.keys[:10]
+    async with account.serve(paths="samples") as box, client(box) as api:
+        for _ in range(3):
+            year = await api.stats.collect(Year(2024), keys=keys, timezone="+02:00")
+            every = await api.stats.collect(AllTime(), keys=keys, timezone="+02:00")
+        # Each of the two paths is learnt for itself, by one request.
+        assert paths(box) == [STATED["year"], SAMPLES, STATED["all"], *[SAMPLES] * 5]
+        assert period(year) == period(box.truth.year(2024, keys=keys, timezone="+02:00"))
+        assert period(every) == period(box.truth.alltime(keys=keys, timezone="+02:00"))
+        # A view of the session knows it too.
+        box.requests.clear()
+        await api.with_options(timeout=5).stats.collect(Year(2023), keys=keys)
+        assert paths(box) == [SAMPLES]
+
+
+async def test_many_batches_at_once_learn_it_together(account: Account) -> None:
+    async with account.serve(paths="samples") as box, client(box) as api:
+        stats = await api.stats.collect(Year(2024), keys=account.keys)
+        assert period(stats) == period(box.truth.year(2024, keys=account.keys))
+        assert 14 <= len(box.requests) <= 26
+
+
+async def test_without_either_path_the_404_is_raised_and_remembered(account: Account) -> None:
+    # /stats answers "Date is required" here: it does not read these questions.
+    async with account.serve() as box, client(box) as api:
+        box.faults = [Fault(kind="404", path="/api/v1/stats/*")]
+        for _ in range(2):
+            with pytest.raises(NotFoundError) as caught:
+                await api.stats.collect(Year(2024), keys=["a"])
+            assert caught.value.path == "stats/yearly"
+            assert caught.value.__notes__ == ["while asking for slashtag 'a', year 2024"]
+        assert paths(box) == [STATED["year"], SAMPLES, STATED["year"]]
+        # A path that comes back is found.
+        box.faults = []
+        assert isinstance(await api.stats.collect(Year(2024), keys=["a"]), PeriodStats)
+
+
+async def test_a_404_of_both_paths_is_raised_as_that_of_the_stated_one() -> None:
+    async with scripted(wire.envelope(404, "Not found.", [])) as (server, api):
+        for _ in range(2):
+            with pytest.raises(NotFoundError) as caught:
+                await api.stats.collect(AllTime(), tag="spring")
+            assert caught.value.path == "stats/alltime"
+        assert paths(server) == [STATED["all"], SAMPLES, STATED["all"]]
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        ("Bad request. Tag does not exists.", UnknownTagError),
+        ("Bad request. URL key does not exist: save-the-date", BadRequestError),
+    ],
+)
+async def test_a_refusal_for_another_reason_shows_that_the_path_is_read(
+    message: str, error: type[Exception]
+) -> None:
+    script = [
+        wire.envelope(404, "Not found.", []),
+        wire.envelope(400, message, []),
+        wire.ok(PERIOD),
+    ]
+    async with scripted(script) as (server, api):
+        with pytest.raises(error):
+            await api.stats.collect(Year(2024), tag="spring")
+        assert (await api.stats.collect(Year(2024), tag="summer")).total == 2
+        assert paths(server) == [STATED["year"], SAMPLES, SAMPLES]
+
+
+async def test_unknown_slashtags_are_set_apart_on_the_path_of_the_samples(account: Account) -> None:
+    keys = [*account.keys[:9], "update-2"]
+    failures: list[Failure] = []
+    async with account.serve(paths="samples", unknown_keys="error") as box, client(box) as api:
+        stats = await api.stats.collect(Year(2024), keys=keys, on_error=failures.append)
+        assert period(stats) == period(box.truth.year(2024, keys=keys[:9]))
+    assert [failure.call.keys for failure in failures] == [("update-2",)]
+
+
+async def test_other_failures_of_the_path_of_the_samples_are_raised() -> None:
+    script = [wire.envelope(404, "Not found.", []), wire.envelope(403, "No.", [])]
+    async with scripted(script) as (_, api):
+        with pytest.raises(Exception, match="403") as caught:
+            await api.stats.collect(Year(2024), tag="spring")
+        assert caught.value.__notes__ == ["while asking for tag 'spring', year 2024"]
+
+
+async def test_ranges_and_countries_have_no_other_path() -> None:
+    async with scripted(wire.envelope(404, "Not found.", [])) as (server, api):
+        with pytest.raises(NotFoundError):
+            await api.stats.collect(DateRange("2024-01-01", "2024-01-02"), keys=["a"])
+        assert len(server.requests) == 1
+
+
+async def test_questions_that_meet_it_at_once_learn_it_for_all(account: Account) -> None:
+    async with account.serve(paths="samples", latency=0.002) as box, client(box) as api:
+        await asyncio.gather(*[api.stats.collect(Year(year), keys=["a"]) for year in (2022, 2023, 2024)])
+        box.requests.clear()
+        await api.stats.collect(Year(2025), keys=["a"])
+        assert paths(box) == [SAMPLES]

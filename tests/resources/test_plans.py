@@ -1,0 +1,120 @@
+"""Plans: what a question costs, before it is asked; parts that are asked elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from slashtag import (
+    AllTime,
+    CountryGeo,
+    DateRange,
+    Day,
+    InvalidRequestError,
+    RangeStats,
+    Year,
+)
+from tests.resources.accounts import (
+    END,
+    START,
+    Account,
+    client,
+    counts,
+    scripted,
+)
+
+YEARS = DateRange(START, END)
+
+
+async def test_a_plan_sends_nothing_and_its_length_is_the_number_of_requests(account: Account) -> None:
+    async with account.serve() as box, client(box) as api:
+        plan = api.stats.plan(YEARS, keys=account.keys)
+        assert box.requests == []
+        assert len(plan) == len(list(plan.calls())) == 455
+        told: list[tuple[int, int | None]] = []
+        stats = await api.stats.run(plan, progress=lambda *done: told.append(done))
+        assert len(box.requests) == 455
+        assert told[-1] == (455, 455)
+    assert counts(stats) == counts(account.truth())
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7, 40, 100])
+async def test_the_parts_of_a_plan_add_up(account: Account, parts: int) -> None:
+    keys = account.keys[:250]
+    async with account.serve() as box, client(box) as api:
+        plan = api.stats.plan(DateRange("2024-01-01", "2024-12-31"), keys=keys)
+        pieces = plan.split(parts)
+        assert len(pieces) == parts
+        assert sum(map(len, pieces)) == len(plan) == 36
+        answers = await asyncio.gather(*[api.stats.run(pickle.loads(pickle.dumps(part))) for part in pieces])
+        assert RangeStats.merge(answers) == sum(answers, RangeStats())
+        assert counts(RangeStats.merge(answers)) == counts(
+            box.truth.range("2024-01-01", "2024-12-31", keys=keys)
+        )
+        assert len(box.requests) == 36
+
+
+async def test_a_part_of_a_part_carries_only_its_slashtags(account: Account) -> None:
+    async with scripted(()) as (_, api):
+        plan = api.stats.plan(YEARS, keys=account.keys)
+    part = plan.split(5)[3].split(4)[1]
+    assert len(part.selectors) <= 2
+    assert [call for piece in plan.split(5) for half in piece.split(4) for call in half.calls()] == list(
+        plan.calls()
+    )
+    with pytest.raises(InvalidRequestError):
+        plan.split(0)
+
+
+RUN = """
+import asyncio, pickle, sys
+from slashtag import AsyncSession
+
+base_url, apikey, apisecret, plan = pickle.load(sys.stdin.buffer)
+
+async def main():
+    async with AsyncSession(base_url, apikey=apikey, apisecret=apisecret) as session:
+        return await session.stats.run(plan)
+
+pickle.dump(asyncio.run(main()), sys.stdout.buffer)
+"""
+
+
+def test_a_plan_is_run_by_another_process(account: Account) -> None:
+    keys = account.keys[:250]
+    with account.serve() as box:
+
+        async def plan() -> Any:
+            async with client(box) as api:
+                return api.stats.plan(DateRange("2024-01-01", "2024-03-31"), keys=keys)
+
+        job = (box.base_url, box.apikey, box.apisecret, asyncio.run(plan()))
+        ran = subprocess.run(
+            [sys.executable, "-c", RUN], input=pickle.dumps(job), capture_output=True, check=True
+        )
+        truth = box.truth.range("2024-01-01", "2024-03-31", keys=keys)
+    assert counts(pickle.loads(ran.stdout)) == counts(truth)
+
+
+@pytest.mark.parametrize(
+    "query", [YEARS, Day("2024-05-05"), Year(2024), AllTime(), CountryGeo("US", START, END)]
+)
+async def test_every_question_can_be_planned_and_pickled(query: Any) -> None:
+    async with scripted(()) as (_, api):
+        plan = api.stats.plan(query, tag="spring", timezone="-03:00")
+    again = pickle.loads(pickle.dumps(plan))
+    assert again == plan
+    assert list(again.calls()) == list(plan.calls())
+
+
+async def test_several_collects_share_the_places_of_a_session(account: Account) -> None:
+    async with account.serve(latency=0.002) as box, client(box, concurrency=5) as api:
+        years = [DateRange(f"{year}-01-01", f"{year}-12-31") for year in (2023, 2024, 2025)]
+        parts = await asyncio.gather(*[api.stats.collect(year, keys=account.keys[:300]) for year in years])
+        assert box.max_in_flight == 5
+    assert counts(RangeStats.merge(parts)) == counts(account.truth(None, tuple(account.keys[:300])))

@@ -1,0 +1,201 @@
+"""What is asked about: slashtags and tags from anywhere, in requests that the service can take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from slashtag import (
+    AllTime,
+    APIError,
+    AsyncSession,
+    CountryGeo,
+    DateRange,
+    Day,
+    Failure,
+    GeoStats,
+    InvalidRequestError,
+    PeriodStats,
+    ShortUrl,
+    Year,
+)
+from tests import wire
+from tests.resources.accounts import (
+    END,
+    START,
+    Account,
+    client,
+    counts,
+    scripted,
+    serving,
+    slowly,
+)
+
+YEARS = DateRange(START, END)
+
+
+def collectors(api: AsyncSession, **selector: Any) -> Iterator[Callable[[], Any]]:
+    async def collect() -> Any:
+        return await api.stats.collect(YEARS, **selector)
+
+    async def each() -> Any:
+        return [item async for item in api.stats.collect_each(YEARS, **selector)]
+
+    yield collect
+    yield each
+    yield lambda: asyncio.sleep(0, api.stats.plan(YEARS, **selector))
+
+
+@pytest.mark.parametrize(
+    ("selector", "error"),
+    [
+        ({}, TypeError),
+        ({"keys": ["a"], "tag": "t"}, TypeError),
+        ({"keys": ["a"], "tags": ["t"]}, TypeError),
+        ({"tag": "t", "tags": ["t"]}, TypeError),
+        ({"keys": "abc"}, TypeError),
+        ({"keys": b"abc"}, TypeError),
+        ({"tags": "abc"}, TypeError),
+        ({"keys": ["a", 5]}, TypeError),
+        ({"tag": 5}, TypeError),
+        ({"tags": ["t", None]}, TypeError),
+        ({"keys": ["a", "b,c"]}, InvalidRequestError),
+        ({"keys": ["a", ""]}, InvalidRequestError),
+        ({"keys": ["\ud800"]}, InvalidRequestError),
+        ({"keys": ["x" * 8_000]}, InvalidRequestError),
+        ({"tag": ""}, InvalidRequestError),
+        ({"tags": ["t", ""]}, InvalidRequestError),
+        ({"keys": ["a"], "timezone": "Europe/Berlin"}, InvalidRequestError),
+        ({"keys": ["a"], "timezone": 2}, InvalidRequestError),
+    ],
+)
+async def test_a_wrong_selector_is_refused_before_anything_is_sent(
+    selector: dict[str, Any], error: type[Exception]
+) -> None:
+    async with scripted(()) as (server, api):
+        for collect in collectors(api, **selector):
+            with pytest.raises(error):
+                await collect()
+        assert server.requests == []
+
+
+@pytest.mark.parametrize("keys", [[], (), set(), iter(())])
+async def test_no_slashtags_give_empty_statistics_without_a_request(keys: Any) -> None:
+    async with scripted(()) as (_, api):
+        stats = await api.stats.collect(YEARS, keys=keys)
+        assert (stats.total, len(stats.clicks)) == (0, 1096)
+        assert await api.stats.collect(Year(2024), tags=[]) == PeriodStats()
+        assert await api.stats.collect(CountryGeo("US", START, END), keys=[]) == GeoStats()
+        assert await api.stats.collect(YEARS, keys=slowly([])) == stats
+        assert [item async for item in api.stats.collect_each(YEARS, keys=keys)] == []
+        assert [item async for item in api.stats.collect_each(YEARS, keys=slowly([]))] == []
+
+
+async def test_slashtags_may_come_from_anywhere_and_count_once(account: Account) -> None:
+    keys = account.keys[:150]
+    query = DateRange("2024-01-01", "2024-03-31")
+    async with account.serve() as box, client(box) as api:
+        truth = counts(box.truth.range("2024-01-01", "2024-03-31", keys=keys))
+        links = [ShortUrl(id=n, slashtag=key) for n, key in enumerate(keys)]
+        for given in (keys, keys + keys[:70], (key for key in keys), set(keys), links, dict.fromkeys(keys)):
+            assert counts(await api.stats.collect(query, keys=given)) == truth
+        for given in (slowly(keys), slowly(links + links)):
+            box.requests.clear()
+            assert counts(await api.stats.collect(query, keys=given)) == truth
+            assert len(box.requests) == 6
+
+
+async def test_a_listing_is_read_while_its_slashtags_are_asked_about(account: Account) -> None:
+    query = DateRange("2024-01-01", "2024-03-31")
+    async with account.serve(latency=0.002) as box, client(box) as api:
+        stats = await api.stats.collect(query, keys=api.urls.list(pagesize=100, prefetch=1))
+        paths = [arrival.path.rpartition("/")[2] for arrival in box.requests]
+        assert counts(stats) == counts(box.truth.range("2024-01-01", "2024-03-31"))
+    assert paths.index("stats") < len(paths) - 1 - paths[::-1].index("urls")
+
+
+async def test_a_plan_takes_no_asynchronous_slashtags() -> None:
+    async with scripted(()) as (_, api):
+        with pytest.raises(TypeError, match="to_list"):
+            api.stats.plan(YEARS, keys=slowly(["a"]))  # type: ignore[arg-type]
+
+
+async def test_a_zone_with_several_offsets_is_refused_where_it_cannot_be_cut() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    async with scripted(()) as (_, api):
+        for query in (Year(2024), AllTime(), CountryGeo("DE", "2024-01-01", "2024-12-31")):
+            with pytest.raises(InvalidRequestError, match="UTC offsets"):
+                await api.stats.collect(query, keys=["a"], timezone=zone)
+
+
+async def test_a_country_within_one_offset_of_a_zone_is_answered() -> None:
+    async with serving() as (box, api):
+        box.add_url("a")
+        box.add_click("a", "2024-01-31T23:30:00+00:00", country="DE", state="Berlin")
+        query = CountryGeo("DE", "2024-02-01", "2024-02-29")
+        assert (await api.stats.collect(query, keys=["a"], timezone=ZoneInfo("Europe/Berlin"))).total == 1
+        assert (await api.stats.collect(query, keys=["a"])).total == 0
+
+
+async def test_a_day_that_a_zone_left_out_has_no_clicks_and_costs_no_request() -> None:
+    zone, day = ZoneInfo("Pacific/Apia"), "2011-12-30"
+    async with scripted(()) as (_, api):
+        assert (await api.stats.collect(DateRange(day, day), keys=["a"], timezone=zone)).total == 0
+        assert (await api.stats.collect(DateRange(day, day), keys=slowly(["a"]), timezone=zone)).total == 0
+        each = api.stats.collect_each(DateRange(day, day), keys=["a"], timezone=zone)
+        assert [(key, stats.total) async for key, stats in each] == [("a", 0)]
+
+
+# --- long targets ---------------------------------------------------------------------------------------
+
+
+async def test_long_slashtags_stay_under_8000_bytes() -> None:
+    keys = [f"{'ключ-до-весны-' * 6}{n}" for n in range(100)]
+    async with serving() as (box, api):
+        for key in keys:
+            box.add_url(key)
+            box.add_click(key, "2024-05-05T05:05:05")
+        assert (await api.stats.collect(DateRange("2024-05-01", "2024-05-31"), keys=keys)).total == 100
+        # The sandbox refuses targets over 8,190 bytes.
+        assert 1 < len(box.requests) < 20
+        assert {arrival.status for arrival in box.requests} == {200}
+
+
+async def test_a_target_as_sent_is_at_most_8000_bytes() -> None:
+    def answer(request: wire.Request) -> wire.Answer:
+        return wire.ok({"total_clicks": len(request.query["url_keys"][0].split(","))})
+
+    for letter in ("ж", "%", "a", "語"):
+        keys = [f"{letter * 60}{n}" for n in range(300)]
+        async with scripted(answer) as (server, api):
+            assert (await api.stats.collect(Day("2024-05-05"), keys=keys, timezone="+05:30")).total == 300
+            assert max(len(request.target) for request in server.requests) <= 8_000
+
+
+@pytest.mark.parametrize("on_error", [None, list[Failure]().append])
+async def test_a_414_halves_the_batch(account: Account, on_error: Any) -> None:
+    keys = account.keys[:100]
+    progress: list[tuple[int, int | None]] = []
+    async with account.serve(max_target=900) as box, client(box) as api:
+        stats = await api.stats.collect(
+            DateRange("2024-01-01", "2024-03-31"),
+            keys=keys,
+            on_error=on_error,
+            progress=lambda *done: progress.append(done),
+        )
+        assert counts(stats) == counts(box.truth.range("2024-01-01", "2024-03-31", keys=keys))
+        answered = sum(arrival.status == 200 for arrival in box.requests)
+        assert answered < len(box.requests) < 2 * answered
+    assert progress[-1] == (answered, answered)
+
+
+async def test_a_414_of_one_slashtag_is_raised() -> None:
+    async with serving(max_target=50) as (box, api):
+        with pytest.raises(APIError) as caught:
+            await api.stats.collect(Day("2024-01-01"), keys=["a", "b"])
+        assert len(box.requests) in (2, 3)
+    assert caught.value.status == 414

@@ -1,0 +1,280 @@
+"""Statistics: any question, however it is split, equals what is counted at once."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from slashtag import (
+    AllTime,
+    CountryGeo,
+    DateRange,
+    Day,
+    UnknownTagError,
+    Year,
+)
+from tests import wire
+from tests.resources.accounts import (
+    END,
+    START,
+    ZONES,
+    Account,
+    client,
+    counts,
+    period,
+    places,
+    scripted,
+    serving,
+)
+
+YEARS = DateRange(START, END)
+# 13 batches of 100, each with 35 windows of 32 days and one more for each transition.
+WINDOWS = {
+    None: 35,
+    "America/New_York": 37,
+    "Australia/Lord_Howe": 36,
+    "Africa/Cairo": 36,
+    "America/Santiago": 36,
+    "Asia/Kolkata": 35,
+}
+
+
+# --- three years over 1,250 slashtags ----------------------------------------------------------------
+
+
+async def test_three_years_of_1250_slashtags_take_455_requests_and_equal_the_truth(account: Account) -> None:
+    async with account.serve(latency=0.002) as box, client(box, concurrency=8) as api:
+        stats = await api.stats.collect(YEARS, keys=account.keys)
+        assert counts(stats) == counts(account.truth())
+        assert len(stats.clicks) == 1096
+        assert stats.days_complete
+        assert stats.reconciles
+        assert [arrival.status for arrival in box.requests] == [200] * 455
+        assert box.max_in_flight == 8
+
+
+@pytest.mark.parametrize("zone", ZONES)
+async def test_a_zone_costs_the_windows_of_its_transitions_and_loses_nothing(
+    account: Account, zone: str
+) -> None:
+    async with account.serve(latency=0.001) as box, client(box) as api:
+        stats = await api.stats.collect(YEARS, keys=account.keys, timezone=ZoneInfo(zone))
+        assert counts(stats) == counts(account.truth(zone))
+        assert len(box.requests) == 13 * WINDOWS[zone]
+        assert {arrival.status for arrival in box.requests} == {200}
+
+
+@pytest.mark.parametrize("zone", [None, *ZONES])
+async def test_a_service_that_leaves_out_the_end_gives_the_same(account: Account, zone: str | None) -> None:
+    keys = tuple(account.keys[:150])
+    async with account.serve(range_end="exclusive") as box, client(box, range_end="exclusive") as api:
+        stats = await api.stats.collect(YEARS, keys=keys, timezone=zone and ZoneInfo(zone))
+        assert counts(stats) == counts(account.truth(zone, keys))
+        assert len(box.requests) == 2 * WINDOWS[zone]
+
+
+@pytest.mark.parametrize("zone", [None, *ZONES])
+@pytest.mark.parametrize("options", [{"day_clicks": True}, {"zero_days": True, "empty_maps": "array"}])
+async def test_the_numbers_do_not_depend_on_how_the_service_writes_them(
+    account: Account, zone: str | None, options: dict[str, Any]
+) -> None:
+    keys = tuple(account.keys[:150])
+    async with account.serve(**options) as box, client(box) as api:
+        stats = await api.stats.collect(YEARS, keys=keys, timezone=zone and ZoneInfo(zone))
+        assert counts(stats) == counts(account.truth(zone, keys))
+        assert stats.days_complete
+        assert stats.reconciles
+
+
+async def test_one_day_windows_without_clicks_are_filled_in(account: Account) -> None:
+    keys = account.keys[:100]
+    async with account.serve() as box, client(box) as api:
+        # 32 days and then 1: the last window is one day and bears no `clicks`.
+        stats = await api.stats.collect(DateRange("2024-01-01", "2024-02-02"), keys=keys)
+        truth = box.truth.range("2024-01-01", "2024-02-02", keys=keys)
+        assert len(box.requests) == 2
+    assert counts(stats) == counts(truth)
+    assert stats.clicks[date(2024, 2, 2)] == truth.clicks[date(2024, 2, 2)] > 0
+
+
+@pytest.mark.parametrize(
+    ("zone", "start", "end"),
+    [
+        ("America/New_York", "2024-03-10", "2024-11-03"),
+        ("Australia/Lord_Howe", "2024-04-07", "2024-10-06"),
+        ("Africa/Cairo", "2024-04-26", "2024-10-31"),
+        ("America/Santiago", "2024-04-06", "2024-09-08"),
+    ],
+)
+@pytest.mark.parametrize("day_clicks", [False, True])
+async def test_a_range_from_transition_to_transition_has_parts_of_days(
+    account: Account, zone: str, start: str, end: str, day_clicks: bool
+) -> None:
+    keys = account.keys[:100]
+    async with account.serve(day_clicks=day_clicks) as box, client(box) as api:
+        stats = await api.stats.collect(DateRange(start, end), keys=keys, timezone=ZoneInfo(zone))
+        assert counts(stats) == counts(box.truth.range(start, end, keys=keys, timezone=ZoneInfo(zone)))
+    assert stats.days_complete
+    assert stats.reconciles
+
+
+async def test_instants_cut_days_to_the_second() -> None:
+    start, end = datetime(2024, 3, 1, 10, 30, 15, tzinfo=UTC), datetime(2024, 5, 2, 9, 0, 0, 999, tzinfo=UTC)
+    async with serving() as (box, api):
+        box.add_url("a")
+        for instant in (start, end):
+            for n in (-1, 0, 1):
+                box.add_click("a", instant + timedelta(seconds=n))
+        stats = await api.stats.collect(DateRange(start, end), keys=["a"], timezone="+05:30")
+        assert counts(stats) == counts(box.truth.range(start, end.replace(microsecond=0), timezone="+05:30"))
+    assert stats.total == 4
+
+
+@pytest.mark.parametrize(
+    ("zone", "day", "ranges"),
+    [
+        ("America/New_York", "2024-03-10", 2),
+        ("America/New_York", "2024-11-03", 2),
+        ("Australia/Lord_Howe", "2024-04-07", 2),
+        ("Australia/Lord_Howe", "2024-10-06", 2),
+        ("America/Santiago", "2024-09-08", 1),  # begins at 01:00
+        ("America/Santiago", "2024-04-06", 2),  # has its last hour twice
+        ("Africa/Cairo", "2024-04-26", 1),
+        ("Africa/Cairo", "2024-10-31", 2),
+        ("Asia/Kolkata", "2024-10-31", 0),
+    ],
+)
+async def test_a_day_equals_the_truth_on_whatever_date(
+    account: Account, zone: str, day: str, ranges: int
+) -> None:
+    keys = account.keys[:100]
+    async with account.serve() as box, client(box) as api:
+        stats = await api.stats.collect(Day(day), keys=keys, timezone=ZoneInfo(zone))
+        assert counts(stats) == counts(box.truth.range(day, day, keys=keys, timezone=ZoneInfo(zone)))
+        assert stats.total > 0
+        asked = [arrival.query for arrival in box.requests]
+    assert [("date" in query, "date_range" in query) for query in asked] == (
+        [(False, True)] * ranges or [(True, False)]
+    )
+
+
+async def test_the_last_days_end_today() -> None:
+    async with serving() as (box, api):
+        box.add_url("a")
+        now = datetime.now(UTC)
+        for days in (0, 6, 7):
+            box.add_click("a", now - timedelta(days=days))
+        stats = await api.stats.collect(DateRange.last(7), keys=["a"])
+    assert len(stats.clicks) == 7
+    assert stats.total == 2
+
+
+# --- years, all time, countries ----------------------------------------------------------------------
+
+
+async def test_a_year_equals_the_truth_also_merged_over_batches(account: Account) -> None:
+    async with account.serve() as box, client(box) as api:
+        merged = await api.stats.collect(Year(2024), keys=account.keys, timezone="+02:00")
+        truth = box.truth.year(2024, keys=account.keys, timezone="+02:00")
+        assert len(box.requests) == 13
+    assert period(merged) == period(truth)
+    assert merged.clicks_unique >= truth.clicks_unique
+    assert merged.clicks_repeated <= truth.clicks_repeated
+    assert not merged.unique_is_exact
+
+
+async def test_all_time_equals_the_truth_and_counts_visitors_exactly_in_one_request(account: Account) -> None:
+    async with account.serve() as box, client(box) as api:
+        keys = account.keys[:100]
+        stats = await api.stats.collect(AllTime(), keys=keys)
+        truth = box.truth.alltime(keys=keys)
+    assert period(stats) == period(truth)
+    assert (stats.clicks_unique, stats.clicks_repeated) == (truth.clicks_unique, truth.clicks_repeated)
+    assert stats.unique_is_exact
+
+
+async def test_a_batch_without_clicks_leaves_unique_counts_exact() -> None:
+    async with serving() as (box, api):
+        keys = [f"s{n}" for n in range(150)]
+        for key in keys:
+            box.add_url(key)
+        box.add_click("s1", "2024-05-05T05:05:05", visitor=1, times=3)
+        stats = await api.stats.collect(AllTime(), keys=keys)
+    assert (stats.clicks_unique, stats.clicks_repeated, stats.unique_is_exact) == (1, 2, True)
+
+
+async def test_a_country_equals_the_truth_also_merged_over_batches(account: Account) -> None:
+    async with account.serve(places=10_000) as box, client(box) as api:
+        stats = await api.stats.collect(CountryGeo("us", START, END), keys=account.keys)
+        truth = box.truth.country("US", START, END, keys=account.keys)
+        assert len(box.requests) == 13
+    assert places(stats) == places(truth)
+    assert stats.total == sum(truth.state.values())
+    assert stats.places_are_exact
+
+
+async def test_places_of_merged_answers_with_a_remainder_are_lower_bounds(account: Account) -> None:
+    query = CountryGeo("US", START, END)
+    async with account.serve(places=3) as box, client(box) as api:
+        merged = await api.stats.collect(query, keys=account.keys)
+        alone = await api.stats.collect(query, keys=account.keys[:100])
+        truth = box.truth.country("US", START, END, keys=account.keys)
+    assert not merged.places_are_exact
+    assert alone.places_are_exact
+    assert merged.total == sum(truth.state.values())
+    assert all(n <= truth.city[city] for city, n in places(merged)["city"].items())
+    assert list(merged.city)[-1] == "Other"
+
+
+async def test_a_tag_and_several_tags_equal_the_truth(account: Account) -> None:
+    async with account.serve() as box, client(box) as api:
+        one, two = (tag.name for tag in box.truth.tags()[:2])
+        query = DateRange("2024-01-01", "2024-12-31")
+        stats = await api.stats.collect(query, tag=one)
+        assert counts(stats) == counts(box.truth.range("2024-01-01", "2024-12-31", tag=one))
+        both = await api.stats.collect(query, tags=[one, two, one])
+        assert both.total == stats.total + (await api.stats.collect(query, tag=two)).total
+        with pytest.raises(UnknownTagError) as caught:
+            await api.stats.collect(query, tag="nobody's")
+    assert any("nobody's" in note for note in caught.value.__notes__)
+
+
+# --- what the answers may leave open ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "days_complete", "reconciles"),
+    [
+        ({"total_clicks": 3, "clicks": {"2024-01-01": 1, "2024-01-02": 2}}, True, True),
+        ({"total_clicks": 3, "clicks": {"2024-01-01": "1", "2024-01-02": "2"}}, True, True),
+        ({"total_clicks": 3}, False, True),
+        ({"total_clicks": 0}, True, True),
+        ({"total_clicks": 0, "clicks": []}, True, True),
+        ({"total_clicks": 3, "clicks": []}, True, False),
+        ({"total_clicks": 3, "clicks": {"2024-01-01": 1}}, True, False),
+        ({"total_clicks": 3, "clicks": {"2024-01-01": 1, "2024-02-02": 2}}, True, False),
+    ],
+)
+async def test_what_an_answer_leaves_open_is_said(
+    data: dict[str, Any], days_complete: bool, reconciles: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with scripted(wire.ok(data)) as (_, api):
+        stats = await api.stats.collect(DateRange("2024-01-01", "2024-01-05"), keys=["a"])
+    assert (stats.days_complete, stats.reconciles) == (days_complete, reconciles)
+    assert stats.total == data["total_clicks"]
+    assert ("contradicts itself" in caplog.text) is not reconciles
+
+
+async def test_months_that_do_not_add_up_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    data = {
+        "clicks_total": 3,
+        "clicks_unique": 3,
+        "clicks_repeated": 0,
+        "clicks_breakdown": {"2024": {"1": 2}},
+    }
+    async with scripted(wire.ok(data)) as (_, api):
+        assert (await api.stats.collect(Year(2024), keys=["a"])).total == 3
+    assert "slashtag 'a', year 2024" in caplog.text

@@ -1,0 +1,233 @@
+"""Updating short URLs: what is sent, and what is refused before anything is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from slashtag import (
+    AuthenticationError,
+    BadRequestError,
+    Change,
+    InvalidRequestError,
+    NotFoundError,
+    OutcomeUnknownError,
+)
+from slashtag.sandbox import Fault, Sandbox, TrueUrl
+from tests import wire
+from tests.resources.accounts import scripted, serving
+
+AWKWARD = [
+    "a/b",
+    "what?now",
+    "part#2",
+    "100%",
+    "%2F",
+    "two words",
+    "a+b",
+    "a&b=c",
+    "ключ",
+    "スペース",
+    "e\u0301",
+    "😀",
+    "a;b",
+    "a,b",
+    "...",
+    "a/../b",
+    "\\",
+    '"quoted"',
+    "new\nline",
+    "~._-",
+]
+
+
+def link(box: Sandbox, key: str | int) -> TrueUrl:
+    (found,) = [url for url in box.truth.urls() if key in (url.slashtag, url.id)]
+    return found
+
+
+@pytest.mark.parametrize("slashtag", AWKWARD)
+async def test_any_slashtag_reaches_the_service_intact(slashtag: str) -> None:
+    async with serving() as (box, api):
+        box.add_url(slashtag)
+        other = box.add_url("other")
+        assert await api.urls.update(slashtag, destination="https://new.example/") == 1
+        assert link(box, slashtag).destination == "https://new.example/"
+        assert link(box, other).destination != "https://new.example/"
+        # And as a new name.
+        assert await api.urls.update(other, slashtag=f"{slashtag}2") == 1
+        assert link(box, other).slashtag == f"{slashtag}2"
+
+
+async def test_a_slashtag_on_several_domains_is_updated_by_its_id() -> None:
+    async with serving() as (box, api):
+        one, two = box.add_url("spring"), box.add_url("spring", domain_id=1)
+        with pytest.raises(BadRequestError):
+            await api.urls.update("spring", destination="https://new.example/")
+        assert await api.urls.update(two, destination="https://new.example/") == 1
+        assert link(box, two).destination == "https://new.example/"
+        assert link(box, one).destination != "https://new.example/"
+
+
+async def test_every_member_is_changed_and_only_those_given_are_sent() -> None:
+    async with serving() as (box, api):
+        id = box.add_url("spring")
+        changes: dict[str, Any] = {
+            "destination": "https://new.example/",
+            "slashtag": "summer",
+            "redirect_code": 307,
+            "password": "open sesame",
+            "domain_id": 2,
+        }
+        for name, value in changes.items():
+            await api.urls.update(id, **{name: value})
+        changed = link(box, id)
+        assert {name: getattr(changed, name) for name in changes} == changes
+        assert [arrival.body for arrival in box.requests] == [
+            b'{"destination":"https://new.example/"}',
+            b'{"slashtag":"summer"}',
+            b'{"redirect_code":307}',
+            b'{"password":"open sesame"}',
+            b'{"domain_id":2}',
+        ]
+        await api.urls.update(id, password="", domain_id=0)
+        assert (link(box, id).password, link(box, id).domain_id) == ("", 0)
+
+
+async def test_an_unknown_slashtag_or_id_is_not_found() -> None:
+    async with serving() as (_, api):
+        for key in ("nobody", 1):
+            with pytest.raises(NotFoundError) as caught:
+                await api.urls.update(key, destination="https://new.example/")
+            assert (caught.value.status, caught.value.data, caught.value.attempts) == (404, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("key", "members"),
+    [
+        ("a", {}),
+        ("", {"redirect_code": 301}),
+        ("123", {"redirect_code": 301}),
+        (".", {"redirect_code": 301}),
+        ("..", {"redirect_code": 301}),
+        ("x" * 101, {"redirect_code": 301}),
+        ("\ud800", {"redirect_code": 301}),
+        (0, {"redirect_code": 301}),
+        (-5, {"redirect_code": 301}),
+        (True, {"redirect_code": 301}),
+        (None, {"redirect_code": 301}),
+        (1.5, {"redirect_code": 301}),
+        ("a", {"destination": ""}),
+        ("a", {"destination": 5}),
+        ("a", {"destination": "https://\ud800"}),
+        ("a", {"slashtag": ""}),
+        ("a", {"slashtag": "x" * 101}),
+        ("a", {"redirect_code": 305}),
+        ("a", {"redirect_code": "301"}),
+        ("a", {"password": "secret-" * 8}),
+        ("a", {"password": 314159}),
+        ("a", {"domain_id": -1}),
+        ("a", {"domain_id": True}),
+        ("a", {"domain_id": "1"}),
+    ],
+)
+async def test_what_the_document_does_not_allow_is_refused_before_sending(key: Any, members: Any) -> None:
+    async with scripted(()) as (server, api):
+        with pytest.raises(InvalidRequestError) as caught:
+            await api.urls.update(key, **members)
+        assert server.requests == []
+    assert not any(secret in repr(caught.value) for secret in ("secret", "314159"))
+
+
+async def test_the_longest_that_the_document_allows_is_sent() -> None:
+    async with serving() as (box, api):
+        id = box.add_url("x" * 100)
+        assert await api.urls.update("x" * 100, password="p" * 50) == 1
+        assert await api.urls.update(id, slashtag="y" * 100) == 1
+        assert (link(box, id).slashtag, link(box, id).password) == ("y" * 100, "p" * 50)
+
+
+async def test_a_rename_by_slashtag_whose_answer_is_lost_is_not_repeated() -> None:
+    async with serving() as (box, api):
+        id = box.add_url("spring")
+        box.faults = [Fault(kind="reset", after_work=True, times=1)]
+        with pytest.raises(OutcomeUnknownError):
+            await api.urls.update("spring", slashtag="summer")
+        assert link(box, id).slashtag == "summer"
+        assert len(box.requests) == 1
+        # By id it finds the link again, whatever its name.
+        box.faults = [Fault(kind="reset", after_work=True, times=1)]
+        assert await api.urls.update(id, slashtag="autumn") == 1
+        assert link(box, id).slashtag == "autumn"
+
+
+async def test_many_updates_at_once_each_reach_their_link() -> None:
+    async with serving(session={"concurrency": 4}) as (box, api):
+        ids = [box.add_url(f"s{n}") for n in range(40)]
+        rows = await asyncio.gather(
+            *[api.urls.update(id, destination=f"https://new.example/{id}") for id in ids]
+        )
+        assert rows == [1] * 40
+        assert all(url.destination == f"https://new.example/{url.id}" for url in box.truth.urls())
+        assert box.max_in_flight <= 4
+
+
+async def test_rows_updated_is_what_the_service_says() -> None:
+    async with scripted(wire.ok({"rows_updated": "0"})) as (_, api):
+        assert await api.urls.update(5, redirect_code=302) == 0
+
+
+# --- many at once ---------------------------------------------------------------------------------------
+
+
+async def test_the_outcome_of_every_change_is_told_and_a_failure_costs_itself_only() -> None:
+    async with serving(session={"concurrency": 4}, latency=0.001) as (box, api):
+        keys = [f"s{n}" for n in range(30)]
+        for key in keys:
+            box.add_url(key)
+        changes = [Change(key, redirect_code=307) for key in [*keys, "nobody"]]
+        told: list[tuple[int, int | None]] = []
+        outcomes = [o async for o in api.urls.update_many(changes, progress=lambda *done: told.append(done))]
+        assert {outcome.change.key: outcome.status for outcome in outcomes} == {
+            **dict.fromkeys(keys, "done"),
+            "nobody": "failed",
+        }
+        (failed,) = [outcome for outcome in outcomes if outcome.error is not None]
+        assert isinstance(failed.error, NotFoundError)
+        assert sum(outcome.rows_updated or 0 for outcome in outcomes) == 30
+        assert {url.redirect_code for url in box.truth.urls()} == {307}
+        assert told == [(n, 31) for n in range(1, 32)]
+        assert box.max_in_flight <= 4
+
+
+async def test_a_change_whose_answer_is_lost_for_good_is_told_as_unknown() -> None:
+    async with serving() as (box, api):
+        box.add_url("spring")
+        box.faults = [Fault(kind="reset", after_work=True)]
+        (outcome,) = [
+            outcome async for outcome in api.urls.update_many([Change("spring", slashtag="summer")])
+        ]
+        assert outcome.status == "unknown"
+        assert isinstance(outcome.error, OutcomeUnknownError)
+        assert len(box.requests) == 1
+
+
+async def test_wrong_credentials_end_the_changing_of_many() -> None:
+    async with serving(session={"apikey": "w" * 20, "concurrency": 3}) as (box, api):
+        outcomes = api.urls.update_many(Change(n, redirect_code=301) for n in range(1, 100))
+        with pytest.raises(AuthenticationError):
+            await anext(outcomes)
+        assert [outcome async for outcome in outcomes] == []
+        assert len(box.requests) <= 6
+
+
+async def test_all_changes_are_checked_before_the_first_is_sent() -> None:
+    async with scripted(()) as (server, api):
+        with pytest.raises(InvalidRequestError, match="change 2, of 'b'"):
+            api.urls.update_many([Change("a", redirect_code=301), Change("b")])
+        with pytest.raises(InvalidRequestError):
+            api.urls.update_many([Change("a", redirect_code=301), Change("a", redirect_code=302)])
+        assert [outcome async for outcome in api.urls.update_many([])] == []
+        assert server.requests == []

@@ -1,0 +1,191 @@
+"""Faults: what goes wrong, for which requests, how often."""
+
+import asyncio
+from contextlib import suppress
+from time import perf_counter
+from typing import Any
+
+import aiohttp
+import pytest
+
+from slashtag.sandbox import Fault
+
+from .serve import serving
+
+TAGS = "/api/v1/tags"
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 408, 429])
+async def test_a_status_comes_in_an_envelope(status: int) -> None:
+    async with serving(faults=[Fault(kind=str(status))]) as call:
+        answer = await call("GET", TAGS)
+        assert (answer.status, answer.body["status"], answer.body["data"]) == (status, status, None)
+        assert "Retry-After" not in answer.headers
+        assert (call.box.requests[0].status, call.box.requests[0].fault) == (status, str(status))
+
+
+async def test_headers_are_added_to_a_status() -> None:
+    async with serving(faults=[Fault(kind="302", headers={"Location": "/x"})]) as call:
+        response = await call.raw("GET", TAGS, allow_redirects=False)
+        assert (response.status, response.headers["Location"]) == (302, "/x")
+
+
+@pytest.mark.parametrize("status", [200, 502])
+async def test_a_page_of_a_proxy_is_html(status: int) -> None:
+    async with serving(faults=[Fault(kind=f"html-{status}")]) as call:
+        response = await call.raw("GET", TAGS)
+        assert (response.status, response.content_type) == (status, "text/html")
+        assert (await response.text()).startswith("<html>")
+
+
+async def test_an_envelope_may_contradict_its_status() -> None:
+    async with serving(faults=[Fault(kind="envelope-400")]) as call:
+        answer = await call("GET", TAGS)
+        assert (answer.status, answer.body["status"]) == (200, 400)
+        assert answer.body["message"].startswith("Bad request. ")
+
+
+async def test_truncated_json_has_the_length_it_says() -> None:
+    async with serving(faults=[Fault(kind="truncated-json", times=1)]) as call:
+        half = await (await call.raw("GET", TAGS)).text()
+        whole = await (await call.raw("GET", TAGS)).text()
+        assert half == whole[: len(whole) // 2]
+
+
+async def test_a_truncated_body_is_shorter_than_announced() -> None:
+    async with serving(faults=[Fault(kind="truncated-body")]) as call:
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await call("GET", TAGS)
+        assert (call.box.requests[0].status, call.box.requests[0].fault) == (200, "truncated-body")
+
+
+async def test_a_reset_sends_nothing() -> None:
+    async with serving(faults=[Fault(kind="reset")]) as call:
+        with pytest.raises((aiohttp.ClientOSError, aiohttp.ServerDisconnectedError)):
+            await call("GET", TAGS)
+        assert (call.box.requests[0].status, call.box.requests[0].fault) == (None, "reset")
+
+
+@pytest.mark.parametrize("kind", ["reset", "500", "html-502", "stall", "truncated-body", "truncated-json"])
+async def test_after_its_work_a_write_is_done_and_its_answer_lost(kind: str) -> None:
+    async with serving(faults=[Fault(kind=kind, method="PUT", after_work=True, seconds=0.01)]) as call:
+        call.box.add_url("a")
+        try:
+            lost = (await call.put("a", slashtag="b")).status >= 500
+        except (aiohttp.ClientError, ValueError):
+            lost = True
+        assert lost
+        assert [url.slashtag for url in call.box.truth.urls()] == ["b"]
+
+
+@pytest.mark.parametrize("kind", ["reset", "500", "stall"])
+async def test_before_its_work_a_write_is_not_done(kind: str) -> None:
+    async with serving(faults=[Fault(kind=kind, method="PUT", seconds=0.01)]) as call:
+        call.box.add_url("a")
+        with suppress(aiohttp.ClientError):
+            await call.put("a", slashtag="b")
+        assert [url.slashtag for url in call.box.truth.urls()] == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["stall", "stall-body"])
+async def test_a_stall_outlasts_the_patience_of_the_caller(kind: str) -> None:
+    async with serving(faults=[Fault(kind=kind)]) as call:
+        with pytest.raises(TimeoutError):
+            await call("GET", TAGS, timeout=aiohttp.ClientTimeout(total=0.1))
+        assert call.box.requests[0].fault == kind
+
+
+async def test_a_stall_before_the_body_has_shown_status_and_length() -> None:
+    async with (
+        serving(faults=[Fault(kind="stall-body", seconds=0.05)]) as call,
+        call.http.get(call.box.base_url + TAGS) as response,
+    ):
+        assert response.status == 200
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await response.read()
+
+
+async def test_who_left_a_stall_is_no_longer_in_flight() -> None:
+    async with serving(faults=[Fault(kind="stall", times=1)]) as call:
+        with pytest.raises(TimeoutError):
+            await call("GET", TAGS, timeout=aiohttp.ClientTimeout(total=0.05))
+        await asyncio.sleep(0.15)
+        await call("GET", TAGS)
+        assert [arrival.in_flight for arrival in call.box.requests] == [1, 1]
+
+
+async def test_a_stall_ends_when_the_sandbox_does() -> None:
+    async with serving(faults=[Fault(kind="stall")]) as call:
+        waiting = asyncio.create_task(call("GET", TAGS))
+        await call.arrivals(1)
+        began = perf_counter()
+        await call.box.stop()
+        assert perf_counter() - began < 1
+        with pytest.raises(aiohttp.ClientError):
+            await waiting
+
+
+async def test_a_slow_answer_is_late_and_right() -> None:
+    async with serving(faults=[Fault(kind="slow", seconds=0.2)]) as call:
+        call.box.add_url("a")
+        began = perf_counter()
+        assert (await call.put("nobody")).status == 404
+        assert perf_counter() - began >= 0.19
+
+
+async def statuses(n: int, *faults: Fault, **options: Any) -> list[int | None]:
+    async with serving(faults=faults, **options) as call:
+        for _ in range(n):
+            await call.raw("GET", TAGS)
+        return [arrival.status for arrival in call.box.requests]
+
+
+async def test_every_nth_request_fails_at_most_so_often() -> None:
+    assert await statuses(7, Fault(every=3, kind="500")) == [200, 200, 500, 200, 200, 500, 200]
+    assert await statuses(7, Fault(every=3, kind="500", times=1)) == [200, 200, 500, 200, 200, 200, 200]
+
+
+async def test_the_first_fault_that_is_due_wins_and_all_count() -> None:
+    found = await statuses(6, Fault(every=3, kind="500"), Fault(every=2, kind="503"))
+    assert found == [200, 503, 500, 503, 200, 500]
+
+
+async def test_a_share_fails_and_the_same_seed_fails_the_same() -> None:
+    fault = Fault(share=0.3, kind="500")
+    one, same, other = [await statuses(100, fault, seed=seed) for seed in (1, 1, 2)]
+    assert one == same != other
+    assert 15 <= one.count(500) <= 45
+
+
+async def test_only_matching_requests_fail_and_count() -> None:
+    async with serving(faults=[Fault(every=2, kind="500", method="GET", path="/api/v1/stats*")]) as call:
+        targets = ["/api/v1/stats?tag=t", TAGS, "/api/v1/stats/alltime?tag=t", "/api/v1/stats/alltime"]
+        for target in targets:
+            await call.raw("GET", target)
+        await call.raw("POST", "/api/v1/stats")
+        assert [arrival.status for arrival in call.box.requests] == [400, 200, 500, 400, 405]
+
+
+async def test_faults_may_be_set_while_it_runs() -> None:
+    async with serving() as call:
+        call.box.faults = [Fault(kind="503")]
+        assert (await call("GET", TAGS)).status == 503
+        assert call.box.faults == (Fault(kind="503"),)
+        call.box.faults = ()
+        assert (await call("GET", TAGS)).status == 200
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "mystery"},
+        {"kind": "700"},
+        {"kind": "299"},
+        {"kind": "500", "share": 2},
+        {"kind": "500", "every": 0},
+        {"kind": "500", "every": 2, "share": 0.5},
+    ],
+)
+def test_a_fault_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Fault(**wrong)

@@ -1,0 +1,214 @@
+"""Start, stop, threads and files."""
+
+import asyncio
+import logging
+import socket
+import threading
+import urllib.request
+from pathlib import Path
+from time import perf_counter
+
+import aiohttp
+import pytest
+
+from slashtag.sandbox import Sandbox
+
+from .serve import calling, serving
+
+
+def small() -> Sandbox:
+    return Sandbox(urls=20, clicks=100, tags=3)
+
+
+def get(box: Sandbox, path: str) -> int:
+    request = urllib.request.Request(box.base_url + path)
+    request.add_header("apikey", box.apikey)
+    request.add_header("apisecret", box.apisecret)
+    with urllib.request.urlopen(request) as response:
+        return int(response.status)
+
+
+def test_with_runs_it_in_a_thread_that_ends() -> None:
+    before = threading.active_count()
+    with small() as box:
+        assert get(box, "/api/v1/urls") == 200
+        assert box.requests[0].path == "/api/v1/urls"
+        assert box.base_url == f"http://127.0.0.1:{box.port}"
+    assert threading.active_count() == before
+
+
+async def test_async_with_runs_it_in_this_loop_and_leaves_nothing() -> None:
+    threads, tasks = threading.active_count(), asyncio.all_tasks()
+    async with Sandbox(urls=3_000, clicks=0) as box, calling(box) as call:
+        assert (await call.get("urls")).status == 200
+    assert threading.active_count() == threads
+    assert asyncio.all_tasks() == tasks
+
+
+async def test_with_serves_a_loop_that_runs_already() -> None:
+    with small() as box:
+        async with calling(box) as call:
+            assert (await call.get("urls")).status == 200
+
+
+async def test_it_may_be_stopped_twice_and_started_again() -> None:
+    box = small()
+    await box.stop()
+    for _ in range(2):
+        await box.start()
+        async with calling(box) as call:
+            assert (await call.get("urls")).status == 200
+        await box.stop()
+        await box.stop()
+    assert len(box.requests) == 2
+
+
+def test_a_thread_may_be_closed_twice_and_begun_again() -> None:
+    box = small()
+    box.close()
+    for _ in range(2):
+        with box:
+            assert get(box, "/api/v1/tags") == 200
+            box.close()
+
+
+async def test_stop_ends_a_thread_too() -> None:
+    threads = threading.active_count()
+    with small() as box:
+        await box.stop()
+        assert threading.active_count() == threads
+
+
+async def test_requests_need_not_be_kept() -> None:
+    async with serving(keep_requests=False) as call:
+        await call.get("urls")
+        assert (call.box.requests, call.box.max_in_flight) == ([], 1)
+
+
+async def test_it_runs_once_at_a_time() -> None:
+    async with small() as box:
+        with pytest.raises(RuntimeError, match="already"):
+            await box.start()
+        with pytest.raises(RuntimeError, match="already"):
+            box.__enter__()
+
+
+def test_nothing_is_known_of_it_before_it_runs() -> None:
+    box = small()
+    for name in ("port", "base_url", "store", "truth"):
+        with pytest.raises(RuntimeError, match="not running"):
+            getattr(box, name)
+
+
+async def test_a_taken_port_is_told_in_either_way_of_running() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError):  # noqa: PT011 - the number differs from system to system
+            await Sandbox(urls=1, clicks=0, port=port).start()
+        with pytest.raises(OSError), Sandbox(urls=1, clicks=0, port=port):  # noqa: PT011
+            pass
+
+
+async def test_a_port_may_be_chosen() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    async with serving(port=port) as call:
+        assert call.box.port == port
+
+
+async def test_it_ends_while_requests_wait() -> None:
+    async with serving(latency=60) as call:
+        waiting = [asyncio.create_task(call("GET", "/api/v1/tags")) for _ in range(3)]
+        await call.arrivals(3)
+        began = perf_counter()
+        await call.box.stop()
+        assert perf_counter() - began < 1
+        for error in await asyncio.gather(*waiting, return_exceptions=True):
+            assert isinstance(error, aiohttp.ClientError)
+        assert [arrival.status for arrival in call.box.requests] == [None] * 3
+
+
+async def test_it_ends_while_connections_are_kept_alive() -> None:
+    box = small()
+    await box.start()
+    headers = {"apikey": box.apikey, "apisecret": box.apisecret}
+    async with aiohttp.ClientSession(headers=headers) as http:
+        async with http.get(box.base_url + "/api/v1/tags") as response:
+            await response.read()
+        began = perf_counter()
+        await box.stop()
+        assert perf_counter() - began < 1
+
+
+async def test_a_start_that_is_cancelled_leaves_nothing() -> None:
+    threads = threading.active_count()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await Sandbox(urls=5_000, clicks=20_000).start()
+    assert threading.active_count() == threads
+
+
+def test_debug_mode_has_nothing_to_say(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        asyncio.get_running_loop().slow_callback_duration = 1.0
+        async with serving(urls=100, clicks=1_000) as call:
+            await asyncio.gather(*(call.get("urls", page=page) for page in range(1, 5)))
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main(), debug=True)
+    assert caplog.records == []
+
+
+def test_a_file_keeps_the_account(tmp_path: Path) -> None:
+    path = tmp_path / "account.sqlite"
+    with Sandbox(urls=20, clicks=50, tags=2, store=path) as box:
+        box.add_url("mine")
+        box.add_click("mine", "2024-01-01", times=7)
+        before = box.truth.urls(), box.truth.tags(), box.truth.alltime()
+    with Sandbox(urls=99, clicks=99, store=path) as box:
+        assert (box.truth.urls(), box.truth.tags(), box.truth.alltime()) == before
+        box.add_click("mine", "2024-01-01")
+        assert box.truth.alltime(["mine"]).clicks_unique == 8
+    path.unlink()
+
+
+def test_a_file_that_cannot_be_filled_is_let_go(tmp_path: Path) -> None:
+    path = tmp_path / "account.sqlite"
+    box = Sandbox(urls=2, clicks=2, since="2024-01-02", until="2024-01-01", store=path)
+    with pytest.raises(ValueError, match="range"), box:
+        pass
+    path.unlink()
+
+
+def test_credentials_are_of_the_documented_lengths() -> None:
+    box = Sandbox()
+    assert 20 <= len(box.apikey) <= 30
+    assert 12 <= len(box.apisecret) <= 20
+
+
+async def test_credentials_may_be_chosen() -> None:
+    async with serving(apikey="k" * 20, apisecret="s" * 12) as call:
+        assert (await call.get("tags")).status == 200
+        assert (await call.get("tags")).status == 200
+        answer = await call("GET", "/api/v1/tags", headers={"apikey": "sandboxapikey0123456789"})
+        assert answer.status == 401
+
+
+async def test_a_body_that_arrives_is_recorded() -> None:
+    async with serving() as call:
+        await call.post(name="x")
+        arrival = call.box.requests[0]
+        assert (arrival.method, arrival.path, arrival.query) == ("POST", "/api/v1/tags", {})
+        assert arrival.body == b'{"name": "x"}'
+        await call.get("urls", page=2, orderby="date")
+        assert call.box.requests[1].query == {"page": "2", "orderby": "date"}
+        assert call.box.requests[1].at >= arrival.at >= 0
+
+
+def test_ipv6_loopback_has_brackets() -> None:
+    try:
+        with Sandbox(urls=0, clicks=0, host="::1") as box:
+            assert box.base_url.startswith("http://[::1]:")
+            assert get(box, "/api/v1/tags") == 200
+    except OSError:
+        pytest.skip("no IPv6 here")

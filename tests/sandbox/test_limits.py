@@ -1,0 +1,159 @@
+"""Limiters alone, by a clock of our own, and in front of the service."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from time import perf_counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag.sandbox import FixedWindow, InFlightCap, Limiter, SlidingWindow, TokenBucket
+
+from .serve import serving
+
+TAGS = "/api/v1/tags"
+gaps = st.lists(st.floats(0, 0.5), min_size=1, max_size=200)
+
+
+def admitted(limiter: Limiter, pauses: list[float]) -> list[float]:
+    now, times = 0.0, list[float]()
+    for pause in pauses:
+        now += pause
+        if limiter.admit(now) is None:
+            times.append(now)
+        limiter.release()
+    return times
+
+
+@given(gaps, st.floats(0.5, 50), st.integers(1, 20))
+def test_a_bucket_lets_in_its_burst_and_its_rate_and_no_more(
+    pauses: list[float], rate: float, burst: int
+) -> None:
+    times = admitted(TokenBucket(rate, burst), pauses)
+    for i, first in enumerate(times):
+        assert all(n <= burst + rate * (last - first) + 1e-6 for n, last in enumerate(times[i:], 1))
+
+
+@given(gaps, st.integers(1, 10), st.floats(0.1, 2))
+def test_a_fixed_window_lets_in_its_limit_each(pauses: list[float], limit: int, seconds: float) -> None:
+    windows = [int(at // seconds) for at in admitted(FixedWindow(limit, seconds), pauses)]
+    assert all(windows.count(window) <= limit for window in windows)
+
+
+@given(gaps, st.integers(1, 10), st.floats(0.1, 2), st.booleans())
+def test_a_sliding_window_lets_in_its_limit_in_any_window(
+    pauses: list[float], limit: int, seconds: float, count_refused: bool
+) -> None:
+    times = admitted(SlidingWindow(limit, seconds, count_refused), pauses)
+    assert all(later - first >= seconds - 1e-9 for first, later in zip(times, times[limit:], strict=False))
+
+
+LIMITERS: list[Callable[[], Limiter]] = [
+    lambda: TokenBucket(3, 2),
+    lambda: FixedWindow(3, 0.7),
+    lambda: SlidingWindow(3, 0.7),
+    lambda: SlidingWindow(3, 0.7, count_refused=True),
+]
+
+
+@pytest.mark.parametrize("make", LIMITERS)
+def test_who_waits_as_told_is_let_in(make: Callable[[], Limiter]) -> None:
+    limiter, now, refused = make(), 0.0, 0
+    for _ in range(50):
+        wait = limiter.admit(now)
+        if wait is not None:
+            refused += 1
+            assert wait > 0
+            now += wait + 1e-9
+            assert limiter.admit(now) is None
+    assert refused > 5
+
+
+def test_refused_tries_prolong_the_wait_where_they_count() -> None:
+    strict, lenient = SlidingWindow(1, 1.0, count_refused=True), SlidingWindow(1, 1.0)
+    for at in (0.0, 0.9, 1.1):
+        answers = strict.admit(at), lenient.admit(at)
+    assert answers[0] == pytest.approx(1.0)
+    assert answers[1] is None
+
+
+def test_a_cap_counts_who_is_inside() -> None:
+    cap = InFlightCap(2, retry_after=3)
+    assert [cap.admit(0), cap.admit(0), cap.admit(0)] == [None, None, 3]
+    cap.release()
+    assert cap.admit(0) is None
+
+
+def test_a_limit_that_lets_nobody_in_is_refused() -> None:
+    for make in (
+        lambda: FixedWindow(0),
+        lambda: SlidingWindow(0),
+        lambda: InFlightCap(0),
+        lambda: TokenBucket(0),
+    ):
+        with pytest.raises(ValueError, match="least 1"):
+            make()
+
+
+async def test_a_request_too_many_is_a_429_that_does_not_speak_of_tags() -> None:
+    async with serving(rate=0.5, burst=2) as call:
+        replies = [
+            await call("GET", TAGS),
+            await call.get("stats"),
+            await call("GET", TAGS),
+            await call.get("stats"),
+        ]
+        assert [reply.status for reply in replies] == [200, 400, 429, 429]
+        assert replies[2].body == {
+            "status": 429,
+            "message": "Too many requests. Please slow down.",
+            "data": None,
+        }
+        assert replies[3].body["data"] == []
+        assert 1 <= int(replies[2].headers["Retry-After"]) <= 2
+        assert [(arrival.status, arrival.fault) for arrival in call.box.requests[2:]] == [(429, "limit")] * 2
+
+
+async def test_retry_after_may_be_a_date_or_missing() -> None:
+    async with serving(rate=0.5, burst=1, retry_after="date") as call:
+        await call("GET", TAGS)
+        reply = await call("GET", TAGS)
+        wait = parsedate_to_datetime(reply.headers["Retry-After"]) - datetime.now(UTC)
+        assert 0.5 < wait.total_seconds() <= 3
+    async with serving(rate=0.5, burst=1, retry_after=None) as call:
+        await call("GET", TAGS)
+        reply = await call("GET", TAGS)
+        assert reply.status == 429
+        assert "Retry-After" not in reply.headers
+
+
+async def test_a_refused_request_is_not_carried_out() -> None:
+    async with serving(rate=0.1, burst=1) as call:
+        await call.post(name="one")
+        assert (await call.post(name="two")).status == 429
+        assert [tag.name for tag in call.box.truth.tags()] == ["one"]
+
+
+async def test_rate_and_limiter_both_hold_and_places_are_given_back() -> None:
+    cap = InFlightCap(2)
+    async with serving(rate=1000, burst=8, limiter=cap, latency=0.05) as call:
+        replies = await asyncio.gather(*(call("GET", TAGS) for _ in range(6)))
+        assert sorted(reply.status for reply in replies) == [200] * 2 + [429] * 4
+        assert cap.in_flight == 0
+        assert (await call("GET", TAGS)).status == 200
+
+
+async def test_latency_passes_before_each_answer_and_may_change() -> None:
+    async with serving(latency=(0.1, 0.15)) as call:
+        began = perf_counter()
+        await asyncio.gather(*(call("GET", TAGS) for _ in range(5)))
+        assert 0.09 < perf_counter() - began < 0.6
+        assert call.box.max_in_flight == 5
+        assert sorted(arrival.in_flight for arrival in call.box.requests) == [1, 2, 3, 4, 5]
+        assert call.box.latency == (0.1, 0.15)
+        call.box.latency = 0.0
+        await call("GET", TAGS)
+        assert call.box.requests[-1].in_flight == 1

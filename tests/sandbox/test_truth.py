@@ -1,0 +1,110 @@
+"""The truth, on accounts small enough to count by hand."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from slashtag.sandbox import Sandbox
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    with Sandbox(urls=0, clicks=0, tags=0) as box:
+        box.add_tag("t")
+        box.add_url("a", tag="t", created_at="2024-01-01")
+        box.add_url("b", created_at="2024-01-02")
+        yield box
+
+
+def test_every_day_of_the_range_is_there_and_no_zero_label(box: Sandbox) -> None:
+    box.add_click("a", "2024-01-01T00:00:00", referrer="r.example")
+    box.add_click("a", "2024-01-03T23:59:59", device="Mobile")
+    truth = box.truth.range("2024-01-01", "2024-01-03")
+    assert truth.clicks == {date(2024, 1, 1): 1, date(2024, 1, 2): 0, date(2024, 1, 3): 1}
+    assert truth.total_clicks == 2
+    assert truth.device == {"Desktop": 1, "Mobile": 1}
+    assert truth.referrer == {"r.example": 1, "Direct": 1}
+    assert box.truth.range(date(2024, 1, 2), date(2024, 1, 2)).device == {}
+
+
+@pytest.mark.parametrize("zone", ["+02:00", timezone(timedelta(hours=2)), ZoneInfo("Africa/Cairo")])
+def test_a_day_is_the_local_date_of_the_click(box: Sandbox, zone: str | timezone | ZoneInfo) -> None:
+    box.add_click("a", "2024-01-01T21:59:59")
+    box.add_click("a", "2024-01-01T22:00:00")
+    truth = box.truth.range("2024-01-02", "2024-01-02", timezone=zone)
+    assert truth.clicks == {date(2024, 1, 2): 1}
+
+
+def test_a_negative_offset_is_west(box: Sandbox) -> None:
+    box.add_click("a", "2024-01-02T03:29:59")
+    assert box.truth.range("2024-01-01", "2024-01-01", timezone="-03:30").total_clicks == 1
+    assert box.truth.year(2023, timezone="-03:30").clicks_total == 0
+
+
+def test_daylight_saving_is_followed_click_by_click(box: Sandbox) -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    for local in ("2024-03-30T23:30", "2024-03-31T00:30", "2024-03-31T23:30", "2024-04-01T00:30"):
+        box.add_click("a", datetime.fromisoformat(local).replace(tzinfo=berlin))
+    truth = box.truth.range("2024-03-30", "2024-04-01", timezone=berlin)
+    assert list(truth.clicks.values()) == [1, 2, 1]
+
+
+def test_instants_bound_a_range_on_both_sides(box: Sandbox) -> None:
+    start = datetime(2024, 1, 1, 12, tzinfo=UTC)
+    for seconds in (-1, 0, 3600, 3601):
+        box.add_click("a", start + timedelta(seconds=seconds))
+    truth = box.truth.range(start, "2024-01-01T13:00:00+00:00", timezone="+11:30")
+    assert truth.total_clicks == 2
+    assert truth.clicks == {date(2024, 1, 1): 1, date(2024, 1, 2): 1}
+
+
+def test_keys_and_tags_select_links(box: Sandbox) -> None:
+    box.add_click("a", "2024-01-01")
+    box.add_click("b", "2024-01-01", times=2)
+    assert box.truth.alltime(["a"]).clicks_total == 1
+    assert box.truth.alltime(["b", "b", "nobody"]).clicks_total == 2
+    assert box.truth.alltime(tag="t").clicks_total == 1
+    assert box.truth.alltime([]).clicks_total == 0
+    per_key = box.truth.per_key("2024-01-01", "2024-01-02")
+    assert {key: truth.total_clicks for key, truth in per_key.items()} == {"a": 1, "b": 2}
+    assert box.truth.per_key("2024-01-02", "2024-01-02", ["b"])["b"].clicks == {date(2024, 1, 2): 0}
+    with pytest.raises(LookupError):
+        box.truth.alltime(tag="nobody")
+    with pytest.raises(TypeError):
+        box.truth.alltime(["a"], tag="t")
+
+
+def test_a_period_knows_months_and_visitors(box: Sandbox) -> None:
+    for when in ("2022-12-31", "2024-01-01", "2024-01-31", "2024-12-31T23:59:59"):
+        box.add_click("a", when, visitor=1, timezone="Asia/Tokyo")
+    truth = box.truth.alltime()
+    assert truth.clicks_breakdown == {2022: {12: 1}, 2024: {1: 2, 12: 1}}
+    assert (truth.clicks_total, truth.clicks_unique, truth.clicks_repeated) == (4, 1, 3)
+    assert truth.timezone == {"Asia/Tokyo": 4}
+    assert box.truth.year(2024).clicks_breakdown == {2024: {1: 2, 12: 1}}
+
+
+def test_a_country_is_told_in_full(box: Sandbox) -> None:
+    for n in range(60):
+        box.add_click("a", "2024-01-01", country="DE", state="Berlin", city=f"c{n}", postalcode=f"{n:05d}")
+    box.add_click("a", "2024-01-01", country="US", state="Ohio")
+    truth = box.truth.country("de", "2024-01-01", "2024-01-01")
+    assert truth.state == {"Berlin": 60}
+    assert len(truth.city) == len(truth.postalcode) == 60
+
+
+def test_urls_and_tags_come_oldest_first(box: Sandbox) -> None:
+    box.add_url("first", created_at="2020-01-01", domain_id=3)
+    assert [url.slashtag for url in box.truth.urls()] == ["first", "a", "b"]
+    assert box.truth.urls()[0].short_url == "https://brand.example/first"
+    assert [url.tag_id for url in box.truth.urls()] == [None, box.truth.tags()[0].id, None]
+    assert [tag.name for tag in box.truth.tags()] == ["t"]
+
+
+def test_a_range_is_of_dates_or_of_instants_that_bear_an_offset(box: Sandbox) -> None:
+    with pytest.raises(ValueError, match="offset"):
+        box.truth.range("2024-01-01T00:00:00", "2024-01-02T00:00:00")
+    with pytest.raises(TypeError):
+        box.truth.range("2024-01-01", datetime(2024, 1, 2, tzinfo=UTC))

@@ -1,0 +1,205 @@
+"""List and update short URLs: service document, endpoints 1 and 2."""
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from .serve import Caller, serving
+
+
+async def listed(call: Caller, **query: object) -> list[Any]:
+    items: list[Any] = []
+    for page in count(1):
+        answer = (await call.get("urls", page=page, **query)).data
+        items += answer["items"]
+        if len(answer["items"]) < answer["pageSize"]:
+            return items
+    raise AssertionError
+
+
+async def test_an_item_bears_the_documented_fields_and_types() -> None:
+    async with serving() as call:
+        call.box.add_tag("t")
+        at = "2024-02-03 04:05:06"
+        tagged = call.box.add_url(
+            "a/ü", destination="https://d.example/x", tag="t", created_at=at, domain_id=1
+        )
+        call.box.add_url("b", created_at="2024-02-04", redirect_code=307)
+        call.box.add_click("a/ü", "2024-03-01", times=3)
+        bare, item = (await call.get("urls")).data["items"]
+        assert item == {
+            "id": tagged,
+            "destination": "https://d.example/x",
+            "hits": 3,
+            "redirectCode": "301",
+            "shortUrl": "https://go.example/a/ü",
+            "slashtag": "a/ü",
+            "createdAt": at,
+            "updatedAt": at,
+            "tagId": call.box.truth.tags()[0].id,
+        }
+        assert bare.keys() == item.keys() - {"tagId"}
+        assert (bare["redirectCode"], bare["hits"]) == ("307", 0)
+
+
+async def test_a_page_holds_50_items_latest_first_unless_asked_otherwise() -> None:
+    async with serving(urls=120) as call:
+        ids = [url.id for url in call.box.truth.urls()]
+        answer = (await call.get("urls")).data
+        assert (answer["page"], answer["pageSize"]) == (1, 50)
+        assert [item["id"] for item in answer["items"]] == ids[::-1][:50]
+
+
+@pytest.mark.parametrize(("orderby", "step"), [("date", 1), ("-date", -1)])
+async def test_pages_concatenate_to_the_account_in_order(orderby: str, step: int) -> None:
+    async with serving(urls=120) as call:
+        found = await listed(call, orderby=orderby, pagesize=7)
+        assert [item["id"] for item in found] == [url.id for url in call.box.truth.urls()][::step]
+
+
+@pytest.mark.parametrize(("orderby", "step"), [("date", 1), ("-date", -1)])
+async def test_links_of_one_second_keep_their_order_over_pages(orderby: str, step: int) -> None:
+    async with serving() as call:
+        ids = [call.box.add_url(f"k{n}", created_at="2024-01-01") for n in range(7)]
+        found = await listed(call, orderby=orderby, pagesize=2)
+        assert [item["id"] for item in found] == ids[::step]
+
+
+async def test_a_page_after_the_last_is_empty() -> None:
+    async with serving(urls=3) as call:
+        assert (await call.get("urls", page=2)).data == {"page": 2, "pageSize": 50, "items": []}
+
+
+async def test_links_added_while_a_listing_is_read_append_to_it() -> None:
+    async with serving(urls=10) as call:
+        first = (await call.get("urls", orderby="date", pagesize=6)).data["items"]
+        call.box.add_url("new")
+        second = (await call.get("urls", orderby="date", pagesize=6, page=2)).data["items"]
+        assert [item["id"] for item in first + second] == [url.id for url in call.box.truth.urls()]
+        assert second[-1]["slashtag"] == "new"
+
+
+async def test_a_removed_link_is_gone_with_its_clicks() -> None:
+    async with serving() as call:
+        call.box.add_url("a")
+        call.box.add_click("a", "2024-01-01")
+        call.box.remove_url("a")
+        assert (await call.get("urls")).data["items"] == []
+        assert (await call.get("stats/alltime", url_keys="a")).data["clicks_total"] == 0
+        with pytest.raises(LookupError):
+            call.box.remove_url("a")
+
+
+async def test_an_update_changes_what_it_names() -> None:
+    async with serving() as call:
+        call.box.add_url("a", created_at="2024-01-01", password="old", redirect_code=302)
+        answer = await call.put(
+            "a",
+            destination="https://n.example",
+            slashtag="b",
+            redirect_code=308,
+            password="p" * 50,
+            domain_id=2,
+        )
+        assert answer.data == {"rows_updated": 1}
+        url = call.box.truth.urls()[0]
+        assert (url.destination, url.slashtag, url.redirect_code) == ("https://n.example", "b", 308)
+        assert (url.password, url.domain_id, url.short_url) == ("p" * 50, 2, "https://link.example/b")
+        assert url.updated_at > url.created_at == "2024-01-01 00:00:00"
+
+
+@pytest.mark.parametrize(
+    ("omitted", "after"), [("keep", (302, "pw", 1)), ("reset", (301, "", 0))], ids=("keep", "reset")
+)
+async def test_what_an_update_omits_is_kept_or_reset(omitted: str, after: tuple[object, ...]) -> None:
+    async with serving(omitted=omitted) as call:
+        call.box.add_url("a", redirect_code=302, password="pw", domain_id=1)
+        await call.put("a", destination="https://n.example")
+        url = call.box.truth.urls()[0]
+        assert (url.redirect_code, url.password, url.domain_id) == after
+        assert (url.slashtag, url.destination) == ("a", "https://n.example")
+
+
+async def test_an_update_of_nothing_still_finds_its_row() -> None:
+    async with serving() as call:
+        call.box.add_url("a")
+        assert (await call.put("a")).data == {"rows_updated": 1}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"slashtag": "x" * 101},
+        {"slashtag": ""},
+        {"slashtag": 7},
+        {"redirect_code": 305},
+        {"redirect_code": "301"},
+        {"redirect_code": True},
+        {"password": "x" * 51},
+        {"password": None},
+        {"domain_id": "1"},
+        {"domain_id": 99},
+        {"destination": ""},
+        {"destination": "no url"},
+        {"slashtag": "taken"},
+    ],
+)
+async def test_an_update_against_the_rules_is_refused_and_changes_nothing(body: dict[str, object]) -> None:
+    async with serving() as call:
+        call.box.add_url("a")
+        call.box.add_url("taken")
+        before = call.box.truth.urls()
+        answer = await call.put("a", **body)
+        assert (answer.status, answer.body["status"], answer.body["data"]) == (400, 400, None)
+        assert answer.body["message"].startswith("Bad request. ")
+        assert call.box.truth.urls() == before
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 304, 307, 308])
+async def test_every_documented_redirect_code_is_taken(code: int) -> None:
+    async with serving() as call:
+        call.box.add_url("a", redirect_code=301)
+        await call.put("a", redirect_code=code, slashtag="x" * 100)
+        assert call.box.truth.urls()[0].redirect_code == code
+
+
+async def test_an_unknown_slashtag_is_the_documented_404() -> None:
+    async with serving() as call:
+        answer = await call.put("nobody", destination="https://n.example")
+        assert answer.status == 404
+        assert answer.body == {
+            "status": 404,
+            "message": "Not found. URL with specified slashtag doesn't exist.",
+            "data": None,
+        }
+
+
+async def test_a_slashtag_on_several_domains_must_be_updated_by_id() -> None:
+    async with serving() as call:
+        ids = [call.box.add_url("a", domain_id=domain) for domain in (0, 1)]
+        assert (await call.put("a", redirect_code=302)).status == 400
+        assert (await call.put(str(ids[1]), redirect_code=302)).data == {"rows_updated": 1}
+        assert [url.redirect_code for url in call.box.truth.urls()] == [301, 302]
+
+
+async def test_digits_are_an_id_first_and_else_a_slashtag() -> None:
+    async with serving() as call:
+        first = call.box.add_url("a")
+        call.box.add_url(str(first), domain_id=1)
+        call.box.add_url("2024")
+        call.box.add_url("9" * 40)
+        await call.put(str(first), redirect_code=302)
+        await call.put("2024", redirect_code=303)
+        await call.put("9" * 40, redirect_code=307)
+        assert [url.redirect_code for url in call.box.truth.urls()] == [302, 301, 303, 307]
+
+
+async def test_links_of_an_unknown_tag_or_domain_cannot_be_added() -> None:
+    async with serving() as call:
+        with pytest.raises(LookupError):
+            call.box.add_url("a", tag="nobody")
+        with pytest.raises(LookupError):
+            call.box.add_url("a", domain_id=9)
+        with pytest.raises(LookupError):
+            call.box.add_click(7, "2024-01-01")

@@ -1,0 +1,407 @@
+"""A cluster gives the answer of one process, whatever becomes of its workers, and is never told a secret."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+import pytest
+
+from slashtag import (
+    AsyncSession,
+    AuthenticationError,
+    ConfigurationError,
+    DateRange,
+    Day,
+    ExportError,
+    InvalidRequestError,
+    Plan,
+    RangeStats,
+    TransportError,
+    UnknownTagError,
+    Year,
+)
+from slashtag.dask import collect, export_clicks
+from slashtag.dask._collect import _cut
+from slashtag.sandbox import Sandbox
+
+if not os.environ.get("CI"):
+    pytest.importorskip("distributed")
+
+import distributed
+import pyarrow.parquet as parquet
+
+SPAN = DateRange("2023-01-01", "2023-12-31")
+APIKEY, APISECRET = "environmentapikey0123456", "environmentsecret1"
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Sandbox]:
+    with Sandbox(urls=300, clicks=6_000, apikey=APIKEY, apisecret=APISECRET) as box:
+        yield box
+
+
+def local_cluster(workers: int) -> Any:
+    return distributed.LocalCluster(
+        n_workers=workers, threads_per_worker=2, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster(box: Sandbox) -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLASHTAG_BASE_URL", box.base_url)
+        patch.setenv("SLASHTAG_APIKEY", APIKEY)
+        patch.setenv("SLASHTAG_APISECRET", APISECRET)
+        with local_cluster(workers=2) as cluster:
+            yield cluster
+
+
+@pytest.fixture
+def client(cluster: Any, box: Sandbox) -> Iterator[Any]:
+    box.requests.clear()
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=90)
+        yield client
+        assert sessions_on(client) == 0
+    box.latency, box.faults = 0.0, ()
+
+
+def sessions_on(client: Any) -> int:
+    """Count what jobs left on the workers."""
+
+    def count(dask_worker: Any) -> int:
+        return sum(name.startswith("slashtag-") for name in dask_worker.plugins)
+
+    return sum(client.run(count).values())
+
+
+def keys_of(box: Sandbox) -> list[str]:
+    return list(dict.fromkeys(link.slashtag for link in box.truth.urls()))
+
+
+def plan_of(box: Sandbox, query: Any = SPAN, **selector: Any) -> Plan[Any]:
+    session = AsyncSession(box.base_url, apikey=APIKEY, apisecret=APISECRET)
+    return session.stats.plan(query, **(selector or {"keys": keys_of(box)}))
+
+
+def alone(box: Sandbox, plan: Plan[Any]) -> Any:
+    """Run a plan in this process."""
+
+    async def run() -> Any:
+        async with AsyncSession(box.base_url, apikey=APIKEY, apisecret=APISECRET) as session:
+            return await session.stats.run(plan)
+
+    return asyncio.run(run())
+
+
+def is_true(box: Sandbox, stats: RangeStats) -> bool:
+    true = box.truth.range("2023-01-01", "2023-12-31", keys=keys_of(box))
+    return (stats.total_clicks, {day: n for day, n in stats.clicks.items() if n}) == (
+        true.total_clicks,
+        {day: n for day, n in true.clicks.items() if n},
+    )
+
+
+@pytest.mark.parametrize("parts", [None, 1, 7, 1000])
+def test_the_answer_is_that_of_one_process_and_true(client: Any, box: Sandbox, parts: int | None) -> None:
+    plan = plan_of(box)
+    steps: list[tuple[int, int]] = []
+    stats = collect(client, plan, parts=parts, progress=lambda *step: steps.append(step))
+    assert is_true(box, stats)
+    assert len(box.requests) == len(plan)
+    assert stats == alone(box, plan)
+    assert [done for done, _ in steps] == list(range(1, steps[-1][1] + 1))
+
+
+def test_other_questions_are_answered_alike_and_none_without_a_request(client: Any, box: Sandbox) -> None:
+    plan = plan_of(box, Year(2023))
+    assert collect(client, plan, parts=3) == alone(box, plan)
+    box.requests.clear()
+    nothing = plan_of(box, keys=[])
+    assert collect(client, nothing) == nothing.tally().result()
+    assert not box.requests
+
+
+def test_the_parts_on_a_worker_share_one_session(client: Any, box: Sandbox) -> None:
+    box.latency = 0.02
+    collect(client, plan_of(box), parts=6, session_options={"concurrency": 2})
+    assert max(arrival.in_flight for arrival in box.requests) == 4  # of four parts at a time
+
+
+def test_a_worker_that_is_killed_changes_nothing(client: Any, box: Sandbox) -> None:
+    plan, box.latency = plan_of(box), 0.02
+    pids = client.run(os.getpid)
+    steps: list[int] = []
+
+    def kill(done: int, total: int) -> None:
+        steps.append(done)
+        if done == 2:
+            os.kill(next(iter(pids.values())), signal.SIGKILL)
+
+    stats = collect(client, plan, parts=8, progress=kill, session_options={"concurrency": 2})
+    assert is_true(box, stats)
+    assert steps == list(range(1, 9))
+    assert stats == alone(box, plan)
+    client.wait_for_workers(2, timeout=90)
+
+
+def test_a_part_that_kills_every_worker_is_an_error_of_ours(box: Sandbox) -> None:
+    def die() -> tuple[str, str]:
+        os._exit(1)
+
+    with local_cluster(workers=1) as cluster, distributed.Client(cluster) as client:
+        cluster.scheduler.allowed_failures = 0
+        with pytest.raises(TransportError, match=r"died over it 1 time"):
+            collect(client, plan_of(box), base_url=box.base_url, credentials=die, parts=1)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bytes]:
+    """Record all that this process, client and scheduler, sends over connections."""
+    from distributed.comm import tcp
+
+    frames: list[bytes] = []
+    to_frames = tcp.to_frames
+
+    async def record(*args: Any, **options: Any) -> Any:
+        made = await to_frames(*args, **options)
+        frames.extend(map(bytes, made))
+        return made
+
+    monkeypatch.setattr(tcp, "to_frames", record)
+    return lambda: b"".join(frames)
+
+
+def test_credentials_are_neither_sent_nor_logged(
+    client: Any, sent: Callable[[], bytes], tmp_path: Path
+) -> None:
+    key, secret = "anotherapikeythatisread", "anothersecret123"
+    kept = tmp_path / "credentials"
+    kept.write_text(f"{key} {secret}")
+
+    def read() -> tuple[str, str]:
+        apikey, apisecret = kept.read_text().split()
+        return apikey, apisecret
+
+    async def read_async() -> tuple[str, str]:
+        return read()
+
+    with Sandbox(urls=150, clicks=500, apikey=key, apisecret=secret) as other:
+        plan, want = plan_of(other), other.truth.range("2023-01-01", "2023-12-31").total_clicks
+        for credentials in (read, read_async):
+            stats = collect(client, plan, base_url=other.base_url, credentials=credentials, parts=4)
+            assert stats.total_clicks == want
+        with pytest.raises(AuthenticationError):
+            collect(client, plan, base_url=other.base_url)
+    told = sent() + repr(client.get_worker_logs()).encode() + repr(client.get_scheduler_logs()).encode()
+    assert plan.selectors[0].keys[0].encode() in told
+    assert b"Worker plugin slashtag-" in told
+    for hidden in (key, secret, APIKEY, APISECRET):
+        assert hidden.encode() not in told
+
+
+def test_credentials_that_fail_on_a_worker_say_nothing_of_what_they_read(client: Any, box: Sandbox) -> None:
+    def leak() -> tuple[str, str]:
+        raise ValueError("the password is swordfish")
+
+    with pytest.raises(ConfigurationError, match="failed on a worker") as raised:
+        collect(client, plan_of(box), credentials=leak)
+    assert "swordfish" not in str(raised.value) + repr(client.get_worker_logs())
+    with pytest.raises(ConfigurationError, match="apikey has 1 char"):
+        collect(client, plan_of(box), credentials=lambda: ("x", "y"))
+
+
+def test_an_error_of_a_part_is_raised_as_it_is(client: Any, box: Sandbox) -> None:
+    with pytest.raises(UnknownTagError) as raised:
+        collect(client, plan_of(box, tags=["nobody-has-this", "nor-this"]), parts=2)
+    assert raised.value.status == 400
+    assert "nobody-has-this" in str(raised.value.__notes__) or "nor-this" in str(raised.value.__notes__)
+    with pytest.raises(ConfigurationError, match="range_end"):
+        collect(client, plan_of(box), session_options={"range_end": "neither"})
+
+
+def test_what_cannot_travel_is_refused_before_anything_is_sent(client: Any, box: Sandbox) -> None:
+    plan = plan_of(box)
+    with pytest.raises(TypeError, match="callable"):
+        collect(client, plan, credentials=(APIKEY, APISECRET))  # type: ignore[arg-type]
+    for name in ("apikey", "apisecret", "journal", "http", "base_url"):
+        with pytest.raises(ConfigurationError, match=name):
+            collect(client, plan, session_options={name: "x"})
+    with pytest.raises(InvalidRequestError):
+        collect(client, plan, parts=0)
+    with pytest.raises(InvalidRequestError):
+        export_clicks(client, ["a"], SPAN, "unused", parts=0)
+    with pytest.raises(TypeError, match="iterable"):
+        export_clicks(client, "spring", SPAN, "unused")
+    assert not box.requests
+
+
+def test_without_distributed_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, box: Sandbox) -> None:
+    monkeypatch.setattr("slashtag.dask._job.distributed", None)
+    with pytest.raises(ConfigurationError, match=re.escape("slashtag[dask]")):
+        collect(None, plan_of(box))
+
+
+def settled(box: Sandbox) -> bool:
+    """Tell whether no more requests arrive."""
+    before = len(box.requests)
+    Timer(0.3, lambda: None).run()
+    return len(box.requests) == before
+
+
+def test_an_interrupt_ends_the_requests_on_the_workers(client: Any, box: Sandbox) -> None:
+    plan, box.latency = plan_of(box), 0.1
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        collect(client, plan, parts=12, progress=interrupt, session_options={"concurrency": 1})
+    assert settled(box)
+    assert len(box.requests) < len(plan)
+
+
+def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
+    cluster: Any, client: Any, box: Sandbox
+) -> None:
+    plan = plan_of(box)
+    want = alone(box, plan)
+
+    async def main() -> None:
+        async with distributed.Client(cluster.scheduler_address, asynchronous=True) as other:
+            steps: list[int] = []
+            assert await collect(other, plan, parts=4, progress=lambda done, _: steps.append(done)) == want
+            assert steps == [1, 2, 3, 4]
+            box.requests.clear()
+            box.latency = 0.1
+            task = asyncio.ensure_future(collect(other, plan, parts=4, session_options={"concurrency": 1}))
+            await asyncio.sleep(0.3)
+            assert box.requests
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert len(box.requests) < len(plan)
+
+    asyncio.run(main())
+    assert settled(box)
+
+
+def rows_of(folder: Path) -> list[tuple[Any, ...]]:
+    tables = [parquet.read_table(file) for file in sorted(folder.glob("part-*.parquet"))]
+    return [tuple(row.values()) for table in tables for row in table.to_pylist()]
+
+
+def true_rows(box: Sandbox, keys: list[str]) -> list[tuple[Any, ...]]:
+    return [
+        (key, day, clicks)
+        for key in keys
+        for day, clicks in box.truth.range("2023-01-01", "2023-12-31", keys=[key]).clicks.items()
+    ]
+
+
+def keys_asked(box: Sandbox) -> set[str]:
+    return {key for arrival in box.requests for key in arrival.query["url_keys"].split(",")}
+
+
+def test_an_export_goes_on_where_it_was_left(client: Any, box: Sandbox, tmp_path: Path) -> None:
+    keys, folder = keys_of(box)[:60], tmp_path / "clicks"
+    box.latency = 0.02
+
+    def stop(done: int, total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        export_clicks(client, keys, SPAN, folder, parts=6, progress=stop)
+    finished = os.listdir(folder)
+    assert 2 <= len(finished) < 6
+    assert {name[0] for name in finished} == {"p"}  # nothing is left of what was cancelled
+    written_before = {key for name in finished for key in slashtags_in(folder / name)}
+    box.requests.clear()
+    box.latency = 0.0
+
+    steps: list[tuple[int, int]] = []
+    written = export_clicks(client, keys, SPAN, folder, parts=6, progress=lambda *step: steps.append(step))
+    assert keys_asked(box) == set(keys) - written_before
+    assert (written.parts, written.skipped) == (6 - len(finished), len(finished))
+    assert written.requests == len(box.requests)
+    assert written.rows == 365 * len(set(keys) - written_before)
+    assert written.reconciles
+    assert steps == [(n, 6) for n in range(len(finished), 7)]
+    assert rows_of(folder) == true_rows(box, keys)
+
+    box.requests.clear()
+    assert export_clicks(client, iter(keys), SPAN, folder, parts=6).skipped == 6
+    assert not box.requests
+
+
+def slashtags_in(file: Path) -> list[str]:
+    return parquet.read_table(file)["slashtag"].to_pylist()
+
+
+def test_an_export_survives_a_worker_and_sweeps_what_it_left(
+    client: Any, box: Sandbox, tmp_path: Path
+) -> None:
+    keys = keys_of(box)[:60]
+    pids = client.run(os.getpid)
+    box.latency = 0.02
+
+    def kill(done: int, total: int) -> None:
+        if done == 1:
+            for file in tmp_path.glob("part-00000-*"):
+                file.with_name(f".{file.stem}.01234567.part").touch()
+            os.kill(next(iter(pids.values())), signal.SIGKILL)
+
+    written = export_clicks(client, keys, SPAN, tmp_path, parts=6, progress=kill)
+    assert (written.parts, written.rows) == (6, 365 * 60)
+    assert rows_of(tmp_path) == true_rows(box, keys)
+    assert sorted(os.listdir(tmp_path)) == sorted(file.name for file in tmp_path.glob("part-*.parquet"))
+    client.wait_for_workers(2, timeout=90)
+
+
+def test_parts_of_another_export_are_not_mixed_in(client: Any, box: Sandbox, tmp_path: Path) -> None:
+    keys = keys_of(box)[:3]
+    export_clicks(client, keys, Day("2023-03-01"), tmp_path)
+    before = os.listdir(tmp_path)
+    for other in (
+        {"query": Day("2023-03-02")},
+        {"keys": keys[:2]},
+        {"timezone": "+02:00"},
+        {"parts": 3},
+        {"session_options": {"range_end": "exclusive"}},
+    ):
+        question: dict[str, Any] = {"keys": keys, "query": Day("2023-03-01"), **other}
+        with pytest.raises(ExportError, match="another export"):
+            export_clicks(client, path=tmp_path, **question)
+    assert os.listdir(tmp_path) == before
+
+
+def test_a_folder_that_cannot_be_written_is_an_export_error(
+    client: Any, box: Sandbox, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ExportError, match="cannot be written"):
+        export_clicks(client, ["a"], Day("2023-03-01"), tmp_path / "file")
+    nothing = export_clicks(client, [], Day("2023-03-01"), tmp_path / "new")
+    assert (nothing.rows, nothing.parts, nothing.skipped) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("slashtags", [0, 1, 500, 20_000])
+@pytest.mark.parametrize("threads", [1, 2, 64])
+def test_parts_have_at_most_4096_requests_and_are_the_plan(slashtags: int, threads: int) -> None:
+    keys = [f"slashtag-{n}" for n in range(slashtags)]
+    plan = AsyncSession("http://localhost", apikey=APIKEY, apisecret=APISECRET).stats.plan(SPAN, keys=keys)
+    early, late = _cut(plan, threads)
+    parts = early + late
+    assert [ask for part in parts for ask in part.asks()] == list(plan.asks())
+    sizes = list(map(len, parts))
+    assert max(sizes) <= 4096
+    assert sizes[-1] <= sizes[0]
+    assert len(sizes) == 1 or min(sizes) >= 2

@@ -1,0 +1,167 @@
+"""Laws of the errors: one tree, of values that pickle."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import slashtag
+from slashtag import (
+    APIError,
+    AuthenticationError,
+    BadRequestError,
+    ConfigurationError,
+    ExportError,
+    InvalidRequestError,
+    JournalError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PaginationError,
+    RateLimitError,
+    RequestTimeoutError,
+    ServerError,
+    SessionClosedError,
+    SlashtagError,
+    TagLimitError,
+    TransportError,
+    UnexpectedResponseError,
+    UnknownTagError,
+    _errors,
+)
+
+#: Each error with the public bases that it has by the design.
+TREE: dict[type[SlashtagError], tuple[type[BaseException], ...]] = {
+    ConfigurationError: (SlashtagError, ValueError),
+    InvalidRequestError: (SlashtagError, ValueError),
+    APIError: (SlashtagError,),
+    BadRequestError: (APIError,),
+    UnknownTagError: (BadRequestError,),
+    AuthenticationError: (APIError,),
+    NotFoundError: (APIError,),
+    RateLimitError: (APIError,),
+    TagLimitError: (APIError,),
+    ServerError: (APIError,),
+    TransportError: (SlashtagError,),
+    RequestTimeoutError: (TransportError, TimeoutError),
+    OutcomeUnknownError: (SlashtagError,),
+    UnexpectedResponseError: (SlashtagError,),
+    SessionClosedError: (SlashtagError, RuntimeError),
+    PaginationError: (SlashtagError,),
+    JournalError: (SlashtagError,),
+    ExportError: (SlashtagError,),
+}
+
+REQUEST = {"method": "GET", "path": "stats", "attempts": 3}
+API = {**REQUEST, "status": 400, "data": [], "retry_after": 1.5}
+
+
+def unsent() -> TransportError:
+    error = TransportError("refused", **REQUEST)  # type: ignore[arg-type]
+    error.unsent = True
+    return error
+
+
+ERRORS: list[SlashtagError] = [
+    *(kind("why") for kind in TREE if not issubclass(kind, APIError | UnexpectedResponseError)),
+    *(kind("why", **API) for kind in TREE if issubclass(kind, APIError)),
+    RequestTimeoutError("late", **REQUEST),  # type: ignore[arg-type]
+    OutcomeUnknownError("lost", **REQUEST),  # type: ignore[arg-type]
+    UnexpectedResponseError("odd", status=200, excerpt=b"<html>", repeatable=False, **REQUEST),  # type: ignore[arg-type]
+    unsent(),
+    SlashtagError(),
+    SlashtagError("a", 1),
+]
+
+
+def state(error: BaseException) -> tuple[Any, ...]:
+    return type(error), str(error), repr(error), error.args, error.__dict__
+
+
+def public_bases(kind: type) -> Iterator[type]:
+    for base in kind.__bases__:
+        yield from public_bases(base) if base.__name__.startswith("_") else (base,)
+
+
+@pytest.mark.parametrize("kind", TREE, ids=lambda kind: kind.__name__)
+def test_an_error_has_its_place_in_the_tree(kind: type[SlashtagError]) -> None:
+    assert tuple(public_bases(kind)) == TREE[kind]
+
+
+def test_the_tree_is_all_of_them() -> None:
+    public = {value for name, value in vars(slashtag).items() if name.endswith("Error")}
+    assert public == {*TREE, SlashtagError}
+    defined = {v for n, v in vars(_errors).items() if n.endswith("Error") and not n.startswith("_")}
+    assert defined == public
+
+
+def test_the_tree_is_drawn_at_the_top_of_its_file() -> None:
+    drawn = [line.split("─ ")[1].split()[0] for line in (_errors.__doc__ or "").splitlines() if "─ " in line]
+    assert sorted(drawn) == sorted(kind.__name__ for kind in TREE)
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
+def test_an_error_pickles_with_its_notes(error: SlashtagError) -> None:
+    noted = copy.copy(error)
+    noted.add_note("while asking for it")
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        assert state(pickle.loads(pickle.dumps(error, protocol))) == state(error)
+        assert pickle.loads(pickle.dumps(noted, protocol)).__notes__ == ["while asking for it"]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
+def test_an_error_is_copied_whole(error: SlashtagError) -> None:
+    assert state(copy.deepcopy(error)) == state(copy.copy(error)) == state(error)
+
+
+def test_an_error_of_ones_own_pickles_too() -> None:
+    assert state(pickle.loads(pickle.dumps(Own("why", status=400)))) == state(Own("why", status=400))
+
+
+class Own(BadRequestError):
+    """Stand for a user's subclass."""
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (NotFoundError("gone", status=404), "404 gone"),
+        (NotFoundError("gone", status=404, method="GET", path="urls"), "GET urls: 404 gone"),
+        (
+            NotFoundError("gone", status=404, method="GET", path="urls", attempts=2),
+            "GET urls: 404 gone (after 2 attempts)",
+        ),
+        (RateLimitError("not sent", status=429, attempts=0), "429 not sent"),
+        (TransportError("dropped", method="GET", path="urls"), "GET urls: dropped"),
+        (UnexpectedResponseError("odd", status=200), "odd"),
+        (UnexpectedResponseError("odd", status=200, excerpt=b"<p>"), "odd; it begins b'<p>'"),
+        (InvalidRequestError("no"), "no"),
+    ],
+)
+def test_the_text_says_what_was_asked_and_how_often(error: SlashtagError, text: str) -> None:
+    assert str(error) == text
+
+
+def test_an_error_of_the_service_tells_all_of_it() -> None:
+    error = APIError("why", status=400, data=[], method="GET", path="urls", attempts=2, retry_after=1.0)
+    told = (
+        error.message,
+        error.status,
+        error.data,
+        error.method,
+        error.path,
+        error.attempts,
+        error.retry_after,
+    )
+    assert told == ("why", 400, [], "GET", "urls", 2, 1.0)
+
+
+def test_a_transport_error_was_sent_unless_it_says_so() -> None:
+    assert (TransportError("x").unsent, RequestTimeoutError("x").unsent, unsent().unsent) == (
+        False,
+        False,
+        True,
+    )

@@ -1,0 +1,54 @@
+"""Each example runs as it is, on a sandbox, and on the account that the environment names."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slashtag.sandbox import Sandbox
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+PRINTS = {
+    "list_links": r"300 links\nmost clicked: https://\S+ with \d+ clicks\n",
+    "daily_clicks_to_csv": r"date,clicks\n2024-01-01,\d+\n(2024-\d\d-\d\d,\d+\n){364}2024-12-31,\d+\n",
+    "many_tags": r"(.+: \d+ clicks, \d+ unique\n){20}",
+    "known_rate_limit": r"5000 clicks; \d+ requests in \d+\.\d s, \d+ refused\n",
+    "own_http_session": r"\d+ clicks of 100 links; requests: /api/v1/urls, /api/v1/stats/yearly\n",
+}
+
+
+def run(name: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("SLASHTAG_")}
+    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")]
+    return subprocess.run(
+        command, env=clean | variables, capture_output=True, encoding="utf-8", check=False, timeout=60
+    )
+
+
+def test_each_example_is_tested() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*PRINTS, "account"}
+
+
+@pytest.mark.parametrize("name", PRINTS)
+def test_an_example_runs_as_it_is(name: str) -> None:
+    ran = run(name)
+    assert ran.returncode == 0, ran.stderr
+    assert re.fullmatch(PRINTS[name], ran.stdout)
+    assert "Traceback" not in ran.stderr
+
+
+def test_an_example_runs_on_the_account_of_the_environment() -> None:
+    with Sandbox(urls=3, clicks=10) as box:
+        ran = run(
+            "list_links",
+            SLASHTAG_BASE_URL=box.base_url,
+            SLASHTAG_APIKEY=box.apikey,
+            SLASHTAG_APISECRET=box.apisecret,
+        )
+        assert ran.stdout.startswith("3 links\n"), ran.stderr
+        assert len(box.requests) == 1

@@ -1,0 +1,561 @@
+"""Workers over work that leads to more work, and streams over background tasks: their laws."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator
+
+import pytest
+
+from slashtag import SessionClosedError
+from slashtag._fanout import Agenda, Outbox, Stream, Tasks, first_of
+
+
+class Boom(Exception):
+    pass
+
+
+async def later(items: Iterable[int], delay: float = 0.0) -> AsyncIterator[int]:
+    for item in items:
+        await asyncio.sleep(delay)
+        yield item
+
+
+# --- Agenda ------------------------------------------------------------------------------------------
+
+
+class Load:
+    """Work that records how much of it is under way."""
+
+    def __init__(self, delay: float = 0.0) -> None:
+        self.delay = delay
+        self.now = 0
+        self.most = 0
+        self.done: list[int] = []
+        self.cancelled = 0
+
+    async def __call__(self, item: int) -> list[int]:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            await asyncio.sleep(self.delay)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.now -= 1
+        self.done.append(item)
+        return []
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7])
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_workers_reach_their_number_and_never_exceed_it(workers: int, asynchronous: bool) -> None:
+    load = Load(0.001)
+    await Agenda(later(range(40)) if asynchronous else range(40), load, workers).run()
+    assert sorted(load.done) == list(range(40))
+    assert load.most == workers
+
+
+async def test_no_more_tasks_than_there_is_work() -> None:
+    most = 0
+
+    async def work(_: int) -> None:
+        nonlocal most
+        await asyncio.sleep(0.001)
+        most = max(most, len(asyncio.all_tasks()))
+
+    await Agenda(range(2), work, 100).run()
+    assert most <= 4  # this test's, two at work, one that found nothing
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("workers", [1, 5])
+async def test_an_empty_source_ends_at_once(workers: int, asynchronous: bool) -> None:
+    load = Load()
+    async with asyncio.timeout(1):
+        await Agenda(later(()) if asynchronous else (), load, workers).run()
+    assert load.done == []
+
+
+async def test_what_follows_comes_before_what_is_new_and_in_its_order() -> None:
+    done: list[str] = []
+
+    async def work(item: str) -> list[str] | None:
+        done.append(item)
+        return [f"{item}{n}" for n in (1, 2)] if len(item) < 3 else None
+
+    await Agenda(["a", "b"], work, 1).run()
+    assert " ".join(done) == "a a1 a11 a12 a2 a21 a22 b b1 b11 b12 b2 b21 b22"
+
+
+@pytest.mark.parametrize("seed", range(30))
+async def test_every_item_of_any_tree_is_done_once_and_it_ends(seed: int) -> None:
+    rng = random.Random(seed)
+    workers, roots = rng.randint(1, 6), rng.randint(0, 8)
+    planned: list[tuple[int, ...]] = []
+    done: list[tuple[int, ...]] = []
+    load = Load()
+
+    def tree(node: tuple[int, ...]) -> tuple[int, ...]:
+        planned.append(node)
+        return node
+
+    async def work(node: tuple[int, ...]) -> list[tuple[int, ...]] | None:
+        load.now += 1
+        load.most = max(load.most, load.now)
+        for _ in range(rng.choice((0, 0, 1, 3))):
+            await asyncio.sleep(rng.choice((0, 0, 0.0005)))
+        load.now -= 1
+        done.append(node)
+        if len(node) == 4 or rng.random() < 0.4:
+            return None
+        return [tree((*node, n)) for n in range(rng.randint(0, 4))]
+
+    async def slowly(nodes: list[tuple[int, ...]]) -> AsyncIterator[tuple[int, ...]]:
+        for node in nodes:
+            for _ in range(rng.randint(0, 4)):
+                await asyncio.sleep(0)
+            yield node
+
+    nodes = [tree((n,)) for n in range(roots)]
+    async with asyncio.timeout(5):
+        await Agenda(slowly(nodes) if seed % 2 else nodes, work, workers).run()
+    assert sorted(done) == sorted(planned)
+    assert load.most <= workers
+
+
+async def test_an_async_source_is_asked_by_one_worker_at_a_time() -> None:
+    class Source(AsyncIterator[int]):
+        asked = 0
+        n = 0
+
+        async def __anext__(self) -> int:
+            self.asked += 1
+            assert self.asked == 1
+            await asyncio.sleep(0.001)
+            self.asked -= 1
+            self.n += 1
+            if self.n > 20:
+                raise StopAsyncIteration
+            return self.n
+
+    load = Load(0.005)
+    await Agenda(Source(), load, 8).run()
+    assert sorted(load.done) == list(range(1, 21))
+    assert load.most > 2
+
+
+async def test_after_a_pause_of_the_source_all_workers_are_at_work_again() -> None:
+    load = Load(0.02)
+    again = asyncio.Barrier(4)
+
+    async def source() -> AsyncIterator[int]:
+        for wave in range(2):
+            for item in range(4):
+                yield 10 * wave + item
+            await asyncio.sleep(0.05)  # all workers rest, but for the one that asks
+
+    async def work(item: int) -> list[int]:
+        if item >= 10:
+            await again.wait()
+        return await load(item)
+
+    async with asyncio.timeout(1):
+        await Agenda(source(), work, 4).run()
+    assert load.most == 4
+
+
+async def test_a_slow_source_does_not_stall_what_is_ready() -> None:
+    ready = asyncio.Event()
+
+    async def source() -> AsyncIterator[int]:
+        yield 0
+        await ready.wait()
+
+    async def work(item: int) -> list[int]:
+        if item == 30:
+            ready.set()
+        return [item + 1] if 0 < item < 30 else [] if item else [1]
+
+    async with asyncio.timeout(1):
+        await Agenda(source(), work, 4).run()
+    assert ready.is_set()
+
+
+async def test_follow_ups_are_shared_among_resting_workers_while_the_source_waits() -> None:
+    met = asyncio.Barrier(3)
+
+    async def source() -> AsyncIterator[int]:
+        yield 0
+        await met.wait()
+
+    async def work(item: int) -> list[int]:
+        if item:
+            await met.wait()
+        return [] if item else [1, 2]
+
+    async with asyncio.timeout(1):
+        await Agenda(source(), work, 4).run()
+
+
+async def test_the_gate_is_passed_before_each_new_item_but_not_by_what_follows() -> None:
+    events: list[str] = []
+
+    async def gate() -> None:
+        await asyncio.sleep(0)
+        events.append("gate")
+
+    async def work(item: str) -> list[str]:
+        events.append(item)
+        return [item + "+"] if len(item) == 1 else []
+
+    await Agenda(["a", "b"], work, 1, gate).run()
+    assert events == ["gate", "a", "a+", "gate", "b", "b+", "gate"]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_shut_gate_holds_the_source_back_for_all_workers(asynchronous: bool) -> None:
+    opened = asyncio.Event()
+    asked: list[int] = []
+
+    def source() -> Iterator[int]:
+        for n in range(5):
+            asked.append(n)
+            yield n
+
+    async def asource() -> AsyncIterator[int]:
+        for n in source():
+            yield n
+
+    async def gate() -> None:
+        await opened.wait()
+
+    run = asyncio.create_task(Agenda(asource() if asynchronous else source(), Load(), 3, gate).run())
+    await asyncio.sleep(0.005)
+    assert asked == []
+    opened.set()
+    await run
+    assert asked == [0, 1, 2, 3, 4]
+
+
+async def test_the_first_failure_cancels_the_rest_and_is_raised_as_itself() -> None:
+    load = Load(60)
+    error = Boom("third")
+
+    async def work(item: int) -> list[int]:
+        if item == 3:
+            await asyncio.sleep(0.001)
+            raise error
+        return await load(item)
+
+    with pytest.raises(Boom) as caught:
+        await Agenda(range(100), work, 8).run()
+    assert caught.value is error
+    assert caught.value.__context__ is None
+    assert load.cancelled == 7
+    assert load.now == 0
+
+
+async def test_of_several_failures_the_first_is_raised() -> None:
+    async def work(item: int) -> None:
+        try:
+            await asyncio.sleep(0.001 if item == 2 else 60)
+        except asyncio.CancelledError:
+            raise Boom("while being cancelled") from None
+        raise Boom("first")
+
+    with pytest.raises(Boom, match="first"):
+        await Agenda(range(4), work, 4).run()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_failing_source_cancels_the_work(asynchronous: bool) -> None:
+    load = Load(60)
+
+    def source() -> Iterator[int]:
+        yield from range(3)
+        raise Boom
+
+    async def asource() -> AsyncIterator[int]:
+        for item in source():
+            await asyncio.sleep(0)
+            yield item
+
+    with pytest.raises(Boom):
+        await Agenda(asource() if asynchronous else source(), load, 8).run()
+    assert load.cancelled == 3
+
+
+async def test_a_failing_gate_ends_the_run() -> None:
+    async def gate() -> None:
+        raise Boom
+
+    with pytest.raises(Boom):
+        await Agenda(range(3), Load(), 2, gate).run()
+
+
+async def test_an_error_that_is_no_exception_is_raised_as_itself() -> None:
+    class Halt(BaseException):
+        pass
+
+    async def work(_: int) -> None:
+        raise Halt
+
+    with pytest.raises(Halt):
+        await Agenda(range(3), work, 2).run()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_cancelling_a_run_cancels_its_work_and_its_source(asynchronous: bool) -> None:
+    load = Load(60)
+    ended = False
+
+    async def source() -> AsyncIterator[int]:
+        nonlocal ended
+        try:
+            for item in range(3):
+                yield item
+            await asyncio.sleep(60)
+        finally:
+            ended = True
+
+    run = asyncio.create_task(Agenda(source() if asynchronous else range(3), load, 5).run())
+    await asyncio.sleep(0.005)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert load.cancelled == 3
+    assert load.now == 0
+    assert ended is asynchronous
+
+
+async def test_a_timeout_around_a_run_is_a_timeout() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.005):
+            await Agenda(range(3), Load(60), 2).run()
+
+
+def test_the_first_failure_is_found_in_nested_groups() -> None:
+    first, second = Boom("first"), Boom("second")
+    assert first_of(BaseExceptionGroup("", [ExceptionGroup("", [first]), second])) is first
+
+
+# --- Tasks -------------------------------------------------------------------------------------------
+
+
+async def test_closing_tasks_ends_those_of_their_children_and_starts_none_any_more() -> None:
+    parent = Tasks()
+    child = Tasks(parent)
+    task = child.spawn(asyncio.sleep(60))
+    await parent.aclose()
+    assert task.cancelled()
+    for tasks in (parent, child):
+        with pytest.raises(SessionClosedError):
+            tasks.spawn(asyncio.sleep(0))
+    await parent.aclose()
+
+
+async def test_closing_a_child_leaves_its_parent_open() -> None:
+    parent = Tasks()
+    await Tasks(parent).aclose()
+    assert await parent.spawn(asyncio.sleep(0, "result")) == "result"
+
+
+async def test_a_failure_that_nobody_asks_for_is_not_told_by_the_loop() -> None:
+    async def fail() -> None:
+        raise Boom
+
+    tasks = Tasks()
+    tasks.spawn(fail())
+    await asyncio.sleep(0.001)
+    gc.collect()  # the guard fails the test where the loop was told
+
+
+async def test_a_task_may_close_what_it_belongs_to() -> None:
+    tasks = Tasks()
+    async with asyncio.timeout(1):
+        await tasks.spawn(tasks.aclose())
+
+
+async def test_dropping_cancels_from_another_thread() -> None:
+    tasks = Tasks()
+    task = tasks.spawn(asyncio.sleep(60))
+    thread = threading.Thread(target=tasks.drop)
+    thread.start()
+    thread.join()
+    await asyncio.wait((task,), timeout=1)
+    assert task.cancelled()
+
+
+def test_dropping_after_the_loop_has_gone_does_nothing() -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    tasks = Tasks()
+    tasks._tasks.add(_Gone(loop))  # type: ignore[arg-type]
+    tasks.drop()
+
+
+class _Gone:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self.loop
+
+    def cancel(self) -> None:
+        raise AssertionError("its loop is closed")
+
+
+# --- Stream ------------------------------------------------------------------------------------------
+
+
+class Numbers(Stream[int]):
+    """Give what its background task brings; `wait` ends once the test lets it."""
+
+    def __init__(self, tasks: Tasks, error: Exception | None = None) -> None:
+        super().__init__(tasks)
+        self.go = asyncio.Event()
+        self.task: asyncio.Task[int] | None = None
+        self._error = error
+
+    async def _next(self) -> int:
+        if self.task is None:
+            self.task = self._tasks.spawn(_bring(self.go, self._error))
+        await asyncio.wait((self.task,))
+        task, self.task = self.task, None
+        return self._outcome(task)
+
+
+async def _bring(go: asyncio.Event, error: Exception | None) -> int:
+    await go.wait()
+    if error is not None:
+        raise error
+    return 1
+
+
+async def test_a_stream_is_asked_by_one_task_at_a_time() -> None:
+    async with Numbers(Tasks()) as numbers:
+        first = asyncio.create_task(anext(numbers))
+        await asyncio.sleep(0)
+        with pytest.raises(RuntimeError, match="already asked"):
+            await anext(numbers)
+        numbers.go.set()
+        assert await first == 1
+        assert await anext(numbers) == 1
+
+
+async def test_a_stream_that_failed_has_ended() -> None:
+    numbers = Numbers(Tasks(), Boom())
+    numbers.go.set()
+    with pytest.raises(Boom):
+        await anext(numbers)
+    assert [n async for n in numbers] == []
+
+
+async def test_a_cancelled_consumer_may_come_back() -> None:
+    async with Numbers(Tasks()) as numbers:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await anext(numbers)
+        numbers.go.set()
+        assert await anext(numbers) == 1
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["the stream", "the session"])
+async def test_closing_under_a_waiting_consumer_is_an_error_to_it_and_no_cancellation(whole: bool) -> None:
+    parent = Tasks()
+    numbers = Numbers(parent)
+    consumer = asyncio.create_task(anext(numbers))
+    await asyncio.sleep(0.001)
+    await (parent.aclose() if whole else numbers.aclose())
+    with pytest.raises(SessionClosedError):
+        await consumer
+    assert not consumer.cancelled()
+    with pytest.raises(StopAsyncIteration):
+        await anext(numbers)
+
+
+async def test_a_consumer_that_is_thrown_away_ends_without_complaint() -> None:
+    numbers = Numbers(Tasks())
+    step = numbers.__anext__()
+    step.send(None)
+    step.close()
+    await numbers.aclose()
+
+
+async def test_a_dropped_stream_cancels_its_task() -> None:
+    tasks = Tasks()
+    numbers = Numbers(tasks)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.001):
+            await anext(numbers)
+    task = numbers.task
+    assert task is not None
+    del numbers
+    gc.collect()
+    await asyncio.wait((task,), timeout=1)
+    assert task.cancelled()
+
+
+async def test_a_stream_that_was_never_made_whole_can_be_dropped() -> None:
+    Numbers.__new__(Numbers).__del__()
+
+
+# --- Outbox ------------------------------------------------------------------------------------------
+
+
+async def test_an_outbox_gives_in_order_what_was_put() -> None:
+    outbox: Outbox[int] = Outbox(10)
+    assert outbox.take() is None
+    outbox.put(1)
+    outbox.put(2)
+    assert [outbox.take(), outbox.take(), outbox.take()] == [1, 2, None]
+
+
+async def test_a_consumer_waits_for_a_result() -> None:
+    outbox: Outbox[int] = Outbox(10)
+    waiting = asyncio.create_task(outbox.wait())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    outbox.put(1)
+    outbox.put(2)
+    await waiting
+
+
+async def test_there_is_room_again_once_results_are_taken() -> None:
+    outbox: Outbox[int] = Outbox(2)
+    await outbox.room()
+    outbox.put(1)
+    outbox.put(2)
+    producer = asyncio.create_task(outbox.room())
+    await asyncio.sleep(0)
+    assert not producer.done()
+    outbox.take()
+    await producer
+
+
+async def test_a_producer_that_left_does_not_take_the_turn_of_another() -> None:
+    outbox: Outbox[int] = Outbox(1)
+    outbox.put(1)
+    gone, waiting = (asyncio.create_task(outbox.room()) for _ in range(2))
+    await asyncio.sleep(0)
+    gone.cancel()
+    await asyncio.sleep(0)
+    outbox.take()
+    async with asyncio.timeout(1):
+        await waiting
+
+
+async def test_results_held_elsewhere_take_room_until_they_are_gone() -> None:
+    outbox: Outbox[int] = Outbox(2)
+    outbox.hold(2)
+    producer = asyncio.create_task(outbox.room())
+    await asyncio.sleep(0)
+    assert not producer.done()
+    outbox.hold(0)
+    async with asyncio.timeout(1):
+        await producer

@@ -1,0 +1,132 @@
+"""kill -9 at any moment costs a job no more than what came within the last commit interval."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slashtag._journal import COMMIT_SECONDS
+from slashtag.sandbox import Sandbox
+
+#: For each line it reads, a child of its own does the job: so that only the first has to import anything.
+JOBS = """
+import asyncio, json, os, sys
+from slashtag import AsyncSession, DateRange
+
+SPAN = DateRange("2022-01-01", "2024-12-31")
+
+async def job(kind, base_url, apikey, apisecret, path):
+    credentials = dict(apikey=apikey, apisecret=apisecret)
+    async with AsyncSession(base_url, **credentials, journal=path, concurrency=4) as job:
+        urls = job.urls.list(pagesize=50, prefetch=1)
+        if kind == "merged":
+            stats = await job.stats.collect(SPAN, keys=urls)
+            table = {"": stats}
+        else:
+            table = {key: stats async for key, stats in job.stats.collect_each(SPAN, keys=urls)}
+        days = {key: [str(day) for day, n in s.clicks.items() for _ in range(n)] for key, s in table.items()}
+        return {"days": days, "replayed": job.metrics.replayed, "requests": job.metrics.requests}
+
+for line in sys.stdin:
+    *args, result = json.loads(line)
+    child = os.fork()
+    if not child:
+        text = json.dumps(asyncio.run(job(*args)))
+        with open(result, "w") as file:
+            file.write(text)
+        os._exit(0)
+    print(child, flush=True)
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+KILLS = 10
+CONCURRENCY = 4
+LATENCY = 0.04
+#: What an answer may take from the service into the journal, on a busy machine, besides the interval.
+SLACK = 0.8
+
+
+@pytest.fixture(scope="module")
+def starter() -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", JOBS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:
+        yield starter
+
+
+def start(starter: subprocess.Popen[str], *job: str) -> int:
+    assert starter.stdin is not None
+    assert starter.stdout is not None
+    starter.stdin.write(json.dumps(job) + "\n")
+    starter.stdin.flush()
+    return int(starter.stdout.readline())
+
+
+def status(starter: subprocess.Popen[str]) -> int:
+    assert starter.stdout is not None
+    return os.waitstatus_to_exitcode(int(starter.stdout.readline()))
+
+
+@pytest.mark.parametrize(("kind", "urls"), [("merged", 2_000), ("each", 200)])
+def test_a_job_killed_ten_times_ends_with_the_truth(
+    starter: subprocess.Popen[str], tmp_path: Path, kind: str, urls: int
+) -> None:
+    rng = random.Random()
+    result = tmp_path / "result.json"
+    with Sandbox(urls=urls, clicks=10 * urls, tags=2, latency=LATENCY) as box:
+        job = (kind, box.base_url, box.apikey, box.apisecret, str(tmp_path / "job.journal"), str(result))
+        asked: list[list[tuple[Any, float]]] = []
+        lost = kills = 0
+        while kills < KILLS:
+            box.requests.clear()
+            child = start(starter, *job)
+            while len(box.requests) < 2:
+                time.sleep(0.01)
+            # One run lasts long enough that something is safe also on a machine that is busy.
+            time.sleep(1.4 if kills == 4 else rng.uniform(0.0, 0.7))
+            os.kill(child, signal.SIGKILL)
+            assert status(starter) == -signal.SIGKILL, "the job was over before it was killed"
+            kills += 1
+            end = max(arrival.at for arrival in box.requests)
+            asked.append([(name(one), end - one.at) for one in box.requests])
+        box.requests.clear()
+        box.latency = 0.0
+        start(starter, *job)
+        assert status(starter) == 0
+        asked.append([(name(one), 0.0) for one in box.requests])
+        told = json.loads(result.read_text())
+        if kind == "merged":
+            truth = {"": box.truth.range("2022-01-01", "2024-12-31").clicks}
+        else:
+            truth = {key: true.clicks for key, true in box.truth.per_key("2022-01-01", "2024-12-31").items()}
+    assert {key: Counter(days) for key, days in told["days"].items()} == {
+        key: Counter({str(day): n for day, n in clicks.items() if n}) for key, clicks in truth.items()
+    }
+    kept = 0
+    for n, run in enumerate(asked[:-1]):
+        later = {request for other in asked[n + 1 :] for request, _ in other}
+        safe = [request for request, age in run if age > COMMIT_SECONDS + SLACK and lasting(request)]
+        assert not later.intersection(safe)
+        kept += len(safe)
+        lost += len(later.intersection(request for request, _ in run if lasting(request)))
+    assert told["replayed"] >= kept > 0
+    assert told["replayed"] + len(asked[-1]) == told["requests"]
+    assert lost < KILLS * (COMMIT_SECONDS + SLACK) * CONCURRENCY / LATENCY
+
+
+def name(arrival: Any) -> tuple[str, str]:
+    return arrival.path, json.dumps(arrival.query)
+
+
+def lasting(request: tuple[str, str]) -> bool:
+    """Tell whether a request is not the one for the last page of the listing."""
+    return "urls" not in request[0]

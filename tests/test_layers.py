@@ -1,0 +1,368 @@
+"""The structure of the package holds: imports point down, and each thing has its one place.
+
+Each rule is a function from a parsed file to what is wrong with it; each is also shown a file that breaks it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SRC = ROOT / "src" / "slashtag"
+
+# A unit is a file or folder of the package. It may import itself and what stands in a line above its own.
+LEVELS = [
+    {"_errors"},
+    {"_models"},
+    {"_core"},
+    {"_credentials", "_metrics", "_budget", "_deadline", "_admission", "_transport"},
+    {"_send"},
+    {"_fanout"},
+    {"_journal"},
+    {"_resources"},
+    {"_session"},
+    {"_api"},
+    {"__init__"},
+    {"export", "report", "pytest_plugin", "dask"},
+    {"cli"},
+]
+LEVEL_OF = {unit: level for level, units in enumerate(LEVELS) for unit in units}
+UNITS = {*LEVEL_OF, "sandbox"}
+SANDBOX_USERS = {"sandbox", "pytest_plugin", "cli"}
+HEAVY = {"pyarrow", "altair", "vl_convert", "distributed", "dask", "uvloop"}
+IMPURE = {
+    "aiohttp",
+    "anyio",
+    "asyncio",
+    "concurrent",
+    "multiprocessing",
+    "random",
+    "secrets",
+    "select",
+    "socket",
+}
+IMPURE |= {"ssl", "subprocess", "tenacity", "threading", "time", "uuid", "uvloop"}
+VAGUE = {"utils", "helpers", "common", "base", "manager"}
+MOST_LINES = 400
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the package, named by its path below it."""
+
+    path: str
+    text: str
+
+    @property
+    def parts(self) -> list[str]:
+        """Its module, from the package on: `[]` for the package, `["_core", "call"]`."""
+        parts = list(Path(self.path).with_suffix("").parts)
+        return parts[:-1] if parts[-1] == "__init__" else parts
+
+    @property
+    def unit(self) -> str:
+        return self.parts[0] if self.parts else "__init__"
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    def imports(self) -> Iterator[Import]:
+        package = self.parts if self.path.endswith("__init__.py") else self.parts[:-1]
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield Import(node.lineno, alias.name, None)
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                for alias in node.names:
+                    yield Import(node.lineno, f"{node.module}.{alias.name}", None)
+            elif isinstance(node, ast.ImportFrom):
+                above = package[: len(package) - node.level + 1]
+                start = above + (node.module.split(".") if node.module else [])
+                for alias in node.names:
+                    unit = start[0] if start else alias.name if alias.name in UNITS else "__init__"
+                    yield Import(node.lineno, alias.name, unit)
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name: of another distribution (dotted), or of a unit of ours."""
+
+    line: int
+    name: str
+    unit: str | None
+
+    @property
+    def root(self) -> str:
+        return "" if self.unit else self.name.partition(".")[0]
+
+
+Rule = Callable[[File], Iterator[str]]
+
+
+def imports_point_down(file: File) -> Iterator[str]:
+    if file.unit not in UNITS:
+        yield f"{file.unit} has no place in the list of layers"
+        return
+    for found in file.imports():
+        if found.unit is None or found.unit == file.unit:
+            continue
+        if "sandbox" in (file.unit, found.unit):
+            if file.unit not in SANDBOX_USERS:
+                yield f"line {found.line}: {file.unit} imports the sandbox"
+            elif file.unit == "sandbox":
+                yield f"line {found.line}: the sandbox imports {found.unit}"
+        elif found.unit not in LEVEL_OF:
+            yield f"line {found.line}: {found.unit} has no place in the list of layers"
+        elif LEVEL_OF[found.unit] >= LEVEL_OF[file.unit]:
+            yield f"line {found.line}: {file.unit} imports {found.unit}, which is not below it"
+
+
+def imports_of_ours_are_relative(file: File) -> Iterator[str]:
+    for found in file.imports():
+        if found.root == "slashtag":
+            yield f"line {found.line}: {found.name} is not imported relatively"
+
+
+def only_send_imports_tenacity(file: File) -> Iterator[str]:
+    for found in file.imports():
+        if found.root == "tenacity" and file.path != "_send.py":
+            yield f"line {found.line}: tenacity outside _send.py"
+
+
+def only_fanout_has_task_groups(file: File) -> Iterator[str]:
+    imported = {found.line for found in file.imports() if found.name.endswith("create_task_group")}
+    expressions = (node for node in ast.walk(file.tree) if isinstance(node, ast.expr))
+    used = {node.lineno for node in expressions if _last_name(node) == "create_task_group"}
+    for line in imported | used:
+        if file.path != "_fanout.py":
+            yield f"line {line}: a task group outside _fanout.py"
+
+
+def only_session_creates_client_sessions(file: File) -> Iterator[str]:
+    for node in ast.walk(file.tree):
+        if (
+            isinstance(node, ast.Call)
+            and _last_name(node.func) == "ClientSession"
+            and file.path != "_session.py"
+        ):
+            yield f"line {node.lineno}: an aiohttp session created outside _session.py"
+
+
+def core_is_pure(file: File) -> Iterator[str]:
+    if file.unit != "_core":
+        return
+    for found in file.imports():
+        foreign = found.root not in {"", "msgspec", "slashtag"} and found.root not in sys.stdlib_module_names
+        if found.root in IMPURE or foreign:
+            yield f"line {found.line}: the core imports {found.root}"
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.Call) and _last_name(node.func) in {"now", "today", "utcnow", "print"}:
+            yield f"line {node.lineno}: the core reads a clock or does I/O"
+        elif isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
+            yield f"line {node.lineno}: the core is async"
+
+
+def functions_import_only_heavy_extras(file: File) -> Iterator[str]:
+    for function in ast.walk(file.tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        lines = {node.lineno for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)}
+        for found in file.imports():
+            # --help and foreign test runs shall not wait for what a command or a fixture needs.
+            late = file.unit in {"cli", "pytest_plugin"} and found.unit is not None
+            if found.line in lines and found.root not in HEAVY and not late:
+                yield f"line {found.line}: {found.name} is imported inside a function"
+
+
+def names_of_files_say_something(file: File) -> Iterator[str]:
+    for part in file.parts:
+        if part.strip("_") in VAGUE:
+            yield f"{part} is a name that says nothing"
+
+
+def files_are_short(file: File) -> Iterator[str]:
+    lines = file.text.count("\n")
+    if lines > MOST_LINES:
+        yield f"{lines} lines"
+
+
+def _last_name(node: ast.expr) -> str:
+    """`b` of `b` and of `a.b`."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+RULES: list[Rule] = [
+    imports_point_down,
+    imports_of_ours_are_relative,
+    only_send_imports_tenacity,
+    only_fanout_has_task_groups,
+    only_session_creates_client_sessions,
+    core_is_pure,
+    functions_import_only_heavy_extras,
+    names_of_files_say_something,
+    files_are_short,
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_package_keeps_the_rule(rule: Rule) -> None:
+    files = [File(path.relative_to(SRC).as_posix(), path.read_text("utf-8")) for path in SRC.rglob("*.py")]
+    assert len(files) > 10
+    assert [f"{file.path}: {problem}" for file in files for problem in rule(file)] == []
+
+
+BROKEN = [
+    (imports_point_down, "_models.py", "from ._core import call"),
+    (imports_point_down, "_errors.py", "from ._models import Page"),
+    (
+        imports_point_down,
+        "_errors.py",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n from . import _models",
+    ),
+    (imports_point_down, "_core/call.py", "from .._send import Sender"),
+    (imports_point_down, "_core/call.py", "from .. import _send"),
+    (imports_point_down, "_core/__init__.py", "from .._send import Sender"),
+    (imports_point_down, "_core/deeper/call.py", "from ..._send import Sender"),
+    (imports_point_down, "_resources/urls.py", "from .._session import AsyncSession"),
+    (imports_point_down, "_session.py", "from . import AsyncSession"),
+    (imports_point_down, "_resources/urls.py", "from .. import AsyncSession"),
+    (imports_point_down, "_budget.py", "from ._deadline import Watchdog"),
+    (imports_point_down, "export/csv.py", "from ..report import page"),
+    (imports_point_down, "report/page.py", "from ..cli import main"),
+    (imports_point_down, "__init__.py", "from .cli import main"),
+    (imports_point_down, "_session.py", "from .sandbox import Sandbox"),
+    (imports_point_down, "_session.py", "from . import sandbox"),
+    (imports_point_down, "sandbox/store.py", "from .._models import ShortUrl"),
+    (imports_point_down, "sandbox/store.py", "from .. import AsyncSession"),
+    (imports_point_down, "sandbox/__init__.py", "from .. import AsyncSession"),
+    (imports_point_down, "_unheard_of.py", ""),
+    (imports_point_down, "_session.py", "from ._unheard_of import thing"),
+    (imports_of_ours_are_relative, "cli/urls.py", "from slashtag import AsyncSession"),
+    (imports_of_ours_are_relative, "cli/urls.py", "import slashtag.export"),
+    (only_send_imports_tenacity, "_transport.py", "import tenacity"),
+    (only_send_imports_tenacity, "_core/retry.py", "from tenacity.wait import wait_exponential"),
+    (only_fanout_has_task_groups, "_resources/urls.py", "import anyio\ngroup = anyio.create_task_group()"),
+    (only_fanout_has_task_groups, "_resources/urls.py", "from anyio import create_task_group as group"),
+    (only_session_creates_client_sessions, "_transport.py", "import aiohttp\naiohttp.ClientSession()"),
+    (
+        only_session_creates_client_sessions,
+        "cli/urls.py",
+        "from aiohttp import ClientSession\nClientSession()",
+    ),
+    *((core_is_pure, "_core/pacing.py", f"import {name}") for name in sorted(IMPURE | {"yarl", "dateutil"})),
+    (core_is_pure, "_core/pacing.py", "from asyncio import sleep"),
+    (core_is_pure, "_core/pacing.py", "from datetime import datetime\ndatetime.now()"),
+    (core_is_pure, "_core/pacing.py", "from datetime import date\ndate.today()"),
+    (core_is_pure, "_core/pacing.py", "async def send(): ..."),
+    (functions_import_only_heavy_extras, "_send.py", "def send():\n import json"),
+    (
+        functions_import_only_heavy_extras,
+        "_send.py",
+        "class A:\n async def send(self):\n  from . import _models",
+    ),
+    (functions_import_only_heavy_extras, "_send.py", "def send():\n def inner():\n  from rich import print"),
+    (names_of_files_say_something, "_utils.py", ""),
+    (names_of_files_say_something, "_core/base.py", ""),
+    (names_of_files_say_something, "helpers/urls.py", ""),
+    (files_are_short, "_send.py", "x = 1\n" * (MOST_LINES + 1)),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), BROKEN)
+def test_a_file_that_breaks_the_rule_is_reported(rule: Rule, path: str, text: str) -> None:
+    assert list(rule(File(path, text)))
+
+
+KEPT = [
+    ("_errors.py", "from typing import Any"),
+    (
+        "_core/split.py",
+        "import msgspec\nfrom datetime import date\nfrom .call import Call\nfrom .._errors import A",
+    ),
+    ("_core/split.py", "from . import call\nfrom .. import _errors\nfrom .._models import Page"),
+    ("_send.py", "import tenacity\nfrom ._core.retry import RetryPolicy\nfrom . import _budget"),
+    ("_fanout.py", "import anyio\nanyio.create_task_group()"),
+    ("_session.py", "import aiohttp\naiohttp.ClientSession()\nfrom ._resources.urls import Urls"),
+    ("__init__.py", "from ._session import AsyncSession\nfrom ._errors import SlashtagError"),
+    ("sandbox/store.py", "import sqlite3\nfrom .routes import app\nfrom . import faults"),
+    ("pytest_plugin.py", "from . import AsyncSession\nfrom .sandbox import Sandbox"),
+    (
+        "cli/urls.py",
+        "from .. import AsyncSession, sandbox\nfrom ..export.csv import write\nfrom . import selectors",
+    ),
+    ("export/parquet.py", "def write():\n import pyarrow.parquet as pq\n from pyarrow import Table"),
+]
+
+
+@pytest.mark.parametrize(("path", "text"), KEPT)
+def test_a_file_that_keeps_every_rule_is_not_reported(path: str, text: str) -> None:
+    assert [problem for rule in RULES for problem in rule(File(path, text))] == []
+
+
+def test_each_rule_is_shown_a_file_that_breaks_it() -> None:
+    assert {rule for rule, _, _ in BROKEN} == set(RULES)
+
+
+def test_the_list_of_layers_names_each_unit_once() -> None:
+    assert sum(map(len, LEVELS)) == len(LEVEL_OF)
+
+
+# What has no place in a published file: folders and hosts of one machine, and talk about how it was made.
+# A class of one letter keeps each pattern from matching itself.
+OUT_OF_PLACE = re.compile(
+    r"(?<![\w.<])/([w]ork|[r]oot|[h]ome/\w+|[o]pt/pypi)/"
+    r"|[p]ypi\.org|[p]ythonhosted|[r]egistry\.npm|[d]eb\.debian\.org"
+    r"|\b([C]laude|[A]nthropic|[C]EO|[s]ubagent|[c]o-?founder|[l]anguage model|[i]ssues show)\b"
+)
+
+
+def out_of_place(text: str) -> list[str]:
+    return [found.group() for found in OUT_OF_PLACE.finditer(text)]
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists() or not shutil.which("git"), reason="not a git repository")
+def test_tracked_files_bear_nothing_of_the_machine_they_were_made_on() -> None:
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    paths = [ROOT / name for name in listed.split("\0") if name]
+    assert Path(__file__) in paths
+    texts = {path: path.read_text("utf-8", "replace") for path in paths if path.is_file()}
+    assert {str(path): found for path, text in texts.items() if (found := out_of_place(text))} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("/{}ork/main", "w"),
+        ("see '/{}oot/.cache'", "r"),
+        ("https://{}ypi.org/simple", "p"),
+        ("by a {}anguage model", "l"),
+    ],
+)
+def test_what_is_out_of_place_is_reported(text: str, letter: str) -> None:
+    assert len(out_of_place(text.format(letter))) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["https://example.com/work/1", "network/root", "./home/a/", "the session works"]
+)
+def test_what_is_in_place_is_not_reported(text: str) -> None:
+    assert out_of_place(text) == []
+
+
+def test_constraints_are_exact_versions_in_order() -> None:
+    lines = (ROOT / ".ci" / "constraints.txt").read_text().splitlines()
+    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+(; \S.*)?", line)] == []
+    assert all(a < b for a, b in pairwise(line.partition("==")[0].lower() for line in lines))

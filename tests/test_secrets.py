@@ -1,0 +1,313 @@
+"""No error, no log and no repr shows a credential or a link's password, whatever the server sends back."""
+
+from __future__ import annotations
+
+import html
+import json
+import logging
+import pickle
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, TracebackType
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import aiohttp
+import pytest
+
+from slashtag import AsyncSession, RetryPolicy, SlashtagError
+
+from . import wire as wires
+from .sending import PAGE, ROWS, connect
+from .wire import Answer, Request, Wire, envelope, ok
+
+APIKEY = "Kx7/\"Qm&2<vT+9>pZ\\4w%20e'5"
+APISECRET = "Sd8/\"Rn&3<uY+7\\'q%2"
+PASSWORD = "Pü9/\"Wß&6<jH+2 >lC🦄\\3r%20'y"
+TWICE = RetryPolicy(max_attempts=2, backoff_base=0)
+
+
+def forms(secret: str) -> set[str]:
+    """A secret as a server may write it, by each in pieces too: a cut one is not to be shown either."""
+    escaped = json.dumps(secret)[1:-1]
+    whole = {
+        secret,
+        escaped,
+        escaped.replace("/", "\\/"),
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        quote(secret),
+        quote(secret, safe=""),
+        quote_plus(secret),
+        html.escape(secret),
+        html.escape(secret, quote=False),
+        html.escape(secret).replace("&#x27;", "&#39;"),
+    }
+    return {form[at : at + 12] for form in whole for at in range(0, len(form) - 12, 4)}
+
+
+HIDDEN = {
+    name: forms(value) for name, value in (("key", APIKEY), ("secret", APISECRET), ("password", PASSWORD))
+}
+
+
+def leaks(text: str, *, among: tuple[str, ...] = tuple(HIDDEN)) -> list[str]:
+    texts = (text, text.encode("unicode_escape", "replace").decode(), text.replace("\\\\", "\\"))
+    return [name for name in among if any(piece in one for piece in HIDDEN[name] for one in texts)]
+
+
+def reachable(thing: object, seen: set[int]) -> Iterator[str]:
+    """Every text that a thing holds, through its members, causes and contexts; not through tracebacks."""
+    if id(thing) in seen or isinstance(
+        thing, ModuleType | type | FunctionType | MethodType | BuiltinFunctionType | TracebackType
+    ):
+        return
+    seen.add(id(thing))
+    if isinstance(thing, str):
+        yield thing
+    elif isinstance(thing, bytes | bytearray):
+        yield bytes(thing).decode(errors="replace")
+    elif isinstance(thing, Mapping):
+        for key, value in thing.items():
+            yield from reachable(key, seen)
+            yield from reachable(value, seen)
+    elif isinstance(thing, list | tuple | set | frozenset):
+        for member in thing:
+            yield from reachable(member, seen)
+    else:
+        yield f"{thing!r} {thing}"
+        members = [getattr(thing, "__dict__", None)]
+        members += [getattr(thing, name, None) for kind in type(thing).__mro__ for name in slots(kind)]
+        if isinstance(thing, BaseException):
+            members += [thing.args, thing.__cause__, thing.__context__]
+        for member in members:
+            yield from reachable(member, seen)
+
+
+def slots(kind: type) -> tuple[str, ...]:
+    names = kind.__dict__.get("__slots__", ())
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def shown(error: BaseException) -> str:
+    """All that can be shown of an error."""
+    return "\n".join(
+        [
+            *reachable(error, set()),
+            *traceback.format_exception(error),
+            pickle.dumps(error, protocol=0).decode("latin-1"),
+            pickle.dumps(error).decode("utf-8", "replace"),
+        ]
+    )
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> str:
+    return "\n".join(f"{record.getMessage()} {record.__dict__}" for record in caplog.records)
+
+
+# --- what a server may send back -----------------------------------------------------------------------
+
+
+def echo(request: Request) -> str:
+    """The credentials and the body of a request, as pages for debugging show them, in every form."""
+    body = request.body.decode()
+    texts = [request.headers["apikey"], request.headers["apisecret"]]
+    texts += [str(json.loads(body).get("password", ""))] if body else []
+    lines = [body, body.replace("/", "\\/"), json.dumps(request.headers)]
+    for text in texts:
+        lines += [text, json.dumps(text), quote(text), quote(text, safe=""), quote_plus(text)]
+        lines += [
+            html.escape(text),
+            html.escape(text, quote=False),
+            html.escape(text).replace("&#x27;", "&#39;"),
+        ]
+    return " | ".join(lines)
+
+
+def line(request: Request) -> bytes:
+    return echo(request).replace("\n", " ").encode()
+
+
+_HEAD = b"HTTP/1.1 200 OK\r\n"
+
+ECHOES: dict[str, Callable[[Request], Answer]] = {
+    **{
+        f"envelope {status}": lambda request, status=status: envelope(status, echo(request), None)
+        for status in (400, 401, 403, 404, 408, 500, 502, 503, 504)
+    },
+    "envelope in a 200": lambda request: envelope(400, echo(request), [], http_status=200),
+    "data": lambda request: envelope(400, "No.", {echo(request): [{"in": echo(request)}]}),
+    "page": lambda request: wires.response(500, line(request), [("Content-Type", "text/html")]),
+    "page, 403": lambda request: wires.response(403, line(request)),
+    "page, 200": lambda request: wires.response(200, line(request)),
+    "pages, 200": lambda request: wires.response(200, line(request) * 50),
+    "password over and over": lambda request: wires.response(200, PASSWORD.encode() * 2_000),
+    "cut by the excerpt": lambda request: wires.response(
+        200, b"x" * 190 + APIKEY.encode() + PASSWORD.encode()
+    ),
+    "too large": lambda request: wires.response(200, line(request) * 50),
+    "too large, over and over": lambda request: wires.response(500, json.dumps(PASSWORD).encode() * 2_000),
+    "wrong data": lambda request: ok(echo(request)),
+    "wrong member": lambda request: ok({"page": echo(request), "rows_updated": echo(request)}),
+    "redirect": lambda request: wires.redirect("/" + quote(echo(request))),
+    "bad UTF-8": lambda request: wires.response(200, b"\xff" + line(request)),
+    "truncated": lambda request: wires.truncated(line(request), 10_000),
+    "without a length": lambda request: wires.no_length(line(request)),
+    "status line": lambda request: wires.raw(line(request) + b"\r\n\r\n"),
+    "status code": lambda request: wires.raw(b"HTTP/1.1 " + line(request) + b"\r\n\r\n"),
+    "reason": lambda request: wires.raw(b"HTTP/1.1 500 " + line(request) + b"\r\nContent-Length: 0\r\n\r\n"),
+    "header": lambda request: wires.raw(_HEAD + line(request) + b"\r\n\r\n"),
+    "header name": lambda request: wires.raw(_HEAD + b"a " + line(request) + b": 1\r\n\r\n"),
+    "header value": lambda request: wires.raw(_HEAD + b"x: \x00" + line(request) + b"\r\n\r\n"),
+    "length": lambda request: wires.raw(_HEAD + b"Content-Length: " + line(request) + b"\r\n\r\n"),
+    "chunk": lambda request: wires.raw(
+        _HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + line(request) + b"\r\n{}\r\n0\r\n\r\n"
+    ),
+    "encoding": lambda request: wires.response(
+        200,
+        b"x",
+        [("Content-Encoding", "gzip"), ("X-Echo", "".join(filter(str.isascii, line(request).decode())))],
+    ),
+    "rate limit": lambda request: envelope(429, echo(request), None, headers=[("Retry-After", "60")]),
+    "retry after": lambda request: envelope(503, "No.", None, headers=[("Retry-After", APIKEY)]),
+    "reset": lambda request: wires.reset(),
+    "hang-up": lambda request: wires.hang_up(),
+    "stall": lambda request: wires.stall(),
+    "stall in the body": lambda request: wires.stall(headers_sent=True),
+}
+
+
+def get(session: AsyncSession) -> Any:
+    return session.urls.page()
+
+
+def put(session: AsyncSession) -> Any:
+    return session.urls.update("spring", password=PASSWORD)
+
+
+def rename(session: AsyncSession) -> Any:
+    return session.urls.update("spring", slashtag="summer", password=PASSWORD)
+
+
+def post(session: AsyncSession) -> Any:
+    return session.tags.create("spring")
+
+
+@pytest.mark.parametrize("kind", ECHOES)
+@pytest.mark.parametrize(
+    ("operation", "given"), [(get, False), (put, False), (put, True), (rename, False), (post, False)]
+)
+async def test_no_failure_shows_a_secret(
+    operation: Callable[[AsyncSession], Any], kind: str, given: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    options = {
+        "apikey": APIKEY,
+        "apisecret": APISECRET,
+        "retry": RetryPolicy(max_attempts=2, backoff_base=0, max_wait=5),
+        "timeout": 0.03 if "stall" in kind else 5,
+        "max_response_bytes": 1_000 if kind.startswith("too large") else 2**20,
+    }
+    async with Wire(ECHOES[kind]) as wire, aiohttp.ClientSession() as http:
+        async with connect(wire, http=http if given else None, **options) as session:
+            with pytest.raises(SlashtagError) as told:
+                await operation(session)
+        assert wire.requests[0].headers["apikey"] == APIKEY
+        assert operation not in (put, rename) or wire.requests[0].json()["password"] == PASSWORD
+    # A call knows no other's password.
+    own = ("key", "secret", "password") if operation in (put, rename) else ("key", "secret")
+    assert leaks(shown(told.value), among=own) == []
+    assert leaks(logged(caplog), among=own) == []
+    copy = pickle.loads(pickle.dumps(told.value))
+    assert type(copy) is type(told.value)
+    assert (str(copy), copy.args, copy.__dict__) == (str(told.value), told.value.args, told.value.__dict__)
+
+
+@pytest.mark.parametrize("operation", [get, put, rename, post])
+@pytest.mark.parametrize("kind", ["reset", "hang-up", "stall", "stall in the body"])
+async def test_an_error_bears_nothing_of_aiohttps(
+    operation: Callable[[AsyncSession], Any], kind: str
+) -> None:
+    async with Wire(ECHOES[kind]) as wire, connect(wire, timeout=0.05, retry=TWICE) as session:
+        with pytest.raises(SlashtagError) as told:
+            await operation(session)
+    error: BaseException | None = told.value
+    while error is not None:
+        assert isinstance(error, SlashtagError)
+        error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize("operation", [get, put, rename, post])
+@pytest.mark.parametrize("kind", ["envelope 400", "envelope 500", "page, 200", "reset", "stall", "too large"])
+async def test_a_traceback_with_local_variables_shows_no_credential(
+    operation: Callable[[AsyncSession], Any], kind: str
+) -> None:
+    """As reporters of errors take them; what the server echoes is not among them here."""
+    answers = {
+        "envelope 400": envelope(400, "No.", None),
+        "envelope 500": envelope(500, "No.", None),
+        "page, 200": wires.html(200),
+        "reset": wires.reset(),
+        "stall": wires.stall(),
+        "too large": wires.response(200, b" " * 2_000),
+    }
+    options = {"apikey": APIKEY, "apisecret": APISECRET, "retry": TWICE, "max_response_bytes": 1_000}
+    async with Wire(answers[kind]) as wire:
+        session = connect(wire, timeout=0.05 if kind == "stall" else 5, **options)
+        try:
+            await operation(session)
+        except SlashtagError as error:
+            told = traceback.TracebackException.from_exception(error, capture_locals=True)
+        finally:
+            await session.aclose()
+    frames = [frame for frame in told.stack if "slashtag" in frame.filename and "tests" not in frame.filename]
+    assert frames
+    assert leaks(str([frame.locals for frame in frames]), among=("key", "secret")) == []
+
+
+async def test_a_success_logs_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with (
+        Wire(lambda request: ok(PAGE if request.method == "GET" else ROWS)) as wire,
+        connect(wire, apikey=APIKEY, apisecret=APISECRET) as session,
+    ):
+        await get(session)
+        await put(session)
+    assert len([record for record in caplog.records if record.name == "slashtag"]) == 2
+    assert leaks(logged(caplog)) == []
+
+
+async def test_a_refused_password_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+    async with Wire([]) as wire, connect(wire) as session:
+        for password in (PASSWORD * 3, PASSWORD.encode(), [PASSWORD]):
+            with pytest.raises(SlashtagError) as told:
+                await session.urls.update("spring", password=password)  # type: ignore[arg-type]
+            assert leaks(shown(told.value)) == []
+
+
+async def test_a_password_with_a_lone_surrogate_is_not_shown() -> None:
+    async with Wire([]) as wire, connect(wire) as session:
+        with pytest.raises(SlashtagError) as told:
+            await session.urls.update("spring", password=PASSWORD + "\ud800")
+    assert leaks(shown(told.value)) == []
+
+
+async def test_an_error_of_a_connection_shows_no_secret() -> None:
+    async with Wire([]) as wire:
+        pass
+    async with connect(wire, apikey=APIKEY, apisecret=APISECRET, retry=TWICE) as session:
+        for operation in (get, put, rename, post):
+            with pytest.raises(SlashtagError) as told:
+                await operation(session)
+            assert leaks(shown(told.value)) == []
+
+
+def test_the_search_for_leaks_finds_them() -> None:
+    error = SlashtagError("x")
+    assert leaks(shown(error)) == []
+    cause = ValueError("y")
+    cause.request_info = {"headers": [APIKEY.encode()]}  # type: ignore[attr-defined]
+    error.__context__ = cause
+    assert leaks(shown(error)) == ["key"]
+    for text in (html.escape(PASSWORD), json.dumps({"a": PASSWORD}), quote(PASSWORD), repr(PASSWORD)):
+        assert leaks(shown(SlashtagError(text))) == ["password"]
+    assert leaks(APISECRET[3:]) == ["secret"]

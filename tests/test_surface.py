@@ -1,0 +1,159 @@
+"""The public surface: these names, each with a docstring, and the types that a checker sees."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from mypy import api
+
+import slashtag
+
+PUBLIC_MODULES = {"cli", "dask", "export", "pytest_plugin", "report", "sandbox"}
+
+SNIPPET = """
+from slashtag import AllTime, AsyncSession, CountryGeo, DateRange, Day, Year
+
+async def main(session: AsyncSession) -> None:
+    days = DateRange("2024-01-01", "2024-12-31")
+    reveal_type(await session.stats.collect(Year(2024), tag="spring"))
+    reveal_type(await session.stats.collect(AllTime(), tags=["spring"]))
+    reveal_type(await session.stats.collect(days, keys=session.urls.list()))
+    reveal_type(await session.stats.collect(Day("2024-01-01"), keys=["a"]))
+    reveal_type(await session.stats.collect(CountryGeo("US", "2024-01-01", "2024-12-31"), keys=["a"]))
+    reveal_type(await session.stats.run(session.stats.plan(Year(2024), tag="spring")))
+    async for pair in session.stats.collect_each(days, keys=["a"]):
+        reveal_type(pair)
+    async for url in session.urls.list():
+        reveal_type(url)
+    reveal_type(await session.tags.page(1))
+    reveal_type(await session.urls.update("spring", destination="https://example.com"))
+"""
+REVEALED = [
+    "PeriodStats",
+    "PeriodStats",
+    "RangeStats",
+    "RangeStats",
+    "GeoStats",
+    "PeriodStats",
+    "tuple[str, RangeStats]",
+    "ShortUrl",
+    "Page[Tag]",
+    "int",
+]
+
+
+def public() -> dict[str, Any]:
+    return {name: getattr(slashtag, name) for name in slashtag.__all__ if name != "__version__"}
+
+
+def test_exactly_what_all_names_is_public() -> None:
+    found = {n for n, v in vars(slashtag).items() if not n.startswith("_") and not isinstance(v, ModuleType)}
+    assert sorted({*found, "__version__"}) == sorted(slashtag.__all__)
+
+
+def test_all_is_in_order_and_names_nothing_twice() -> None:
+    assert slashtag.__all__ == sorted(set(slashtag.__all__))
+
+
+def test_every_other_module_is_private() -> None:
+    folder = Path(slashtag.__file__).parent
+    modules = {
+        path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert {name for name in modules if not name.startswith("_")} <= PUBLIC_MODULES
+
+
+def test_the_package_is_typed() -> None:
+    assert (Path(slashtag.__file__).parent / "py.typed").exists()
+
+
+def test_every_name_of_the_documented_interface_is_there() -> None:
+    values = {"RetryPolicy", "DateRange", "Day", "Year", "AllTime", "CountryGeo", "Call", "Failure", "Plan"}
+    models = {"ShortUrl", "Tag", "Page", "RangeStats", "PeriodStats", "GeoStats"}
+    assert {"AsyncSession", *values, *models} <= set(slashtag.__all__)
+
+
+# --- docstrings ----------------------------------------------------------------------------------------
+
+
+def classes() -> Iterator[type]:
+    """Yield the public classes and those that a session and its listings are made of."""
+    yield from (value for value in public().values() if isinstance(value, type))
+    for path in ("urls", "tags", "stats"):
+        module = sys.modules[f"slashtag._resources.{path}"]
+        yield getattr(module, path.capitalize())
+    yield from (
+        sys.modules["slashtag._resources.listing"].Listing,
+        sys.modules["slashtag._resources.listing"].Pages,
+    )
+
+
+CLASSES = sorted(set(classes()), key=lambda cls: cls.__name__)
+METHODS = [
+    (cls, name)
+    for cls in CLASSES
+    for name, value in inspect.getmembers(cls)
+    if not name.startswith("_")
+    and (inspect.isroutine(value) or isinstance(value, property))
+    and any(name in vars(base) for base in cls.__mro__ if base.__module__.startswith("slashtag"))
+]
+#: Words that begin a description instead of an order.
+NO_ORDER = re.compile(r"(A|An|The|This|These|It|Its|Whether|If|When|How|What|Returns|Gives|\w+(ing|ed))\b")
+
+
+def check_sentence(doc: str | None) -> None:
+    assert doc
+    sentence = re.split(r"(?<=[.;:])\s", " ".join(doc.split("\n\n")[0].split()))[0]
+    assert sentence[-1] in ".;:"
+    assert sentence[0].isupper()
+    assert not NO_ORDER.match(sentence)
+    assert not re.match(r"\w+[^s]s\b", sentence.split()[0])
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_a_class_says_what_it_is_for(cls: type) -> None:
+    check_sentence(cls.__doc__)
+
+
+@pytest.mark.parametrize(("cls", "name"), METHODS, ids=lambda value: getattr(value, "__name__", value))
+def test_a_method_says_what_it_does(cls: type, name: str) -> None:
+    value = inspect.getattr_static(cls, name)
+    if isinstance(value, property) and f"`{name}`" in (cls.__doc__ or ""):
+        return
+    check_sentence(inspect.getdoc(getattr(cls, name)))
+
+
+# --- types ---------------------------------------------------------------------------------------------
+
+SETTINGS = """
+[mypy]
+strict = True
+[mypy-slashtag.*]
+follow_imports = silent
+[mypy-aiohttp.*,yarl.*,multidict.*,tenacity.*,anyio.*]
+follow_imports = skip
+"""
+
+
+def test_the_type_of_an_answer_follows_from_the_question(tmp_path: Path) -> None:
+    (tmp_path / "snippet.py").write_text(SNIPPET)
+    (tmp_path / "mypy.ini").write_text(SETTINGS)
+    told, complaints, status = api.run(
+        [
+            "--config-file",
+            str(tmp_path / "mypy.ini"),
+            "--cache-dir",
+            str(tmp_path),
+            str(tmp_path / "snippet.py"),
+        ]
+    )
+    revealed = re.findall(r'Revealed type is "(.*)"', told)
+    assert [re.sub(r"\bslashtag\.\w+\.|\bbuiltins\.", "", name) for name in revealed] == REVEALED
+    assert (complaints, status) == ("", 0)
