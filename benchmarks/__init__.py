@@ -1,0 +1,1 @@
+"""What requests, listings, sums cost, beside goals and other clients: `python -m benchmarks`."""

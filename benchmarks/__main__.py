@@ -1,0 +1,93 @@
+"""Run all benchmarks and print one table: what, figure, goal, met.
+
+python -m benchmarks [--size FACTOR] [--rounds N] [--only NAME] [--results DIRECTORY] [--json]
+
+Also writes results.json and results.png into benchmarks/results.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from ._chart import draw
+from ._measure import Row, parser, scaled, table
+
+HERE = Path(__file__).parent
+SCRIPTS = ("request", "decode", "listing", "spans", "memory", "startup")
+
+
+def run(script: str, options: list[str]) -> Any:
+    """Run a script in a process of its own, which is quiet but for what it prints as JSON."""
+    command = [sys.executable, str(HERE / f"{script}.py"), "--json", *options]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ)
+    return json.loads(told.stdout)
+
+
+def journal(size: float) -> Iterator[Row]:
+    """Give the rows of the journal's own benchmark."""
+    told = run("journal", ["--size", str(scaled(2000, size, 50)), "--pairs", str(scaled(7, min(1.0, size)))])
+    goal = f"<= {told['goal']}"
+    yield Row("journal on / off, time", told["wall"], goal=goal)
+    yield Row("journal on / off, CPU", told["cpu"], goal=goal)
+
+
+def measure(size: float, rounds: int, only: str) -> Iterator[Row]:
+    """Run one script after the other; one that fails is a row without a figure."""
+    for script in (*SCRIPTS, "journal"):
+        if only not in script:
+            continue
+        began = perf_counter()
+        try:
+            if script == "journal":
+                yield from journal(size)
+            else:
+                options = ["--size", str(size), *(["--rounds", str(rounds)] if rounds else [])]
+                for told in run(script, options):
+                    told.pop("met")
+                    yield Row(**told)
+        except (OSError, subprocess.CalledProcessError, ValueError) as error:
+            yield Row(f"{script}.py", None, goal="<= 0", note=f"does not run: {error}")
+        print(f"{script}: {perf_counter() - began:.0f} s", file=sys.stderr)
+
+
+def main() -> int:
+    made = parser(__doc__)
+    made.add_argument("--only", default="", help="scripts whose name contains this")
+    made.add_argument("--results", type=Path, default=HERE / "results", help="where the files go")
+    options = made.parse_args()
+    rows = list(measure(options.size, options.rounds, options.only))
+    results: Path = options.results
+    results.mkdir(parents=True, exist_ok=True)
+    told = {
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "size": options.size,
+        "rows": [row.told() for row in rows],
+    }
+    (results / "results.json").write_text(json.dumps(told, indent=1) + "\n")
+    missed = [row for row in rows if row.met is False]
+    if options.json:
+        print(json.dumps(told, indent=1))
+    else:
+        print(table(rows))
+        goals = sum(row.met is not None for row in rows)
+        print(f"\n{goals - len(missed)} of {goals} goals met")
+    try:
+        draw(rows, results / "results.png")
+    except ImportError as error:
+        print(f"no chart: {error}", file=sys.stderr)
+    else:
+        print(f"wrote {os.path.relpath(results / 'results.png')} and results.json", file=sys.stderr)
+    return 1 if missed and options.size == 1 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Compare the throttle with an oracle and with its peers, on models of servers, in virtual time."""

@@ -1,0 +1,106 @@
+"""The rows of the goals table: a server, the size of the job, the least utilisation and the most waste."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from .servers import Errors, FixedWindow, InFlight, Make, Server, SlidingWindow, Strays, TokenBucket
+from .simulate import CONCURRENCY, MEAN
+
+SECONDS = 60.0  # oracle time that a job is made for, at least
+FULL = CONCURRENCY / MEAN * SECONDS  # requests of a job without a limit
+
+
+@dataclass(frozen=True)
+class Case:
+    """One server of one row; its 429s are bounded by share x requests + fixed."""
+
+    row: str
+    label: str
+    make: Make
+    requests: int
+    utilisation: float
+    share: float = 0.015
+    fixed: float = 30
+
+    @property
+    def most_rejects(self) -> float:
+        """Return the most 429s that the goal allows."""
+        return self.share * self.requests + self.fixed
+
+    def server(self, seed: int) -> Server:
+        """Build the server; the same seed builds the same one."""
+        return self.make(Random(f"{seed} {self.label}"))
+
+
+def cases() -> list[Case]:
+    """Return every server of the table, in its order."""
+    return [*_unlimited(), *_buckets(), *_windows(), *_others()]
+
+
+def _job(requests: float) -> int:
+    return max(int(requests), 1000)
+
+
+def _unlimited() -> Iterator[Case]:
+    row = "no limit, or latency that grows"
+    yield Case(row, "no limit", Server, _job(FULL), 0.98, 0, 0)
+    yield Case(row, "latency x (1 + load / 20)", partial(Server, load=20), _job(FULL / 4.2), 0.98, 0, 0)
+
+
+def _buckets() -> Iterator[Case]:
+    plain = [(5, 10), (10, 50), (20, 10), (20, 20), (50, 20), (100, 10), (100, 20), (200, 10), (200, 50)]
+    told = [(5, 10), (20, 10), (50, 20), (100, 20), (200, 50)]
+    for row, goal, retry_after, sizes in (
+        ("token bucket 5-200/s", 0.95, None, plain),
+        ("token bucket 500/s", 0.88, None, [(500, 10), (500, 50), (500, 200)]),
+        ("token bucket, Retry-After 1 s", 0.85, 1.0, told),
+    ):
+        for rate, burst in sizes:
+            make = partial(TokenBucket, rate=rate, burst=burst, retry_after=retry_after)
+            yield Case(row, f"{rate}/s, burst {burst}", make, _job(rate * SECONDS + burst), goal)
+
+
+def _windows() -> Iterator[Case]:
+    for width, goal, limits in ((1, 0.85, (10, 30, 100, 300)), (60, 0.97, (100, 300, 1000, 3000))):
+        for kind, name in ((FixedWindow, "fixed"), (SlidingWindow, "sliding")):
+            for limit in limits:
+                for told in (False, True):
+                    label = f"{name}, {limit}/{width} s" + ", Retry-After" * told
+                    make = partial(kind, limit=limit, width=width, told=told)
+                    row = f"window of {width} s"
+                    if width == 1:
+                        yield Case(row, label, make, _job(limit * SECONDS), goal)
+                    else:
+                        # The last window is half full: a place that is lost is not a window that is lost.
+                        requests = max(1050, 11 * limit // 2)
+                        yield Case(row, label, make, requests, goal, 0, 25 * -(-requests // limit))
+
+
+def _others() -> Iterator[Case]:
+    for most in (4, 8, 16, 32):
+        requests = _job(most / MEAN * SECONDS)
+        yield Case("at most K in flight", f"K = {most}", partial(InFlight, most=most), requests, 0.88)
+    for before, after, burst in (
+        *((40, 20, 10), (20, 40, 10), (100, 50, 20)),
+        *((50, 100, 20), (200, 100, 20), (100, 200, 20)),
+    ):
+        make = partial(TokenBucket, rate=before, burst=burst, change=(SECONDS / 2, after))
+        requests = _job((before + after) / 2 * SECONDS + burst)
+        label = f"{before}/s, then {after}/s, burst {burst}"
+        yield Case("the limit halves or doubles", label, make, requests, 0.93)
+    row = "2 % of answers are 500s"
+    for rate, burst in ((20, 10), (50, 20), (100, 20)):
+        make = partial(_with_errors, rate=rate, burst=burst)
+        yield Case(row, f"{rate}/s, burst {burst}", make, _job(rate * SECONDS + burst), 0.94)
+    yield Case(row, "no limit", lambda rng: Errors(Server(rng), 0.02), _job(FULL), 0.94)
+    # A ninth of the requests meets a stray, whatever the client does.
+    stray = "every 10th answer a stray 429"
+    yield Case(stray, "no limit", lambda rng: Strays(Server(rng), 10), _job(FULL), 0.85, 1 / 9 + 0.015)
+
+
+def _with_errors(rng: Random, rate: float, burst: int) -> Server:
+    return Errors(TokenBucket(rng, rate, burst), 0.02)
