@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -68,6 +69,41 @@ def test_a_listing_goes_on_from_its_start_page(n: int, size: int, prefetch: int,
     found, rounds = read(Pager(start_page=start, prefetch=prefetch), listing(n, size))
     assert found == list(range(n))[(start - 1) * size :]
     assert rounds[0] == [start]
+
+
+
+@given(
+    st.integers(1, 60),
+    st.integers(2, 7),
+    st.integers(1, 9),
+    st.lists(st.integers(0, 40), max_size=6),
+    st.randoms(use_true_random=False),
+)
+def test_nothing_is_lost_or_told_twice_where_arrivals_shift_pages_that_are_answered_in_any_order(
+    n: int, size: int, prefetch: int, arrivals: list[int], random: Random
+) -> None:
+    # Latest first: ids count down, an arrival goes before all. A step is one page taken; each page that is
+    # under way is answered at some step between its asking and its taking, later ones maybe before it.
+    arrivals = arrivals[: size - 1]
+
+    def state(step: int) -> list[int]:
+        return list(range(n + sum(at < step for at in arrivals)))[::-1]
+
+    pager: Pager[Tag] = Pager(prefetch=prefetch)
+    found: list[int] = []
+    under_way: list[tuple[int, int]] = []
+    step = 0
+    while not pager.done:
+        while (number := pager.ask()) is not None:
+            under_way.append((number, step))
+        number, asked_at = under_way.pop(0)
+        step += 1
+        items = state(random.randint(asked_at, step))[(number - 1) * size : number * size]
+        found += [tag.id for tag in pager.take(page(number, items, size))]
+        if pager.again():
+            under_way.clear()
+    assert len(found) == len(set(found))
+    assert set(found) >= set(range(n))
 
 
 @given(st.integers(0, 60), st.integers(1, 7), st.integers(1, 9), st.integers(0, 70))

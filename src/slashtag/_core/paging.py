@@ -26,7 +26,9 @@ class Pager(Generic[T]):
     - the window of pages under way grows 1, 2, 4 ... up to `prefetch`, by one for every full page;
     - a page shorter than its own pageSize is the last, unless a later page that was already asked for has
       items; an empty page ends the listing, and so does an answer for another page than the one asked for;
-    - an item that the page before it held is not given twice;
+    - an item that the page before it held is not given twice, and where one was held, the listing has
+      shifted: pages asked ahead may have been answered before the shift, so that what moved on to them is
+      on none. They are asked for `again()`;
     - a full page that only repeats the page before it is passed over once and is a PaginationError the
       second time; so are a pageSize that changes midway and a listing that begins again. A short page
       that repeats is the end, told again.
@@ -46,6 +48,7 @@ class Pager(Generic[T]):
         self._first: frozenset[int] = frozenset()
         self._repeats = 0
         self._short = False
+        self._stale = False
         self.done = limit == 0
 
     def ask(self) -> int | None:
@@ -87,6 +90,8 @@ class Pager(Generic[T]):
         if ids == self._first and self._known and not ids & self._known:
             raise PaginationError(f"page {asked} begins the listing again: it goes in circles")
         fresh: Sequence[T] = page.items
+        # Past a short page nothing can have moved on; what was asked for behind it is its only check.
+        self._stale = bool(ids & self._known) and not self._short
         if ids & self._known or len(ids) < len(page.items):
             fresh = self._unseen(page.items)
             if not fresh and not self._short:
@@ -102,6 +107,13 @@ class Pager(Generic[T]):
             self.done = True
         self._window = min(self._window + 1, self._prefetch)
         return self._within_limit(fresh)
+
+    def again(self) -> bool:
+        """Ask anew for the pages that are under way if they may be stale; the driver then drops its own."""
+        stale, self._stale = self._stale, False
+        if stale:
+            self._next_asked = self._next_taken
+        return stale
 
     def missing(self) -> None:
         """Take note that the lowest page under way does not exist (404): the listing ended before it."""

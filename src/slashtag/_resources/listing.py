@@ -96,7 +96,8 @@ class Collection(Generic[T]):
         """List to exhaustion, asking for up to `prefetch` pages ahead.
 
         With `orderby="date"` (oldest first) records that arrive meanwhile are appended; with "-date" they
-        shift the pages, and the listing is complete only at rest. Records deleted meanwhile can hide others
+        shift the pages: none is lost or given twice as long as fewer than two pages of them arrive between two
+        answers; what arrives itself is not given. Records deleted meanwhile can hide others
         in either order. The document shows no total: a page shorter than its own pageSize, an empty one, or
         a 404 for a page after the first ends the listing. `progress` is called with (items so far, None).
         Raises InvalidRequestError at once; iterating raises PaginationError and what a request raises
@@ -147,12 +148,18 @@ class Pages(Stream[Page[T]]):
             if answer is None:
                 continue
             items = pager.take(answer)
+            if pager.again():
+                self._drop_ahead()
             if items:
                 self._given += len(items)
                 if self._paging.progress is not None:
                     self._paging.progress(self._given, None)
                 return Page(page=answer.page, page_size=answer.page_size, items=list(items))
         raise StopAsyncIteration
+
+    def _drop_ahead(self) -> None:
+        while self._under_way:
+            self._under_way.popleft().cancel()
 
     def _answer(self, task: asyncio.Task[Page[T]]) -> Page[T] | None:
         try:
