@@ -116,22 +116,22 @@ class _Chunks(Iterator[Plan[R]]):
 
     def __init__(self, part: Plan[R], session: AsyncSession) -> None:
         self._part = part
-        self._at = part.start
+        self._at = 0
         self._session = session
         self._began = time.monotonic()
         self.done = 0
 
     def __next__(self) -> Plan[R]:
         took = time.monotonic() - self._began
-        if self._at == self._part.stop or (took > _SECONDS and self._at > self._part.start):
+        if self._at == len(self._part) or (took > _SECONDS and self._at > 0):
             raise StopIteration
         learned = self._session.metrics.learned_rate
         # Half a second's, as two are under way; small ones cost time where there is no limit to share.
         rate = self.done / took if self.done else learned or 0.0
         size = max(1 if learned else _FEWEST, min(_MOST, int(rate / 2)))
-        start, self._at = self._at, min(self._part.stop, self._at + size)
-        return self._part._part(start, self._at)
+        start, self._at = self._at, min(len(self._part), self._at + size)
+        return self._part.part(start, self._at)
 
     def rest(self) -> Plan[R] | None:
         """Give what was not given out."""
-        return self._part._part(self._at, self._part.stop) if self._at < self._part.stop else None
+        return self._part.part(self._at, len(self._part)) if self._at < len(self._part) else None
