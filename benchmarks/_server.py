@@ -1,9 +1,9 @@
 """A service of canned answers in a process of its own: as little as can answer HTTP.
 
-python benchmarks/_server.py [--delay SECONDS | --delay LOW-HIGH] [--pages N] [--referrers N]     prints its port
+python benchmarks/_server.py [--delay SECONDS | --delay LOW-HIGH] [--pages N] [--referrers N]
 
-It answers GETs under /api/v1: `urls` with pages of links, anything else with statistics of about 140 entries,
-40 of them referrers.
+It prints its port. It answers GETs under /api/v1: `urls` with pages of links, anything else with statistics
+of about 140 entries, 40 of them referrers unless told otherwise.
 It ends with its standard input, so that nothing is left of it when the benchmark is killed.
 """
 

@@ -174,11 +174,14 @@ async def _aside(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) 
         begun.append(loop.create_task(work))
         begun[0].add_done_callback(lambda task: here.call_soon_threadsafe(ended.set_result, task))
 
+    def cancel() -> None:
+        begun[0].cancel()
+
     loop.call_soon_threadsafe(begin)
     try:
         await asyncio.shield(ended)
     except asyncio.CancelledError:
-        loop.call_soon_threadsafe(lambda: begun[0].cancel())
+        loop.call_soon_threadsafe(cancel)
         while not ended.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait((ended,))
