@@ -66,10 +66,20 @@ class Stats:
 
         `progress` is called with (requests done, requests in all). Errors and `on_error` as `collect`.
         """
+        return await self._run(plan, plan.asks(), progress, on_error)
+
+    async def _run(
+        self,
+        plan: Plan[R],
+        asks: Iterable[Ask] | AsyncIterator[Ask],
+        progress: Progress | None,
+        on_error: OnError | None = None,
+    ) -> R:
+        """Ask some of what a plan holds."""
         fold = Fold(
             self._asker, plan.query, plan.tally(), total=len(plan), progress=progress, on_error=on_error
         )
-        return await self._fold(fold, plan.asks())
+        return await self._fold(fold, asks)
 
     async def collect(
         self,
