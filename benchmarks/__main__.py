@@ -21,7 +21,7 @@ from ._chart import draw
 from ._measure import Row, parser, scaled, table
 
 HERE = Path(__file__).parent
-SCRIPTS = ("request", "decode", "listing", "spans", "memory", "startup")
+SCRIPTS = ("request", "decode", "listing", "spans", "memory", "startup", "cluster")
 
 
 def run(script: str, options: list[str]) -> Any:

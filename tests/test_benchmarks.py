@@ -13,7 +13,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 MEMBERS = {"what", "figure", "unit", "goal", "note", "met"}
 
 
-@pytest.mark.parametrize("script", ["request", "decode", "listing", "spans", "memory", "startup"])
+@pytest.mark.parametrize("script", ["request", "decode", "listing", "spans", "memory", "startup", "cluster"])
 def test_a_script_tells_its_rows(script: str) -> None:
     told = subprocess.run(
         [sys.executable, str(BENCHMARKS / f"{script}.py"), "--size", "0.01", "--rounds", "1", "--json"],
