@@ -78,7 +78,8 @@ async def update_url(
     """Change one link, or with --from many. Only what is given is sent.
 
     The service does not say whether it resets what is left out: give whatever must keep its value. A file of
-    changes is checked whole before anything is sent; run again, only what is left is done.
+    changes is checked whole before anything is sent. Each change is made once, or told as unknown where its
+    answer was lost; run again, only what is left is done.
     """
     if bulk.source is not None:
         members = (key, destination, slashtag, redirect_code, domain_id, password)
