@@ -13,6 +13,7 @@ from msgspec import UNSET
 from .. import AsyncSession, BadRequestError, Call, NotFoundError, UnexpectedResponseError
 from .._core.answers import PeriodAnswer, RangeAnswer
 from .._core.split import Month
+from .._core.tally import breakdown_of
 
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 #: Counts the clicks of a range as the service does, its ends as they are sent.
@@ -90,13 +91,8 @@ def days_of(answer: RangeAnswer) -> dict[date, int] | None:
 
 def months_of(answer: PeriodAnswer) -> dict[Month, int]:
     """Return the months with clicks of an answer."""
-    years = answer.clicks_breakdown
-    return {
-        (year, month): n
-        for year, months in (years.items() if isinstance(years, dict) else ())
-        for month, n in (months.items() if isinstance(months, dict) else ())
-        if n
-    }
+    years = breakdown_of(answer).items()
+    return {(year, month): n for year, months in years for month, n in months.items() if n}
 
 
 def midnight(year: int, month: int, day: int = 1) -> datetime:

@@ -9,7 +9,7 @@ import typer
 from ..._core.call import REDIRECT_CODES
 from ...export import URLS, Column, Table, url_row
 from ..bulk import Bulk, update_from
-from ..listing import Limit, OrderBy, print_listing
+from ..listing import Listed, print_listing
 from ..options import Connection, command
 from ..output import FormatOption, Output, chosen
 
@@ -22,20 +22,10 @@ DRAWN = ("short_url", "hits", "created_at", "destination")
 
 @app.command("list")
 @command
-async def list_urls(
-    connection: Connection, orderby: OrderBy = "date", limit: Limit = None, form: FormatOption = None
-) -> None:
+async def list_urls(connection: Connection, listed: Listed) -> None:
     """List the short URLs of the account."""
     async with connection.session() as session:
-        await print_listing(
-            connection,
-            session.urls,
-            url_row,
-            lambda form: Output(URLS, form, drawn=DRAWN),
-            orderby=orderby,
-            limit=limit,
-            form=form,
-        )
+        await print_listing(connection, listed, session.urls, url_row, URLS, DRAWN)
 
 
 @app.command("update")
