@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
@@ -279,6 +280,11 @@ def _month_start(at: datetime, zone: tzinfo, later: int) -> datetime:
 def month_of(day: date) -> Month:
     """Give the (year, month) of a date or datetime."""
     return day.year, day.month
+
+
+def last_day(month: Month) -> date:
+    """Give the last date of a month."""
+    return date(*month, calendar.monthrange(*month)[1])
 
 
 def months(first: date, last: date) -> list[Month]:

@@ -23,12 +23,12 @@ from .._errors import (
 )
 from .._models import ShortUrl, Statistics
 from .._send import Send
+from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)
 
 Key = str | ShortUrl
 Keys = Iterable[Key] | AsyncIterable[Key]
-Progress = Callable[[int, int | None], object]
 OnError = Callable[[Failure], object]
 
 log = logging.getLogger("slashtag")

@@ -12,8 +12,9 @@ from .._core.split import batches, parse_zone
 from .._fanout import Agenda, Tasks
 from .._models import Statistics
 from .._send import Send
-from .asking import Asker, Batches, Feedback, Fold, Key, Keys, OnError, Progress
+from .asking import Asker, Batches, Feedback, Fold, Key, Keys, OnError
 from .each import Each, EachRun, StepStream
+from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)
 
