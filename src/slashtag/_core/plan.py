@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from .._errors import InvalidRequestError
 from .._models import Statistics
 from .call import Call
-from .queries import DateRange, Piece, Query, Selector
+from .queries import DateRange, Piece, Query
+from .selectors import Selector
 from .split import Month
 from .tally import Tally
 

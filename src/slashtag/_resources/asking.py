@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from .._core.call import Call, Failure
 from .._core.plan import Ask
-from .._core.queries import Query, Selector, check_slashtag
-from .._core.split import Batcher, halves
+from .._core.queries import Query
+from .._core.selectors import Batcher, Selector, check_slashtag
+from .._core.split import halves
 from .._core.tally import Tally
 from .._errors import (
     APIError,

@@ -23,7 +23,8 @@ from .._core.answers import PeriodAnswer
 from .._core.call import Call
 from .._core.guide import Guide, contradicts
 from .._core.plan import Question
-from .._core.queries import AllTime, DateRange, Piece, Selector
+from .._core.queries import AllTime, DateRange, Piece
+from .._core.selectors import Selector
 from .._core.split import Month
 from .._errors import APIError, NotFoundError, SlashtagError
 from .._fanout import Agenda, Outbox, Results, Tasks

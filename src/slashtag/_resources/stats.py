@@ -7,8 +7,9 @@ from datetime import UTC, datetime, tzinfo
 from typing import TypeVar
 
 from .._core.plan import Ask, Plan, Question
-from .._core.queries import Piece, Query, Selector, check_slashtag, check_tag
-from .._core.split import batches, parse_zone
+from .._core.queries import Piece, Query
+from .._core.selectors import Selector, batches, check_slashtag, check_tag
+from .._core.split import parse_zone
 from .._fanout import Agenda, Tasks
 from .._models import Statistics
 from .._send import Send

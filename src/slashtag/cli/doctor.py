@@ -8,7 +8,7 @@ from typing import Literal
 
 from .. import AsyncSession, AuthenticationError, RetryPolicy, ShortUrl, SlashtagError
 from .._core.call import MAX_PAGESIZE
-from .._core.queries import check_slashtag
+from .._core.selectors import check_slashtag
 from .._core.split import Month
 from .._errors import InvalidRequestError
 from .burst import Burst
