@@ -1,8 +1,9 @@
 """A service of canned answers in a process of its own: as little as can answer HTTP.
 
-python benchmarks/_server.py [--delay SECONDS | --delay LOW-HIGH] [--pages N]     prints its port
+python benchmarks/_server.py [--delay SECONDS | --delay LOW-HIGH] [--pages N] [--referrers N]
 
-It answers GETs under /api/v1: `urls` with pages of links, anything else with statistics of about 140 entries.
+It prints its port. It answers GETs under /api/v1: `urls` with pages of links, anything else with statistics
+of about 140 entries, 40 of them referrers unless told otherwise.
 It ends with its standard input, so that nothing is left of it when the benchmark is killed.
 """
 
@@ -29,8 +30,8 @@ _COUNTRIES = (
 
 
 @cache
-def statistics(start: date, end: date) -> bytes:
-    """Give the answer for a range of days: 140 entries where it has 32 of them."""
+def statistics(start: date, end: date, referrers: int = 40) -> bytes:
+    """Give the answer for a range of days: 140 entries where it has 32 of them and 40 referrers."""
     days = [start + timedelta(days=n) for n in range((end - start).days + 1)]
     clicks = {day.isoformat(): 100 + n for n, day in enumerate(days)}
     data = {
@@ -40,7 +41,7 @@ def statistics(start: date, end: date) -> bytes:
         "browser": {f"Browser {n}": 100 + n for n in range(15)},
         "platform": {f"Platform {n}": 100 + n for n in range(14)},
         "country": {code: 100 + n for n, code in enumerate(_COUNTRIES.split())},
-        "referrer": {f"news-{n:02}.example.com": 100 + n for n in range(40)},
+        "referrer": {f"news-{n:02}.example.com": 100 + n for n in range(referrers)},
     }
     return _json({"status": 200, "message": "ok", "data": data})
 
@@ -90,6 +91,7 @@ class Service(asyncio.Protocol):
 
     answers: ClassVar[dict[bytes, bytes]] = {}
     pages = 200
+    referrers = 40
     low = high = 0.0
 
     def connection_made(self, transport: Any) -> None:
@@ -127,7 +129,7 @@ class Service(asyncio.Protocol):
         answer = self.answers.get(span)
         if answer is None:
             start, end = (date.fromisoformat(bound[:10].decode()) for bound in span.split(b","))
-            answer = self.answers[span] = _http(statistics(start, end))
+            answer = self.answers[span] = _http(statistics(start, end, self.referrers))
         return answer
 
 
@@ -140,9 +142,10 @@ async def _serve() -> None:
 
 
 @contextmanager
-def running(delay: str = "0", pages: int = 200) -> Iterator[str]:
+def running(delay: str = "0", pages: int = 200, referrers: int = 40) -> Iterator[str]:
     """Run the service for a while; gives its base_url."""
-    command = [sys.executable, str(Path(__file__)), "--delay", delay, "--pages", str(pages)]
+    options = ["--delay", delay, "--pages", str(pages), "--referrers", str(referrers)]
+    command = [sys.executable, str(Path(__file__)), *options]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -161,7 +164,9 @@ def main() -> None:
     )
     parser.add_argument("--delay", default="0", help="seconds before each answer: one number or LOW-HIGH")
     parser.add_argument("--pages", type=int, default=200)
+    parser.add_argument("--referrers", type=int, default=40)
     options = parser.parse_args()
+    Service.referrers = options.referrers
     low, _, high = options.delay.partition("-")
     Service.low, Service.high, Service.pages = float(low), float(high or low), options.pages
     try:

@@ -356,7 +356,7 @@ def test_an_export_survives_a_worker_and_sweeps_what_it_left(
     def kill(done: int, total: int) -> None:
         if done == 1:
             for file in tmp_path.glob("part-00000-*"):
-                file.with_name(f".{file.stem}.01234567.part").touch()
+                file.with_name(f".{file.name}.01234567.part").touch()
             os.kill(next(iter(pids.values())), signal.SIGKILL)
 
     written = export_clicks(client, keys, SPAN, tmp_path, parts=6, progress=kill)

@@ -34,7 +34,8 @@ LEVELS = [
     {"_session"},
     {"_api"},
     {"__init__"},
-    {"export", "report", "pytest_plugin", "dask"},
+    {"export", "pytest_plugin"},
+    {"report", "dask"},
     {"cli"},
 ]
 LEVEL_OF = {unit: level for level, units in enumerate(LEVELS) for unit in units}

@@ -93,7 +93,7 @@ SELECTION = "all keys keys-file tag"
 FILE = "excel-safe format fresh output"
 OPTIONS = {
     "export clicks": f"{SERVICE} {SELECTION} {FILE} by dimensions dry-run lookback max-failures merged "
-    "range-end timezone update",
+    "range-end scheduler timezone update",
     "export tags": f"{SERVICE} {FILE}",
     "export urls": f"{SERVICE} {FILE} with-tag-names",
     "doctor": f"{SERVICE} format keys no-limit",

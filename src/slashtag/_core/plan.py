@@ -83,12 +83,19 @@ class Plan(Struct, Generic[R_co], frozen=True):
         """Cut into `n` plans of about equal length whose results add up to the answer of this one."""
         if n < 1:
             raise InvalidRequestError(f"a plan cannot be split into {n} parts")
-        cuts = [self.start + len(self) * i // n for i in range(n + 1)]
-        return [self._part(a, b) for a, b in pairwise(cuts)]
+        cuts = [len(self) * i // n for i in range(n + 1)]
+        return [self.part(a, b) for a, b in pairwise(cuts)]
 
-    def _part(self, start: int, stop: int) -> Plan[R_co]:
-        # A part that is sent elsewhere carries only the selectors that it needs.
+    def part(self, start: int, stop: int) -> Plan[R_co]:
+        """Return the plan of the requests `start` up to `stop` of this one, counted from 0, as a slice would.
+
+        It carries only the selectors that it needs. Adjoining parts add up to the part of both. Raises
+        InvalidRequestError where this plan does not have these requests.
+        """
+        if not 0 <= start <= stop <= len(self):
+            raise InvalidRequestError(f"a plan of {len(self)} requests has no part from {start} to {stop}")
         width = max(1, len(self.pieces))
+        start, stop = self.start + start, self.start + stop
         first = start // width
         last = -(-stop // width)
         return replace(

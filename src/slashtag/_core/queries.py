@@ -19,7 +19,6 @@ from .._models import GeoStats, PeriodStats, RangeStats, Statistics
 from .answers import GeoAnswer, PeriodAnswer, RangeAnswer
 from .call import Call, check_int
 from .selectors import Selector
-from .selectors import check_slashtag as check_slashtag
 from .split import (
     Bound,
     Month,

@@ -66,8 +66,18 @@ class Stats:
 
         `progress` is called with (requests done, requests in all). Errors and `on_error` as `collect`.
         """
+        return await self._run(plan, plan.asks(), progress, on_error)
+
+    async def _run(
+        self,
+        plan: Plan[R],
+        asks: Iterable[Ask] | AsyncIterator[Ask],
+        progress: Progress | None,
+        on_error: OnError | None = None,
+    ) -> R:
+        """Ask some of what a plan holds."""
         feedback = Feedback(plan.query, len(plan), progress, on_error)
-        return await self._fold(Fold(self._asker, plan.query, plan.tally(), feedback), plan.asks())
+        return await self._fold(Fold(self._asker, plan.query, plan.tally(), feedback), asks)
 
     async def collect(
         self,

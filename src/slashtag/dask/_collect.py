@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from math import ceil
 from typing import Any, TypeVar
 
-from .._core.plan import Plan
-from .._fanout import Agenda
+from .._core.plan import Ask, Plan
 from .._models import Statistics
 from .._session import AsyncSession
 from ._job import Job, Progress
@@ -21,7 +21,11 @@ _FEWEST, _MOST = 64, 4096
 _PARTS_A_THREAD = 4
 _FEWEST_AT_END = 16
 #: After so many seconds a worker gives back what is left of a part.
-_SECONDS = 2.0
+_SECONDS = 1.0
+#: Seconds for which a session whose limit is known is given work ahead.
+_AHEAD = 0.25
+#: What a session begins with.
+_AT_FIRST = 4
 #: Sums that wait to be added at once.
 _TOGETHER = 16
 
@@ -48,7 +52,7 @@ def collect(
 
     `parts`: into how many the plan is cut. By default about four for each thread of the workers, of 64 to
     4,096 requests: 64 outlast by far the start and the end of a part, in which fewer are in flight than could
-    be. After two seconds a worker gives back what is left of a part: so a worker that dies loses little more
+    be. After a second a worker gives back what is left of a part: so a worker that dies loses little more
     than that, and one that has learned a small share of a limit does not keep the others waiting. For the
     same reason the last quarter of the requests is cut four times finer and handed out as workers become
     free. A part whose worker died is run again, by another or the same one restarted, as often as the cluster
@@ -99,39 +103,52 @@ def _in_parts(plans: list[Plan[R]], size: int) -> list[Plan[R]]:
 
 async def _run(session: AsyncSession, part: Plan[R]) -> tuple[R, Plan[R] | None]:
     """Ask what a part holds for some seconds; return the sum and what is left of it."""
-    chunks = _Chunks(part, session)
-    answers: list[R] = []
-
-    async def ask(chunk: Plan[R]) -> None:
-        answers.append(await session.stats.run(chunk))
-        chunks.done += len(chunk)
-
-    # Two, so that the second is under way while the first one ends.
-    await Agenda(chunks, ask, 2).run()
-    return answers[0].merge(answers), chunks.rest()
+    asks = _Asks(part, session)
+    return await session.stats._run(part, asks, asks.answered), asks.rest()
 
 
-class _Chunks(Iterator[Plan[R]]):
-    """Give out a part in chunks of about a second at the session's pace, until its time is up."""
+class _Asks(AsyncIterator[Ask]):
+    """Give out what a part asks until its time is up, and no more of it than the session can send soon.
+
+    What was given out is not given back: were it much, a worker that then learns of a small share of a limit
+    would keep the others waiting for it.
+    """
 
     def __init__(self, part: Plan[R], session: AsyncSession) -> None:
-        self._part = part
-        self._at = part.start
-        self._session = session
+        self._part: Plan[Any] = part
+        self._asks = part.asks()
+        self._metrics = session.metrics
         self._began = time.monotonic()
-        self.done = 0
+        self._given = self._answered = 0
+        self._turn: asyncio.Future[None] | None = None
 
-    def __next__(self) -> Plan[R]:
-        took = time.monotonic() - self._began
-        if self._at == self._part.stop or (took > _SECONDS and self._at > self._part.start):
-            raise StopIteration
-        learned = self._session.metrics.learned_rate
-        # Half a second's, as two are under way; small ones cost time where there is no limit to share.
-        rate = self.done / took if self.done else learned or 0.0
-        size = max(1 if learned else _FEWEST, min(_MOST, int(rate / 2)))
-        start, self._at = self._at, min(self._part.stop, self._at + size)
-        return self._part._part(start, self._at)
+    async def __anext__(self) -> Ask:
+        while self._is_enough():
+            self._turn = asyncio.get_running_loop().create_future()
+            await self._turn
+        if self._given and time.monotonic() - self._began > _SECONDS:
+            raise StopAsyncIteration
+        for ask in self._asks:
+            self._given += 1
+            return ask
+        raise StopAsyncIteration
 
-    def rest(self) -> Plan[R] | None:
+    def _is_enough(self) -> bool:
+        under_way = self._given - self._answered
+        if under_way <= 0:
+            return False
+        if (learned := self._metrics.learned_rate) is not None:
+            return self._metrics.waiting >= max(1.0, learned * _AHEAD)
+        # Of a service that has not been heard of, about as many as it has answered.
+        heard = self._metrics.attempts - self._metrics.throttled - self._metrics.in_flight
+        return under_way >= _AT_FIRST + heard
+
+    def answered(self, done: int, _: int | None) -> None:
+        """Hear that one was answered."""
+        self._answered = done
+        if self._turn is not None and not self._turn.done():
+            self._turn.set_result(None)
+
+    def rest(self) -> Plan[Any] | None:
         """Give what was not given out."""
-        return self._part._part(self._at, self._part.stop) if self._at < self._part.stop else None
+        return self._part.part(self._given, len(self._part)) if self._given < len(self._part) else None

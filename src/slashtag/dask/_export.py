@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from hashlib import sha256
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from .._core.queries import DateRange, Day, check_slashtag
+from .._core.queries import DateRange, Day
+from .._core.selectors import check_slashtag
 from .._core.split import parse_zone
 from .._errors import ExportError, InvalidRequestError
 from .._journal import in_thread
 from .._models import ShortUrl
 from .._session import AsyncSession
+from ..export import TableFile, clicks_table
+from ..export import export_clicks as write_clicks
+from ..export._writers import load_arrow
 from ._job import Job, Progress
 from ._worker import Done, GetCredentials
 
 # One batch of the service: collect_each then asks with whole batches first which slashtags have clicks.
 _KEYS_A_PART = 100
-_ROW_GROUP = 25_000
+_TABLE = clicks_table("slashtag")
 _NAME = re.compile(r"part-\d{5,}-[0-9a-f]{16}\.parquet")
 
 
@@ -156,7 +158,11 @@ async def _prepare(session: AsyncSession, asked: tuple[str, list[str]]) -> set[s
     folder, names = Path(asked[0]), set(asked[1])
 
     def look() -> set[str]:
-        _load_arrow()
+        try:
+            load_arrow()
+        except ExportError as error:
+            error.add_note("on each of the workers")
+            raise
         try:
             folder.mkdir(parents=True, exist_ok=True)
             found = {file.name for file in folder.iterdir() if _NAME.fullmatch(file.name)}
@@ -173,105 +179,28 @@ async def _prepare(session: AsyncSession, asked: tuple[str, list[str]]) -> set[s
 
 async def _write(session: AsyncSession, part: _Part) -> tuple[int, bool]:
     """Write a part; return its rows, and whether the days add up."""
-    file = _File(Path(part.path))
-    reconciles = True
-    each = session.stats.collect_each(part.query, keys=part.keys, timezone=part.zone, ordered=True)
+    # Not in a thread: if this is cancelled, nobody would have the file to abandon it.
+    file = TableFile(part.path, _TABLE)
     try:
-        async with each:
-            async for slashtag, stats in each:
-                reconciles &= stats.reconciles and stats.days_complete
-                if file.add(slashtag, stats.clicks):
-                    await in_thread(file.flush)
-        await in_thread(file.finish)
+        summary = await write_clicks(session, part.query, file, keys=part.keys, timezone=part.zone)
+        await in_thread(file.close)
     except BaseException:
         file.abandon()
         raise
-    return file.rows, reconciles
+    return summary.rows, summary.reconciles
 
 
 async def _tidy(session: AsyncSession, paths: list[str]) -> None:
     """Remove what workers left behind that died over a part."""
 
     def remove() -> None:
-        stems = {f".{Path(path).stem}" for path in paths}
+        stems = {f".{Path(path).name}" for path in paths}
         with suppress(OSError):
             for file in Path(paths[0]).parent.iterdir():
                 if file.suffix == ".part" and file.name.rsplit(".", 2)[0] in stems:
                     file.unlink(missing_ok=True)
 
     await in_thread(remove)
-
-
-class _File:
-    """Write a part under another name beside it, and rename it when whole; its methods run in threads."""
-
-    def __init__(self, path: Path) -> None:
-        self._arrow, self._parquet = _load_arrow()
-        self._path = path
-        self._temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}.part")
-        self._schema: Any = self._arrow.schema(
-            [
-                ("slashtag", self._arrow.string()),
-                ("date", self._arrow.date32()),
-                ("clicks", self._arrow.int64()),
-            ]
-        )
-        self._writer: Any = None
-        self._columns: tuple[list[str], list[date], list[int]] = ([], [], [])
-        self.rows = 0
-
-    def add(self, slashtag: str, clicks: Mapping[date, int]) -> bool:
-        """Take the days of a slashtag; tell whether it is time to flush."""
-        slashtags, days, counts = self._columns
-        slashtags += [slashtag] * len(clicks)
-        days += clicks
-        counts += clicks.values()
-        self.rows += len(clicks)
-        return len(slashtags) >= _ROW_GROUP
-
-    def flush(self) -> None:
-        """Write what was taken as a row group."""
-        columns, self._columns = self._columns, ([], [], [])
-        try:
-            if self._writer is None:
-                self._writer = self._parquet.ParquetWriter(self._temporary, self._schema, compression="zstd")
-            arrays = [
-                self._arrow.array(values, type=field.type)
-                for values, field in zip(columns, self._schema, strict=True)
-            ]
-            self._writer.write_table(self._arrow.Table.from_arrays(arrays, schema=self._schema))
-        except OSError as error:
-            raise self._failed(error) from None
-        except (OverflowError, self._arrow.ArrowInvalid):
-            raise ExportError(f"{self._path}: a count does not fit Parquet's int64") from None
-
-    def finish(self) -> None:
-        """Make the file durable and give it its name."""
-        self.flush()
-        try:
-            self._writer.close()
-            with self._temporary.open("rb+") as file:
-                os.fsync(file.fileno())
-            self._temporary.replace(self._path)
-        except OSError as error:
-            raise self._failed(error) from None
-
-    def abandon(self) -> None:
-        """Leave no trace."""
-        with suppress(OSError):
-            if self._writer is not None:
-                self._writer.close()
-        self._temporary.unlink(missing_ok=True)
-
-    def _failed(self, error: OSError) -> ExportError:
-        return ExportError(f"{self._path} cannot be written: {error.strerror or error}")
-
-
-def _load_arrow() -> tuple[Any, Any]:
-    try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError:
-        raise ExportError('Parquet needs pyarrow on the workers: pip install "slashtag[parquet]"') from None
 
 
 def _quiet(*_: int) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from importlib import import_module
+from threading import Thread
 from typing import Any, Generic, TypeVar, cast
 
 from msgspec import Struct
@@ -46,8 +48,10 @@ class Done(Struct, Generic[T], frozen=True):
 class Sessions(_Plugin):  # type: ignore[misc]
     """Keep one session on each worker for as long as a job lasts.
 
-    It is opened by the first part, on the worker's event loop, so that what is wrong with the credentials
-    is an error of the job and not of the worker. Only `credentials`, a callable, is pickled, never what it
+    It is opened by the first part, so that what is wrong with the credentials is an error of the job and not
+    of the worker, on an event loop in a thread of its own: while answers are decoded the worker still talks
+    to the scheduler, and Dask's profiler, which walks the stacks of the worker's own loop a hundred times a
+    second, does not slow it down. Only `credentials`, a callable, is pickled, never what it
     returns.
     """
 
@@ -62,6 +66,8 @@ class Sessions(_Plugin):  # type: ignore[misc]
     def setup(self, worker: object) -> None:
         """Begin on a worker."""
         self._id = secrets.token_hex(8)
+        self._loop = _new_loop()
+        Thread(target=_serve, args=(self._loop,), name="slashtag", daemon=True).start()
         self._session: AsyncSession | None = None
         self._opening = asyncio.Lock()
         self._parts: set[asyncio.Task[Any]] = set()
@@ -76,13 +82,14 @@ class Sessions(_Plugin):  # type: ignore[misc]
         if parts:
             await asyncio.wait(parts)
         if self._session is not None:
-            await self._session.aclose()
+            await _aside(self._loop, self._session.aclose())
+        self._loop.call_soon_threadsafe(self._loop.stop)
 
     async def run(self, work: Work[P, T], part: P) -> Done[T]:
         """Do a part on the worker's session."""
         if self._over.is_set():
             return _late()
-        task = asyncio.ensure_future(self._do(work, part))
+        task = asyncio.ensure_future(_aside(self._loop, self._do(work, part)))
         self._parts.add(task)
         try:
             return await task
@@ -136,6 +143,52 @@ class Sessions(_Plugin):  # type: ignore[misc]
                 f"credentials= failed on a worker ({type(error).__name__}); it returns (apikey, apisecret)"
             ) from None
         return apikey, apisecret
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        uvloop = import_module("uvloop")
+    except ImportError:
+        return asyncio.new_event_loop()
+    return cast("asyncio.AbstractEventLoop", uvloop.new_event_loop())
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped."""
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        loop.close()
+
+
+async def _aside(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the loop of another thread; if this is cancelled, it is, and its end awaited."""
+    here = asyncio.get_running_loop()
+    ended: asyncio.Future[asyncio.Task[T]] = here.create_future()
+    begun: list[asyncio.Task[T]] = []
+
+    def begin() -> None:
+        begun.append(loop.create_task(work))
+        begun[0].add_done_callback(lambda task: here.call_soon_threadsafe(ended.set_result, task))
+
+    def cancel() -> None:
+        begun[0].cancel()
+
+    loop.call_soon_threadsafe(begin)
+    try:
+        await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        loop.call_soon_threadsafe(cancel)
+        while not ended.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait((ended,))
+        if not begun[0].cancelled():
+            begun[0].exception()
+        raise
+    return ended.result().result()
 
 
 async def run_part(name: str, work: Work[P, T], part: P) -> Done[T]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from .._errors import ExportError
+from ..export import AtomicFile
 from ._figures import Report
 
 #: What a report can be written as, by the end of the file's name.
@@ -31,26 +31,5 @@ def write(report: Report, path: str | os.PathLike[str]) -> None:
     """
     target = check_path(path)
     content = report.to_png() if target.suffix.lower() == ".png" else report.to_html().encode()
-    temporary: Path | None = None
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-        temporary = Path(name)
-        with open(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes it private; the target is as public as a new file would be.
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(target)
-    except BaseException as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise ExportError(f"{target} cannot be written: {error.strerror or error}") from None
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with AtomicFile(target) as file:
+        file.file.write(content)

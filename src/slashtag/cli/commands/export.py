@@ -24,6 +24,7 @@ from ...export import (
 )
 from ...export._jobs import selection as selected_of
 from ...export._update import slashtags
+from .. import cluster
 from ..dryrun import tell_each, tell_plan
 from ..failures import Failures
 from ..jobs import OUTPUT, Destination, conclude, export, resumed
@@ -36,6 +37,8 @@ app = typer.Typer(
 )
 
 UPDATE = "Keeping a file up to date"
+CLUSTER = "On a Dask cluster"
+MAX_FAILURES = 100
 SQLITE = (".sqlite", ".sqlite3", ".db")
 
 
@@ -112,9 +115,21 @@ async def clicks(
             min=0, metavar="DAYS", help="Days before the last ones to ask for again.", rich_help_panel=UPDATE
         ),
     ] = 3,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="tcp://HOST:PORT",
+            help="Have the workers of a running Dask cluster write Parquet parts into the folder of -o, "
+            "which all see under the same name. Run again, it skips finished parts. Key and secret are those "
+            "of the workers' environment (SLASHTAG_APIKEY, SLASHTAG_APISECRET), never sent to them; "
+            "--base-url is.",
+            rich_help_panel=CLUSTER,
+            show_default=False,
+        ),
+    ] = None,
     max_failures: Annotated[
         int, typer.Option(min=0, metavar="N", help="Stop where more requests fail than so many.")
-    ] = 100,
+    ] = MAX_FAILURES,
     range_end: RangeEnd = "inclusive",
     dry_run: DryRun = False,
 ) -> None:
@@ -125,6 +140,21 @@ async def clicks(
     if by == "tag" and not (selection.tag or selection.every):
         raise typer.BadParameter("--by tag goes with --tag or --all")
     query = DateRange(start, end or datetime.now(parse_zone(timezone)).date())
+    if scheduler is not None:
+        refused = {
+            "--update": update is not None,
+            "--merged": merged,
+            "--by tag": by == "tag",
+            "--dimensions": dimensions,
+            "--format": destination.form is not None,
+            "--excel-safe": destination.excel_safe,
+            "--fresh": destination.fresh,
+            "--max-failures": max_failures != MAX_FAILURES,
+            "--dry-run": dry_run,
+        }
+        folder = cluster.check(scheduler, destination.file, connection=connection, refused=refused)
+        await cluster.run(scheduler, query, folder, selection, connection, timezone, range_end)
+        return
     if update is not None:
         if destination != Destination(fresh=destination.fresh) or merged or dimensions or by == "tag":
             raise typer.BadParameter(

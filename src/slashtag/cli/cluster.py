@@ -1,0 +1,161 @@
+"""`slashtag export clicks --scheduler`: the workers of a Dask cluster write a dataset."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import typer
+
+from .. import ConfigurationError, DateRange, SlashtagError
+from ..export._jobs import selection as selected_of
+from ..export._update import slashtags
+from .kept import credentials
+from .options import Connection, Selection
+
+if TYPE_CHECKING:
+    from ..dask import Written
+
+#: Seconds that a scheduler and its first worker have to answer.
+PATIENCE = 10.0
+_ADDRESS = re.compile(r"(tcp|tls)://[^\s/]+:\d+")
+
+
+def check(scheduler: str, output: Path | None, *, connection: Connection, refused: dict[str, bool]) -> Path:
+    """Return the folder to write; raises BadParameter for what does not go with a cluster."""
+    if given := [option for option, is_given in refused.items() if is_given]:
+        raise typer.BadParameter(f"--scheduler does not go with {', '.join(given)}")
+    if connection.rate is not None:
+        raise typer.BadParameter("--scheduler does not go with --rate: each worker learns its share")
+    if not _ADDRESS.fullmatch(scheduler):
+        raise typer.BadParameter(f"--scheduler takes an address such as tcp://host:8786, not {scheduler!r}")
+    if output is None:
+        raise typer.BadParameter("--scheduler writes a folder of Parquet files: name it with -o")
+    if re.search(r"\.(jsonl|csv)(\.gz)?$", output.name.lower()):
+        raise typer.BadParameter(f"--scheduler writes a folder of Parquet files, not {output.name}")
+    return output
+
+
+async def run(
+    scheduler: str,
+    query: DateRange,
+    folder: Path,
+    selection: Selection,
+    connection: Connection,
+    timezone: Any,
+    range_end: Literal["inclusive", "exclusive"],
+) -> None:
+    """Have the workers write the clicks of each link, and tell what came of it."""
+    # Not before it is needed: distributed takes a second.
+    dask: Any = import_module("..dask", __package__)
+    finished = 0
+    async with _joined(scheduler, quiet=not connection.verbose) as client:
+        keys, base_url = await _links(selection, connection)
+        try:
+            with connection.bars() as start:
+                show = start("parts")
+
+                def progress(done: int, total: int) -> None:
+                    nonlocal finished
+                    finished = done
+                    show(done, total)
+
+                written = await dask.export_clicks(
+                    client,
+                    keys,
+                    query,
+                    folder,
+                    timezone=timezone,
+                    base_url=base_url,
+                    progress=progress,
+                    session_options={
+                        "concurrency": connection.concurrency,
+                        "timeout": connection.timeout,
+                        "allow_http": connection.allow_http,
+                        "range_end": range_end,
+                    },
+                )
+        except asyncio.CancelledError:
+            connection.say(f"stopped; run the same command again to go on: {folder} holds the finished parts")
+            raise
+        except SlashtagError as error:
+            if finished:
+                error.add_note(
+                    f"{folder} holds {finished:,} finished parts; run the same command again to go on"
+                )
+            raise
+    connection.say(_told(written, folder))
+
+
+async def _links(selection: Selection, connection: Connection) -> tuple[list[Any], str | None]:
+    """Return the slashtags, and the address that the workers are given, None for their own."""
+    selected = selection.streamed()
+    if selected["keys"] is not None:
+        return list(selected["keys"]), connection.base_url
+    # Links are listed here, so that all workers mean the same account.
+    async with connection.session() as session:
+        async with selected_of(session, **selected, by="slashtag", merged=False) as (keys, _):
+            named = [] if keys is None else [key async for batch in slashtags(keys) for key in batch]
+        return named, credentials(connection.base_url)[0]
+
+
+@asynccontextmanager
+async def _joined(scheduler: str, *, quiet: bool) -> AsyncGenerator[Any, None]:
+    """Join a cluster that has a worker."""
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError:
+        raise ConfigurationError('--scheduler needs distributed: pip install "slashtag[dask]"') from None
+    with _hushed(quiet):
+        client = distributed.Client(scheduler, asynchronous=True, timeout=PATIENCE, set_as_default=False)
+        try:
+            try:
+                await client
+            except Exception:
+                # Of many kinds: what listens there may be anything.
+                raise ConfigurationError(
+                    f"no Dask scheduler answers at {scheduler}: start one with `dask scheduler`, or check "
+                    "the address, its port and the firewalls between"
+                ) from None
+            try:
+                await client.wait_for_workers(1, timeout=PATIENCE)
+            except TimeoutError:
+                raise ConfigurationError(
+                    f"the cluster at {scheduler} has no workers: start some with `dask worker {scheduler}`"
+                ) from None
+            yield client
+        finally:
+            await client.close()
+
+
+@contextmanager
+def _hushed(quiet: bool) -> Generator[None, None, None]:
+    """Keep what distributed logs off the terminal: what matters is raised."""
+    log = logging.getLogger("distributed")
+    before = log.level
+    if quiet:
+        log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+def _told(written: Written, folder: Path) -> str:
+    parts = [
+        f"{written.rows:,} rows to {folder}; parts: {written.parts:,} written, {written.skipped:,} skipped; "
+        f"requests: {written.requests:,} asked; {written.throttled:,} times 429; {written.seconds:.1f} s"
+    ]
+    if not written.reconciles:
+        parts.append(
+            "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service told"
+        )
+    elif written.parts:
+        parts.append("the days add up to the totals")
+    return "; ".join(parts)
