@@ -2,7 +2,7 @@
 
 python -m benchmarks [--size FACTOR] [--rounds N] [--only NAME] [--results DIRECTORY] [--json]
 
-Also writes results.json and results.png into benchmarks/results.
+Also writes results.json, results.md and results.png into benchmarks/results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any
 
 from ._chart import draw
-from ._measure import Row, parser, scaled, table
+from ._measure import Row, markdown, parser, scaled, table
 
 HERE = Path(__file__).parent
 SCRIPTS = ("request", "decode", "listing", "spans", "memory", "startup", "cluster")
@@ -73,6 +73,7 @@ def main() -> int:
         "rows": [row.told() for row in rows],
     }
     (results / "results.json").write_text(json.dumps(told, indent=1) + "\n")
+    (results / "results.md").write_text(markdown(rows) + "\n")
     missed = [row for row in rows if row.met is False]
     if options.json:
         print(json.dumps(told, indent=1))
@@ -85,7 +86,9 @@ def main() -> int:
     except ImportError as error:
         print(f"no chart: {error}", file=sys.stderr)
     else:
-        print(f"wrote {os.path.relpath(results / 'results.png')} and results.json", file=sys.stderr)
+        print(
+            f"wrote {os.path.relpath(results / 'results.png')}, results.json and results.md", file=sys.stderr
+        )
     return 1 if missed and options.size == 1 else 0
 
 

@@ -48,7 +48,9 @@ def test_all_is_one_table(tmp_path: Path) -> None:
         check=True,
         cwd=BENCHMARKS.parent,
     )
-    assert json.loads((tmp_path / "results.json").read_text())["rows"]
+    rows = json.loads((tmp_path / "results.json").read_text())["rows"]
+    page = (tmp_path / "results.md").read_text().splitlines()
+    assert len(page) == 2 + sum(row["goal"] is not None for row in rows) > 2
     header, *lines = told.stdout.splitlines()
     assert header.split() == ["what", "figure", "goal", "met"]
     assert "orjson" in lines[0]

@@ -220,17 +220,17 @@ async def test_reading_never_waits_for_a_commit(path: Path, monkeypatch: pytest.
     kept = journal(path)
     kept.open()
     committing, go_on = threading.Event(), threading.Event()
-    commit = kept._commit
+    commit = kept._file.append
 
     def slow(rows: Any) -> str | None:
         failure = commit(rows)
-        kept._file.execute("BEGIN IMMEDIATE")  # type: ignore[union-attr]
+        kept._file.main.execute("BEGIN IMMEDIATE")  # type: ignore[union-attr]
         committing.set()
         go_on.wait(10)
-        kept._file.execute("ROLLBACK")  # type: ignore[union-attr]
+        kept._file.main.execute("ROLLBACK")  # type: ignore[union-attr]
         return failure
 
-    monkeypatch.setattr(kept, "_commit", slow)
+    monkeypatch.setattr(kept._file, "append", slow)
     kept.keep(call("other"), None, b"more")
     await asyncio.to_thread(committing.wait, 10)
     assert kept.find(call(0)) == b"body"
@@ -374,7 +374,7 @@ async def test_cancelling_the_opening_or_the_closing_leaves_the_file_closed(path
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert kept._file is None
+    assert kept._file.main is None
     assert threads() == []
     other = journal(path)
     assert other.find(call()) == (b"body" if ending == "aclose" else None)

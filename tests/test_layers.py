@@ -26,7 +26,7 @@ LEVELS = [
     {"_errors"},
     {"_models"},
     {"_core"},
-    {"_credentials", "_metrics", "_budget", "_deadline", "_admission", "_transport"},
+    {"_credentials", "_metrics", "_budget", "_deadline", "_admission", "_transport", "_journal_file"},
     {"_send"},
     {"_fanout"},
     {"_journal"},

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from benchmarks._measure import Row
 
 import slashtag
 from slashtag import cli
@@ -187,3 +188,14 @@ def test_the_changelog_tells_the_version() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
     assert f"## [{PROJECT['version']}]" in changelog
     assert PROJECT["version"] == slashtag.__version__
+
+
+def test_the_table_of_results_says_of_each_goal_whether_it_is_met() -> None:
+    cells = [
+        line.strip("| ").split(" | ") for line in README.partition("## Speed")[2].splitlines() if "|" in line
+    ]
+    rows = [row for row in cells if re.fullmatch(r"[<>]= [\d.]+", row[-2])]
+    assert len(rows) > 20
+    for what, figure, goal, met in rows:
+        value, unit = figure.split()
+        assert met == ("yes" if Row(what, float(value), unit, goal).met else "**no**")

@@ -19,7 +19,7 @@ from ._budget import RetryBudget
 from ._core.call import Call, check_int
 from ._core.pacing import Throttle
 from ._core.retry import RetryPolicy, backoff
-from ._core.split import MAX_TARGET_BYTES
+from ._core.selectors import MAX_TARGET_BYTES
 from ._credentials import Credentials, parse_base_url
 from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
 from ._fanout import Tasks

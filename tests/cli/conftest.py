@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from slashtag.cli import main
+from slashtag.cli.changes import COLUMNS
 from slashtag.sandbox import Sandbox
 
 VARIABLES = ("SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET", "FORCE_COLOR", "TTY_COMPATIBLE")
@@ -77,3 +80,28 @@ def cli(
         return Ran(code, out, err)
 
     return run
+
+
+@pytest.fixture
+def own(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
+    """Serve an account that tests may change: links a0 to a59 and nothing else."""
+    with Sandbox(urls=0, clicks=0, apikey=APIKEY, apisecret=APISECRET) as box:
+        for n in range(60):
+            box.add_url(f"a{n}", destination=f"https://www.example/{n}", redirect_code=302, password="old")
+        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+        yield box
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Write a file of changes, rows as dicts."""
+
+    def write(*rows: dict[str, object], name: str = "changes.csv") -> Path:
+        path = tmp_path / name
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            writer.writerows(rows)
+        return path
+
+    return write

@@ -1,73 +1,23 @@
-"""Changes from a file: checked whole, each done once or told as unknown, and a rerun does what is left."""
+"""Changes from a file: checked whole, shown or made, and a rerun does what is left."""
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from slashtag import Change
-from slashtag.cli.changes import COLUMNS, fingerprint
+from slashtag.cli.changes import fingerprint
 from slashtag.cli.outcomes import Entry, OutcomeFile
-from slashtag.sandbox import Fault, Sandbox
+from slashtag.sandbox import Sandbox
 
-from .conftest import APIKEY, APISECRET, Cli, Ran
-
-SLASHTAG = [sys.executable, "-c", "import sys; from slashtag.cli import main; sys.exit(main())"]
-PUTS = "PUT"
-LOST = Fault(kind="reset", every=5, method=PUTS, after_work=True)
-
-
-@pytest.fixture
-def own(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
-    """Serve an account that tests may change: links a0 to a59 and nothing else."""
-    with Sandbox(urls=0, clicks=0, apikey=APIKEY, apisecret=APISECRET) as box:
-        for n in range(60):
-            box.add_url(f"a{n}", destination=f"https://www.example/{n}", redirect_code=302, password="old")
-        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
-        yield box
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[..., Path]:
-    """Write a file of changes, rows as dicts."""
-
-    def write(*rows: dict[str, object], name: str = "changes.csv") -> Path:
-        path = tmp_path / name
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            writer.writeheader()
-            writer.writerows(rows)
-        return path
-
-    return write
-
-
-Write = Callable[..., Path]
-
-
-def objects(ran: Ran) -> list[Any]:
-    return [json.loads(line) for line in ran.out.splitlines()]
-
-
-def told(path: Path) -> list[Any]:
-    """What the file of results tells."""
-    results = path.with_name(f"{path.stem}.results.jsonl")
-    return [json.loads(line) for line in results.read_text("utf-8").splitlines()]
-
-
-def puts(box: Sandbox) -> list[Any]:
-    return [arrival for arrival in list(box.requests) if arrival.method == PUTS]
+from .changing import SLASHTAG, Write, objects, puts, told
+from .conftest import APIKEY, APISECRET, Cli
 
 
 def test_each_member_is_changed_and_empty_cells_are_left_out(cli: Cli, own: Sandbox, write: Write) -> None:
@@ -84,7 +34,7 @@ def test_each_member_is_changed_and_empty_cells_are_left_out(cli: Cli, own: Sand
     assert links[ids["a1"]].destination == "https://shop.example.com/ü,1"
     assert (links[ids["a2"]].slashtag, links[ids["a2"]].redirect_code) == ("b2", 307)
     assert (links[ids["a3"]].password, links[ids["a3"]].domain_id) == ("hush", 1)
-    assert sorted((e["line"], e["key"], e["status"], e["rows_updated"]) for e in told(path)) == [
+    assert sorted((e["line"], e["key"], e["status"], e["rows_updated"]) for e in told(path).values()) == [
         (2, "a1", "done", 1),
         (3, ids["a2"], "done", 1),
         (4, "a3", "done", 1),
@@ -150,6 +100,7 @@ def test_a_header_that_will_not_do_is_told(cli: Cli, tmp_path: Path, header: str
         (("--from", "binary.csv"), "is not a CSV file in UTF-8"),
         (("--from", "quotes.csv"), "is not a CSV file in UTF-8"),
         (("--dry-run", "a1"), "belong to --from"),
+        (("--repeat-lost", "a1"), "belong to --from"),
         (("a1", "--from", "binary.csv"), "with --from the file says"),
         (("--id", "--from", "binary.csv"), "with --from the file says"),
         ((), "give the KEY of one link, or --from FILE"),
@@ -260,87 +211,6 @@ def test_a_row_that_was_changed_is_left_to_do(cli: Cli, own: Sandbox, write: Wri
     assert len(puts(own)) == 2
     assert {url.slashtag: url.password for url in own.truth.urls()}["a1"] == "two"
     assert '"two"' not in Path(results).read_text("utf-8")
-
-
-def test_a_lost_answer_is_repeated_or_told_as_unknown(
-    cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("slashtag._core.retry.backoff", lambda *_: 0.0)
-    own.faults = [LOST]
-    path = write(
-        *({"slashtag": f"a{n}", "destination": f"https://shop.example.com/{n}"} for n in range(30)),
-        *({"slashtag": f"a{n}", "new_slashtag": f"b{n}"} for n in range(30, 60)),
-    )
-    ran = cli("urls", "update", "--from", str(path), "--concurrency", "4")
-    assert ran.code == 3
-    unknown = {row["key"] for row in objects(ran)}
-    assert unknown
-    assert {row["status"] for row in objects(ran)} == {"unknown"}
-    assert all(int(key[1:]) >= 30 for key in unknown)
-    sent = Counter(arrival.path.rpartition("/")[2] for arrival in puts(own))
-    assert all(sent[f"a{n}"] == 1 for n in range(30, 60))
-    assert len(sent) == 60
-    own.faults = []
-    before = len(puts(own))
-    again = cli("urls", "update", "--from", str(path))
-    assert again.code == 3
-    assert {row["key"] for row in objects(again)} == unknown
-    assert len(puts(own)) == before
-    kept = cli("urls", "update", "--from", str(path), "--keep")
-    assert {row["key"] for row in objects(kept)} == unknown
-
-
-def test_with_keep_an_open_rename_that_was_not_done_is_done(cli: Cli, own: Sandbox, write: Write) -> None:
-    own.faults = [Fault(kind="reset", method=PUTS)]
-    path = write({"slashtag": "a1", "new_slashtag": "b1"})
-    assert cli("urls", "update", "--from", str(path)).code == 3
-    own.faults = []
-    assert cli("urls", "update", "--from", str(path), "--keep").code == 0
-    assert "b1" in {url.slashtag for url in own.truth.urls()}
-
-
-def test_killed_halfway_every_row_is_done_or_told_as_unknown(
-    environment: dict[str, str], own: Sandbox, write: Write
-) -> None:
-    own.latency = 0.02
-    own.faults = [LOST]
-    path = write(
-        *({"slashtag": f"a{n}", "destination": f"https://shop.example.com/{n}"} for n in range(30)),
-        *({"slashtag": f"a{n}", "new_slashtag": f"b{n}"} for n in range(30, 60)),
-    )
-    command = [*SLASHTAG, "urls", "update", "--from", str(path), "--concurrency", "4"]
-    for killed_at in (20, 50):
-        running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while len(puts(own)) < killed_at and running.poll() is None:
-            time.sleep(0.002)
-        running.send_signal(signal.SIGKILL)
-        running.wait()
-    own.faults = []
-    time.sleep(0.1)
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert ran.returncode in (0, 3), ran.stderr
-    unknown = {json.loads(line)["key"] for line in ran.stdout.splitlines()}
-    done = {entry["key"] for entry in told(path) if entry["status"] == "done"}
-    assert done | unknown == {f"a{n}" for n in range(60)}
-    assert not done & unknown
-    links = {url.slashtag: url.destination for url in own.truth.urls()}
-    for key in done:
-        n = int(key[1:])
-        assert links[key] == f"https://shop.example.com/{n}" if n < 30 else f"b{n}" in links
-    sent = Counter(arrival.path.rpartition("/")[2] for arrival in puts(own))
-    assert max(sent[f"a{n}"] for n in range(30, 60)) == 1
-
-
-def test_wrong_credentials_stop_it_and_a_rerun_goes_on(
-    cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write({"slashtag": "a1", "redirect_code": 301})
-    monkeypatch.setenv("SLASHTAG_APISECRET", "another-secret-1")
-    ran = cli("urls", "update", "--from", str(path))
-    assert ran.code == 1
-    assert "run the same command again to go on" in ran.error
-    monkeypatch.setenv("SLASHTAG_APISECRET", APISECRET)
-    assert cli("urls", "update", "--from", str(path)).code == 0
 
 
 def test_ctrl_c_says_how_to_go_on(environment: dict[str, str], own: Sandbox, write: Write) -> None:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from slashtag import RateLimitError
+from slashtag import RateLimitError, RetryPolicy
 from slashtag.cli import burst
 from slashtag.cli.probes import DAY, SECOND, Reading, Statistics, after, first_end, percentile, read_end
 from slashtag.sandbox import Fault, Sandbox
@@ -169,7 +169,7 @@ def test_a_check_that_fails_does_not_end_the_others(cli: Cli, monkeypatch: pytes
 
 
 def test_a_service_that_is_not_there_is_an_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slashtag.cli.doctor.RetryPolicy", lambda **_: burst.RetryPolicy(max_attempts=1))
+    monkeypatch.setattr("slashtag.cli.doctor.PATIENCE", RetryPolicy(max_attempts=1))
     with account(monkeypatch):
         pass
     ran = cli("doctor")

@@ -107,7 +107,7 @@ OPTIONS = {
     "tags create": f"{SERVICE} description exist-ok format",
     "tags list": f"{SERVICE} format limit orderby",
     "urls update": f"{SERVICE} destination domain-id dry-run format from id keep password redirect-code "
-    "results slashtag",
+    "repeat-lost results slashtag",
 }
 
 

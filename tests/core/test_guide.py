@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slashtag import AllTime, DateRange, RangeStats
 from slashtag._core.answers import PeriodAnswer
 from slashtag._core.guide import Guide, contradicts
-from slashtag._core.queries import Selector
+from slashtag._core.selectors import Selector
 from slashtag._core.split import Month
 
 from . import clicklog

@@ -71,7 +71,6 @@ def test_a_listing_goes_on_from_its_start_page(n: int, size: int, prefetch: int,
     assert rounds[0] == [start]
 
 
-
 @given(
     st.integers(1, 60),
     st.integers(2, 7),

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag import AllTime, CountryGeo, DateRange, Day, InvalidRequestError, Query, ShortUrl, Year
-from slashtag._core.queries import Selector, check_slashtag, check_tag
+from slashtag import AllTime, CountryGeo, DateRange, Day, InvalidRequestError, Query, Year
+from slashtag._core.selectors import Selector
 from slashtag._core.split import windows
 
 from . import clicklog
@@ -122,23 +122,6 @@ def test_an_offset_with_seconds_is_refused() -> None:
         asked(Day("2024-01-01"), timezone(timedelta(seconds=1)))
 
 
-@pytest.mark.parametrize("name", ["", "\ud800"])
-def test_a_tag_that_cannot_be_asked_for_is_refused(name: str) -> None:
-    with pytest.raises(InvalidRequestError):
-        check_tag(name)
-
-
-def test_selectors_of_other_types_are_type_errors() -> None:
-    for check, value in ((check_tag, 5), (check_slashtag, 5), (check_slashtag, None), (check_slashtag, b"a")):
-        with pytest.raises(TypeError):
-            check(value)
-
-
-def test_a_link_is_asked_for_by_its_slashtag() -> None:
-    assert check_slashtag(ShortUrl(id=1, slashtag="spring")) == check_slashtag("spring") == "spring"
-    assert check_tag("a tag") == "a tag"
-
-
 # --- what is asked -------------------------------------------------------------------------------------
 
 
@@ -198,15 +181,6 @@ def test_the_last_days_end_with_today_in_the_zone(days: int, zone: tzinfo) -> No
     first, last = query.span(zone)
     assert (last, (last - first).days) == (NOW.astimezone(zone).date(), days - 1)
     assert query.resolve(zone, NOW) == query
-
-
-def test_a_selector_is_one_parameter_and_says_what_it_is() -> None:
-    assert Selector(tag="a b").params() == (("tag", "a b"),)
-    assert Selector(keys=("a", "b")).params() == (("url_keys", "a,b"),)
-    told = [
-        str(selector) for selector in (Selector(tag="t"), Selector(keys=("a",)), Selector(keys=("a", "b")))
-    ]
-    assert told == ["tag 't'", "slashtag 'a'", "2 slashtags from 'a' to 'b'"]
 
 
 def test_a_call_is_a_get_of_its_path_labelled_with_what_it_asks() -> None:

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag._core.call import Call
-from slashtag._core.queries import AllTime, CountryGeo, DateRange, Day, Query, Selector, Year
+from slashtag._core.queries import AllTime, CountryGeo, DateRange, Day, Query, Year
 from slashtag._core.replay import SETTLING_SECONDS, holds, may_replay
+from slashtag._core.selectors import Selector
 from slashtag._models import Page
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)

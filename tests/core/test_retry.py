@@ -29,6 +29,7 @@ from slashtag import (
     UnexpectedResponseError,
 )
 from slashtag._core.call import Call
+from slashtag._core.change import Change
 from slashtag._core.retry import answer_lost, backoff, final, is_failure, retryable
 
 GET: Call[Any] = Call(method="GET", path="stats", returns=dict)
@@ -82,6 +83,15 @@ def test_what_may_be_sent_again(name: str) -> None:
     assert [kind for kind, call in CALLS.items() if retryable(call, error())] == again.split()
 
 
+@pytest.mark.parametrize(
+    "change", [Change("a", slashtag="b"), Change("a", redirect_code=301), Change(7, slashtag="b")]
+)
+@pytest.mark.parametrize("name", TABLE)
+def test_a_change_that_is_made_once_is_sent_again_when_a_creation_is(name: str, change: Change) -> None:
+    error = TABLE[name][0]
+    assert retryable(change.call(once=True), error()) is retryable(POST, error())
+
+
 @pytest.mark.parametrize("name", TABLE)
 def test_after_what_a_write_may_have_been_done(name: str) -> None:
     error, _, lost, _ = TABLE[name]
@@ -132,8 +142,11 @@ def test_a_rename_that_is_not_found_after_a_failure_has_an_unknown_outcome() -> 
     def told(call: Call[Any], attempts: int) -> type[SlashtagError]:
         return type(final(call, NotFoundError("", status=404), attempts, lost=False))
 
-    assert [told(RENAME, 2), told(RENAME, 1), told(PUT, 2)] == [
+    # Before a 404 to a rename that is made once nothing was sent.
+    once = Change("a", slashtag="b").call(once=True)
+    assert [told(RENAME, 2), told(RENAME, 1), told(PUT, 2), told(once, 2)] == [
         OutcomeUnknownError,
+        NotFoundError,
         NotFoundError,
         NotFoundError,
     ]

@@ -26,7 +26,7 @@ from slashtag import (
     Year,
 )
 from slashtag._core.answers import GeoAnswer, PeriodAnswer, RangeAnswer
-from slashtag._core.queries import Selector
+from slashtag._core.selectors import Selector
 from slashtag._core.split import Window, days
 from slashtag._core.tally import GeoTally, PeriodTally, RangeTally, breakdown_of
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
@@ -220,8 +221,8 @@ def box() -> Iterator[Sandbox]:
 
 @pytest.fixture(autouse=True)
 async def _debug(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    # It remembers where each future was made: ten lines of it would take most of the time of these tests.
-    monkeypatch.setattr(asyncio.constants, "DEBUG_STACK_DEPTH", 1)
+    # It remembers where each future was made, which would take most of the time of these tests.
+    monkeypatch.setattr(traceback.StackSummary, "extract", lambda *_, **__: traceback.StackSummary())
     loop = asyncio.get_running_loop()
     before = loop.get_debug()
     loop.set_debug(True)

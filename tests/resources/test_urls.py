@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from slashtag import (
@@ -13,7 +14,10 @@ from slashtag import (
     Change,
     InvalidRequestError,
     NotFoundError,
+    Outcome,
     OutcomeUnknownError,
+    RetryPolicy,
+    ServerError,
 )
 from slashtag.sandbox import Fault, Sandbox, TrueUrl
 from tests import wire
@@ -212,6 +216,76 @@ async def test_a_change_whose_answer_is_lost_for_good_is_told_as_unknown() -> No
         assert outcome.status == "unknown"
         assert isinstance(outcome.error, OutcomeUnknownError)
         assert len(box.requests) == 1
+
+
+REPEATED = [Change("spring", redirect_code=307), Change(1, slashtag="summer")]
+RENAME = Change("spring", slashtag="summer")
+
+
+async def changed(change: Change, fault: Fault, **options: Any) -> tuple[Outcome, int]:
+    """Make one of many changes, of the link spring; return its outcome and how often it was carried out."""
+    async with serving(session={"retry": RetryPolicy(backoff_base=0)}) as (box, api):
+        id = box.add_url("spring")
+        box.faults = [fault]
+        change = msgspec.structs.replace(change, key=change.key if change.key == "spring" else id)
+        (outcome,) = [outcome async for outcome in api.urls.update_many([change], **options)]
+        done = [arrival for arrival in box.requests if arrival.fault is None or fault.after_work]
+        return outcome, len(done)
+
+
+@pytest.mark.parametrize("kind", ["reset", "502", "html-504", "truncated-json", "truncated-body"])
+@pytest.mark.parametrize("change", [*REPEATED, RENAME], ids=str)
+async def test_one_of_many_changes_whose_answer_is_lost_is_not_sent_again(change: Change, kind: str) -> None:
+    outcome, done = await changed(change, Fault(kind=kind, after_work=True, times=1))
+    assert (outcome.status, done) == ("unknown", 1)
+    assert isinstance(outcome.error, OutcomeUnknownError)
+    assert outcome.error.attempts == 1
+
+
+@pytest.mark.parametrize("kind", ["500", "503"])
+@pytest.mark.parametrize("change", [*REPEATED, RENAME], ids=str)
+async def test_one_of_many_changes_that_the_service_fails_is_not_sent_again(
+    change: Change, kind: str
+) -> None:
+    outcome, done = await changed(change, Fault(kind=kind, times=1))
+    assert (outcome.status, done) == ("failed", 0)
+    assert isinstance(outcome.error, ServerError)
+
+
+@pytest.mark.parametrize("change", [*REPEATED, RENAME], ids=str)
+async def test_one_of_many_changes_that_was_not_let_in_is_sent_again(change: Change) -> None:
+    outcome, done = await changed(change, Fault(kind="429", times=3))
+    assert (outcome.status, done) == ("done", 1)
+
+
+async def test_where_asked_for_a_lost_one_of_many_changes_is_repeated_but_no_rename_by_slashtag() -> None:
+    lost = Fault(kind="reset", after_work=True, times=1)
+    assert [
+        (outcome.status, done)
+        for change in (*REPEATED, RENAME)
+        for outcome, done in [await changed(change, lost, repeat_lost=True)]
+    ] == [("done", 2), ("done", 2), ("unknown", 1)]
+    failed = Fault(kind="500", times=1)
+    assert (await changed(RENAME, failed, repeat_lost=True))[0].status == "done"
+
+
+async def test_each_of_many_changes_is_announced_before_it_is_sent() -> None:
+    async with serving(session={"concurrency": 2}) as (box, api):
+        ids = [box.add_url(f"s{n}") for n in range(10)]
+        announced: list[str | int] = []
+
+        async def before(change: Change) -> None:
+            await asyncio.sleep(0)
+            assert not any(arrival.path.endswith(str(change.key)) for arrival in box.requests)
+            if len(announced) == 6:
+                raise LookupError("enough")
+            announced.append(change.key)
+
+        outcomes = api.urls.update_many([Change(id, redirect_code=301) for id in ids], before=before)
+        with pytest.raises(LookupError):
+            [outcome async for outcome in outcomes]
+        assert {int(arrival.path.rpartition("/")[2]) for arrival in box.requests} <= set(announced)
+        assert len(announced) == 6
 
 
 async def test_wrong_credentials_end_the_changing_of_many() -> None:

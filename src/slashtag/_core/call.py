@@ -27,8 +27,9 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     """Hold one API call: what is sent and what type its `data` decodes to.
 
     `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeatable` says
-    whether it may be sent again after its answer was lost; `rename` that a repetition would not find the
-    slashtag any more. `secrets` are strings (a link's password) that no error and no log may show.
+    whether it may be sent again where it may have been done; `rename` that it may after an error that the
+    service told, but not after a lost answer: a repetition would not find the slashtag any more. `secrets`
+    are strings (a link's password) that no error and no log may show.
     """
 
     method: str

@@ -47,8 +47,11 @@ class Change(Struct, frozen=True):
     def __rich_repr__(self) -> Any:
         yield repr(self)
 
-    def call(self) -> Call[RowsUpdated]:
-        """Give the request; raises InvalidRequestError, which never shows the password."""
+    def call(self, *, once: bool = False) -> Call[RowsUpdated]:
+        """Give the request; raises InvalidRequestError, which never shows the password.
+
+        With `once` it is sent again only where nothing was sent, or on a 429.
+        """
         members: dict[str, object] = {}
         if self.destination is not None:
             members["destination"] = check_text("destination", self.destination, None)
@@ -72,8 +75,9 @@ class Change(Struct, frozen=True):
             path=f"urls/{path_segment(self.key)}",
             returns=RowsUpdated,
             body=json_body(members),
-            repeatable=not rename,
-            rename=rename,
+            repeatable=not (once or rename),
+            # Where it is sent once, a 404 cannot come of an earlier sending.
+            rename=rename and not once,
             secrets=(self.password,) if self.password else (),
         )
 

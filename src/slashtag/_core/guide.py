@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import calendar
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from .._models import RangeStats
 from .answers import PeriodAnswer
 from .queries import DateRange
-from .split import Month, month_of, months, offsets
+from .split import Month, last_day, month_of, months, offsets
 from .tally import breakdown_of
 
 _DAY = timedelta(days=1)
@@ -52,7 +51,7 @@ class Guide:
         by_offset = {offset: _counts(answer) for offset, answer in zip(self.offsets, answers, strict=True)}
         told: dict[Month, int] = {}
         for month in self._span if self._whole_days else ():
-            first, last = date(*month, 1), date(*month, calendar.monthrange(*month)[1])
+            first, last = date(*month, 1), last_day(month)
             if month in self.always or first < self._first or last > self._last:
                 continue
             under = offsets(self._zone, _instant(first) - _DAY, _instant(last) + 2 * _DAY)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import date
+from collections.abc import Container, Iterator, Sequence
+from datetime import date, datetime, tzinfo
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
@@ -13,10 +13,32 @@ from msgspec.structs import replace
 from .._errors import InvalidRequestError
 from .._models import Statistics
 from .call import Call
-from .queries import Piece, Query, Selector
+from .queries import DateRange, Piece, Query
+from .selectors import Selector
+from .split import Month
 from .tally import Tally
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
+
+
+class Question(Struct, Generic[R_co], frozen=True):
+    """Hold a query with what splitting it takes: the zone, the present, how the service reads range ends."""
+
+    query: Query[R_co]
+    zone: tzinfo
+    now: datetime
+    range_end: str
+
+    @property
+    def span(self) -> tuple[date, date] | None:
+        """Give the first and the last date of the answer's days, None where it knows no days."""
+        return self.query.span(self.zone)
+
+    def pieces(self, months: Container[Month] | None = None) -> Sequence[Piece]:
+        """Split along time; of a DateRange only what lies in `months`, if given."""
+        if months is not None and isinstance(self.query, DateRange):
+            return self.query.pieces(self.zone, self.now, self.range_end, months)
+        return self.query.pieces(self.zone, self.now, self.range_end)
 
 
 class Ask(Struct, frozen=True, gc=False):

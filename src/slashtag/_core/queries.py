@@ -18,12 +18,11 @@ from .._errors import InvalidRequestError
 from .._models import GeoStats, PeriodStats, RangeStats, Statistics
 from .answers import GeoAnswer, PeriodAnswer, RangeAnswer
 from .call import Call, check_int
+from .selectors import Selector
 from .split import (
     Bound,
     Month,
     Window,
-    check_key,
-    encoded_size,
     format_offset,
     offsets,
     only_offset,
@@ -39,24 +38,6 @@ _Date = date
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _SECOND = timedelta(seconds=1)
-
-
-class Selector(Struct, frozen=True):
-    """Name what statistics are asked for: slashtags of one request, or a tag (common selector)."""
-
-    keys: tuple[str, ...] = ()
-    tag: str | None = None
-
-    def params(self) -> tuple[tuple[str, str], ...]:
-        """Give the query parameter of the selector."""
-        return (("tag", self.tag),) if self.tag is not None else (("url_keys", ",".join(self.keys)),)
-
-    def __str__(self) -> str:
-        if self.tag is not None:
-            return f"tag {self.tag!r}"
-        if len(self.keys) == 1:
-            return f"slashtag {self.keys[0]!r}"
-        return f"{len(self.keys)} slashtags from {self.keys[0]!r} to {self.keys[-1]!r}"
 
 
 class Piece(Struct, frozen=True):
@@ -163,9 +144,11 @@ class DateRange(Query[RangeStats], frozen=True):
         force_setattr(self, "end", _bound("end", self.end))
         start, end = self.bounds
         if isinstance(start, datetime) is isinstance(end, datetime):
-            if start > end:
-                raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
-        elif (_local_date(start) - _local_date(end)).days > 1:
+            is_reversed = start > end
+        else:
+            # Only the zone tells on which date an instant lies: one day too early may be right.
+            is_reversed = (_local_date(start) - _local_date(end)).days > 1
+        if is_reversed:
             raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
 
     @classmethod
@@ -318,10 +301,11 @@ class CountryGeo(Query[GeoStats], frozen=True):
         if not (isinstance(code, str) and len(code) == 2 and code.isascii() and code.isalpha()):
             raise InvalidRequestError(f"iso_code must be a 2-letter ISO country code, not {code!r}")
         force_setattr(self, "iso_code", code.upper())
-        force_setattr(self, "start", _day("start", self.start))
-        force_setattr(self, "end", _day("end", self.end))
-        if _day("start", self.start) > _day("end", self.end):
-            raise InvalidRequestError(f"the range ends ({self.end}) before it starts ({self.start})")
+        start, end = _day("start", self.start), _day("end", self.end)
+        if start > end:
+            raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
+        force_setattr(self, "start", start)
+        force_setattr(self, "end", end)
 
     def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[Piece]:
         spans = windows(_day("start", self.start), _day("end", self.end), zone)
@@ -341,21 +325,3 @@ class CountryGeo(Query[GeoStats], frozen=True):
 
     def tally(self, span: Span | None) -> GeoTally:
         return GeoTally()
-
-
-def check_tag(name: object) -> str:
-    """Return the name of a tag if statistics can be asked for it (common selector)."""
-    if not isinstance(name, str):
-        raise TypeError(f"a tag must be a str, not {type(name).__name__}")
-    if not name:
-        raise InvalidRequestError("a tag name must not be empty")
-    encoded_size(name)
-    return name
-
-
-def check_slashtag(key: object) -> str:
-    """Return the slashtag of a str or of a link."""
-    slashtag = key if isinstance(key, str) else getattr(key, "slashtag", None)
-    if not isinstance(slashtag, str):
-        raise TypeError(f"keys must be slashtags or ShortUrls, not {type(key).__name__}")
-    return check_key(slashtag)

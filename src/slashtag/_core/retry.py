@@ -73,13 +73,13 @@ def retryable(call: Call[Any], error: BaseException) -> bool:
     """Tell whether a call may be sent again after an error.
 
     A GET and an update may; an update that renames by slashtag only if its answer was not lost, since the
-    old slashtag would not be found; a creation only if nothing was sent.
+    old slashtag would not be found; a creation and a change that is made once only if nothing was sent.
     """
     if not isinstance(error, SlashtagError):
         return False
     if isinstance(error, TransportError):
         return error.unsent or call.repeatable
-    if call.method == "POST" or (answer_lost(error) and not call.repeatable):
+    if not call.repeatable and (answer_lost(error) or not call.rename):
         return False
     if isinstance(error, APIError):
         return error.status in _RETRIED

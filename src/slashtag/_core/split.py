@@ -1,7 +1,8 @@
-"""How a question over the service's limits is split: batches of slashtags, windows of days, cuts of zones."""
+"""How a question over the service's limits is split: windows of days, cuts of zones, halves of batches."""
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
@@ -11,9 +12,7 @@ from msgspec import Struct
 
 from .._errors import InvalidRequestError
 
-MAX_KEYS = 100
 MAX_WINDOW_DAYS = 32
-MAX_TARGET_BYTES = 8_000
 
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
@@ -24,81 +23,6 @@ _SAMPLE = timedelta(hours=12)
 Bound = date | datetime
 Month = tuple[int, int]
 S = TypeVar("S")
-
-#: Bytes that percent-encoding leaves as they are; any other becomes three.
-_UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
-
-
-# --- slashtags ---------------------------------------------------------------------------------------
-
-
-def check_key(key: str) -> str:
-    """Return a slashtag if statistics can be asked for it (Statistics endpoints: common selector)."""
-    # Three bytes a character at most, as long as it is ASCII.
-    if key and len(key) <= MAX_TARGET_BYTES // 6 and key.isascii() and "," not in key:
-        return key
-    if not key:
-        raise InvalidRequestError("a slashtag must not be empty")
-    if "," in key:
-        raise InvalidRequestError(
-            f"the slashtag {key!r} holds a comma, which url_keys uses to separate slashtags"
-        )
-    if encoded_size(key) > MAX_TARGET_BYTES // 2:
-        raise InvalidRequestError(f"the slashtag {key[:40]!r}... is too long for a request target")
-    return key
-
-
-def encoded_size(text: str) -> int:
-    """Count the bytes of a text as percent-encoded, an upper bound of what is sent."""
-    try:
-        data = text.encode()
-    except UnicodeEncodeError:
-        raise InvalidRequestError(f"{text[:40]!r} has no UTF-8 form") from None
-    return len(data) + 2 * len(data.translate(None, _UNRESERVED))
-
-
-class Batcher:
-    """Group slashtags into batches: order kept, none twice, at most 100 and a bounded target each.
-
-    `room` is the number of bytes that a request target has left for url_keys.
-    """
-
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._seen: set[str] = set()
-        self._batch: list[str] = []
-        self._size = 0
-
-    def add(self, key: str) -> tuple[str, ...] | None:
-        """Take one checked slashtag; return the batch that it completes, if any."""
-        if key in self._seen:
-            return None
-        self._seen.add(key)
-        # An encoded comma has three bytes; counted so whether or not it is encoded.
-        size = encoded_size(key) + 3
-        full: tuple[str, ...] | None = None
-        if len(self._batch) == MAX_KEYS or (self._batch and self._size + size > self._room):
-            full = self.rest()
-        self._batch.append(key)
-        self._size += size
-        return full
-
-    def rest(self) -> tuple[str, ...] | None:
-        """Return the slashtags that are left as the last batch, if any."""
-        batch = tuple(self._batch) or None
-        self._batch = []
-        self._size = 0
-        return batch
-
-
-def batches(keys: Iterable[str], room: int = MAX_TARGET_BYTES) -> Iterator[tuple[str, ...]]:
-    """Yield batches of slashtags; concatenated they are the keys without repetitions."""
-    batcher = Batcher(room)
-    for key in keys:
-        if full := batcher.add(key):
-            yield full
-    if last := batcher.rest():
-        yield last
 
 
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
@@ -279,6 +203,11 @@ def _month_start(at: datetime, zone: tzinfo, later: int) -> datetime:
 def month_of(day: date) -> Month:
     """Give the (year, month) of a date or datetime."""
     return day.year, day.month
+
+
+def last_day(month: Month) -> date:
+    """Give the last date of a month."""
+    return date(*month, calendar.monthrange(*month)[1])
 
 
 def months(first: date, last: date) -> list[Month]:

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from .._core.call import Call, Failure
 from .._core.plan import Ask
-from .._core.queries import Query, Selector, check_slashtag
-from .._core.split import Batcher, halves
+from .._core.queries import Query
+from .._core.selectors import Batcher, Selector, check_slashtag
+from .._core.split import halves
 from .._core.tally import Tally
 from .._errors import (
     APIError,
@@ -23,12 +24,12 @@ from .._errors import (
 )
 from .._models import ShortUrl, Statistics
 from .._send import Send
+from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)
 
 Key = str | ShortUrl
 Keys = Iterable[Key] | AsyncIterable[Key]
-Progress = Callable[[int, int | None], object]
 OnError = Callable[[Failure], object]
 
 log = logging.getLogger("slashtag")
@@ -91,26 +92,57 @@ class Asker:
         return answer
 
 
-class Fold(Generic[R]):
-    """Ask and sum: one answer after the other goes into the tally, none is kept."""
+class Feedback:
+    """Tell whoever asks how far it is, and what failed where `on_error` lets the rest go on."""
 
     def __init__(
-        self,
-        asker: Asker,
-        query: Query[R],
-        tally: Tally[Any, R],
-        *,
-        total: int | None,
-        progress: Progress | None,
-        on_error: OnError | None,
+        self, query: Query[Any], total: int | None, progress: Progress | None, on_error: OnError | None
     ) -> None:
-        self._asker = asker
         self._query = query
-        self._tally = tally
         self._total = total
         self._done = 0
         self._progress = progress
         self._on_error = on_error
+
+    def done(self) -> None:
+        """Count one that was to be done."""
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+    def expect(self, more: int) -> None:
+        """Take note of more to be done."""
+        if self._total is not None:
+            self._total += more
+
+    def survives(self, error: SlashtagError) -> bool:
+        """Tell whether the rest goes on after an error."""
+        return self._on_error is not None and not is_fatal(error)
+
+    def tell(self, call: Call[Any], error: SlashtagError) -> bool:
+        """Tell a failure; False where the rest does not go on after it: it is to be raised."""
+        if self._on_error is None or is_fatal(error):
+            return False
+        self._on_error(Failure(call, error))
+        return True
+
+    def refuse(self, key: object, error: InvalidRequestError) -> None:
+        """Tell a key that cannot be asked for, or raise."""
+        selector = Selector(keys=(key if isinstance(key, str) else getattr(key, "slashtag", ""),))
+        params, label = selector.params(), str(selector)
+        unsent = Call(method="GET", path=self._query.path, params=params, returns=object, label=label)
+        if not self.tell(unsent, error):
+            raise error
+
+
+class Fold(Generic[R]):
+    """Ask and sum: one answer after the other goes into the tally, none is kept."""
+
+    def __init__(self, asker: Asker, query: Query[R], tally: Tally[Any, R], feedback: Feedback) -> None:
+        self._asker = asker
+        self._query = query
+        self._tally = tally
+        self._feedback = feedback
         self._suspects: set[str] = set()
 
     async def work(self, ask: Ask) -> Sequence[Ask] | None:
@@ -121,28 +153,24 @@ class Fold(Generic[R]):
         except SlashtagError as error:
             smaller = self._smaller(ask, error)
             if smaller:
-                if self._total is not None:
-                    self._total += len(smaller) - 1
+                self._feedback.expect(len(smaller) - 1)
                 return smaller
-            if self._on_error is None or is_fatal(error):
+            if not self._feedback.tell(call, error):
                 raise
-            self._on_error(Failure(call, error))
             if isinstance(error, BadRequestError):
                 self._suspects.update(ask.selector.keys)
         else:
             problem = self._tally.add(answer, ask.piece.window)
             if problem:
                 self._asker.doubt(call, problem)
-        self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self._total)
+        self._feedback.done()
         return None
 
     def _smaller(self, ask: Ask, error: SlashtagError) -> list[Ask] | None:
         """Cut a question that was refused for its keys (400, where failures are told) or its length (414)."""
         keys = ask.selector.keys
         too_long = isinstance(error, APIError) and error.status == 414
-        refused = isinstance(error, BadRequestError) and self._on_error is not None
+        refused = isinstance(error, BadRequestError) and self._feedback.survives(error)
         if len(keys) < 2 or not (too_long or refused):
             return None
         parts: Sequence[Sequence[str]] = halves(keys)
@@ -155,18 +183,6 @@ class Fold(Generic[R]):
     def result(self) -> R:
         """Return the sum."""
         return self._tally.result()
-
-    def refuse(self, key: object, error: InvalidRequestError) -> None:
-        """Tell a key that cannot be asked for, or raise."""
-        if self._on_error is None:
-            raise error
-        self._on_error(Failure(unsent_call(self._query, key), error))
-
-
-def unsent_call(query: Query[Any], key: object) -> Call[Any]:
-    """Give the call of a key that cannot be asked for, to tell it by."""
-    selector = Selector(keys=(key if isinstance(key, str) else getattr(key, "slashtag", ""),))
-    return Call(method="GET", path=query.path, params=selector.params(), returns=object, label=str(selector))
 
 
 class Batches(AsyncIterator[Selector]):

@@ -13,21 +13,23 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from datetime import datetime, timedelta, tzinfo
+from datetime import timedelta
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from msgspec.structs import replace
 
 from .._core.answers import PeriodAnswer
-from .._core.call import Call, Failure
+from .._core.call import Call
 from .._core.guide import Guide, contradicts
-from .._core.queries import AllTime, DateRange, Piece, Query, Selector
+from .._core.plan import Question
+from .._core.queries import AllTime, DateRange, Piece
+from .._core.selectors import Selector
 from .._core.split import Month
-from .._errors import APIError, NotFoundError, SlashtagError, is_fatal
+from .._errors import APIError, NotFoundError, SlashtagError
 from .._fanout import Agenda, Outbox, Results, Tasks
 from .._models import RangeStats, Statistics
-from .asking import Asker, Batches, OnError, Progress, unsent_call
+from .asking import Asker, Batches, Feedback
 
 R = TypeVar("R", bound=Statistics)
 
@@ -64,33 +66,23 @@ class EachRun(Generic[R]):
     def __init__(
         self,
         asker: Asker,
-        query: Query[R],
-        zone: tzinfo,
-        now: datetime,
-        range_end: str,
+        question: Question[R],
+        feedback: Feedback,
         *,
         guided: bool,
         ordered: bool,
         workers: int,
-        total: int | None,
-        progress: Progress | None,
-        on_error: OnError | None,
     ) -> None:
         self._asker = asker
-        self._query = query
-        self._range_end = range_end
-        self._zone = zone
-        self._now = now
-        self._span = query.span(zone)
-        self._pieces = query.pieces(zone, now, range_end)
+        self._question = question
+        self._query = query = question.query
+        self._feedback = feedback
+        self._span = question.span
+        self._pieces = question.pieces()
         self._guide: Guide | None = None
         if guided and isinstance(query, DateRange) and len(self._pieces) >= GUIDED_FROM:
-            self._guide = Guide(query, zone, now)
+            self._guide = Guide(query, question.zone, question.now)
         self._ordered = ordered
-        self._total = total
-        self._done = 0
-        self._progress = progress
-        self._on_error = on_error
         self.outbox: Outbox[tuple[str, R]] = Outbox(max(64, 2 * workers))
         self._begun = 0
         self._next_index = 0
@@ -103,12 +95,6 @@ class EachRun(Generic[R]):
         """Yield the first steps of batches that are known."""
         for batch in batches:
             yield from self._begin(batch)
-
-    def refuse(self, key: object, error: SlashtagError) -> None:
-        """Tell a key that cannot be asked for, or raise."""
-        if self._on_error is None:
-            raise error
-        self._on_error(Failure(unsent_call(self._query, key), error))
 
     def _begin(self, batch: Selector) -> list[Step]:
         jobs: list[_Job[R]] = []
@@ -129,7 +115,7 @@ class EachRun(Generic[R]):
         """Ask all-time statistics of a batch: where it has no clicks, none of its slashtags has."""
         guide = self._guide
         if guide is None:
-            return [partial(self._whole, job) for job in jobs]
+            return self._unguided(jobs)
         try:
             answers = await self._all_time(batch, guide)
         except NotFoundError:
@@ -137,7 +123,7 @@ class EachRun(Generic[R]):
         except SlashtagError as error:
             # A key at fault, or too long a target: each alone is answered, or told where failures are told.
             refused = isinstance(error, APIError) and error.status in (400, 414)
-            if not refused and (self._on_error is None or is_fatal(error)):
+            if not refused and not self._feedback.survives(error):
                 raise
             return [partial(self._guided, job) for job in jobs]
         if guide.active(answers) == guide.always:
@@ -199,9 +185,7 @@ class EachRun(Generic[R]):
     def _parts(self, job: _Job[R], months: frozenset[Month] | None = None) -> Sequence[Step]:
         """Give the windows of a job, all or those within months, as steps."""
         job.tally = self._query.tally(self._span)
-        pieces = self._pieces
-        if months is not None and isinstance(self._query, DateRange):
-            pieces = self._query.pieces(self._zone, self._now, self._range_end, months)
+        pieces = self._pieces if months is None else self._question.pieces(months)
         job.left = len(pieces)
         if not pieces:
             return self._finish(job)
@@ -221,18 +205,16 @@ class EachRun(Generic[R]):
         return ()
 
     def _fail(self, job: _Job[R], call: Call[Any], error: SlashtagError) -> None:
-        if self._on_error is None or is_fatal(error):
+        if not self._feedback.survives(error):
             raise error
         if not job.failed:
             job.failed = True
-            self._on_error(Failure(call, error))
+            self._feedback.tell(call, error)
             self._deliver(job, None)
 
     def _deliver(self, job: _Job[R], item: tuple[str, R] | None) -> None:
-        self._done += 1
         self._begun -= 1
-        if self._progress is not None:
-            self._progress(self._done, self._total)
+        self._feedback.done()
         if self._ordered:
             self._put_in_order(job, item)
         elif item is not None:

@@ -95,10 +95,10 @@ class Collection(Generic[T]):
     ) -> Listing[T]:
         """List to exhaustion, asking for up to `prefetch` pages ahead.
 
-        With `orderby="date"` (oldest first) records that arrive meanwhile are appended; with "-date" they
-        shift the pages: none is lost or given twice as long as fewer than two pages of them arrive between two
-        answers; what arrives itself is not given. Records deleted meanwhile can hide others
-        in either order. The document shows no total: a page shorter than its own pageSize, an empty one, or
+        With `orderby="date"` (oldest first) records that arrive meanwhile are appended. With "-date" they
+        shift the pages: what was there is given whole and once as long as fewer than two pages of them arrive
+        between two answers; they themselves are not given. Records deleted meanwhile can hide others in
+        either order. The document shows no total: a page shorter than its own pageSize, an empty one, or
         a 404 for a page after the first ends the listing. `progress` is called with (items so far, None).
         Raises InvalidRequestError at once; iterating raises PaginationError and what a request raises
         (List short URLs, List tags).

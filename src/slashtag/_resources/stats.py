@@ -6,14 +6,16 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from datetime import UTC, datetime, tzinfo
 from typing import TypeVar
 
-from .._core.plan import Ask, Plan
-from .._core.queries import Piece, Query, Selector, check_slashtag, check_tag
-from .._core.split import batches, parse_zone
+from .._core.plan import Ask, Plan, Question
+from .._core.queries import Piece, Query
+from .._core.selectors import Selector, batches, check_slashtag, check_tag
+from .._core.split import parse_zone
 from .._fanout import Agenda, Tasks
 from .._models import Statistics
 from .._send import Send
-from .asking import Asker, Batches, Fold, Key, Keys, OnError, Progress
+from .asking import Asker, Batches, Feedback, Fold, Key, Keys, OnError
 from .each import Each, EachRun, StepStream
+from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)
 
@@ -52,12 +54,10 @@ class Stats:
         windows of at most 32 days. Raises TypeError for a wrong selector, InvalidRequestError for what the
         service cannot be asked (Statistics endpoints, Limits).
         """
-        zone = parse_zone(timezone)
-        now = _now()
-        query = query.resolve(zone, now)
+        question = self._question(query, timezone)
         selectors = tuple(self._selectors(keys, tag, tags))
-        pieces = tuple(query.pieces(zone, now, self._range_end))
-        return Plan(query, selectors, pieces, query.span(zone), 0, len(selectors) * len(pieces))
+        pieces = tuple(question.pieces())
+        return Plan(question.query, selectors, pieces, question.span, 0, len(selectors) * len(pieces))
 
     async def run(
         self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError | None = None
@@ -76,10 +76,8 @@ class Stats:
         on_error: OnError | None = None,
     ) -> R:
         """Ask some of what a plan holds."""
-        fold = Fold(
-            self._asker, plan.query, plan.tally(), total=len(plan), progress=progress, on_error=on_error
-        )
-        return await self._fold(fold, asks)
+        feedback = Feedback(plan.query, len(plan), progress, on_error)
+        return await self._fold(Fold(self._asker, plan.query, plan.tally(), feedback), asks)
 
     async def collect(
         self,
@@ -106,13 +104,11 @@ class Stats:
             plan = self.plan(query, keys=keys, tag=tag, tags=tags, timezone=timezone)
             return await self.run(plan, progress=progress, on_error=on_error)
         _one_selector(keys, tag, tags)
-        zone = parse_zone(timezone)
-        now = _now()
-        query = query.resolve(zone, now)
-        pieces = query.pieces(zone, now, self._range_end)
-        tally = query.tally(query.span(zone))
-        fold = Fold(self._asker, query, tally, total=None, progress=progress, on_error=on_error)
-        return await self._fold(fold, _Asks(Batches(keys, self._room, fold.refuse), pieces), keys)
+        question = self._question(query, timezone)
+        feedback = Feedback(question.query, None, progress, on_error)
+        fold = Fold(self._asker, question.query, question.query.tally(question.span), feedback)
+        selectors = Batches(keys, self._room, feedback.refuse)
+        return await self._fold(fold, _Asks(selectors, question.pieces()), keys)
 
     def collect_each(
         self,
@@ -138,29 +134,19 @@ class Stats:
         endpoints).
         """
         _one_selector(keys, tag, tags)
-        zone = parse_zone(timezone)
-        now = _now()
-        query = query.resolve(zone, now)
-        selectors: list[Selector] | None = None
-        if not isinstance(keys, AsyncIterable):
-            selectors = self._selectors(keys, tag, tags)
-        run = EachRun(
-            self._asker,
-            query,
-            zone,
-            now,
-            self._range_end,
-            guided=guided,
-            ordered=ordered,
-            workers=self._workers,
-            total=None if selectors is None else sum(len(s.keys) or 1 for s in selectors),
-            progress=progress,
-            on_error=on_error,
-        )
+        question = self._question(query, timezone)
+        selectors = None if isinstance(keys, AsyncIterable) else self._selectors(keys, tag, tags)
+        total = None if selectors is None else sum(len(s.keys) or 1 for s in selectors)
+        feedback = Feedback(question.query, total, progress, on_error)
+        run = EachRun(self._asker, question, feedback, guided=guided, ordered=ordered, workers=self._workers)
         if isinstance(keys, AsyncIterable):
-            source = StepStream(Batches(keys, self._room, run.refuse), run)
+            source = StepStream(Batches(keys, self._room, feedback.refuse), run)
             return Each(self._tasks, self._workers, run, source, keys)
         return Each(self._tasks, self._workers, run, run.steps(selectors or ()))
+
+    def _question(self, query: Query[R], timezone: Zone) -> Question[R]:
+        zone, now = parse_zone(timezone), _now()
+        return Question(query.resolve(zone, now), zone, now, self._range_end)
 
     async def _fold(
         self, fold: Fold[R], asks: Iterable[Ask] | AsyncIterator[Ask], keys: AsyncIterable[Key] | None = None

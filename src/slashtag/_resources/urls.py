@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import count
 
 from .._core.answers import RowsUpdated
@@ -13,6 +13,8 @@ from .._fanout import Agenda, Outbox, Results, Tasks
 from .._models import Page, ShortUrl
 from .._send import Send
 from .listing import Collection, Progress
+
+Before = Callable[[Change], Awaitable[None]]
 
 
 class Urls(Collection[ShortUrl]):
@@ -47,24 +49,37 @@ class Urls(Collection[ShortUrl]):
         change = Change(key, destination, slashtag, redirect_code, password, domain_id)
         return (await self._send(change.call())).rows_updated
 
-    def update_many(self, changes: Iterable[Change], *, progress: Progress | None = None) -> Updates:
-        """Update many short URLs side by side, giving an Outcome for each as it is known.
+    def update_many(
+        self,
+        changes: Iterable[Change],
+        *,
+        repeat_lost: bool = False,
+        before: Before | None = None,
+        progress: Progress | None = None,
+    ) -> Updates:
+        """Update many short URLs side by side, each at most once, giving an Outcome for each as it is known.
 
         All changes are checked before the first is sent: InvalidRequestError names the first that the
         service cannot be asked, or that depends on another, since they are sent in no order. A change that
-        fails is told and the rest goes on; wrong credentials are raised. `progress` is called with (changes
-        done, changes in all). What `update` says of omitted members and of lost answers holds here too
-        (Update a short URL).
+        fails is told and the rest goes on; wrong credentials are raised.
+
+        A change is sent again only where nothing was sent, or on a 429: where its answer was lost it may have
+        been done, and somebody else may have changed the link since, so that its outcome is "unknown". With
+        `repeat_lost` it is repeated as by `update`: never a rename by slashtag that may have been done.
+
+        `before` is awaited with each change just before it is sent for the first time, say to note that it
+        may be done from now on; what it raises ends the iteration. `progress` is called with (changes done,
+        changes in all). What `update` says of omitted members holds here too (Update a short URL).
         """
         changes = list(changes)
         check_distinct(changes)
         calls: list[tuple[Change, Call[RowsUpdated]]] = []
         for n, change in enumerate(changes, 1):
             try:
-                calls.append((change, change.call()))
+                calls.append((change, change.call(once=not repeat_lost)))
             except InvalidRequestError as error:
                 raise InvalidRequestError(f"change {n}, of {change.key!r}: {error}") from None
-        return Updates(self._send, self._tasks, self._workers, calls, progress)
+        return Updates(self._send, self._tasks, self._workers, calls, before, progress)
 
 
 class Updates(Results[Outcome]):
@@ -76,6 +91,7 @@ class Updates(Results[Outcome]):
         tasks: Tasks,
         workers: int,
         calls: Sequence[tuple[Change, Call[RowsUpdated]]],
+        before: Before | None,
         progress: Progress | None,
     ) -> None:
         outbox: Outbox[Outcome] = Outbox(max(64, 2 * workers))
@@ -83,6 +99,8 @@ class Updates(Results[Outcome]):
 
         # A function and not a method: nothing that a worker holds may hold the iterator.
         async def work(item: tuple[Change, Call[RowsUpdated]]) -> None:
+            if before is not None:
+                await before(item[0])
             outbox.put(await _outcome(send, *item))
             if progress is not None:
                 progress(next(done), len(calls))

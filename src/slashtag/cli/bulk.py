@@ -1,4 +1,4 @@
-"""`slashtag urls update --from`: many changes, side by side, each told what became of it."""
+"""`slashtag urls update --from`: many changes, side by side, each made once and told what became of it."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from .. import AsyncSession, Change, Outcome, SlashtagError
+from .. import AsyncSession, AuthenticationError, Change, Outcome, SlashtagError
 from .._credentials import parse_base_url
 from ..export import Column, Table
 from .changes import COLUMNS, Links, Problems, Row, differences, fingerprint, kept, read_changes
@@ -29,6 +29,7 @@ DIFFERENCES = Table(
     (Column("line", "int"), Column("key"), Column("member"), Column("now"), Column("new")),
 )
 _SENT_BEFORE = "an earlier run sent it and got no answer: look whether it was done"
+_SENT_AGAIN = "an earlier run sent it and got no answer, this run sent it again: "
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,15 @@ class Bulk:
             rich_help_panel=BULK,
         ),
     ] = False
+    repeat_lost: Annotated[
+        bool,
+        typer.Option(
+            "--repeat-lost",
+            help="Send again changes whose answer was lost, in this run and those an earlier run told as "
+            "unknown; never a rename by slashtag.",
+            rich_help_panel=BULK,
+        ),
+    ] = False
     results: Annotated[
         Path | None,
         typer.Option(
@@ -68,8 +78,8 @@ class Bulk:
     ] = None
 
     def __post_init__(self) -> None:
-        if self.source is None and (self.dry_run or self.keep or self.results):
-            raise typer.BadParameter("--dry-run, --keep and --results belong to --from")
+        if self.source is None and (self.dry_run or self.keep or self.repeat_lost or self.results):
+            raise typer.BadParameter("--dry-run, --keep, --repeat-lost and --results belong to --from")
 
 
 async def update_from(connection: Connection, bulk: Bulk, source: Path, form: Format) -> None:
@@ -83,7 +93,7 @@ async def update_from(connection: Connection, bulk: Bulk, source: Path, form: Fo
     path = bulk.results or source.with_name(f"{source.stem}.results.jsonl")
     async with connection.session() as session:
         with OutcomeFile(path, writable=not bulk.dry_run) as file:
-            update = _Update(connection, session, file, marks, source)
+            update = _Update(connection, session, file, marks, source, repeat_lost=bulk.repeat_lost)
             left = [row for row in rows if update.status(row) != "done"]
             if bulk.dry_run:
                 await update.show(left, form, skipped=len(rows) - len(left))
@@ -120,14 +130,17 @@ class _Update:
         file: OutcomeFile,
         marks: Mapping[int, str],
         source: Path,
+        *,
+        repeat_lost: bool,
     ) -> None:
         self._connection = connection
         self._session = session
         self._file = file
         self._marks = marks
         self._source = source
+        self._repeat_lost = repeat_lost
         self._done = 0
-        self._left: list[Entry] = []
+        self._left: list[tuple[Row, Entry]] = []
 
     def status(self, row: Row) -> str | None:
         """Return what earlier runs told of a row."""
@@ -135,8 +148,12 @@ class _Update:
         return None if entry is None else entry.status
 
     def _is_open(self, row: Row) -> bool:
-        """Tell whether a row may have been done by an earlier run, so that it must not be repeated."""
-        return self.status(row) in ("sent", "unknown") and not row.change.call().repeatable
+        """Tell whether a row may have been done by an earlier run, which got no answer."""
+        return self.status(row) in ("sent", "unknown")
+
+    def _is_kept_back(self, row: Row) -> bool:
+        """Tell whether a row is not sent since it may have been done."""
+        return self._is_open(row) and not (self._repeat_lost and _is_repeatable(row))
 
     async def _links(self) -> Links:
         with self._connection.bars() as start:
@@ -163,12 +180,22 @@ class _Update:
             f"{changed:,} rows would change a link, {same:,} would change nothing, {missing:,} name no link "
             f"or several, {skipped:,} were done before; nothing was sent"
         )
+        if unknown := sum(map(self._is_open, rows)):
+            self._connection.say(
+                f"{unknown:,} of them were sent before and got no answer: where destination, slashtag or "
+                "redirect code would change, they were not done, or somebody has changed it since"
+            )
 
     async def keep(self, rows: Sequence[Row]) -> list[Row]:
         """Complete changes by what the listing tells."""
         links = await self._links()
-        gone = [row for row in rows if self._is_open(row) and not links.find(row.change.key)]
-        here = [row for row in rows if row not in gone]
+        # A link that still has the slashtag was not renamed: it can be, by its id.
+        back = [
+            row
+            for row in rows
+            if self._is_kept_back(row) and not (self._repeat_lost and links.find(row.change.key))
+        ]
+        here = _without(rows, back)
         problems = Problems()
         found = links.resolve(here, problems)
         _refuse(problems, self._source)
@@ -176,45 +203,57 @@ class _Update:
             "password and domain are not in the listing: a row that has none sends none, and should the "
             "service reset them, they are gone"
         )
-        return [*gone, *(replace(row, change=kept(row.change, found[row.line])) for row in here)]
+        return [*back, *(replace(row, change=kept(row.change, found[row.line])) for row in here)]
 
     async def run(self, rows: Sequence[Row]) -> None:
-        """Make changes; those that must not be repeated are told to be under way before they are sent."""
-        open_ = [row for row in rows if self._is_open(row)]
-        for row in open_:
-            self._left.append(self._entry(row, "unknown", error=_SENT_BEFORE))
-        self._file.append(self._left)
-        todo = [row for row in rows if row not in open_]
-        repeatable = [row for row in todo if row.change.call().repeatable]
-        once = [row for row in todo if not row.change.call().repeatable]
+        """Make changes, each told to be under way before it is sent."""
+        back = [row for row in rows if self._is_kept_back(row)]
+        for row in back:
+            self._left.append((row, self._entry(row, "unknown", error=_SENT_BEFORE)))
+        self._file.append(entry for _, entry in self._left)
+        todo = _without(rows, back)
         with self._connection.bars() as start:
             report, done = start("updating"), count(1)
 
             def tell(*_: object) -> None:
                 report(next(done), len(todo))
 
-            await self._send(repeatable, tell)
-            step = self._connection.concurrency
-            for n in range(0, len(once), step):
-                part = once[n : n + step]
-                self._file.append([self._entry(row, "sent") for row in part], durable=True)
-                await self._send(part, tell)
+            # The first goes alone: should the credentials be wrong, it is the only one that was sent.
+            await self._send(todo[:1], tell)
+            await self._send(todo[1:], tell)
 
     async def _send(self, rows: Sequence[Row], tell: Callable[..., object]) -> None:
         by_key = {row.change.key: row for row in rows}
-        changes: list[Change] = [row.change for row in rows]
-        async with self._session.urls.update_many(changes, progress=tell) as outcomes:
-            async for outcome in outcomes:
-                self._take(by_key[outcome.change.key], outcome)
+
+        async def announce(change: Change) -> None:
+            await self._file.announce(self._entry(by_key[change.key], "sent"))
+
+        updates = self._session.urls.update_many(
+            [row.change for row in rows], repeat_lost=self._repeat_lost, before=announce, progress=tell
+        )
+        try:
+            async with updates as outcomes:
+                async for outcome in outcomes:
+                    self._take(by_key[outcome.change.key], outcome)
+        except AuthenticationError as error:
+            # Of those under way this one is known not to be done.
+            for row in rows:
+                if row.change.call().path == error.path:
+                    self._take(row, Outcome(row.change, "failed", error=error))
+            raise
 
     def _take(self, row: Row, outcome: Outcome) -> None:
+        status = outcome.status
         error = None if outcome.error is None else one_line(str(outcome.error))
-        entry = self._entry(row, outcome.status, rows_updated=outcome.rows_updated, error=error)
+        if status == "failed" and self._is_open(row):
+            # This time it was not done, but it may have been done by the earlier run.
+            status, error = "unknown", f"{_SENT_AGAIN}{error}"
+        entry = self._entry(row, status, rows_updated=outcome.rows_updated, error=error)
         self._file.append([entry])
-        if outcome.status == "done":
+        if status == "done":
             self._done += 1
         else:
-            self._left.append(entry)
+            self._left.append((row, entry))
 
     def _entry(
         self, row: Row, status: Status, *, rows_updated: int | None = None, error: str | None = None
@@ -234,19 +273,39 @@ class _Update:
         out.write(self._rows())
         if self._left or form != "table":
             out.close()
-        unknown = sum(entry.status == "unknown" for entry in self._left)
-        failed = len(self._left) - unknown
+        unknown = [row for row, entry in self._left if entry.status == "unknown"]
+        failed = len(self._left) - len(unknown)
         metrics = self._session.metrics
         self._connection.say(
-            f"{self._done:,} rows done, {failed:,} failed, {unknown:,} outcome unknown, "
+            f"{self._done:,} rows done, {failed:,} failed, {len(unknown):,} outcome unknown, "
             f"{skipped:,} done before; {metrics.attempts:,} requests, {metrics.throttled:,} times 429; "
             f"told in {self._file.path}"
         )
+        if lost := sum(map(_is_repeatable, unknown)):
+            self._connection.say(
+                f"{lost:,} unknown: see with --dry-run what they would change, then send them again with "
+                "--repeat-lost"
+            )
+        if renames := len(unknown) - lost:
+            self._connection.say(
+                f"{renames:,} unknown renames by slashtag: see with --dry-run which links still have the old "
+                "one, then rename these by id with --keep --repeat-lost"
+            )
         if failed:
             self._connection.say("run the same command again to try what failed")
         if self._left:
             raise typer.Exit(SOME_FAILED)
 
     def _rows(self) -> Iterator[tuple[int, str, str, str | None]]:
-        for entry in sorted(self._left, key=lambda entry: entry.line):
+        for _, entry in sorted(self._left, key=lambda left: left[1].line):
             yield entry.line, str(entry.key), entry.status, entry.error
+
+
+def _without(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
+    lines = {row.line for row in others}
+    return [row for row in rows if row.line not in lines]
+
+
+def _is_repeatable(row: Row) -> bool:
+    """Tell whether a row can be sent again: a rename by slashtag would not find its link."""
+    return row.change.call().repeatable

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from math import sqrt
 from time import perf_counter
 
-from .. import AsyncSession, RateLimitError, RetryPolicy
+from .. import AsyncSession, RateLimitError
 from .._fanout import Agenda
+from .probes import PATIENCE
 
 #: Bounds of the burst: requests, seconds, and how many at once.
 BURST, SECONDS, IN_FLIGHT = 150, 5.0, 16
@@ -17,7 +18,7 @@ class Burst:
     """Send a burst and hold what came of it; the session must be fresh, as it learns the limit meanwhile."""
 
     def __init__(self, session: AsyncSession) -> None:
-        self._session = session.with_options(retry=RetryPolicy(max_attempts=3, max_wait=10.0))
+        self._session = session.with_options(retry=PATIENCE)
         self._metrics = session.metrics
         self.answered = 0
         #: Requests/s that were answered: in all, and after the first that was refused.

@@ -13,7 +13,7 @@ from rich.table import Table as Drawing
 from rich.text import Text
 
 from .. import AllTime, AsyncSession, CountryGeo, DateRange, PeriodStats, RangeStats, ShortUrl, Year
-from ..export import URLS, AtomicFile, Row, Table, clicks_rows, clicks_table, open_writer, url_row
+from ..export import URLS, TableFile, clicks_rows, clicks_table, url_row
 from ..report import Report as ClickReport
 from ..report import build, write
 from ..sandbox import Sandbox, TokenBucket, Truth
@@ -147,8 +147,10 @@ def run(*, urls: int, clicks: int, rate: float, seed: int, folder: Path) -> bool
             limit.rate = limit.burst = NO_LIMIT
             box.latency = 0.0
             write(run_async(_report(box, demo.links)), folder / REPORT)
-    _write(folder / "links.jsonl", URLS, map(url_row, demo.links))
-    _write(folder / "clicks_daily.csv", clicks_table(None), clicks_rows(demo.year))
+    with TableFile(folder / "links.jsonl", URLS) as file:
+        file.write(map(url_row, demo.links))
+    with TableFile(folder / "clicks_daily.csv", clicks_table(None)) as file:
+        file.write(clicks_rows(demo.year))
     _print_steps(console, demo.steps)
     if learned is not None:
         console.print(f"Limit as learnt from the answers: {learned:.0f} requests/s")
@@ -230,10 +232,3 @@ def _print_verdicts(console: Console, steps: list[Step]) -> None:
             claim.append(f"; these differ: {', '.join(step.wrong)}", "bold red")
         verdicts.add_row(Text.assemble("exact: ", _yes(step)), Text(step.name), step.found, claim)
     console.print(verdicts)
-
-
-def _write(path: Path, table: Table, rows: Iterable[Row]) -> None:
-    with AtomicFile(path) as target:
-        writer = open_writer(path.suffix, target.file, table)
-        writer.write(rows)
-        writer.close()

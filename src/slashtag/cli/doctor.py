@@ -6,14 +6,15 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Literal
 
-from .. import AsyncSession, AuthenticationError, RetryPolicy, ShortUrl, SlashtagError
+from .. import AsyncSession, AuthenticationError, ShortUrl, SlashtagError
 from .._core.call import MAX_PAGESIZE
-from .._core.queries import check_slashtag
+from .._core.selectors import check_slashtag
 from .._core.split import Month
 from .._errors import InvalidRequestError
 from .burst import Burst
 from .probes import (
     DAY,
+    PATIENCE,
     SECOND,
     Observer,
     Statistics,
@@ -58,8 +59,7 @@ class Doctor:
     def __init__(
         self, session: AsyncSession, keys: tuple[str, ...], fresh: Callable[[], AsyncSession] | None
     ) -> None:
-        # Patient enough for a limit, not so much that a service out of order takes minutes.
-        self._session = session.with_options(retry=RetryPolicy(max_attempts=3, max_wait=10.0))
+        self._session = session.with_options(retry=PATIENCE)
         self._observer = Observer(session)
         self._stats = Statistics(self._session, keys)
         self._fresh = fresh

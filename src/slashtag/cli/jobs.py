@@ -18,7 +18,7 @@ import typer
 from .. import AsyncSession, SlashtagError
 from ..export import Summary, Table, TableFile, Writer, open_writer
 from .failures import Failures
-from .options import MAX_AGE, Connection
+from .options import MAX_AGE, Connection, RangeEnd
 
 OUTPUT = "The output"
 #: What some keys failed in is told by this exit code.
@@ -98,7 +98,7 @@ async def export(
     work: Work,
     *,
     failures: Failures | None = None,
-    range_end: Literal["inclusive", "exclusive"] = "inclusive",
+    range_end: RangeEnd = "inclusive",
 ) -> None:
     """Write a table to a file or stdout, tell what came of it, and exit with 3 where keys failed."""
     file = destination.file
@@ -136,7 +136,7 @@ async def resumed(
     *,
     fresh: bool,
     failures: Failures | None = None,
-    range_end: Literal["inclusive", "exclusive"] = "inclusive",
+    range_end: RangeEnd = "inclusive",
 ) -> AsyncGenerator[Run, None]:
     """Run a job with a journal beside its target; once it is done the journal goes.
 

@@ -26,9 +26,15 @@ SELECTION = "Which links (exactly one)"
 #: Seconds for which an answer of an earlier run may stand in, as the library has it.
 MAX_AGE = 86_400.0
 
+Start = Annotated[str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.")]
+End = Annotated[str, typer.Argument(metavar="END", help="Last day, included.")]
 RangeEnd = Annotated[
     Literal["inclusive", "exclusive"],
     typer.Option(help="Whether the service counts the last second of a range.", rich_help_panel=SERVICE),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Tell what would be asked; send only what it takes to know the links."),
 ]
 
 
@@ -85,7 +91,7 @@ class Connection:
     def session(
         self,
         *,
-        range_end: Literal["inclusive", "exclusive"] = "inclusive",
+        range_end: RangeEnd = "inclusive",
         journal: Path | None = None,
         max_age: float = MAX_AGE,
     ) -> AsyncSession:

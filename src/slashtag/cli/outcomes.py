@@ -1,7 +1,9 @@
 """The file that tells what became of each change, so that a rerun does only what is left."""
 
+import asyncio
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -12,15 +14,17 @@ import msgspec
 from .. import ExportError
 from ..export._target import _lock
 
-#: So many outcomes are made durable together; each is with the system at once.
+#: So many lines are made durable together, if not before; each is with the system at once.
 GROUP = 100
+#: Seconds for which who announces a change waits for others, to go to the disk together.
+GATHER = 0.005
 #: How every line begins.
 _BEGIN = b'{"line":'
 Status = Literal["sent", "done", "failed", "unknown"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """Hold what became of a change; "sent": its answer is not there yet."""
+    """Hold what became of a change; "sent": it is sent from now on, and its answer is not there yet."""
 
     line: int
     key: str | int
@@ -32,7 +36,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutcomeFile:
-    """Read what earlier runs told, and tell more: JSON Lines, appended.
+    """Read what earlier runs told, and tell more: JSON Lines, appended; of a change the last line counts.
 
     Raises ExportError for a file that is not one of these, that another run has open, or on a full disk.
     """
@@ -40,7 +44,9 @@ class OutcomeFile:
     def __init__(self, path: Path, *, writable: bool = True) -> None:
         self.path = path
         self.before: dict[str, Entry] = {}
-        self._waiting = 0
+        self._told = 0
+        self._durable = 0
+        self._flushing = asyncio.Lock()
         self._handle: int | None = None
         try:
             if writable:
@@ -76,16 +82,38 @@ class OutcomeFile:
         assert self._handle is not None
         at = datetime.now(UTC).isoformat(timespec="seconds")
         lines = [msgspec.json.encode(msgspec.structs.replace(entry, at=at)) + b"\n" for entry in entries]
-        self._waiting += len(lines)
+        data = memoryview(b"".join(lines))
+        size = len(data)
         try:
-            data = memoryview(b"".join(lines))
             while data:
                 data = data[os.write(self._handle, data) :]
-            if durable or self._waiting >= GROUP:
+            self._told += len(lines)
+            if durable or self._told - self._durable >= GROUP:
                 os.fsync(self._handle)
-                self._waiting = 0
+                self._durable = self._told
         except OSError as error:
+            if data:
+                # What a full disk took of a line would spoil the next one.
+                with suppress(OSError):
+                    os.ftruncate(self._handle, os.fstat(self._handle).st_size - (size - len(data)))
             raise self._failed(error) from None
+
+    async def announce(self, entry: Entry) -> None:
+        """Tell that a change is sent from now on, and return once that outlasts a crash of the machine."""
+        self.append([entry])
+        mine = self._told
+        # Who comes while the disk is busy waits for the next time, which is then for all who have come.
+        async with self._flushing:
+            if self._durable >= mine:
+                return
+            await asyncio.sleep(GATHER)
+            assert self._handle is not None
+            told = self._told
+            try:
+                await asyncio.to_thread(os.fsync, self._handle)
+            except OSError as error:
+                raise self._failed(error) from None
+            self._durable = max(self._durable, told)
 
     def _foreign(self) -> ExportError:
         return ExportError(f"{self.path} does not hold outcomes; choose another with --results")

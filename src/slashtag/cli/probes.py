@@ -10,11 +10,14 @@ from typing import Any, Literal
 import aiohttp
 from msgspec import UNSET
 
-from .. import AsyncSession, BadRequestError, Call, NotFoundError, UnexpectedResponseError
+from .. import AsyncSession, BadRequestError, Call, NotFoundError, RetryPolicy, UnexpectedResponseError
 from .._core.answers import PeriodAnswer, RangeAnswer
 from .._core.split import Month
+from .._core.tally import breakdown_of
 
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
+#: Enough for a limit, not so much that a service out of order takes minutes.
+PATIENCE = RetryPolicy(max_attempts=3, max_wait=10.0)
 #: Counts the clicks of a range as the service does, its ends as they are sent.
 Count = Callable[[datetime, datetime], Awaitable[int]]
 Reading = Literal["inclusive", "exclusive", "days", "unclear"]
@@ -90,13 +93,8 @@ def days_of(answer: RangeAnswer) -> dict[date, int] | None:
 
 def months_of(answer: PeriodAnswer) -> dict[Month, int]:
     """Return the months with clicks of an answer."""
-    years = answer.clicks_breakdown
-    return {
-        (year, month): n
-        for year, months in (years.items() if isinstance(years, dict) else ())
-        for month, n in (months.items() if isinstance(months, dict) else ())
-        if n
-    }
+    years = breakdown_of(answer).items()
+    return {(year, month): n for year, months in years for month, n in months.items() if n}
 
 
 def midnight(year: int, month: int, day: int = 1) -> datetime:

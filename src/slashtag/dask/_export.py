@@ -15,7 +15,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from .._core.queries import DateRange, Day, check_slashtag
+from .._core.queries import DateRange, Day
+from .._core.selectors import check_slashtag
 from .._core.split import parse_zone
 from .._errors import ExportError, InvalidRequestError
 from .._journal import in_thread

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -12,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from .._core.queries import DateRange
-from .._core.split import Month, month_of, months
+from .._core.split import Month, last_day, month_of, months
 from .._errors import ExportError
 from .._journal import in_thread
+from .._resources.asking import Keys, OnError
+from .._resources.listing import Progress
 from .._session import AsyncSession
 from ._file import TableFile
-from ._jobs import Account, Keys, OnError, Progress, Rows, Summary, selection
+from ._jobs import Account, Rows, Summary, selection
 from ._table import Column, Row, clicks_table
 from ._update import Days
 from ._writers import ParquetWriter, Sink, load_arrow
@@ -61,17 +62,7 @@ async def update_parquet(
     try:
         await in_thread(partial(dataset.begin, due))
         async with selection(session, keys, tags, "slashtag", merged=False) as (chosen, _):
-            each = session.stats.collect_each(
-                DateRange(date(*due[0], 1), days.last),
-                keys=chosen,
-                timezone=days.zone,
-                progress=progress,
-                on_error=account.on_error,
-            )
-            async with each:
-                async for slashtag, stats in each:
-                    account.check(stats)
-                    await out.add((slashtag, day, n, day >= days.today) for day, n in stats.clicks.items())
+            await days.collect(session, date(*due[0], 1), chosen, out, account, progress)
         await out.flush()
         await in_thread(partial(dataset.finish, account.failures))
     except BaseException:
@@ -97,7 +88,7 @@ class _Dataset:
             return []
         asked = months(days.first, days.last)
         found = {month: through for month in asked if (through := self._through(month)) is not None}
-        unfinished = [month for month in asked if found.get(month) != _last_day(month)]
+        unfinished = [month for month in asked if found.get(month) != last_day(month)]
         if found:
             unfinished.append(month_of(max(found.values()) - days.lookback))
         start = min(unfinished, default=asked[-1])
@@ -154,7 +145,7 @@ class _Dataset:
     def finish(self, failures: int) -> None:
         """Give the files their names, oldest first."""
         for month, file in self._files.items():
-            through = min(_last_day(month), self._days.last)
+            through = min(last_day(month), self._days.last)
             notes = {_THROUGH: str(through), _ZONE: str(self._days.zone), _FAILURES: str(failures)}
             self._writers[month].note(notes)
             file.close()
@@ -167,7 +158,3 @@ class _Dataset:
         for folder in reversed(self._made):
             with suppress(OSError):
                 folder.rmdir()
-
-
-def _last_day(month: Month) -> date:
-    return date(*month, calendar.monthrange(*month)[1])

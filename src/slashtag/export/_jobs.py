@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime, tzinfo
 from functools import partial
@@ -17,15 +17,13 @@ from .._core.split import parse_zone
 from .._errors import InvalidRequestError
 from .._journal import in_thread
 from .._models import RangeStats, ShortUrl
+from .._resources.asking import Keys, OnError
+from .._resources.listing import Progress
 from .._session import AsyncSession
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row, url_row
 from ._writers import BATCH, Writer
 
 By = Literal["slashtag", "tag"]
-Key = str | ShortUrl
-Keys = Iterable[Key] | AsyncIterable[Key]
-Progress = Callable[[int, int | None], object]
-OnError = Callable[[Failure], object]
 
 
 class Summary(Struct, frozen=True, kw_only=True):

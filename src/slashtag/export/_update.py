@@ -15,8 +15,10 @@ from .._core.queries import DateRange
 from .._core.split import parse_zone
 from .._errors import ExportError, InvalidRequestError
 from .._journal import in_thread
+from .._resources.asking import Keys, OnError
+from .._resources.listing import Progress
 from .._session import AsyncSession
-from ._jobs import Account, Keys, OnError, Progress, Rows, Summary, selection
+from ._jobs import Account, Rows, Summary, selection
 from ._table import Row
 
 T = TypeVar("T")
@@ -56,6 +58,28 @@ class Days:
         self.last = min(last, self.today)
         self.lookback = timedelta(days=check_int("lookback", lookback, 0, 36_600))
 
+    async def collect(
+        self,
+        session: AsyncSession,
+        start: date,
+        keys: Keys | None,
+        out: Rows,
+        account: Account,
+        progress: Progress | None,
+    ) -> None:
+        """Add a row for each slashtag and day from `start` on: whether it is the present day comes last."""
+        each = session.stats.collect_each(
+            DateRange(start, self.last),
+            keys=keys,
+            timezone=self.zone,
+            progress=progress,
+            on_error=account.on_error,
+        )
+        async with each:
+            async for slashtag, stats in each:
+                account.check(stats)
+                await out.add((slashtag, day, n, day >= self.today) for day, n in stats.clicks.items())
+
 
 async def update_sqlite(
     session: AsyncSession,
@@ -89,20 +113,7 @@ async def update_sqlite(
         total, done = sum(map(len, groups.values())), 0
         for start, group in sorted(groups.items()):
             tell = None if progress is None else _shifted(progress, done, total)
-            each = session.stats.collect_each(
-                DateRange(start, days.last),
-                keys=_stream(group),
-                timezone=days.zone,
-                progress=tell,
-                on_error=account.on_error,
-            )
-            async with each:
-                async for slashtag, stats in each:
-                    account.check(stats)
-                    await out.add(
-                        (slashtag, day.isoformat(), n, int(day >= days.today))
-                        for day, n in stats.clicks.items()
-                    )
+            await days.collect(session, start, _stream(group), out, account, tell)
             done += len(group)
         await out.flush()
     finally:
@@ -194,7 +205,7 @@ class _Store:
         before = file.total_changes
         file.execute("BEGIN IMMEDIATE")
         try:
-            file.executemany(_UPSERT, rows)
+            file.executemany(_UPSERT, ((name, str(day), n, young) for name, day, n, young in rows))
             file.execute("COMMIT")
         except BaseException:
             if file.in_transaction:

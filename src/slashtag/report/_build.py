@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .._core.queries import check_slashtag
+from .._core.selectors import check_slashtag
 from .._core.split import format_offset, offset_at, parse_zone
 from .._errors import InvalidRequestError, NotFoundError
 from .._models import RangeStats, ShortUrl

@@ -71,6 +71,9 @@ class Tag(NamedTuple):
 # Row ids of link, Unix seconds, row ids of place, agent and referrer, visitor.
 Click = tuple[int, int, int, int, int, int]
 
+# The most clicks that are kept in memory for the next question about the truth.
+_KEPT_LOG = 300_000
+
 # The tables of labels and their columns after the id, in order.
 LABELS = {
     "place": ("country", "state", "city", "postalcode", "timezone"),
@@ -99,6 +102,7 @@ class Store:
             start = [("link", FIRST_LINK_ID - 1), ("tag", FIRST_TAG_ID - 1)]
             self.insert("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", start)
         self._labels: dict[str, dict[int, tuple[str, ...]]] = {}
+        self._logged: tuple[tuple[int, int], list[Click]] | None = None
         # The greatest numbers so far: the next click and the next visitor take the ones after.
         self._clicks, self.visitors = self.rows(
             "SELECT coalesce(max(n), 0), coalesce(max(visitor), 0) FROM click"
@@ -234,10 +238,17 @@ class Store:
             return [self.rows(f"SELECT id FROM {table} WHERE {where}", row)[0][0] for row in rows]
 
     def log(self) -> list[Click]:
-        """Return the raw click log."""
+        """Return the raw click log; it may be the list that the last call gave."""
         sql = "SELECT link, at, place, agent, referrer, visitor FROM click"
         with self.lock:
-            return self._db.execute(sql).fetchall()
+            # Writes of ours, and of other connections to the same file.
+            changes = (self._db.total_changes, self.rows("PRAGMA data_version")[0][0])
+            if self._logged is None or self._logged[0] != changes:
+                log = self._db.execute(sql).fetchall()
+                if len(log) > _KEPT_LOG:
+                    return log
+                self._logged = (changes, log)
+            return self._logged[1]
 
     def add_clicks(self, clicks: Iterable[Click]) -> None:
         """Append clicks; fastest where they come sorted by link and instant."""

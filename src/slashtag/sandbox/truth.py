@@ -56,10 +56,7 @@ class Truth:
         ISO texts stand for dates or datetimes; a datetime must bear an offset (ValueError).
         """
         span = _Span(start, end, _zone(timezone))
-        tally = _Tally()
-        for _, day, click in self._clicks(keys, tag, span.zone, span.holds):
-            tally.add(day, click)
-        return self._range(tally, span, self._names())
+        return self._range(self._tally(keys, tag, span.zone, span.holds), span, self._names())
 
     def per_key(
         self, start: When, end: When, keys: Iterable[str] | None = None, timezone: Zone = None
@@ -96,9 +93,7 @@ class Truth:
     ) -> TrueCountry:
         """Count the clicks of one country (2 letters) by its places."""
         span = _Span(start, end, _zone(timezone))
-        tally = _Tally()
-        for _, day, click in self._clicks(keys, tag, span.zone, span.holds):
-            tally.add(day, click)
+        tally = self._tally(keys, tag, span.zone, span.holds)
         names = self._names()
         inside = Counter({id: n for id, n in tally.places.items() if names["country"][id] == code.upper()})
         return TrueCountry(
@@ -136,6 +131,14 @@ class Truth:
             for tag in tags
         ]
 
+    def _tally(
+        self, keys: Iterable[str] | None, tag: str | None, zone: tzinfo, holds: Callable[[date, int], bool]
+    ) -> _Tally:
+        tally = _Tally()
+        for _, day, click in self._clicks(keys, tag, zone, holds):
+            tally.add(day, click)
+        return tally
+
     def _clicks(
         self,
         keys: Iterable[str] | None,
@@ -168,9 +171,7 @@ class Truth:
         zone: Zone,
         holds: Callable[[date, int], bool],
     ) -> TruePeriod:
-        tally = _Tally()
-        for _, day, click in self._clicks(keys, tag, _zone(zone), holds):
-            tally.add(day, click)
+        tally = self._tally(keys, tag, _zone(zone), holds)
         breakdown: dict[int, dict[int, int]] = {}
         for day, n in sorted(tally.days.items()):
             months = breakdown.setdefault(day.year, {})

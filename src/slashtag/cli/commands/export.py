@@ -28,7 +28,7 @@ from .. import cluster
 from ..dryrun import tell_each, tell_plan
 from ..failures import Failures
 from ..jobs import OUTPUT, Destination, conclude, export, resumed
-from ..options import Connection, RangeEnd, Selection, Timezone, command
+from ..options import Connection, DryRun, RangeEnd, Selection, Start, Timezone, command
 
 app = typer.Typer(
     help="Links, tags and clicks into files. A file appears whole or not at all; a run that was "
@@ -75,7 +75,7 @@ async def tags(destination: Destination, connection: Connection) -> None:
 @app.command("clicks")
 @command
 async def clicks(
-    start: Annotated[str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.")],
+    start: Start,
     selection: Selection,
     destination: Destination,
     connection: Connection,
@@ -131,12 +131,7 @@ async def clicks(
         int, typer.Option(min=0, metavar="N", help="Stop where more requests fail than so many.")
     ] = MAX_FAILURES,
     range_end: RangeEnd = "inclusive",
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Tell what would be asked; send only what it takes to know the links."
-        ),
-    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Export the clicks of a range of days: a row for every link and day, zeros too.
 
@@ -213,7 +208,7 @@ async def _update(
     timezone: Any,
     lookback: int,
     max_failures: int,
-    range_end: Literal["inclusive", "exclusive"],
+    range_end: RangeEnd,
     fresh: bool,
 ) -> None:
     """Bring an SQLite file or a Parquet dataset up to date."""
@@ -247,7 +242,7 @@ async def _tell_plan(
     timezone: Any,
     by: Literal["slashtag", "tag"],
     merged: bool,
-    range_end: Literal["inclusive", "exclusive"],
+    range_end: RangeEnd,
 ) -> None:
     async with connection.session(range_end=range_end) as session:
         async with selected_of(session, **selection.streamed(), by=by, merged=merged) as (keys, tags):

@@ -11,7 +11,7 @@ import typer
 from ... import DateRange, ExportError
 from ...report import build, check_path, write
 from ...report._draw import Painter
-from ..options import Connection, RangeEnd, Selection, Timezone, command
+from ..options import Connection, End, RangeEnd, Selection, Start, Timezone, command
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Reported(Selection):
 
 @command
 async def report(
-    start: Annotated[str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.")],
-    end: Annotated[str, typer.Argument(metavar="END", help="Last day, included.")],
+    start: Start,
+    end: End,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="File, its name in .html or .png.")
     ],

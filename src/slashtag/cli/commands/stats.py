@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -22,7 +22,7 @@ from ... import (
 from ..._core.queries import Query
 from ...export import Column, Row, Table
 from ..dryrun import tell_plan
-from ..options import Connection, RangeEnd, Selection, Timezone, command
+from ..options import Connection, DryRun, End, RangeEnd, Selection, Start, Timezone, command
 from ..output import FormatOption, Output, chosen
 from ..pictures import draw
 
@@ -39,19 +39,14 @@ class Asking:
 
     timezone: Timezone = None
     form: FormatOption = None
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Tell what would be asked; send only what it takes to know the links."
-        ),
-    ] = False
+    dry_run: DryRun = False
 
 
 @app.command("range")
 @command
 async def stats_range(
-    start: Annotated[str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.")],
-    end: Annotated[str, typer.Argument(metavar="END", help="Last day, included.")],
+    start: Start,
+    end: End,
     selection: Selection,
     connection: Connection,
     asking: Asking,
@@ -97,8 +92,8 @@ async def stats_alltime(selection: Selection, connection: Connection, asking: As
 @command
 async def stats_country(
     country: Annotated[str, typer.Argument(metavar="CODE", help="2-letter ISO code, such as DE.")],
-    start: Annotated[str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.")],
-    end: Annotated[str, typer.Argument(metavar="END", help="Last day, included.")],
+    start: Start,
+    end: End,
     selection: Selection,
     connection: Connection,
     asking: Asking,
@@ -112,7 +107,7 @@ async def _answer(
     selection: Selection,
     connection: Connection,
     asking: Asking,
-    range_end: Literal["inclusive", "exclusive"] = "inclusive",
+    range_end: RangeEnd = "inclusive",
 ) -> None:
     """Ask, print the answer, and tell what it cost."""
     form = chosen(asking.form)

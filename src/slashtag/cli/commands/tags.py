@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ...export import TAGS, tag_row
-from ..listing import Limit, OrderBy, print_listing
+from ..listing import Listed, print_listing
 from ..options import Connection, command
 from ..output import FormatOption, Output, chosen
 
@@ -16,20 +16,10 @@ DRAWN = ("id", "name", "created_at", "description")
 
 @app.command("list")
 @command
-async def list_tags(
-    connection: Connection, orderby: OrderBy = "date", limit: Limit = None, form: FormatOption = None
-) -> None:
+async def list_tags(connection: Connection, listed: Listed) -> None:
     """List the tags of the account."""
     async with connection.session() as session:
-        await print_listing(
-            connection,
-            session.tags,
-            tag_row,
-            lambda form: Output(TAGS, form, drawn=DRAWN),
-            orderby=orderby,
-            limit=limit,
-            form=form,
-        )
+        await print_listing(connection, listed, session.tags, tag_row, TAGS, DRAWN)
 
 
 @app.command("create")

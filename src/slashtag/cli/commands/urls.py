@@ -9,7 +9,7 @@ import typer
 from ..._core.call import REDIRECT_CODES
 from ...export import URLS, Column, Table, url_row
 from ..bulk import Bulk, update_from
-from ..listing import Limit, OrderBy, print_listing
+from ..listing import Listed, print_listing
 from ..options import Connection, command
 from ..output import FormatOption, Output, chosen
 
@@ -22,20 +22,10 @@ DRAWN = ("short_url", "hits", "created_at", "destination")
 
 @app.command("list")
 @command
-async def list_urls(
-    connection: Connection, orderby: OrderBy = "date", limit: Limit = None, form: FormatOption = None
-) -> None:
+async def list_urls(connection: Connection, listed: Listed) -> None:
     """List the short URLs of the account."""
     async with connection.session() as session:
-        await print_listing(
-            connection,
-            session.urls,
-            url_row,
-            lambda form: Output(URLS, form, drawn=DRAWN),
-            orderby=orderby,
-            limit=limit,
-            form=form,
-        )
+        await print_listing(connection, listed, session.urls, url_row, URLS, DRAWN)
 
 
 @app.command("update")
@@ -78,7 +68,8 @@ async def update_url(
     """Change one link, or with --from many. Only what is given is sent.
 
     The service does not say whether it resets what is left out: give whatever must keep its value. A file of
-    changes is checked whole before anything is sent; run again, only what is left is done.
+    changes is checked whole before anything is sent. Each change is made once, or told as unknown where its
+    answer was lost; run again, only what is left is done.
     """
     if bulk.source is not None:
         members = (key, destination, slashtag, redirect_code, domain_id, password)

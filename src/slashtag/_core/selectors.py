@@ -1,0 +1,115 @@
+"""Which links are asked about: slashtags, in batches that one request can name, or those of a tag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from .._errors import InvalidRequestError
+
+MAX_KEYS = 100
+MAX_TARGET_BYTES = 8_000
+
+#: Bytes that percent-encoding leaves as they are; any other becomes three.
+_UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
+
+
+class Selector(Struct, frozen=True):
+    """Name what statistics are asked for: slashtags of one request, or a tag (common selector)."""
+
+    keys: tuple[str, ...] = ()
+    tag: str | None = None
+
+    def params(self) -> tuple[tuple[str, str], ...]:
+        """Give the query parameter of the selector."""
+        return (("tag", self.tag),) if self.tag is not None else (("url_keys", ",".join(self.keys)),)
+
+    def __str__(self) -> str:
+        if self.tag is not None:
+            return f"tag {self.tag!r}"
+        if len(self.keys) == 1:
+            return f"slashtag {self.keys[0]!r}"
+        return f"{len(self.keys)} slashtags from {self.keys[0]!r} to {self.keys[-1]!r}"
+
+
+def check_tag(name: object) -> str:
+    """Return the name of a tag if statistics can be asked for it (common selector)."""
+    if not isinstance(name, str):
+        raise TypeError(f"a tag must be a str, not {type(name).__name__}")
+    if not name:
+        raise InvalidRequestError("a tag name must not be empty")
+    encoded_size(name)
+    return name
+
+
+def check_slashtag(key: object) -> str:
+    """Return the slashtag of a str or of a link if statistics can be asked for it (common selector)."""
+    slashtag = key if isinstance(key, str) else getattr(key, "slashtag", None)
+    if not isinstance(slashtag, str):
+        raise TypeError(f"keys must be slashtags or ShortUrls, not {type(key).__name__}")
+    # Three bytes a character at most, as long as it is ASCII.
+    if slashtag and len(slashtag) <= MAX_TARGET_BYTES // 6 and slashtag.isascii() and "," not in slashtag:
+        return slashtag
+    if not slashtag:
+        raise InvalidRequestError("a slashtag must not be empty")
+    if "," in slashtag:
+        raise InvalidRequestError(
+            f"the slashtag {slashtag!r} holds a comma, which url_keys uses to separate slashtags"
+        )
+    if encoded_size(slashtag) > MAX_TARGET_BYTES // 2:
+        raise InvalidRequestError(f"the slashtag {slashtag[:40]!r}... is too long for a request target")
+    return slashtag
+
+
+def encoded_size(text: str) -> int:
+    """Count the bytes of a text as percent-encoded, an upper bound of what is sent."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise InvalidRequestError(f"{text[:40]!r} has no UTF-8 form") from None
+    return len(data) + 2 * len(data.translate(None, _UNRESERVED))
+
+
+class Batcher:
+    """Group slashtags into batches: order kept, none twice, at most 100 and a bounded target each.
+
+    `room` is the number of bytes that a request target has left for url_keys.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._seen: set[str] = set()
+        self._batch: list[str] = []
+        self._size = 0
+
+    def add(self, key: str) -> tuple[str, ...] | None:
+        """Take one checked slashtag; return the batch that it completes, if any."""
+        if key in self._seen:
+            return None
+        self._seen.add(key)
+        # An encoded comma has three bytes; counted so whether or not it is encoded.
+        size = encoded_size(key) + 3
+        full: tuple[str, ...] | None = None
+        if len(self._batch) == MAX_KEYS or (self._batch and self._size + size > self._room):
+            full = self.rest()
+        self._batch.append(key)
+        self._size += size
+        return full
+
+    def rest(self) -> tuple[str, ...] | None:
+        """Return the slashtags that are left as the last batch, if any."""
+        batch = tuple(self._batch) or None
+        self._batch = []
+        self._size = 0
+        return batch
+
+
+def batches(keys: Iterable[str], room: int = MAX_TARGET_BYTES) -> Iterator[tuple[str, ...]]:
+    """Yield batches of slashtags; concatenated they are the keys without repetitions."""
+    batcher = Batcher(room)
+    for key in keys:
+        if full := batcher.add(key):
+            yield full
+    if last := batcher.rest():
+        yield last

@@ -1,0 +1,37 @@
+"""What tests of changes from a file have in common."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from slashtag.sandbox import Sandbox
+
+from .conftest import Ran
+
+SLASHTAG = [sys.executable, "-c", "import sys; from slashtag.cli import main; sys.exit(main())"]
+Write = Callable[..., Path]
+
+
+def objects(ran: Ran) -> list[Any]:
+    return [json.loads(line) for line in ran.out.splitlines()]
+
+
+def told(path: Path) -> dict[str, Any]:
+    """What the file of results tells in the end, by fingerprint."""
+    results = path.with_name(f"{path.stem}.results.jsonl")
+    entries = [json.loads(line) for line in results.read_text("utf-8").splitlines()]
+    return {entry["fingerprint"]: entry for entry in entries}
+
+
+def puts(box: Sandbox) -> list[Any]:
+    return [arrival for arrival in list(box.requests) if arrival.method == "PUT"]
+
+
+def sent(box: Sandbox) -> Counter[str]:
+    """How often each key was sent, as the service's own record tells."""
+    return Counter(arrival.path.rpartition("/")[2] for arrival in puts(box))

@@ -1,0 +1,107 @@
+"""Laws of what is asked about: batches concatenate back to the slashtags and fit a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from itertools import pairwise
+from urllib.parse import parse_qsl
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from yarl import URL
+
+from slashtag import DateRange, InvalidRequestError, ShortUrl
+from slashtag._core.queries import Piece
+from slashtag._core.response import Scrubber
+from slashtag._core.selectors import Selector, batches, check_slashtag, check_tag, encoded_size
+from slashtag._core.split import parse_zone, windows
+from slashtag._transport import Transport
+
+keys = st.text(min_size=1, max_size=100).filter(lambda key: "," not in key and key.isprintable())
+#: Up to 120 different keys of up to 100 characters of one to four bytes, each of which takes three as sent.
+wide_keys = st.lists(st.tuples(st.sampled_from("aä語😀 /"), st.integers(1, 96)), max_size=120).map(
+    lambda drawn: [f"{char * length}{n}" for n, (char, length) in enumerate(drawn)]
+)
+
+
+@given(st.lists(keys), st.integers(400, 8_000))
+def test_batches_concatenate_back_to_the_keys_without_repetitions(given_keys: list[str], room: int) -> None:
+    batched = [key for batch in batches(given_keys, room) for key in batch]
+    assert batched == list(dict.fromkeys(given_keys))
+
+
+@given(st.integers(0, 450))
+def test_short_keys_go_a_hundred_to_a_batch(n: int) -> None:
+    assert [len(batch) for batch in batches(map(str, range(n)))] == [100] * (n // 100) + [n % 100] * (
+        n % 100 > 0
+    )
+
+
+@given(wide_keys)
+@example([f"{'語' * 97}{n:03d}" for n in range(100)])
+@example([f"{'/' * 97}{n:03d}" for n in range(100)])
+def test_a_batch_with_its_widest_piece_fits_a_target_of_8000_bytes(given_keys: list[str]) -> None:
+    base = URL("https://api.example.com/some/prefix/api/v1/")
+    assert all(len(target) <= 8_000 for target in _targets(given_keys, base))
+
+
+@given(wide_keys, st.integers(2_000, 8_000))
+def test_a_batch_is_cut_only_where_the_next_key_has_no_place(given_keys: list[str], room: int) -> None:
+    for batch, following in pairwise(batches(given_keys, room)):
+        assert len(batch) == 100 or sum(encoded_size(key) + 3 for key in (*batch, following[0])) > room
+
+
+@settings(max_examples=60)
+@given(st.lists(st.text(min_size=1).filter(lambda key: "," not in key), min_size=1, unique=True))
+@example(["+", "%2B", "a b", "ä", "&", "=", ";", "#", "?", "/", "\\", "%", "\x00", "\n", "'\""])
+def test_keys_arrive_as_they_are(given_keys: list[str]) -> None:
+    base = URL("https://api.example.com/api/v1/")
+    arrived = [dict(parse_qsl(target.partition("?")[2])) for target in _targets(given_keys, base)]
+    assert [key for query in arrived for key in query["url_keys"].split(",")] == given_keys
+
+
+def _targets(given_keys: Sequence[str], base: URL) -> list[str]:
+    room = 8_000 - 400 - len(base.raw_path)
+    (window,) = windows(date(2024, 1, 1), date(2024, 1, 31), parse_zone("+05:30"))
+    query = DateRange("2024-01-01", "2024-01-31")
+    piece: Piece = query.pieces(parse_zone("+05:30"), datetime.now(UTC), "inclusive")[0]
+    assert piece.window == window
+    transport = Transport(lambda: pytest.fail("nothing is sent"), base, None, Scrubber(()))
+    return [
+        transport.url(query.call(Selector(keys=batch), piece)).raw_path_qs
+        for batch in batches(given_keys, room)
+    ]
+
+
+@pytest.mark.parametrize("key", ["", "a,b", ",", "\ud800", "ä" * 1_000])
+def test_a_slashtag_that_cannot_be_asked_for_is_refused(key: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        check_slashtag(key)
+
+
+@pytest.mark.parametrize("name", ["", "\ud800"])
+def test_a_tag_that_cannot_be_asked_for_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        check_tag(name)
+
+
+def test_selectors_of_other_types_are_type_errors() -> None:
+    for check, value in ((check_tag, 5), (check_slashtag, 5), (check_slashtag, None), (check_slashtag, b"a")):
+        with pytest.raises(TypeError):
+            check(value)
+
+
+def test_a_link_is_asked_for_by_its_slashtag() -> None:
+    assert check_slashtag(ShortUrl(id=1, slashtag="spring")) == check_slashtag("spring") == "spring"
+    assert check_tag("a tag") == "a tag"
+
+
+def test_a_selector_is_one_parameter_and_says_what_it_is() -> None:
+    assert Selector(tag="a b").params() == (("tag", "a b"),)
+    assert Selector(keys=("a", "b")).params() == (("url_keys", "a,b"),)
+    told = [
+        str(selector) for selector in (Selector(tag="t"), Selector(keys=("a",)), Selector(keys=("a", "b")))
+    ]
+    assert told == ["tag 't'", "slashtag 'a'", "2 slashtags from 'a' to 'b'"]
