@@ -176,12 +176,12 @@ def four_workers(size: float) -> Iterator[Row]:
             which = f"four workers share {LIMIT:.0f} requests/s" + kill * ", one killed midway"
             note = f"{len(plan):,} requests, {refused:,} times 429, {seconds:.1f} s"
             differ = float(stats != want or bool(victims))
-            yield Row(f"{which}: answers unlike one process's", differ, unit="", goal="<= 0", note=note)
-            note = "no goal while a worker is missing" if kill else ""
             yield Row(
-                f"{which}: share of it used", share, unit="", goal=None if kill else ">= 0.85", note=note
+                f"{which}: answers unlike one process's", differ, unit="answers", goal="<= 0", note=note
             )
-            yield Row(f"{which}: 429s / requests", waste, unit="", goal=None if kill else "<= 0.1", note=note)
+            note = "no goal while a worker is missing" if kill else ""
+            yield Row(f"{which}: share of it used", share, goal=None if kill else ">= 0.85", note=note)
+            yield Row(f"{which}: 429s / requests", waste, goal=None if kill else "<= 0.1", note=note)
 
 
 def rows(size: float, rounds: int) -> Iterator[Row]:
