@@ -13,15 +13,13 @@ from .. import AsyncSession, AuthenticationError, Change, Outcome, SlashtagError
 from .._credentials import parse_base_url
 from ..export import Column, Table
 from .changes import COLUMNS, Links, Problems, Row, differences, fingerprint, kept, read_changes
-from .errors import one_line, say
+from .errors import SOME_FAILED, one_line, say
 from .kept import credentials
 from .options import Connection
 from .outcomes import Entry, OutcomeFile, Status
 from .output import Format, Output
 
 BULK = "Many links"
-#: What some links failed in is told by this exit code.
-SOME_FAILED = 3
 
 LEFT = Table("left", (Column("line", "int"), Column("key"), Column("status"), Column("error")))
 DIFFERENCES = Table(

@@ -23,6 +23,9 @@ from .._errors import (
     UnknownTagError,
 )
 
+#: The exit code where some keys or rows failed and the rest was done.
+SOME_FAILED = 3
+
 # The first that fits counts.
 _ADVICE: list[tuple[type[SlashtagError], str]] = [
     (AuthenticationError, "run `slashtag login`, or check SLASHTAG_APIKEY and SLASHTAG_APISECRET"),

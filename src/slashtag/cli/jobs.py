@@ -17,12 +17,11 @@ import typer
 
 from .. import AsyncSession, SlashtagError
 from ..export import Summary, Table, TableFile, Writer, open_writer
+from .errors import SOME_FAILED
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
 
 OUTPUT = "The output"
-#: What some keys failed in is told by this exit code.
-SOME_FAILED = 3
 _NAME_BYTES = 200
 
 Work = Callable[[AsyncSession, Writer], Awaitable[Summary]]

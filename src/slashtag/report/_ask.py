@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import tzinfo
 
 from msgspec import Struct
@@ -14,14 +14,11 @@ from .._core.split import Month
 from .._errors import SlashtagError
 from .._fanout import Agenda
 from .._models import PeriodStats, RangeStats
+from .._resources.each import GUIDED_FROM
+from .._resources.listing import Progress
 from .._session import AsyncSession
 from ._search import WORKERS, Group
 from ._span import Span, edges
-
-Progress = Callable[[int, int | None], object]
-
-#: From so many windows on, all-time statistics bound the clicks of a group in one request.
-GUIDED_FROM = 3
 
 #: Under which the clicks of the whole span are counted, where all-time months do not guide.
 SPAN: Month = (0, 0)

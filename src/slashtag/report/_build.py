@@ -12,14 +12,13 @@ from .._core.selectors import check_slashtag
 from .._core.split import format_offset, offset_at, parse_zone
 from .._errors import InvalidRequestError, NotFoundError
 from .._models import RangeStats, ShortUrl
+from .._resources.asking import Key, Keys
+from .._resources.listing import Progress
 from .._session import AsyncSession
-from ._ask import Asking, ContradictionError, Count, Meter, Progress
+from ._ask import Asking, ContradictionError, Count, Meter
 from ._figures import Report, TopLink
 from ._search import Search
 from ._span import Span
-
-Key = str | ShortUrl
-Keys = Iterable[Key] | AsyncIterable[Key]
 
 
 class Chosen(Struct):
