@@ -41,7 +41,7 @@ LEVELS = [
 LEVEL_OF = {unit: level for level, units in enumerate(LEVELS) for unit in units}
 UNITS = {*LEVEL_OF, "sandbox"}
 SANDBOX_USERS = {"sandbox", "pytest_plugin", "cli"}
-HEAVY = {"pyarrow", "altair", "vl_convert", "distributed", "dask", "uvloop"}
+HEAVY = {"tenacity", "pyarrow", "altair", "vl_convert", "distributed", "dask", "uvloop"}
 IMPURE = {
     "aiohttp",
     "anyio",
@@ -181,8 +181,10 @@ def functions_import_only_heavy_extras(file: File) -> Iterator[str]:
             continue
         lines = {node.lineno for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)}
         for found in file.imports():
-            # --help and foreign test runs shall not wait for what a command or a fixture needs.
+            # --help and foreign test runs shall not wait for what a command or a fixture needs, nor a session
+            # without a journal for sqlite3.
             late = file.unit in {"cli", "pytest_plugin"} and found.unit is not None
+            late = late or (file.unit, found.unit) == ("_session", "_journal")
             if found.line in lines and found.root not in HEAVY and not late:
                 yield f"line {found.line}: {found.name} is imported inside a function"
 

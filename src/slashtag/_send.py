@@ -7,9 +7,8 @@ import logging
 import random
 from contextlib import suppress
 from time import time
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import tenacity
 from msgspec import Struct
 
 from ._admission import Admission, PlaceTooFarError
@@ -31,6 +30,9 @@ from ._errors import (
 )
 from ._metrics import Metrics
 from ._transport import Answer, Transport, closed_under_way
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 T = TypeVar("T")
 
@@ -223,12 +225,15 @@ class Sender:
     # --- retries -------------------------------------------------------------------------------------
 
     async def _retry(self, call: Call[T], journey: _Journey) -> T:
+        # A quarter of the time that importing this package would take, for what most runs never need.
+        import tenacity
+
         policy = self._options.retry
 
-        def delay(state: tenacity.RetryCallState) -> float:
+        def delay(state: RetryCallState) -> float:
             return backoff(policy, state.attempt_number, random.random())
 
-        def enough(state: tenacity.RetryCallState) -> bool:
+        def enough(state: RetryCallState) -> bool:
             out_of_time = journey.spent + state.upcoming_sleep >= policy.max_elapsed
             return journey.over or journey.attempts >= policy.max_attempts or out_of_time
 

@@ -9,7 +9,7 @@ import weakref
 from contextlib import AsyncExitStack
 from math import inf, isfinite
 from types import TracebackType
-from typing import Literal, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypeVar
 
 import aiohttp
 from multidict import CIMultiDict
@@ -23,13 +23,15 @@ from ._core.selectors import MAX_TARGET_BYTES
 from ._credentials import Credentials, parse_base_url
 from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
 from ._fanout import Tasks
-from ._journal import Journal
 from ._metrics import Metrics
 from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
 from ._send import Options, Sender, Shared, running_loop
 from ._transport import NO_TIMEOUT, Transport, no_resend
+
+if TYPE_CHECKING:
+    from ._journal import Journal
 
 T = TypeVar("T")
 RangeEnd = Literal["inclusive", "exclusive"]
@@ -78,6 +80,9 @@ class _Wiring:
         self._own: aiohttp.ClientSession | None = None
         self.journal: Journal | None = None
         if journal is not None:
+            # Most sessions have none, and need not wait for sqlite3.
+            from ._journal import Journal
+
             self.journal = Journal(journal, str(self.base), credentials.apikey, journal_max_age)
         throttle = Throttle(self.workers, rate)
         throttle.notify = log.info
