@@ -191,11 +191,9 @@ def test_the_changelog_tells_the_version() -> None:
 
 
 def test_the_table_of_results_says_of_each_goal_whether_it_is_met() -> None:
-    cells = [
-        line.strip("| ").split(" | ") for line in README.partition("## Speed")[2].splitlines() if "|" in line
-    ]
-    rows = [row for row in cells if re.fullmatch(r"[<>]= [\d.]+", row[-2])]
+    lines = README.partition("\n## Speed\n")[2].partition("\n## ")[0].splitlines()
+    cells = [line.strip("|").split("|") for line in lines if line.startswith("|")]
+    rows = [[cell.strip() for cell in row] for row in cells[2:]]
     assert len(rows) > 20
     for what, figure, goal, met in rows:
-        value, unit = figure.split()
-        assert met == ("yes" if Row(what, float(value), unit, goal).met else "**no**")
+        assert met == ("yes" if Row(what, float(figure.split()[0]), goal=goal).met else "**no**")
