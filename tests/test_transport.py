@@ -497,7 +497,7 @@ async def test_a_given_session_that_is_closed_under_a_request_is_told(
 
 @pytest.mark.parametrize("concurrency", [1, 2, 7])
 async def test_concurrency_is_never_exceeded_at_the_server(concurrency: int) -> None:
-    async with Sandbox(urls=5, clicks=0, tags=0, latency=0.002) as box:
+    async with Sandbox(urls=5, clicks=0, tags=0, latency=0.015) as box:
         async with connect(box, concurrency=concurrency) as session:
             views: list[AsyncSession] = [session, session.with_options(timeout=3)]
             await asyncio.gather(*(get(views[n % 2]) for n in range(100)))

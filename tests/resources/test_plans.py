@@ -113,7 +113,7 @@ async def test_every_question_can_be_planned_and_pickled(query: Any) -> None:
 
 
 async def test_several_collects_share_the_places_of_a_session(account: Account) -> None:
-    async with account.serve(latency=0.002) as box, client(box, concurrency=5) as api:
+    async with account.serve(latency=0.015) as box, client(box, concurrency=5) as api:
         years = [DateRange(f"{year}-01-01", f"{year}-12-31") for year in (2023, 2024, 2025)]
         parts = await asyncio.gather(*[api.stats.collect(year, keys=account.keys[:300]) for year in years])
         assert box.max_in_flight == 5

@@ -46,7 +46,7 @@ WINDOWS = {
 
 
 async def test_three_years_of_1250_slashtags_take_455_requests_and_equal_the_truth(account: Account) -> None:
-    async with account.serve(latency=0.002) as box, client(box, concurrency=8) as api:
+    async with account.serve(latency=0.015) as box, client(box, concurrency=8) as api:
         stats = await api.stats.collect(YEARS, keys=account.keys)
         assert counts(stats) == counts(account.truth())
         assert len(stats.clicks) == 1096
