@@ -37,6 +37,8 @@ if not os.environ.get("CI"):
 import distributed
 import pyarrow.parquet as parquet
 
+from tests.clusters import local_cluster
+
 SPAN = DateRange("2023-01-01", "2023-12-31")
 APIKEY, APISECRET = "environmentapikey0123456", "environmentsecret1"
 
@@ -45,12 +47,6 @@ APIKEY, APISECRET = "environmentapikey0123456", "environmentsecret1"
 def box() -> Iterator[Sandbox]:
     with Sandbox(urls=300, clicks=6_000, apikey=APIKEY, apisecret=APISECRET) as box:
         yield box
-
-
-def local_cluster(workers: int) -> Any:
-    return distributed.LocalCluster(
-        n_workers=workers, threads_per_worker=2, host="127.0.0.1", dashboard_address="127.0.0.1:0"
-    )
 
 
 @pytest.fixture(scope="module")

@@ -24,13 +24,9 @@ if not os.environ.get("CI"):
 import distributed
 import pyarrow.parquet as parquet
 
+from tests.clusters import local_cluster
+
 SPAN = ("2023-01-01", "2023-12-31")
-
-
-def local_cluster(workers: int) -> Any:
-    return distributed.LocalCluster(
-        n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
-    )
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +36,7 @@ def scheduler() -> Iterator[str]:
         patch.delenv("SLASHTAG_BASE_URL", raising=False)
         patch.setenv("SLASHTAG_APIKEY", APIKEY)
         patch.setenv("SLASHTAG_APISECRET", APISECRET)
-        with local_cluster(2) as cluster:
+        with local_cluster(workers=2, threads=1) as cluster:
             yield cluster.scheduler_address
 
 
