@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -76,12 +76,17 @@ class File:
         return self.parts[0] if self.parts else "__init__"
 
     @cached_property
-    def tree(self) -> ast.Module:
-        return ast.parse(self.text)
+    def nodes(self) -> list[ast.AST]:
+        """Everything in it, from the outside in."""
+        return list(ast.walk(ast.parse(self.text)))
 
-    def imports(self) -> Iterator[Import]:
+    @cached_property
+    def imports(self) -> list[Import]:
+        return list(self._imports())
+
+    def _imports(self) -> Iterator[Import]:
         package = self.parts if self.path.endswith("__init__.py") else self.parts[:-1]
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     yield Import(node.lineno, alias.name, None)
@@ -116,7 +121,7 @@ def imports_point_down(file: File) -> Iterator[str]:
     if file.unit not in UNITS:
         yield f"{file.unit} has no place in the list of layers"
         return
-    for found in file.imports():
+    for found in file.imports:
         if found.unit is None or found.unit == file.unit:
             continue
         if "sandbox" in (file.unit, found.unit):
@@ -131,20 +136,20 @@ def imports_point_down(file: File) -> Iterator[str]:
 
 
 def imports_of_ours_are_relative(file: File) -> Iterator[str]:
-    for found in file.imports():
+    for found in file.imports:
         if found.root == "slashtag":
             yield f"line {found.line}: {found.name} is not imported relatively"
 
 
 def only_send_imports_tenacity(file: File) -> Iterator[str]:
-    for found in file.imports():
+    for found in file.imports:
         if found.root == "tenacity" and file.path != "_send.py":
             yield f"line {found.line}: tenacity outside _send.py"
 
 
 def only_fanout_has_task_groups(file: File) -> Iterator[str]:
-    imported = {found.line for found in file.imports() if found.name.endswith("create_task_group")}
-    expressions = (node for node in ast.walk(file.tree) if isinstance(node, ast.expr))
+    imported = {found.line for found in file.imports if found.name.endswith("create_task_group")}
+    expressions = (node for node in file.nodes if isinstance(node, ast.expr))
     used = {node.lineno for node in expressions if _last_name(node) == "create_task_group"}
     for line in imported | used:
         if file.path != "_fanout.py":
@@ -152,7 +157,7 @@ def only_fanout_has_task_groups(file: File) -> Iterator[str]:
 
 
 def only_session_creates_client_sessions(file: File) -> Iterator[str]:
-    for node in ast.walk(file.tree):
+    for node in file.nodes:
         if (
             isinstance(node, ast.Call)
             and _last_name(node.func) == "ClientSession"
@@ -164,11 +169,11 @@ def only_session_creates_client_sessions(file: File) -> Iterator[str]:
 def core_is_pure(file: File) -> Iterator[str]:
     if file.unit != "_core":
         return
-    for found in file.imports():
+    for found in file.imports:
         foreign = found.root not in {"", "msgspec", "slashtag"} and found.root not in sys.stdlib_module_names
         if found.root in IMPURE or foreign:
             yield f"line {found.line}: the core imports {found.root}"
-    for node in ast.walk(file.tree):
+    for node in file.nodes:
         if isinstance(node, ast.Call) and _last_name(node.func) in {"now", "today", "utcnow", "print"}:
             yield f"line {node.lineno}: the core reads a clock or does I/O"
         elif isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
@@ -176,11 +181,11 @@ def core_is_pure(file: File) -> Iterator[str]:
 
 
 def functions_import_only_heavy_extras(file: File) -> Iterator[str]:
-    for function in ast.walk(file.tree):
+    for function in file.nodes:
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         lines = {node.lineno for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)}
-        for found in file.imports():
+        for found in file.imports:
             # --help and foreign test runs shall not wait for what a command or a fixture needs, nor a session
             # without a journal for sqlite3.
             late = file.unit in {"cli", "pytest_plugin"} and found.unit is not None
@@ -219,11 +224,16 @@ RULES: list[Rule] = [
 ]
 
 
+@cache
+def files() -> list[File]:
+    """Parse the package, once for all rules."""
+    return [File(path.relative_to(SRC).as_posix(), path.read_text("utf-8")) for path in SRC.rglob("*.py")]
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_package_keeps_the_rule(rule: Rule) -> None:
-    files = [File(path.relative_to(SRC).as_posix(), path.read_text("utf-8")) for path in SRC.rglob("*.py")]
-    assert len(files) > 10
-    assert [f"{file.path}: {problem}" for file in files for problem in rule(file)] == []
+    assert len(files()) > 10
+    assert [f"{file.path}: {problem}" for file in files() for problem in rule(file)] == []
 
 
 BROKEN = [
