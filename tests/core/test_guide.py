@@ -35,7 +35,8 @@ def guided(query: DateRange, zone: tzinfo, service: Service, now: datetime) -> t
     answers = all_time(guide, service)
     months = guide.active(answers)
     tally = query.tally(query.span(zone))
-    for piece in query.pieces(zone, now, "inclusive", months):
+    whole = query.pieces(zone, now, "inclusive")
+    for piece in whole if months is None else guide.pieces(months, "inclusive"):
         tally.add(service(query.call(ALL, piece)), piece.window)
     stats = tally.result()
     return stats, contradicts(stats, guide.expected(answers))

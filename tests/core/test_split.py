@@ -24,8 +24,10 @@ from slashtag._core.split import (
     only_offset,
     parse_zone,
     segments,
+    tiled,
     windows,
 )
+from slashtag._core.split import spans as spans_of
 
 from . import clicklog
 from .clicklog import TURNS, ZONES
@@ -255,7 +257,7 @@ def test_with_months_exactly_the_seconds_of_those_months_are_covered(
     span: tuple[date, date], zone: tzinfo, numbers: set[int]
 ) -> None:
     chosen = {month for month in months(*span) if month[1] in numbers}
-    tiles = windows(*span, zone, chosen)
+    tiles = tiled(spans_of(*span, zone), chosen)
     for instant in _probes([*tiles, *windows(*span, zone)], *span):
         local = instant.astimezone(zone).date()
         assert _holding(tiles, instant) == (span[0] <= local <= span[1] and month_of(local) in chosen)
@@ -270,7 +272,7 @@ def test_with_months_there_are_as_few_windows_as_can_be(span: tuple[date, date],
             run += 1
         else:
             fewest, run = fewest - (-run // 32), 0
-    assert len(windows(*span, UTC, chosen)) == fewest
+    assert len(tiled(spans_of(*span, UTC), chosen)) == fewest
 
 
 def test_a_leap_january_and_two_days_are_32_days_and_then_1() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from .._models import RangeStats
 from .answers import PeriodAnswer
-from .queries import DateRange
-from .split import Month, last_day, month_of, months, offsets
+from .queries import DateRange, Piece, range_piece
+from .split import Month, last_day, month_of, months, offsets, spans, tiled
 from .tally import breakdown_of
 
 _DAY = timedelta(days=1)
@@ -31,10 +31,12 @@ class Guide:
         self.final_after = (_instant(date(*recent, 1)) + _DAY).timestamp()
         self._span = months(self._first, self._last)
         self.always = frozenset(month for month in self._span if month >= recent)
-        self._zone = zone
+        # What only the zone can tell is found once, not for each of thousands of answers.
+        self._parts = spans(*query.bounds, zone)
         #: Offsets to ask all-time statistics under.
-        self.offsets = offsets(zone, _instant(self._first) - _DAY, _instant(self._last) + 2 * _DAY)
-        self._whole_days = not any(isinstance(bound, datetime) for bound in query.bounds)
+        self.offsets = _offsets(zone, self._first, self._last)
+        whole_days = not any(isinstance(bound, datetime) for bound in query.bounds)
+        self._known = dict(self._months_of_one_offset(zone)) if whole_days else {}
 
     def active(self, answers: Iterable[PeriodAnswer]) -> frozenset[Month] | None:
         """Give the months to ask for; None where a breakdown does not add up and cannot guide."""
@@ -46,18 +48,23 @@ class Guide:
             found.update(month for month in self._span if counts.get(month))
         return frozenset(found)
 
+    def pieces(self, months: Container[Month], range_end: str) -> list[Piece]:
+        """Give what of the range lies in some months, in as few requests."""
+        return [range_piece(window, range_end) for window in tiled(self._parts, months)]
+
     def expected(self, answers: Iterable[PeriodAnswer]) -> dict[Month, int]:
         """Give the clicks of the months that the range covers whole, under one offset, and that are past."""
         by_offset = {offset: _counts(answer) for offset, answer in zip(self.offsets, answers, strict=True)}
-        told: dict[Month, int] = {}
-        for month in self._span if self._whole_days else ():
+        return {month: by_offset[offset].get(month, 0) for month, offset in self._known.items()}
+
+    def _months_of_one_offset(self, zone: tzinfo) -> Iterator[tuple[Month, timedelta]]:
+        for month in self._span:
             first, last = date(*month, 1), last_day(month)
             if month in self.always or first < self._first or last > self._last:
                 continue
-            under = offsets(self._zone, _instant(first) - _DAY, _instant(last) + 2 * _DAY)
+            under = _offsets(zone, first, last)
             if len(under) == 1:
-                told[month] = by_offset[under[0]].get(month, 0)
-        return told
+                yield month, under[0]
 
 
 def contradicts(stats: RangeStats, expected: Mapping[Month, int]) -> bool:
@@ -77,6 +84,11 @@ def _counts(answer: PeriodAnswer) -> dict[Month, int]:
         for year, months_ in breakdown_of(answer).items()
         for month, clicks in months_.items()
     }
+
+
+def _offsets(zone: tzinfo, first: date, last: date) -> list[timedelta]:
+    """List the offsets under which the clock of a zone shows some days, and a day around them."""
+    return offsets(zone, _instant(first) - _DAY, _instant(last) + 2 * _DAY)
 
 
 def _instant(day: date) -> datetime:

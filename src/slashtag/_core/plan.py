@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime, tzinfo
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from .._errors import InvalidRequestError
 from .._models import Statistics
 from .call import Call
-from .queries import DateRange, Piece, Query
+from .queries import Piece, Query
 from .selectors import Selector
-from .split import Month
 from .tally import Tally
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
@@ -34,10 +33,8 @@ class Question(Struct, Generic[R_co], frozen=True):
         """Give the first and the last date of the answer's days, None where it knows no days."""
         return self.query.span(self.zone)
 
-    def pieces(self, months: Container[Month] | None = None) -> Sequence[Piece]:
-        """Split along time; of a DateRange only what lies in `months`, if given."""
-        if months is not None and isinstance(self.query, DateRange):
-            return self.query.pieces(self.zone, self.now, self.range_end, months)
+    def pieces(self) -> Sequence[Piece]:
+        """Split along time."""
         return self.query.pieces(self.zone, self.now, self.range_end)
 
 

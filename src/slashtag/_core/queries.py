@@ -6,7 +6,7 @@ A new statistics endpoint is one more class here: its fields, what it checks, it
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from math import inf
 from typing import Any, ClassVar, Generic, TypeVar
@@ -19,15 +19,7 @@ from .._models import GeoStats, PeriodStats, RangeStats, Statistics
 from .answers import GeoAnswer, PeriodAnswer, RangeAnswer
 from .call import Call, check_int
 from .selectors import Selector
-from .split import (
-    Bound,
-    Month,
-    Window,
-    format_offset,
-    offsets,
-    only_offset,
-    windows,
-)
+from .split import Bound, Window, format_offset, offsets, only_offset, windows
 from .tally import GeoTally, PeriodTally, RangeTally, Tally
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
@@ -170,10 +162,8 @@ class DateRange(Query[RangeStats], frozen=True):
         today = now.astimezone(zone).date()
         return DateRange(today - timedelta(days=self.last_days - 1), today)
 
-    def pieces(
-        self, zone: tzinfo, now: datetime, range_end: str, months: Container[Month] | None = None
-    ) -> Sequence[Piece]:
-        return [range_piece(window, range_end) for window in windows(*self.bounds, zone, months)]
+    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[Piece]:
+        return [range_piece(window, range_end) for window in windows(*self.bounds, zone)]
 
     def span(self, zone: tzinfo) -> Span:
         start, end = self.bounds

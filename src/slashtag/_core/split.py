@@ -22,6 +22,8 @@ _SAMPLE = timedelta(hours=12)
 
 Bound = date | datetime
 Month = tuple[int, int]
+#: The first and the last second of some local time under one offset, both aware.
+Span = tuple[datetime, datetime]
 S = TypeVar("S")
 
 
@@ -141,26 +143,32 @@ class Window(Struct, frozen=True):
         return f"{self.first}..{self.last}" if self.first != self.last else str(self.first)
 
 
-def windows(start: Bound, end: Bound, zone: tzinfo, months: Container[Month] | None = None) -> list[Window]:
+def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     """Tile the span from `start` to `end` (both included) with windows the service can answer.
 
     A window lies within one offset of the zone, covers at most 32 calendar dates, begins at a day's start
     or where the window before it ended plus one second, and ends at a day's last second unless the span or
-    the offset ends there. With `months` only the days in those (year, month) are covered, by as few windows
-    (Statistics for a date or date range).
+    the offset ends there (Statistics for a date or date range).
+    """
+    return tiled(spans(start, end, zone))
+
+
+def spans(start: Bound, end: Bound, zone: tzinfo) -> list[Span]:
+    """List the parts of a range (both ends included) that have one offset each.
+
+    Looks through the zone from end to end: what is tiled more than once is kept.
     """
     try:
-        spans = list(_spans(start, end, zone))
-        if not spans and isinstance(start, datetime) is not isinstance(end, datetime):
-            # Only the zone tells whether an instant lies before or after a date.
-            raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
-        return [tile for span in spans for tile in _tile(*span, months)]
+        found = list(_spans(start, end, zone))
     except OverflowError:
         raise InvalidRequestError(f"{start} to {end} lies outside the calendar") from None
+    if not found and isinstance(start, datetime) is not isinstance(end, datetime):
+        # Only the zone tells whether an instant lies before or after a date.
+        raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
+    return found
 
 
-def _spans(start: Bound, end: Bound, zone: tzinfo) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the parts of the span that have one offset each, as aware local times, end included."""
+def _spans(start: Bound, end: Bound, zone: tzinfo) -> Iterator[Span]:
     margin = 2 * _DAY
     instants = isinstance(start, datetime), isinstance(end, datetime)
     # In UTC before anything is added: the clocks of a zone do not count seconds across a transition.
@@ -182,13 +190,20 @@ def _midnight(day: date, zone: tzinfo = UTC) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=zone)
 
 
+def tiled(found: Iterable[Span], months: Container[Month] | None = None) -> list[Window]:
+    """Cut spans into windows; with `months` cover only the days in those (year, month), by as few windows."""
+    return [window for span in found for window in _tile(*span, months)]
+
+
 def _tile(first: datetime, last: datetime, months: Container[Month] | None) -> Iterator[Window]:
     zone = first.tzinfo or UTC
     while first <= last:
         if months is not None and month_of(first) not in months:
             first = _month_start(first, zone, 1)
             continue
-        stop = min(last, _midnight(first.date(), zone) + MAX_WINDOW_DAYS * _DAY - _SECOND)
+        # As a difference: the sum may lie outside the calendar.
+        most = MAX_WINDOW_DAYS * _DAY - (first - _midnight(first.date(), zone)) - _SECOND
+        stop = first + min(last - first, most)
         while months is not None and month_of(stop) not in months:
             stop = _month_start(stop, zone, 0) - _SECOND
         yield Window(first, stop)

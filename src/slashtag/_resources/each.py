@@ -127,17 +127,15 @@ class EachRun(Generic[R]):
                 raise
             return [partial(self._guided, job) for job in jobs]
         if guide.active(answers) == guide.always:
-            steps: list[Step] = []
-            for job in jobs:
-                steps += self._parts(job, guide.always)
-            return steps
+            pieces = guide.pieces(guide.always, self._question.range_end)
+            return [step for job in jobs for step in self._parts(job, pieces)]
         return [partial(self._guided, job) for job in jobs]
 
     async def _guided(self, job: _Job[R]) -> Sequence[Step]:
         """Ask all-time statistics of one job and then only for its months with clicks."""
         guide = self._guide
         if guide is None:
-            return self._parts(job)
+            return self._parts(job, self._pieces)
         try:
             answers = await self._all_time(job.selector, guide)
         except NotFoundError:
@@ -146,12 +144,13 @@ class EachRun(Generic[R]):
             self._fail(job, AllTime().call(job.selector, guide_piece(guide, guide.offsets[0])), error)
             return ()
         months = guide.active(answers)
-        if months is not None:
-            job.expected = guide.expected(answers)
-        return self._parts(job, months)
+        if months is None:
+            return self._parts(job, self._pieces)
+        job.expected = guide.expected(answers)
+        return self._parts(job, guide.pieces(months, self._question.range_end))
 
     async def _whole(self, job: _Job[R]) -> Sequence[Step]:
-        return self._parts(job)
+        return self._parts(job, self._pieces)
 
     async def _part(self, job: _Job[R], piece: Piece) -> Sequence[Step]:
         """Ask one window of one job."""
@@ -182,10 +181,9 @@ class EachRun(Generic[R]):
         self._guide = None
         return [partial(self._whole, job) for job in jobs]
 
-    def _parts(self, job: _Job[R], months: frozenset[Month] | None = None) -> Sequence[Step]:
-        """Give the windows of a job, all or those within months, as steps."""
+    def _parts(self, job: _Job[R], pieces: Sequence[Piece]) -> Sequence[Step]:
+        """Give the windows of a job as steps."""
         job.tally = self._query.tally(self._span)
-        pieces = self._pieces if months is None else self._question.pieces(months)
         job.left = len(pieces)
         if not pieces:
             return self._finish(job)
@@ -200,7 +198,7 @@ class EachRun(Generic[R]):
                 job.selector,
             )
             self._guide = None
-            return self._parts(job)
+            return self._parts(job, self._pieces)
         self._deliver(job, (job.name, cast("R", stats)))
         return ()
 

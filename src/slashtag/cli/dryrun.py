@@ -29,7 +29,7 @@ def tell_each(
     if windows >= GUIDED_FROM and isinstance(plan.query, DateRange):
         zone, now = parse_zone(timezone), datetime.now(UTC)
         guide = Guide(plan.query, zone, now)
-        recent = len(plan.query.pieces(zone, now, range_end, guide.always))
+        recent = len(guide.pieces(guide.always, range_end))
         asked = len(guide.offsets) * len(plan.selectors)
         least = asked + series * recent
         shared = sum(len(selector.keys) > 1 for selector in plan.selectors)
