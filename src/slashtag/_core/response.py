@@ -112,7 +112,6 @@ def _error(
     now: float | None,
 ) -> SlashtagError:
     told = _read_envelope(body)
-    excerpt = scrub.data(bytes(body[:SCRUBBED_BYTES]))[:EXCERPT_BYTES]
     effective = told.status if told is not None and status == 200 else status
     if effective < 400:
         if effective >= 300:
@@ -125,7 +124,7 @@ def _error(
         return UnexpectedResponseError(
             what,
             status=effective if effective >= 300 else status,
-            excerpt=excerpt,
+            excerpt=_excerpt(body, scrub),
             repeatable=repeatable,
             method=call.method,
             path=call.path,
@@ -134,13 +133,17 @@ def _error(
         message = scrub.text((told.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
         data = scrub.value(told.data)
     else:
-        message = scrub.text(bytes(excerpt).decode(errors="replace"))
+        message = scrub.text(_excerpt(body, scrub).decode(errors="replace"))
         data = None
     kind = _kind(call, effective, message, enveloped=told is not None)
     after = parse_retry_after(headers, now)
     if after is None and effective == 429 and (hint := rate_hint(headers, now)) and not hint.remaining:
         after = hint.reset
     return kind(message, status=effective, data=data, method=call.method, path=call.path, retry_after=after)
+
+
+def _excerpt(body: bytes | bytearray, scrub: Scrubber) -> bytes:
+    return scrub.data(bytes(body[:SCRUBBED_BYTES]))[:EXCERPT_BYTES]
 
 
 def _read_envelope(body: bytes | bytearray) -> _AnyEnvelope | None:

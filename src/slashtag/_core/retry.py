@@ -32,6 +32,8 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     waiting for admission, None: as long as it takes.
     """
 
+    # A question of 500 requests to a service that fails one in four ends well in 99 of 100 cases with 8
+    # attempts, in 6 of 10 with 5.
     max_attempts: int = 8
     max_elapsed: float = 300.0
     backoff_base: float = 0.25
