@@ -15,7 +15,7 @@ from yarl import URL
 
 from slashtag import Failure, InvalidRequestError, Page, RangeStats, ServerError, ShortUrl, Tag
 from slashtag._core.answers import RowsUpdated
-from slashtag._core.call import Call, check_int, check_text, json_body, path_segment
+from slashtag._core.call import MAX_INT, Call, check_int, check_text, json_body, path_segment
 from slashtag._core.response import Scrubber
 from slashtag._transport import Transport
 
@@ -102,11 +102,32 @@ def test_what_is_no_text_is_refused(value: object) -> None:
 
 @given(st.integers(), st.integers(-5, 5), st.integers(-5, 5) | st.none())
 def test_an_int_is_taken_within_its_bounds(value: int, low: int, high: int | None) -> None:
-    if value >= low and (high is None or value <= high):
-        assert check_int("it", value, low, high) == value
+    bounds = () if high is None else (high,)
+    if low <= value <= (MAX_INT if high is None else high):
+        assert check_int("it", value, low, *bounds) == value
     else:
         with pytest.raises(InvalidRequestError, match=f"at least {low}$" if high is None else f"to {high}$"):
-            check_int("it", value, low, high)
+            check_int("it", value, low, *bounds)
+
+
+def test_an_int_that_python_cannot_write_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="it is too large; it must be at least 1"):
+        check_int("it", 10**5_000, 1)
+
+
+class Text(str):
+    """As numpy's, a str and yet none to encoders."""
+
+    __slots__ = ()
+
+
+class Number(int):
+    """As an enumeration's, an int and yet none to encoders."""
+
+
+def test_what_is_a_str_or_an_int_by_descent_is_sent_as_one() -> None:
+    members = {"text": check_text("text", Text("a"), 5), "number": check_int("number", Number(5), 0)}
+    assert json_body(members) == b'{"text":"a","number":5}'
 
 
 @pytest.mark.parametrize("value", [None, "5", 5.0, True, False])
@@ -150,7 +171,7 @@ def test_a_slashtag_is_one_segment_of_the_url_that_is_sent(key: str) -> None:
     assert (head, unquote(segment)) == ("/api/v1/urls", key)
 
 
-@given(st.integers(1))
+@given(st.integers(1, MAX_INT))
 def test_an_id_is_its_digits(key: int) -> None:
     assert path_segment(key) == str(key)
 

@@ -89,6 +89,11 @@ def test_the_current_and_the_previous_month_and_later_ones_are_always_asked(
     assert guide.active([period({}) for _ in guide.offsets]) == always
 
 
+def test_the_first_days_of_the_calendar_are_guided_too() -> None:
+    guide = Guide(DateRange("0001-01-01T03:00:00+00:00", "0001-06-01T00:00:00+00:00"), UTC, LONG_AFTER)
+    assert (guide.offsets, guide.active([period({})])) == ([timedelta()], set())
+
+
 def test_a_breakdown_that_does_not_add_up_does_not_guide() -> None:
     guide = Guide(DateRange("2024-01-01", "2024-12-31"), UTC, LONG_AFTER)
     assert guide.active([PeriodAnswer(3, 3, 0, clicks_breakdown={2024: {1: 2}})]) is None

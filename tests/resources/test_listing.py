@@ -111,6 +111,7 @@ async def test_a_listing_may_begin_later(account: Account) -> None:
         links = [url.id async for url in api.urls.list(pagesize=100, start_page=12)]
         assert links == [url.id for url in box.truth.urls()[1100:]]
         assert min(asked(box)) == 12
+        assert [url.id for url in await api.urls.list(pagesize=100, start_page=12).to_list(5)] == links[:5]
         assert [url async for url in api.urls.list(start_page=1000)] == []
 
 

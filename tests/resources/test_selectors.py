@@ -124,6 +124,30 @@ async def test_a_plan_takes_no_asynchronous_slashtags() -> None:
             api.stats.plan(YEARS, keys=slowly(["a"]))  # type: ignore[arg-type]
 
 
+class Ambiguous(list[str]):
+    """As a column of a data frame: neither true nor false."""
+
+    def __bool__(self) -> bool:
+        raise ValueError("the truth value of an array is ambiguous")
+
+
+async def test_names_may_come_in_what_is_neither_true_nor_false() -> None:
+    async with scripted(()) as (_, api):
+        assert len(api.stats.plan(AllTime(), tags=Ambiguous(["a", "b"]))) == 2
+        assert len(api.stats.plan(AllTime(), keys=Ambiguous(["a", "b"]))) == 1
+
+
+async def test_a_range_that_leaves_the_calendar_in_its_zone_is_refused() -> None:
+    late = DateRange("9999-12-31T23:00:00+00:00", "9999-12-31T23:30:00+00:00")
+    async with scripted(()) as (server, api):
+        for keys in (["a"], slowly(["a"])):
+            with pytest.raises(InvalidRequestError, match="outside the calendar"):
+                await api.stats.collect(late, keys=keys, timezone="+02:00")
+        with pytest.raises(InvalidRequestError, match="outside the calendar"):
+            api.stats.collect_each(late, keys=["a"], timezone="+02:00")
+        assert server.requests == []
+
+
 async def test_a_zone_with_several_offsets_is_refused_where_it_cannot_be_cut() -> None:
     zone = ZoneInfo("Europe/Berlin")
     async with scripted(()) as (_, api):

@@ -130,6 +130,8 @@ async def test_an_unknown_slashtag_or_id_is_not_found() -> None:
         ("a", {"slashtag": "x" * 101}),
         ("a", {"redirect_code": 305}),
         ("a", {"redirect_code": "301"}),
+        ("a", {"redirect_code": 302.0}),
+        ("a", {"domain_id": 2**64}),
         ("a", {"password": "secret-" * 8}),
         ("a", {"password": 314159}),
         ("a", {"domain_id": -1}),

@@ -21,6 +21,8 @@ MAX_SLASHTAG = 100
 MAX_PASSWORD = 50
 MAX_TAG_NAME = 25
 MAX_TAG_DESCRIPTION = 255
+#: What the document calls an integer has no stated bound; JSON that all sides read has this one.
+MAX_INT = 2**63 - 1
 
 
 class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
@@ -83,24 +85,26 @@ def json_body(members: Mapping[str, object]) -> bytes:
 
 
 def check_text(name: str, value: object, longest: int | None, *, empty: bool = False) -> str:
-    """Return `value` if it is a str within the documented limit (Limits)."""
+    """Return `value`, as a plain str, if it is one within the documented limit (Limits)."""
     if not isinstance(value, str):
         raise InvalidRequestError(f"{name} must be a str, not {type(value).__name__}")
     if not value and not empty:
         raise InvalidRequestError(f"{name} must not be empty")
     if longest is not None and len(value) > longest:
         raise InvalidRequestError(f"{name} has {len(value)} characters; the service allows {longest}")
-    return value
+    return str.__str__(value)
 
 
-def check_int(name: str, value: object, low: int, high: int | None = None) -> int:
-    """Return `value` if it is an int within the bounds."""
+def check_int(name: str, value: object, low: int, high: int = MAX_INT) -> int:
+    """Return `value`, as a plain int, if it is one within the bounds."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidRequestError(f"{name} must be an int, not {type(value).__name__}")
-    if value < low or (high is not None and value > high):
-        bounds = f"from {low} to {high}" if high is not None else f"at least {low}"
-        raise InvalidRequestError(f"{name} is {value}; it must be {bounds}")
-    return value
+    if not low <= value <= high:
+        bounds = f"from {low} to {high}" if high < MAX_INT else f"at least {low}"
+        # Python writes no int of thousands of digits.
+        shown = value if abs(value) <= MAX_INT else "too large"
+        raise InvalidRequestError(f"{name} is {shown}; it must be {bounds}")
+    return int(value)
 
 
 def path_segment(key: str | int) -> str:

@@ -58,11 +58,12 @@ class Change(Struct, frozen=True):
         if self.slashtag is not None:
             members["slashtag"] = check_text("slashtag", self.slashtag, MAX_SLASHTAG)
         if self.redirect_code is not None:
-            if self.redirect_code not in REDIRECT_CODES:
+            # 302.0 is in there too, but is not what the service takes.
+            if not isinstance(self.redirect_code, int) or self.redirect_code not in REDIRECT_CODES:
                 raise InvalidRequestError(
                     f"redirect_code must be one of {REDIRECT_CODES}, not {self.redirect_code!r}"
                 )
-            members["redirect_code"] = self.redirect_code
+            members["redirect_code"] = int(self.redirect_code)
         if self.password is not None:
             members["password"] = _check_password(self.password)
         if self.domain_id is not None:
@@ -126,4 +127,4 @@ def _check_password(password: object) -> str:
         raise InvalidRequestError(
             f"password has {len(password)} characters; the service allows {MAX_PASSWORD}"
         )
-    return password
+    return str.__str__(password)

@@ -88,6 +88,8 @@ def _counts(answer: PeriodAnswer) -> dict[Month, int]:
 
 def _offsets(zone: tzinfo, first: date, last: date) -> list[timedelta]:
     """List the offsets under which the clock of a zone shows some days, and a day around them."""
+    # What lies around them must be in the calendar, under every offset.
+    first, last = max(first, date(1, 1, 4)), min(last, date(9999, 12, 27))
     return offsets(zone, _instant(first) - _DAY, _instant(last) + 2 * _DAY)
 
 

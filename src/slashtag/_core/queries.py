@@ -167,7 +167,10 @@ class DateRange(Query[RangeStats], frozen=True):
 
     def span(self, zone: tzinfo) -> Span:
         start, end = self.bounds
-        return _local_date(start, zone), _local_date(end, zone)
+        try:
+            return _local_date(start, zone), _local_date(end, zone)
+        except OverflowError:
+            raise InvalidRequestError(f"{start} to {end} lies outside the calendar of {zone}") from None
 
     def tally(self, span: Span | None) -> RangeTally:
         return RangeTally(span)

@@ -61,7 +61,9 @@ class Paging(Struct, Generic[T], frozen=True):
         """Return the same with a limit; pages are no larger than what it needs."""
         if limit is None:
             return self
-        return replace(self, limit=limit, pagesize=max(1, min(self.pagesize, limit)))
+        # Where a later page begins is told by the size of pages.
+        pagesize = min(self.pagesize, max(1, limit)) if self.start_page == 1 else self.pagesize
+        return replace(self, limit=limit, pagesize=pagesize)
 
 
 class Collection(Generic[T]):

@@ -162,7 +162,7 @@ class Stats:
             if isinstance(keys, AsyncIterable):
                 raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
             return [Selector(keys=batch) for batch in batches(map(check_slashtag, keys), self._room)]
-        names = [tag] if tag is not None else tags or ()
+        names = [tag] if tag is not None else () if tags is None else tags
         return [Selector(tag=name) for name in dict.fromkeys(map(check_tag, names))]
 
 
