@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from slashtag import SessionClosedError
-from slashtag._budget import CAPACITY, EARNED, FREE, LONE, RetryBudget
+from slashtag._budget import CAPACITY, EARNED, FREE, LONE, TOLD, RetryBudget
 
 from .sending import spend, turns, until
 
@@ -132,6 +133,24 @@ async def test_the_line_waits_by_its_failures_in_a_row(
         await until(lambda n=n: len(sent(line)) >= n)
         budget.give_back(LONE, succeeded=succeeded)
     assert backoff.asked[:5] == [0, 1, 2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("failures", "told"), [(TOLD - 1, []), (TOLD, ["WARNING", "INFO"]), (TOLD + 2, ["WARNING", "INFO"])]
+)
+async def test_an_outage_is_told_once_and_if_it_lasts(
+    queue: Callable[[int], Line],
+    budget: RetryBudget,
+    caplog: pytest.LogCaptureFixture,
+    failures: int,
+    told: list[str],
+) -> None:
+    line = queue(failures + 1)
+    with caplog.at_level(logging.INFO, "slashtag"):
+        for n in range(1, failures + 2):
+            await until(lambda n=n: len(sent(line)) >= n)
+            budget.give_back(LONE, succeeded=n > failures)
+    assert [record.levelname for record in caplog.records] == told
 
 
 async def test_the_oldest_in_the_line_goes_first(queue: Callable[[int], Line], budget: RetryBudget) -> None:

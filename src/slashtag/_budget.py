@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 
@@ -11,6 +12,10 @@ from ._errors import SessionClosedError
 CAPACITY = 100.0
 FREE, LONE = "free", "lone"
 EARNED = 0.2  # of a retry, by a request that needs none
+#: Failures of the line in a row at which an outage is told: shorter ones are nobody's concern.
+TOLD = 3
+
+log = logging.getLogger("slashtag")
 
 
 class RetryBudget:
@@ -18,7 +23,8 @@ class RetryBudget:
 
     A retry costs 1 and gives it back when it succeeds. With an empty budget the retries stand in line: one
     is sent, and the next only after `backoff(n)` seconds, n counting the failures of the line in a row. A
-    success pays for two more, so that the line dissolves as fast as the service recovers.
+    success pays for two more, so that the line dissolves as fast as the service recovers. What lasts is told,
+    once: a warning when the line keeps failing, as it may do so in silence for minutes.
     """
 
     def __init__(self, backoff: Callable[[int], float]) -> None:
@@ -73,6 +79,8 @@ class RetryBudget:
         if lone:
             self._lone = False
         if succeeded:
+            if self._failures >= TOLD:
+                log.info("the service answers again")
             self._failures = 0
             # The cost comes back, and with others waiting as much again.
             self._left = min(CAPACITY, self._left + (2 if self._line or lone else 1))
@@ -80,6 +88,8 @@ class RetryBudget:
             self._left = min(CAPACITY, self._left + (not lone))
         elif lone:
             self._failures += 1
+            if self._failures == TOLD:
+                log.warning("the service keeps failing: one request at a time is tried until one succeeds")
         self._next()
 
     def _next(self) -> None:
