@@ -143,7 +143,10 @@ def _lock(handle: int) -> bool:
 
 def _sweep(folder: Path, stem: str) -> None:
     """Remove what writers of the same target left behind that were killed: nobody has it open."""
-    for left in [path for path in folder.iterdir() if path.name.startswith(stem) and path.suffix == ".part"]:
+    found: list[Path] = []
+    with suppress(OSError):  # a folder may let files be made and not be listed
+        found = [path for path in folder.iterdir() if path.name.startswith(stem) and path.suffix == ".part"]
+    for left in found:
         with suppress(OSError):
             # One that is this young may not be locked yet.
             if time.time() - left.stat().st_mtime < 1 or left.is_symlink():
