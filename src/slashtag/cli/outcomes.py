@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -12,6 +13,7 @@ from typing import Literal, Self
 import msgspec
 
 from .. import ExportError
+from .._journal import in_thread
 from ..export._target import _lock
 
 #: So many lines are made durable together, if not before; each is with the system at once.
@@ -110,7 +112,7 @@ class OutcomeFile:
             assert self._handle is not None
             told = self._told
             try:
-                await asyncio.to_thread(os.fsync, self._handle)
+                await in_thread(partial(os.fsync, self._handle))
             except OSError as error:
                 raise self._failed(error) from None
             self._durable = max(self._durable, told)
