@@ -2,11 +2,10 @@
 
 import asyncio
 import os
-import re
 import sqlite3
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from hashlib import blake2b
 from os.path import realpath
@@ -17,6 +16,7 @@ import typer
 
 from .. import AsyncSession, SlashtagError
 from ..export import Summary, Table, TableFile, Writer, open_writer
+from ..export._target import remove_parts
 from .errors import SOME_FAILED
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
@@ -147,7 +147,9 @@ async def resumed(
         session = connection.session(range_end=range_end, journal=journal, max_age=0.0 if fresh else MAX_AGE)
         async with session:
             ours = True
-            _remove_parts(target)
+            # The journal is ours, so no other run is under way.
+            path = Path(realpath(target))
+            remove_parts(path.parent, [path.name], nobody_writes=True)
             yield Run(session, _NOTHING)
         if failures is not None:
             failures.commit()
@@ -185,18 +187,6 @@ def _remove(journal: Path) -> None:
 
 
 _NOTHING = Summary(rows=0, requests=0, replayed=0, throttled=0, seconds=0.0, learned_rate=None)
-
-
-def _remove_parts(target: Path) -> None:
-    """Remove what a run that was killed had written: the journal is ours, so no other is under way."""
-    path = Path(realpath(target))
-    # As AtomicFile names them; of longer names they tell too little.
-    part = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]{8}\.part")
-    if len(path.name) <= 40:
-        with suppress(OSError):
-            for found in path.parent.iterdir():
-                if part.fullmatch(found.name):
-                    found.unlink(missing_ok=True)
 
 
 def _advise(error: SlashtagError, target: Path, journal: Path) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from .. import ExportError
 from .._journal import in_thread
-from ..export._target import _lock
+from ..export._target import lock
 
 #: So many lines are made durable together, if not before; each is with the system at once.
 GROUP = 100
@@ -53,7 +53,7 @@ class OutcomeFile:
         try:
             if writable:
                 self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-                if os.name == "posix" and not _lock(self._handle):
+                if os.name == "posix" and not lock(self._handle):
                     raise ExportError(f"another run writes to {path}")
             content = path.read_bytes() if path.exists() else b""
             self._read(content)
