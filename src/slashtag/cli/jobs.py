@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 import typer
 
 from .. import AsyncSession, SlashtagError
+from .._journal_file import JournalInUseError, UnfitJournalError
 from ..export import Summary, Table, TableFile, Writer, open_writer
 from ..export._target import remove_parts
 from .errors import SOME_FAILED
@@ -190,14 +191,12 @@ _NOTHING = Summary(rows=0, requests=0, replayed=0, throttled=0, seconds=0.0, lea
 
 
 def _advise(error: SlashtagError, target: Path, journal: Path) -> None:
-    text = str(error)
-    if str(journal) not in text:
-        if journal.exists():
-            error.add_note("run the same command again to go on")
-    elif "in use" in text:
+    if isinstance(error, JournalInUseError):
         error.add_note(f"another export to {target} is under way")
-    elif "of a job" in text or "not a journal" in text or "another version" in text:
+    elif isinstance(error, UnfitJournalError):
         error.add_note("remove it to begin anew")
+    elif str(journal) not in str(error) and journal.exists():
+        error.add_note("run the same command again to go on")
 
 
 def conclude(
