@@ -9,7 +9,7 @@ from typing import Literal
 from .. import AsyncSession, AuthenticationError, ShortUrl, SlashtagError
 from .._core.call import MAX_PAGESIZE
 from .._core.selectors import check_slashtag
-from .._core.split import Month
+from .._core.split import Month, midnight
 from .._errors import InvalidRequestError
 from .burst import Burst
 from .probes import (
@@ -21,10 +21,10 @@ from .probes import (
     after,
     days_of,
     first_end,
-    midnight,
     months_of,
     percentile,
     read_end,
+    start_of,
 )
 
 Result = Literal["ok", "differs", "unknown", "failed"]
@@ -173,7 +173,7 @@ class Doctor:
             ended = sorted((month for month in self._months if month < present), reverse=True)
             months = [*ended[:MONTHS_TRIED], *([present] if present in self._months else [])]
         for month in months:
-            yield midnight(*month), midnight(*after(month)) - SECOND
+            yield start_of(month), start_of(after(month)) - SECOND
 
     async def _range_end(self) -> list[Finding]:
         if self._month is None:
@@ -183,11 +183,11 @@ class Doctor:
         start = self._month - timedelta(hours=1)
         end: datetime | None = None
         if self._day is not None:
-            low = midnight(self._day.year, self._day.month, self._day.day) - SECOND
+            low = midnight(self._day) - SECOND
             end = await first_end(count, start, low, low + DAY)
         if end is None:
             following = after((self._month.year, self._month.month))
-            end = await first_end(count, start, start, midnight(*following))
+            end = await first_end(count, start, start, start_of(following))
         reading = "unclear" if end is None or end <= start + SECOND else await read_end(count, end)
         if end is None or reading == "unclear":
             return [
@@ -244,7 +244,7 @@ class Doctor:
         if there != here:
             return [Finding(check, "ok", f"all-time months are those of the zone asked for ({offset})")]
         for month in sorted(here, reverse=True)[: 2 * MONTHS_TRIED]:
-            ends = [midnight(*month), midnight(*after(month))]
+            ends = [start_of(month), start_of(after(month))]
             came, went = [
                 await self._stats.count(end - moved, end if self._exclusive else end - SECOND) for end in ends
             ]
