@@ -16,7 +16,7 @@ from .._core.queries import DateRange, Day
 from .._core.split import parse_zone
 from .._errors import InvalidRequestError
 from .._journal import in_thread
-from .._models import RangeStats, ShortUrl
+from .._models import RangeStats, ShortUrl, Tag
 from .._resources.asking import Keys, OnError
 from .._resources.listing import Progress
 from .._session import AsyncSession
@@ -236,13 +236,19 @@ async def selection(
 
 async def links_with_tags(session: AsyncSession, tags: Iterable[str]) -> AsyncGenerator[ShortUrl, None]:
     """Yield the links of the account that bear one of the tags; an unknown one is an InvalidRequestError."""
-    known = {tag.name: tag.id for tag in await session.tags.list().to_list()}
-    ids: set[int] = set()
-    for name in tags:
-        if name not in known:
-            raise InvalidRequestError(f"the account has no tag {name!r}")
-        ids.add(known[name])
+    ids = ids_of(tags, await session.tags.list().to_list())
     async with session.urls.list() as urls:
         async for url in urls:
             if url.tag_id in ids:
                 yield url
+
+
+def ids_of(names: Iterable[str], tags: Iterable[Tag]) -> set[int]:
+    """Return the ids of named tags of an account; one that it lacks is an InvalidRequestError."""
+    known = {tag.name: tag.id for tag in tags}
+    ids: set[int] = set()
+    for name in names:
+        if name not in known:
+            raise InvalidRequestError(f"the account has no tag {name!r}")
+        ids.add(known[name])
+    return ids
