@@ -21,9 +21,8 @@ from .output import Format, Output
 
 BULK = "Many links"
 
-LEFT = Table("left", (Column("line", "int"), Column("key"), Column("status"), Column("error")))
+LEFT = Table((Column("line", "int"), Column("key"), Column("status"), Column("error")))
 DIFFERENCES = Table(
-    "differences",
     (Column("line", "int"), Column("key"), Column("member"), Column("now"), Column("new")),
 )
 _SENT_BEFORE = "an earlier run sent it and got no answer: look whether it was done"
