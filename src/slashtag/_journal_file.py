@@ -44,6 +44,14 @@ _FIND = "SELECT fetched, checksum, body FROM held JOIN response USING (id) WHERE
 _open: set[tuple[int, int]] = set()
 
 
+class JournalInUseError(ConfigurationError):
+    """Refuse a journal that another session has open."""
+
+
+class UnfitJournalError(ConfigurationError):
+    """Refuse a file that is no journal of this job; removed, it would be in nobody's way."""
+
+
 class JournalFile:
     """Hold the responses of one job in SQLite, bound to one base URL and one account.
 
@@ -79,7 +87,7 @@ class JournalFile:
             raise ConfigurationError(f"the journal {self.path} cannot be opened: {error}") from None
         except sqlite3.DatabaseError as error:
             self._release()
-            raise ConfigurationError(
+            raise UnfitJournalError(
                 f"{self.path} is not a journal, or is damaged ({error}); it was left as it is"
             ) from None
         except OSError as error:
@@ -105,7 +113,7 @@ class JournalFile:
             with self.path.open("rb") as file:
                 header = file.read(72)
             if header[:16] != b"SQLite format 3\0" or header[68:] != struct.pack(">I", APPLICATION_ID):
-                raise ConfigurationError(f"{self.path} is not a journal of slashtag; it was left as it is")
+                raise UnfitJournalError(f"{self.path} is not a journal of slashtag; it was left as it is")
         _open.add(identity)
         self._identity = identity
         if found.st_mode & 0o077:
@@ -116,8 +124,8 @@ class JournalFile:
             _open.discard(self._identity)
             self._identity = None
 
-    def _in_use(self) -> ConfigurationError:
-        return ConfigurationError(f"the journal {self.path} is in use by another session")
+    def _in_use(self) -> JournalInUseError:
+        return JournalInUseError(f"the journal {self.path} is in use by another session")
 
     def _connect(self) -> sqlite3.Connection:
         # Absolute, as ":memory:" is no file to SQLite.
@@ -161,16 +169,16 @@ class JournalFile:
             raise sqlite3.DatabaseError(problem)
         version = _one(file, "PRAGMA user_version")
         if version != VERSION:
-            raise ConfigurationError(
+            raise UnfitJournalError(
                 f"the journal {self.path} was written by another version of slashtag (format {version})"
             )
         job = dict(file.execute("SELECT name, value FROM job"))
         if job.get("base_url") != self._base_url:
-            raise ConfigurationError(
+            raise UnfitJournalError(
                 f"the journal {self.path} is of a job against {job.get('base_url')}, not {self._base_url}"
             )
         if not hmac.compare_digest(job.get("account", ""), self._account(job.get("salt", ""))):
-            raise ConfigurationError(f"the journal {self.path} is of a job of another account")
+            raise UnfitJournalError(f"the journal {self.path} is of a job of another account")
 
     def _account(self, salt: str) -> str:
         # Keyed and slow to try out: the file must not give the apikey away.

@@ -240,6 +240,31 @@ async def test_a_disk_that_fails_is_told_to_who_announces(
         monkeypatch.undo()
 
 
+async def test_a_file_is_not_closed_while_the_disk_is_busy_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, open_in_the_end = asyncio.Event(), []
+    loop = asyncio.get_running_loop()
+
+    def sync(handle: int) -> None:
+        loop.call_soon_threadsafe(began.set)
+        time.sleep(0.1)
+        os.fstat(handle)
+        open_in_the_end.append(True)
+
+    async def announce() -> None:
+        with OutcomeFile(tmp_path / "told.jsonl") as file:
+            await file.announce(ENTRY)
+
+    monkeypatch.setattr("slashtag.cli.outcomes.os.fsync", sync)
+    task = asyncio.create_task(announce())
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert open_in_the_end
+
+
 def test_what_a_full_disk_took_of_a_line_spoils_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

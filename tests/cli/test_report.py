@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from errno import EACCES
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,7 +61,7 @@ def test_it_draws_a_picture(cli: Cli) -> None:
     [
         ("report.pdf", "a report is written to a file that ends in .html or .png, not report.pdf"),
         ("folder.html", "folder.html cannot be written: it is a folder"),
-        ("missing/report.html", "cannot be written: its folder does not exist"),
+        ("missing/report.html", "cannot write beside missing/report.html: No such file or directory"),
     ],
 )
 def test_a_target_that_will_not_do_is_told_before_anything_is_asked(
@@ -73,8 +76,15 @@ def test_a_target_that_will_not_do_is_told_before_anything_is_asked(
 
 
 def test_a_read_only_folder_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slashtag.cli.commands.report.os.access", lambda *_: False)
-    assert "its folder is read-only" in cli(*JULY, "-o", "report.html").error
+    open_ = os.open
+
+    def refuse(path: Any, *rest: Any, **options: Any) -> int:
+        if str(path).endswith(".part"):
+            raise PermissionError(EACCES, "Permission denied")
+        return open_(path, *rest, **options)
+
+    monkeypatch.setattr("slashtag.export._target.os.open", refuse)
+    assert "cannot write beside report.html: Permission denied" in cli(*JULY, "-o", "report.html").error
 
 
 def test_without_the_extra_it_is_named(cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

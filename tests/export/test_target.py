@@ -159,7 +159,7 @@ def test_a_missing_folder_is_told_at_once(tmp_path: Path) -> None:
 def open_to_all(tmp_path: Path) -> Path:
     """A folder that everybody can look into."""
     for folder in tmp_path.parents:
-        if folder.stat().st_uid == os.geteuid() and folder.name.startswith("pytest"):
+        if folder.stat().st_uid == os.geteuid() and folder.name.startswith(("pytest", "popen")):
             folder.chmod(0o755)
     tmp_path.chmod(0o755)
     return tmp_path
@@ -170,6 +170,14 @@ def test_a_folder_that_cannot_be_written_is_told_at_once(open_to_all: Path) -> N
     with unprivileged():
         refused(open_to_all / "out.csv", "Permission denied")
     assert names(open_to_all) == []
+
+
+def test_a_folder_that_cannot_be_listed_can_be_written(open_to_all: Path) -> None:
+    open_to_all.chmod(0o333)
+    with unprivileged():
+        write(open_to_all / "out.csv")
+    open_to_all.chmod(0o755)
+    assert names(open_to_all) == ["out.csv"]
 
 
 def test_a_read_only_file_is_refused_at_once(open_to_all: Path) -> None:

@@ -25,7 +25,6 @@ pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 ALL = Table(
-    "all",
     (
         Column("text"),
         Column("n", "int"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -96,27 +96,46 @@ class Outcome(Struct, frozen=True):
     error: SlashtagError | None = None
 
 
-def check_distinct(changes: Iterable[Change]) -> None:
-    """Refuse changes that depend on each other: sent side by side, they have no order.
+class Conflict(Struct, frozen=True):
+    """Tell that a change depends on another one, both by their index, and by which rule.
 
-    Raises InvalidRequestError where two name the same link by the same key, or where one renames to the
-    slashtag that another names or renames to.
+    "key": they name the same link by the same key; "slashtag": both rename to the same slashtag;
+    "swap": it renames to the slashtag that the other names.
     """
-    keys: set[str | int] = set()
-    renamed: set[str] = set()
-    for change in changes:
-        if change.key in keys:
-            raise InvalidRequestError(f"{change.key!r} is changed twice, and changes are sent in no order")
-        keys.add(change.key)
-        if change.slashtag is not None and change.slashtag != change.key:
-            if change.slashtag in renamed:
-                raise InvalidRequestError(f"two links are renamed to {change.slashtag!r}")
-            renamed.add(change.slashtag)
-    if both := keys & renamed:
-        raise InvalidRequestError(
-            f"{min(map(str, both))!r} is changed, and another link is renamed to it: "
-            "run these one after the other"
-        )
+
+    rule: Literal["key", "slashtag", "swap"]
+    at: int
+    other: int
+
+
+def conflicts(changes: Iterable[Change]) -> Iterator[Conflict]:
+    """Yield what depends on each other among changes: sent side by side, they have no order."""
+    keys: dict[str | int, int] = {}
+    renamed: dict[str, int] = {}
+    for n, change in enumerate(changes):
+        key, new = change.key, change.slashtag
+        if key in keys:
+            yield Conflict("key", n, keys[key])
+        keys.setdefault(key, n)
+        if new is not None and new != key:
+            if new in renamed:
+                yield Conflict("slashtag", n, renamed[new])
+            renamed.setdefault(new, n)
+    for new, n in renamed.items():
+        if new in keys:
+            yield Conflict("swap", n, keys[new])
+
+
+def check_distinct(changes: Sequence[Change]) -> None:
+    """Refuse changes that depend on each other; raises InvalidRequestError for the first conflict."""
+    for found in conflicts(changes):
+        key, new = changes[found.at].key, changes[found.at].slashtag
+        text = {
+            "key": f"{key!r} is changed twice, and changes are sent in no order",
+            "slashtag": f"two links are renamed to {new!r}",
+            "swap": f"{new!r} is changed, and another link is renamed to it: run these one after the other",
+        }
+        raise InvalidRequestError(text[found.rule])
 
 
 def _check_password(password: object) -> str:

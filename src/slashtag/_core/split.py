@@ -172,21 +172,22 @@ def _spans(start: Bound, end: Bound, zone: tzinfo) -> Iterator[Span]:
     margin = 2 * _DAY
     instants = isinstance(start, datetime), isinstance(end, datetime)
     # In UTC before anything is added: the clocks of a zone do not count seconds across a transition.
-    low = start.astimezone(UTC) if isinstance(start, datetime) else _midnight(start) - margin
-    high = end.astimezone(UTC) + _SECOND if isinstance(end, datetime) else _midnight(end) + margin
+    low = start.astimezone(UTC) if isinstance(start, datetime) else midnight(start) - margin
+    high = end.astimezone(UTC) + _SECOND if isinstance(end, datetime) else midnight(end) + margin
     for begins, stops, offset in segments(zone, low, high):
         fixed = timezone(offset)
         first, last = begins.astimezone(fixed), stops.astimezone(fixed) - _SECOND
         # A date is all seconds that bear it, under whatever offset: so dates are compared as local times.
         if not instants[0]:
-            first = max(first, _midnight(start, fixed))
+            first = max(first, midnight(start, fixed))
         if not instants[1]:
-            last = min(last, _midnight(end, fixed) + _DAY - _SECOND)
+            last = min(last, midnight(end, fixed) + _DAY - _SECOND)
         if first <= last:
             yield first, last
 
 
-def _midnight(day: date, zone: tzinfo = UTC) -> datetime:
+def midnight(day: date, zone: tzinfo = UTC) -> datetime:
+    """Give the first instant of a day."""
     return datetime(day.year, day.month, day.day, tzinfo=zone)
 
 
@@ -202,7 +203,7 @@ def _tile(first: datetime, last: datetime, months: Container[Month] | None) -> I
             first = _month_start(first, zone, 1)
             continue
         # As a difference: the sum may lie outside the calendar.
-        most = MAX_WINDOW_DAYS * _DAY - (first - _midnight(first.date(), zone)) - _SECOND
+        most = MAX_WINDOW_DAYS * _DAY - (first - midnight(first.date(), zone)) - _SECOND
         stop = first + min(last - first, most)
         while months is not None and month_of(stop) not in months:
             stop = _month_start(stop, zone, 0) - _SECOND

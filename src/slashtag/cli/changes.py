@@ -11,6 +11,7 @@ import typer
 
 from .. import Change, InvalidRequestError, ShortUrl
 from .._core.call import REDIRECT_CODES
+from .._core.change import conflicts
 
 KEYS = ("slashtag", "id")
 MEMBERS = {
@@ -120,21 +121,15 @@ def _row(line: int, header: list[str], cells: list[str], problems: Problems) -> 
 
 
 def _check_distinct(rows: list[Row], problems: Problems) -> None:
-    """Refuse changes that depend on each other: sent side by side, they have no order."""
-    lines: dict[str | int, int] = {}
-    renamed: dict[str, int] = {}
-    for row in rows:
+    for found in conflicts(row.change for row in rows):
+        row, line = rows[found.at], rows[found.other].line
         key, new = row.change.key, row.change.slashtag
-        if key in lines:
-            problems.add(row.line, f"{key!r} is changed on line {lines[key]} already")
-        lines.setdefault(key, row.line)
-        if new is not None and new != key:
-            if new in renamed:
-                problems.add(row.line, f"the link of line {renamed[new]} is renamed to {new!r} too")
-            renamed.setdefault(new, row.line)
-    for new, line in renamed.items():
-        if new in lines:
-            problems.add(line, f"{new!r}, which line {lines[new]} changes, cannot be a new slashtag as well")
+        text = {
+            "key": f"{key!r} is changed on line {line} already",
+            "slashtag": f"the link of line {line} is renamed to {new!r} too",
+            "swap": f"{new!r}, which line {line} changes, cannot be a new slashtag as well",
+        }
+        problems.add(row.line, text[found.rule])
 
 
 def fingerprint(change: Change, base_url: str, apikey: str, apisecret: str) -> str:
@@ -181,7 +176,7 @@ class Links:
         return found
 
 
-def kept(change: Change, url: ShortUrl) -> Change:
+def completed(change: Change, url: ShortUrl) -> Change:
     """Return the change, with what the listing tells of the link for members that it leaves out.
 
     It names the link by id: a rename may then be repeated.

@@ -7,7 +7,6 @@ from ..export import Column, Table, TableFile
 from .errors import one_line, say
 
 FAILURES = Table(
-    "failures",
     (
         Column("slashtag"),
         Column("tag"),

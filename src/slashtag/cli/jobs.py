@@ -2,11 +2,10 @@
 
 import asyncio
 import os
-import re
 import sqlite3
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from hashlib import blake2b
 from os.path import realpath
@@ -16,7 +15,9 @@ from typing import Annotated, Literal
 import typer
 
 from .. import AsyncSession, SlashtagError
+from .._journal_file import JournalInUseError, UnfitJournalError
 from ..export import Summary, Table, TableFile, Writer, open_writer
+from ..export._target import remove_parts
 from .errors import SOME_FAILED
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
@@ -147,7 +148,9 @@ async def resumed(
         session = connection.session(range_end=range_end, journal=journal, max_age=0.0 if fresh else MAX_AGE)
         async with session:
             ours = True
-            _remove_parts(target)
+            # The journal is ours, so no other run is under way.
+            path = Path(realpath(target))
+            remove_parts(path.parent, [path.name], nobody_writes=True)
             yield Run(session, _NOTHING)
         if failures is not None:
             failures.commit()
@@ -187,27 +190,13 @@ def _remove(journal: Path) -> None:
 _NOTHING = Summary(rows=0, requests=0, replayed=0, throttled=0, seconds=0.0, learned_rate=None)
 
 
-def _remove_parts(target: Path) -> None:
-    """Remove what a run that was killed had written: the journal is ours, so no other is under way."""
-    path = Path(realpath(target))
-    # As AtomicFile names them; of longer names they tell too little.
-    part = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]{8}\.part")
-    if len(path.name) <= 40:
-        with suppress(OSError):
-            for found in path.parent.iterdir():
-                if part.fullmatch(found.name):
-                    found.unlink(missing_ok=True)
-
-
 def _advise(error: SlashtagError, target: Path, journal: Path) -> None:
-    text = str(error)
-    if str(journal) not in text:
-        if journal.exists():
-            error.add_note("run the same command again to go on")
-    elif "in use" in text:
+    if isinstance(error, JournalInUseError):
         error.add_note(f"another export to {target} is under way")
-    elif "of a job" in text or "not a journal" in text or "another version" in text:
+    elif isinstance(error, UnfitJournalError):
         error.add_note("remove it to begin anew")
+    elif str(journal) not in str(error) and journal.exists():
+        error.add_note("run the same command again to go on")
 
 
 def conclude(

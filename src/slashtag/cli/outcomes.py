@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -12,7 +13,8 @@ from typing import Literal, Self
 import msgspec
 
 from .. import ExportError
-from ..export._target import _lock
+from .._journal import in_thread
+from ..export._target import lock
 
 #: So many lines are made durable together, if not before; each is with the system at once.
 GROUP = 100
@@ -51,7 +53,7 @@ class OutcomeFile:
         try:
             if writable:
                 self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-                if os.name == "posix" and not _lock(self._handle):
+                if os.name == "posix" and not lock(self._handle):
                     raise ExportError(f"another run writes to {path}")
             content = path.read_bytes() if path.exists() else b""
             self._read(content)
@@ -110,7 +112,7 @@ class OutcomeFile:
             assert self._handle is not None
             told = self._told
             try:
-                await asyncio.to_thread(os.fsync, self._handle)
+                await in_thread(partial(os.fsync, self._handle))
             except OSError as error:
                 raise self._failed(error) from None
             self._durable = max(self._durable, told)

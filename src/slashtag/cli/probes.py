@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from time import perf_counter
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from .. import AsyncSession, BadRequestError, Call, NotFoundError, RetryPolicy, UnexpectedResponseError
 from .._core.answers import PeriodAnswer, RangeAnswer
-from .._core.split import Month
+from .._core.split import Month, midnight
 from .._core.tally import breakdown_of
 
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
@@ -45,7 +45,7 @@ class Observer:
 
 
 @dataclass(frozen=True)
-class Statistics:
+class Prober:
     """Ask for the statistics of some links, one request at a time and as it is."""
 
     session: AsyncSession
@@ -97,9 +97,9 @@ def months_of(answer: PeriodAnswer) -> dict[Month, int]:
     return {(year, month): n for year, months in years for month, n in months.items() if n}
 
 
-def midnight(year: int, month: int, day: int = 1) -> datetime:
-    """Return the first instant of a day."""
-    return datetime(year, month, day, tzinfo=UTC)
+def start_of(month: Month) -> datetime:
+    """Return the first instant of a month."""
+    return midnight(date(*month, 1))
 
 
 def after(month: Month) -> Month:
@@ -138,7 +138,7 @@ async def read_end(count: Count, end: datetime) -> Reading:
     if both != since:
         return "exclusive"
     noon = end + DAY / 2
-    if end == midnight(*end.timetuple()[:3]) and await count(noon, noon + SECOND) == since:
+    if end == midnight(end) and await count(noon, noon + SECOND) == since:
         return "days"
     return "inclusive"
 

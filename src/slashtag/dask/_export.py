@@ -6,8 +6,8 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +24,7 @@ from .._models import ShortUrl
 from .._session import AsyncSession
 from ..export import TableFile, clicks_table
 from ..export import export_clicks as write_clicks
+from ..export._target import remove_parts
 from ..export._writers import load_arrow
 from ._job import Job, Progress
 from ._worker import Done, GetCredentials
@@ -192,15 +193,8 @@ async def _write(session: AsyncSession, part: _Part) -> tuple[int, bool]:
 
 async def _tidy(session: AsyncSession, paths: list[str]) -> None:
     """Remove what workers left behind that died over a part."""
-
-    def remove() -> None:
-        stems = {f".{Path(path).name}" for path in paths}
-        with suppress(OSError):
-            for file in Path(paths[0]).parent.iterdir():
-                if file.suffix == ".part" and file.name.rsplit(".", 2)[0] in stems:
-                    file.unlink(missing_ok=True)
-
-    await in_thread(remove)
+    folder, names = Path(paths[0]).parent, [Path(path).name for path in paths]
+    await in_thread(partial(remove_parts, folder, names, nobody_writes=True))
 
 
 def _quiet(*_: int) -> None:

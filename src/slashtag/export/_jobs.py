@@ -16,7 +16,7 @@ from .._core.queries import DateRange, Day
 from .._core.split import parse_zone
 from .._errors import InvalidRequestError
 from .._journal import in_thread
-from .._models import RangeStats, ShortUrl
+from .._models import RangeStats, ShortUrl, Tag
 from .._resources.asking import Keys, OnError
 from .._resources.listing import Progress
 from .._session import AsyncSession
@@ -44,7 +44,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     reconciles: bool = True
 
 
-class Account:
+class Recorder:
     """Follow an export for its summary."""
 
     def __init__(self, session: AsyncSession, on_error: OnError | None = None) -> None:
@@ -118,7 +118,7 @@ async def export_urls(
     `progress` is called with (links so far, None). The writer is left open. Raises what a listing raises,
     and ExportError (List short URLs).
     """
-    account, out = Account(session), Rows(writer.write)
+    recorder, out = Recorder(session), Rows(writer.write)
     names = await _tag_names(session) if with_tag_names else {}
     async with session.urls.list(progress=progress).pages() as pages:
         async for page in pages:
@@ -131,7 +131,7 @@ async def export_urls(
                 names = {**dict.fromkeys(unknown), **names, **await _tag_names(session)}
             await out.add([named_url_row(url, names) for url in page.items])
     await out.flush()
-    return account.summary(out.count)
+    return recorder.summary(out.count)
 
 
 async def _tag_names(session: AsyncSession) -> dict[int, str | None]:
@@ -140,12 +140,12 @@ async def _tag_names(session: AsyncSession) -> dict[int, str | None]:
 
 async def export_tags(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
     """Write every tag of the account as a row of TAGS; otherwise as `export_urls` (List tags)."""
-    account, out = Account(session), Rows(writer.write)
+    recorder, out = Recorder(session), Rows(writer.write)
     async with session.tags.list(progress=progress).pages() as pages:
         async for page in pages:
             await out.add(map(tag_row, page.items))
     await out.flush()
-    return account.summary(out.count)
+    return recorder.summary(out.count)
 
 
 async def export_clicks(
@@ -180,16 +180,16 @@ async def export_clicks(
     now = datetime.now(UTC)
     resolved = query.resolve(zone, now) if isinstance(query, DateRange) else query
     start, end = resolved.span(zone)
-    account, out = Account(session, on_error), Rows(writer.write)
+    recorder, out = Recorder(session, on_error), Rows(writer.write)
 
     def rows_of(stats: RangeStats, *of: str) -> Iterable[Row]:
-        account.check(stats)
+        recorder.check(stats)
         return dimension_rows(stats, start, end, *of) if dimensions else clicks_rows(stats, *of)
 
     async with selection(session, keys, tags, by, merged=merged) as (keys, tags):
         if merged:
             stats = await session.stats.collect(
-                resolved, keys=keys, tags=tags, timezone=zone, progress=progress, on_error=account.on_error
+                resolved, keys=keys, tags=tags, timezone=zone, progress=progress, on_error=recorder.on_error
             )
             await out.add(rows_of(stats))
         else:
@@ -200,13 +200,13 @@ async def export_clicks(
                 timezone=zone,
                 ordered=True,
                 progress=progress,
-                on_error=account.on_error,
+                on_error=recorder.on_error,
             )
             async with each:
                 async for name, stats in each:
                     await out.add(rows_of(stats, name))
     await out.flush()
-    return account.summary(out.count)
+    return recorder.summary(out.count)
 
 
 @asynccontextmanager
@@ -236,13 +236,19 @@ async def selection(
 
 async def links_with_tags(session: AsyncSession, tags: Iterable[str]) -> AsyncGenerator[ShortUrl, None]:
     """Yield the links of the account that bear one of the tags; an unknown one is an InvalidRequestError."""
-    known = {tag.name: tag.id for tag in await session.tags.list().to_list()}
-    ids: set[int] = set()
-    for name in tags:
-        if name not in known:
-            raise InvalidRequestError(f"the account has no tag {name!r}")
-        ids.add(known[name])
+    ids = ids_of(tags, await session.tags.list().to_list())
     async with session.urls.list() as urls:
         async for url in urls:
             if url.tag_id in ids:
                 yield url
+
+
+def ids_of(names: Iterable[str], tags: Iterable[Tag]) -> set[int]:
+    """Return the ids of named tags of an account; one that it lacks is an InvalidRequestError."""
+    known = {tag.name: tag.id for tag in tags}
+    ids: set[int] = set()
+    for name in names:
+        if name not in known:
+            raise InvalidRequestError(f"the account has no tag {name!r}")
+        ids.add(known[name])
+    return ids

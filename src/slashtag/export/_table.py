@@ -23,9 +23,8 @@ class Column(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """Name a table and its columns."""
+    """Name the columns of a table."""
 
-    name: str
     columns: tuple[Column, ...]
 
     @property
@@ -35,11 +34,10 @@ class Table(Struct, frozen=True):
 
     def with_columns(self, *columns: Column) -> Table:
         """Return the table with more columns at its end."""
-        return Table(self.name, self.columns + columns)
+        return Table(self.columns + columns)
 
 
 URLS = Table(
-    "urls",
     (
         Column("id", "int"),
         Column("slashtag"),
@@ -54,7 +52,6 @@ URLS = Table(
 )
 NAMED_URLS = URLS.with_columns(Column("tag_name"))
 TAGS = Table(
-    "tags",
     (Column("id", "int"), Column("name"), Column("description"), Column("created_at", "timestamp")),
 )
 _DAY = (Column("date", "date"), Column("clicks", "int"))
@@ -69,12 +66,12 @@ _LABELS = (
 
 def clicks_table(by: str | None) -> Table:
     """Give the table of clicks by day; `by` names the first column ("slashtag", "tag"), None for a sum."""
-    return Table("clicks", ((Column(by),) if by else ()) + _DAY)
+    return Table(((Column(by),) if by else ()) + _DAY)
 
 
 def dimensions_table(by: str | None) -> Table:
     """Give the table of clicks by dimension and label; `by` as in `clicks_table`."""
-    return Table("dimensions", ((Column(by),) if by else ()) + _LABELS)
+    return Table(((Column(by),) if by else ()) + _LABELS)
 
 
 def url_row(url: ShortUrl) -> Row:

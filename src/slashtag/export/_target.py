@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +17,9 @@ from typing import IO, Any, Self
 from .._errors import ExportError
 
 _fcntl: Any = import_module("fcntl") if os.name == "posix" else None
+#: So many characters of a file's name are told by those of its parts.
+_TOLD = 40
+_PART = re.compile(r"(\..*\.)[0-9a-f]{8}\.part", re.DOTALL)
 
 
 class Part:
@@ -73,16 +78,15 @@ class AtomicFile:
         self.path = Path(path)
         self._target = Path(os.path.realpath(path))
         self._mode = self._check()
-        # Short enough for a target whose name is as long as names can be.
-        stem = f".{self._target.name[:40]}."
-        self._temporary = self._target.with_name(f"{stem}{secrets.token_hex(4)}.part")
+        part = f"{_stem(self._target.name)}{secrets.token_hex(4)}.part"
+        self._temporary = self._target.with_name(part)
         try:
             handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         except OSError as error:
             raise ExportError(f"cannot write beside {self.path}: {error.strerror}") from None
         self.file = Part(os.fdopen(handle, "wb"), self.path)
-        _lock(handle)
-        _sweep(self._target.parent, stem)
+        lock(handle)
+        remove_parts(self._target.parent, [self._target.name])
 
     def _check(self) -> int | None:
         """Return the mode of the target if there is one."""
@@ -130,7 +134,7 @@ class AtomicFile:
         self._temporary.unlink(missing_ok=True)
 
 
-def _lock(handle: int) -> bool:
+def lock(handle: int) -> bool:
     """Lock a file for as long as this process has it open; tell whether nobody else had."""
     if _fcntl is None:
         return False
@@ -141,16 +145,37 @@ def _lock(handle: int) -> bool:
     return True
 
 
-def _sweep(folder: Path, stem: str) -> None:
-    """Remove what writers of the same target left behind that were killed: nobody has it open."""
-    for left in [path for path in folder.iterdir() if path.name.startswith(stem) and path.suffix == ".part"]:
+def remove_parts(folder: Path, names: Iterable[str], *, nobody_writes: bool = False) -> None:
+    """Remove what writers of files of these names left behind in a folder that were killed.
+
+    Spared is what another process has open, and what is too young to tell; where it is known that
+    `nobody_writes` these files, all of it goes.
+    """
+    begun = {_stem(name): nobody_writes and len(name) < _TOLD for name in names}
+    found: list[tuple[Path, bool]] = []
+    with suppress(OSError):  # a folder may let files be made and not be listed
+        for path in folder.iterdir():
+            part = _PART.fullmatch(path.name)
+            if part and part[1] in begun:
+                found.append((path, begun[part[1]]))
+    for path, is_left in found:
         with suppress(OSError):
-            # One that is this young may not be locked yet.
-            if time.time() - left.stat().st_mtime < 1 or left.is_symlink():
-                continue
-            handle = os.open(left, os.O_RDWR)
-            try:
-                if _lock(handle):
-                    left.unlink()
-            finally:
-                os.close(handle)
+            if is_left or _is_left(path):
+                path.unlink()
+
+
+def _is_left(part: Path) -> bool:
+    """Tell whether nobody has a part open."""
+    # One that is this young may not be locked yet.
+    if part.is_symlink() or time.time() - part.stat().st_mtime < 1:
+        return False
+    handle = os.open(part, os.O_RDWR)
+    try:
+        return lock(handle)
+    finally:
+        os.close(handle)
+
+
+def _stem(name: str) -> str:
+    """Give how the parts of a file begin: short enough where its name is as long as names can be."""
+    return f".{name[:_TOLD]}."

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from .._core.plan import Plan
 from .._core.queries import AllTime, DateRange, Piece, Year
-from .._core.split import Month
+from .._core.split import Month, windows
 from .._errors import SlashtagError
 from .._fanout import Agenda
 from .._models import PeriodStats, RangeStats
@@ -72,7 +72,7 @@ class Asking:
         self._span = span
         self._zone = zone
         self._meter = meter
-        self._guided = guided and len(self._plan(span.question, ("a",)).pieces) >= GUIDED_FROM
+        self._guided = guided and len(windows(span.first, span.last, zone)) >= GUIDED_FROM
 
     async def count(self, keys: Sequence[str], unclicked: Container[str]) -> Count:
         """Count the clicks of the span and of the one before it.

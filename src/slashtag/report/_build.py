@@ -11,10 +11,11 @@ from msgspec import Struct
 from .._core.selectors import check_slashtag
 from .._core.split import format_offset, offset_at, parse_zone
 from .._errors import InvalidRequestError, NotFoundError
-from .._models import RangeStats, ShortUrl
+from .._models import RangeStats, ShortUrl, Tag
 from .._resources.asking import Key, Keys
 from .._resources.listing import Progress
 from .._session import AsyncSession
+from ..export._jobs import ids_of
 from ._ask import Asking, ContradictionError, Count, Meter
 from ._figures import Report, TopLink
 from ._search import Search
@@ -136,16 +137,14 @@ async def _choose(session: AsyncSession, keys: Keys | None, tags: list[str] | No
         for key in keys:
             chosen.add(key)
         return chosen
-    ids: set[int | None] | None = None
+    ids: set[int] | None = None
     if tags is not None:
-        known: dict[str, int] = {}
+        known: list[Tag] = []
         async with session.tags.list().pages() as tag_pages:
             async for tag_page in tag_pages:
                 meter.one()
-                known.update((tag.name, tag.id) for tag in tag_page.items)
-        if unknown := [name for name in tags if name not in known]:
-            raise InvalidRequestError(f"the account has no tag {unknown[0]!r}")
-        ids = {known[name] for name in tags}
+                known += tag_page.items
+        ids = ids_of(tags, known)
     others: set[str] = set()
     async with session.urls.list().pages() as pages:
         async for page in pages:

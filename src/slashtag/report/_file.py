@@ -7,6 +7,7 @@ from pathlib import Path
 
 from .._errors import ExportError
 from ..export import AtomicFile
+from ._draw import Painter
 from ._figures import Report
 
 #: What a report can be written as, by the end of the file's name.
@@ -14,12 +15,14 @@ FORMATS = (".html", ".png")
 
 
 def check_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a report, before anything is asked for it; raises ExportError for another ending."""
+    """Return the path of a report, before anything is asked for it; raises ExportError as `write` would."""
     found = Path(path)
     if found.suffix.lower() not in FORMATS:
         raise ExportError(
             f"a report is written to a file that ends in {' or '.join(FORMATS)}, not {found.name}"
         )
+    Painter()  # says which extra is missing
+    AtomicFile(found).discard()
     return found
 
 

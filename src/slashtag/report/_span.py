@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import calendar
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from datetime import date, datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
 
 from .._core.queries import DateRange
-from .._core.split import Month, format_offset, month_of, months, offsets
+from .._core.split import Month, format_offset, last_day, midnight, month_of, months, offsets
 from .._errors import InvalidRequestError
 from .._models import RangeStats
 
@@ -31,7 +30,7 @@ class Span:
         try:
             self.before_first: date = first - (last - first) - _DAY
             self.before_last: date = first - _DAY
-            found = offsets(zone, _instant(self.before_first) - _DAY, _instant(self.last) + 2 * _DAY)
+            found = offsets(zone, midnight(self.before_first) - _DAY, midnight(self.last) + 2 * _DAY)
         except OverflowError:
             raise InvalidRequestError(f"{start} to {end} lies outside the calendar") from None
         self.offset = max(found)
@@ -122,14 +121,14 @@ class Span:
 
 def whole_months(first: date, last: date) -> list[Month]:
     """List the months that lie within two dates and the days between them."""
-    return [month for month in months(first, last) if date(*month, 1) >= first and _month_end(month) <= last]
+    return [month for month in months(first, last) if date(*month, 1) >= first and last_day(month) <= last]
 
 
 def edges(first: date, last: date, whole: list[Month]) -> list[DateRange]:
     """Give the days from one date to another that lie in none of these months, which are neighbours."""
     if not whole:
         return [DateRange(first, last)]
-    begins, ends = date(*whole[0], 1), _month_end(whole[-1])
+    begins, ends = date(*whole[0], 1), last_day(whole[-1])
     found = [(first, begins - _DAY)] if first < begins else []
     return [DateRange(*days) for days in (*found, *([(ends + _DAY, last)] if ends < last else []))]
 
@@ -139,11 +138,3 @@ def _by_month(stats: RangeStats) -> dict[Month, int]:
     for day, clicks in stats.clicks.items():
         counted[month_of(day)] = counted.get(month_of(day), 0) + clicks
     return counted
-
-
-def _month_end(month: Month) -> date:
-    return date(*month, calendar.monthrange(*month)[1])
-
-
-def _instant(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)

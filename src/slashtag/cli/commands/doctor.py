@@ -13,7 +13,7 @@ from ..errors import tell
 from ..options import Connection, command
 from ..output import FormatOption, Output, chosen
 
-FINDINGS = Table("findings", tuple(map(Column, ("check", "result", "found", "option", "argument"))))
+FINDINGS = Table(tuple(map(Column, ("check", "result", "found", "option", "argument"))))
 DRAWN = ("check", "result", "found")
 MOST_KEYS = 100
 

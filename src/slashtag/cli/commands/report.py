@@ -1,6 +1,5 @@
 """`slashtag report`: one page or picture on the clicks of a span."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -8,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ... import DateRange, ExportError
+from ... import DateRange
 from ...report import build, check_path, write
-from ...report._draw import Painter
 from ..options import Connection, End, RangeEnd, Selection, Start, Timezone, command
 
 
@@ -46,8 +44,7 @@ async def report(
     referrers, and the change against the span before. Without a selection it is about all links.
     """
     DateRange(start, end)
-    _check_target(check_path(output))
-    Painter()  # says which extra is missing, before anything is asked
+    check_path(output)
     began = perf_counter()
     async with connection.session(range_end=range_end) as session:
         with connection.bars() as begin:
@@ -69,17 +66,3 @@ async def report(
         f"{perf_counter() - began:.1f} s"
     )
     connection.say(f"written to {output}; open {output.resolve().as_uri()} in a browser")
-
-
-def _check_target(path: Path) -> None:
-    """Tell what would keep a report from being written, before it is asked for."""
-    folder = path.parent
-    problem = None
-    if path.is_dir():
-        problem = "it is a folder"
-    elif not folder.is_dir():
-        problem = "its folder does not exist"
-    elif not os.access(folder, os.W_OK):
-        problem = "its folder is read-only"
-    if problem:
-        raise ExportError(f"{path} cannot be written: {problem}")

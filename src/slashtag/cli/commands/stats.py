@@ -30,7 +30,7 @@ R = TypeVar("R", bound=Statistics)
 
 app = typer.Typer(help="Click statistics, exact for any number of links and days.", no_args_is_help=True)
 
-COUNTS = Table("counts", (Column("dimension"), Column("label"), Column("clicks", "int")))
+COUNTS = Table((Column("dimension"), Column("label"), Column("clicks", "int")))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ..output import FormatOption, Output, chosen
 
 app = typer.Typer(help="Short URLs of the account.", no_args_is_help=True)
 
-UPDATED = Table("updated", (Column("key"), Column("rows_updated", "int")))
+UPDATED = Table((Column("key"), Column("rows_updated", "int")))
 PASSWORD_VARIABLE = "SLASHTAG_LINK_PASSWORD"  # noqa: S105 - its name
 DRAWN = ("short_url", "hits", "created_at", "destination")
 
