@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 
 from .._models import RangeStats
 from .answers import PeriodAnswer
 from .queries import DateRange, Piece, range_piece
-from .split import Month, last_day, month_of, months, offsets, spans, tiled
+from .split import (
+    Month,
+    by_month,
+    flattened,
+    last_day,
+    midnight,
+    month_of,
+    months,
+    offsets_of_days,
+    spans,
+    tiled,
+)
 from .tally import breakdown_of
 
 _DAY = timedelta(days=1)
@@ -28,13 +39,13 @@ class Guide:
         recent = month_of(today.replace(day=1) - _DAY)
         #: The wall clock's time (seconds) by which, in every zone, all months had ended that an answer may
         #: leave out: an older one must not guide, say that of a journal.
-        self.final_after = (_instant(date(*recent, 1)) + _DAY).timestamp()
+        self.final_after = (midnight(date(*recent, 1)) + _DAY).timestamp()
         self._span = months(self._first, self._last)
         self.always = frozenset(month for month in self._span if month >= recent)
         # What only the zone can tell is found once, not for each of thousands of answers.
         self._parts = spans(*query.bounds, zone)
         #: Offsets to ask all-time statistics under.
-        self.offsets = _offsets(zone, self._first, self._last)
+        self.offsets = offsets_of_days(zone, self._first, self._last)
         whole_days = not any(isinstance(bound, datetime) for bound in query.bounds)
         self._known = dict(self._months_of_one_offset(zone)) if whole_days else {}
 
@@ -62,7 +73,7 @@ class Guide:
             first, last = date(*month, 1), last_day(month)
             if month in self.always or first < self._first or last > self._last:
                 continue
-            under = _offsets(zone, first, last)
+            under = offsets_of_days(zone, first, last)
             if len(under) == 1:
                 yield month, under[0]
 
@@ -71,27 +82,9 @@ def contradicts(stats: RangeStats, expected: Mapping[Month, int]) -> bool:
     """Tell whether the days of an answer miss the months that guided it."""
     if not stats.days_complete:
         return False
-    counted: dict[Month, int] = {}
-    for day, clicks in stats.clicks.items():
-        month = month_of(day)
-        counted[month] = counted.get(month, 0) + clicks
+    counted = by_month(stats.clicks)
     return any(counted.get(month, 0) != clicks for month, clicks in expected.items())
 
 
 def _counts(answer: PeriodAnswer) -> dict[Month, int]:
-    return {
-        (year, month): clicks
-        for year, months_ in breakdown_of(answer).items()
-        for month, clicks in months_.items()
-    }
-
-
-def _offsets(zone: tzinfo, first: date, last: date) -> list[timedelta]:
-    """List the offsets under which the clock of a zone shows some days, and a day around them."""
-    # What lies around them must be in the calendar, under every offset.
-    first, last = max(first, date(1, 1, 4)), min(last, date(9999, 12, 27))
-    return offsets(zone, _instant(first) - _DAY, _instant(last) + 2 * _DAY)
-
-
-def _instant(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return flattened(breakdown_of(answer))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import TypeVar
 
@@ -102,6 +102,13 @@ def segments(zone: tzinfo, first: datetime, last: datetime) -> Iterator[tuple[da
 def offsets(zone: tzinfo, first: datetime, last: datetime) -> list[timedelta]:
     """List the offsets that a zone has between two instants, each once, in order of appearance."""
     return list(dict.fromkeys(offset for _, _, offset in segments(zone, first, last)))
+
+
+def offsets_of_days(zone: tzinfo, first: date, last: date) -> list[timedelta]:
+    """List the offsets under which the clock of a zone shows some days, and a day around them."""
+    # What lies around them must be in the calendar, under every offset.
+    first, last = max(first, date(1, 1, 4)), min(last, date(9999, 12, 27))
+    return offsets(zone, midnight(first) - _DAY, midnight(last) + 2 * _DAY)
 
 
 def only_offset(zone: tzinfo, found: Iterable[timedelta], what: str) -> timedelta:
@@ -219,6 +226,20 @@ def _month_start(at: datetime, zone: tzinfo, later: int) -> datetime:
 def month_of(day: date) -> Month:
     """Give the (year, month) of a date or datetime."""
     return day.year, day.month
+
+
+def by_month(clicks: Mapping[date, int]) -> dict[Month, int]:
+    """Sum the clicks of days by month, in order of appearance."""
+    counted: dict[Month, int] = {}
+    for day, n in clicks.items():
+        month = month_of(day)
+        counted[month] = counted.get(month, 0) + n
+    return counted
+
+
+def flattened(breakdown: Mapping[int, Mapping[int, int]]) -> dict[Month, int]:
+    """Give the clicks by (year, month) of year -> month -> clicks."""
+    return {(year, month): n for year, months_ in breakdown.items() for month, n in months_.items()}
 
 
 def last_day(month: Month) -> date:

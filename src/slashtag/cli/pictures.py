@@ -7,6 +7,7 @@ from rich.table import Table as Drawing
 from rich.text import Text
 
 from .. import PeriodStats, RangeStats, Statistics
+from .._core.split import by_month
 from .errors import one_line
 from .output import new_drawing
 
@@ -58,10 +59,7 @@ def _by_day(clicks: dict[date, int]) -> dict[str, int]:
 
 
 def _by_month(clicks: dict[date, int]) -> dict[str, int]:
-    months: dict[str, int] = {}
-    for day, n in sorted(clicks.items()):
-        months[f"{day:%Y-%m}"] = months.get(f"{day:%Y-%m}", 0) + n
-    return months
+    return {f"{year}-{month:02d}": n for (year, month), n in sorted(by_month(clicks).items())}
 
 
 def ranked(counts: dict[str, int]) -> list[tuple[str, int]]:

@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from .. import AsyncSession, BadRequestError, Call, NotFoundError, RetryPolicy, UnexpectedResponseError
 from .._core.answers import PeriodAnswer, RangeAnswer
-from .._core.split import Month, midnight
+from .._core.split import Month, flattened, midnight
 from .._core.tally import breakdown_of
 
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
@@ -93,8 +93,7 @@ def days_of(answer: RangeAnswer) -> dict[date, int] | None:
 
 def months_of(answer: PeriodAnswer) -> dict[Month, int]:
     """Return the months with clicks of an answer."""
-    years = breakdown_of(answer).items()
-    return {(year, month): n for year, months in years for month, n in months.items() if n}
+    return {month: n for month, n in flattened(breakdown_of(answer)).items() if n}
 
 
 def start_of(month: Month) -> datetime:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from .._core.plan import Plan
 from .._core.queries import AllTime, DateRange, Piece, Year
-from .._core.split import Month, windows
+from .._core.split import Month, flattened, windows
 from .._errors import SlashtagError
 from .._fanout import Agenda
 from .._models import PeriodStats, RangeStats
@@ -165,11 +165,7 @@ class Asking:
         answer = await self._stats.collect(
             AllTime(), keys=keys, timezone=self._span.fixed, progress=self._meter.expect(1)
         )
-        found = {
-            (year, month): n
-            for year, months_ in answer.clicks_breakdown.items()
-            for month, n in months_.items()
-        }
+        found = flattened(answer.clicks_breakdown)
         if sum(found.values()) != answer.total:
             raise ContradictionError(f"all-time months of {len(keys)} slashtags do not add up")
         return found

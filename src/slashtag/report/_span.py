@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
 
 from .._core.queries import DateRange
-from .._core.split import Month, format_offset, last_day, midnight, month_of, months, offsets
+from .._core.split import Month, by_month, format_offset, last_day, month_of, months, offsets_of_days
 from .._errors import InvalidRequestError
 from .._models import RangeStats
 
@@ -30,7 +30,7 @@ class Span:
         try:
             self.before_first: date = first - (last - first) - _DAY
             self.before_last: date = first - _DAY
-            found = offsets(zone, midnight(self.before_first) - _DAY, midnight(self.last) + 2 * _DAY)
+            found = offsets_of_days(zone, self.before_first, self.last)
         except OverflowError:
             raise InvalidRequestError(f"{start} to {end} lies outside the calendar") from None
         self.offset = max(found)
@@ -86,13 +86,13 @@ class Span:
         """Tell whether days hold more clicks than the all-time months that they lie in."""
         if stats.total > sum(self.bounds(ever).values()):
             return True
-        return self.one_offset and any(n > ever.get(month, 0) for month, n in _by_month(stats).items())
+        return self.one_offset and any(n > ever.get(month, 0) for month, n in by_month(stats.clicks).items())
 
     def contradicted(self, stats: RangeStats, ever: Mapping[Month, int]) -> bool:
         """Tell whether days differ from the all-time months that end where they end."""
         if not (self.one_offset and stats.days_complete and stats.reconciles):
             return False
-        counted = _by_month(stats)
+        counted = by_month(stats.clicks)
         past = [month for month in self.inside() if not self.is_recent(month)]
         return any(counted.get(month, 0) != ever.get(month, 0) for month in past)
 
@@ -131,10 +131,3 @@ def edges(first: date, last: date, whole: list[Month]) -> list[DateRange]:
     begins, ends = date(*whole[0], 1), last_day(whole[-1])
     found = [(first, begins - _DAY)] if first < begins else []
     return [DateRange(*days) for days in (*found, *([(ends + _DAY, last)] if ends < last else []))]
-
-
-def _by_month(stats: RangeStats) -> dict[Month, int]:
-    counted: dict[Month, int] = {}
-    for day, clicks in stats.clicks.items():
-        counted[month_of(day)] = counted.get(month_of(day), 0) + clicks
-    return counted
