@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from slashtag import RateLimitError, RetryPolicy
-from slashtag.cli.probes import DAY, SECOND, Reading, Statistics, after, first_end, percentile, read_end
+from slashtag.cli.probes import DAY, SECOND, Prober, Reading, after, first_end, percentile, read_end
 from slashtag.sandbox import Fault, Sandbox
 
 from .conftest import APIKEY, APISECRET, Cli, Ran
@@ -214,17 +214,17 @@ def test_a_given_rate_is_not_looked_for(cli: Cli, monkeypatch: pytest.MonkeyPatc
 @pytest.fixture
 def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask without zones, so that answers are those of a service that does not heed them."""
-    asked_range, asked_period = Statistics.range, Statistics.period
+    asked_range, asked_period = Prober.range, Prober.period
 
-    async def range(self: Statistics, start: datetime, end: datetime, offset: object = None) -> Any:
+    async def range(self: Prober, start: datetime, end: datetime, offset: object = None) -> Any:
         return await asked_range(self, start, end)
 
-    async def period(self: Statistics, path: str, **params: str) -> Any:
+    async def period(self: Prober, path: str, **params: str) -> Any:
         params.pop("timezone", None)
         return await asked_period(self, path, **params)
 
-    monkeypatch.setattr(Statistics, "range", range)
-    monkeypatch.setattr(Statistics, "period", period)
+    monkeypatch.setattr(Prober, "range", range)
+    monkeypatch.setattr(Prober, "period", period)
 
 
 @pytest.mark.usefixtures("deaf")
@@ -240,12 +240,12 @@ def test_without_clicks_near_the_end_of_a_month_its_zone_stays_unknown(examine: 
 
 
 def test_a_refused_zone_is_told(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Statistics.period
+    asked = Prober.period
 
-    async def period(self: Statistics, path: str, **params: str) -> Any:
+    async def period(self: Prober, path: str, **params: str) -> Any:
         return None if "timezone" in params else await asked(self, path, **params)
 
-    monkeypatch.setattr(Statistics, "period", period)
+    monkeypatch.setattr(Prober, "period", period)
     assert "refuse `timezone`" in examine()["timezone, months"]["found"]
 
 

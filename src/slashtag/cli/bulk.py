@@ -12,7 +12,7 @@ import typer
 from .. import AsyncSession, AuthenticationError, Change, Outcome, SlashtagError
 from .._credentials import parse_base_url
 from ..export import Column, Table
-from .changes import COLUMNS, Links, Problems, Row, differences, fingerprint, kept, read_changes
+from .changes import COLUMNS, Links, Problems, Row, completed, differences, fingerprint, read_changes
 from .errors import SOME_FAILED, one_line, say
 from .kept import credentials
 from .options import Connection
@@ -200,7 +200,7 @@ class _Update:
             "password and domain are not in the listing: a row that has none sends none, and should the "
             "service reset them, they are gone"
         )
-        return [*back, *(replace(row, change=kept(row.change, found[row.line])) for row in here)]
+        return [*back, *(replace(row, change=completed(row.change, found[row.line])) for row in here)]
 
     async def run(self, rows: Sequence[Row]) -> None:
         """Make changes, each told to be under way before it is sent."""

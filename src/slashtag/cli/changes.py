@@ -176,7 +176,7 @@ class Links:
         return found
 
 
-def kept(change: Change, url: ShortUrl) -> Change:
+def completed(change: Change, url: ShortUrl) -> Change:
     """Return the change, with what the listing tells of the link for members that it leaves out.
 
     It names the link by id: a rename may then be repeated.

@@ -13,13 +13,13 @@ from rich.table import Table as Drawing
 from rich.text import Text
 
 from .. import AllTime, AsyncSession, CountryGeo, DateRange, PeriodStats, RangeStats, ShortUrl, Year
+from .._resources.listing import Progress
 from ..export import URLS, TableFile, clicks_rows, clicks_table, url_row
-from ..report import Report as ClickReport
-from ..report import build, write
+from ..report import Report, build, write
 from ..sandbox import Sandbox, TokenBucket, Truth
 from .checks import differences, listing_differences
 from .options import run_async
-from .output import Report, bars, new_drawing
+from .output import bars, new_drawing
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class Step:
 class Demo:
     """Do the main job step by step."""
 
-    def __init__(self, session: AsyncSession, truth: Truth, start: Callable[[str], Report]) -> None:
+    def __init__(self, session: AsyncSession, truth: Truth, start: Callable[[str], Progress]) -> None:
         self._session = session
         self._truth = truth
         self._start = start
@@ -111,7 +111,7 @@ class Demo:
                 counts[url.tag_id] += 1
         return names[max(counts, key=lambda id: counts[id])]
 
-    async def _step(self, name: str, ask: Callable[[Report], Awaitable[T]]) -> T:
+    async def _step(self, name: str, ask: Callable[[Progress], Awaitable[T]]) -> T:
         metrics = self._session.metrics
         before = metrics.attempts, metrics.throttled, metrics.retries
         began = perf_counter()
@@ -176,7 +176,7 @@ async def _collect(box: Sandbox) -> tuple[Demo, float | None]:
         return demo, session.metrics.learned_rate
 
 
-async def _report(box: Sandbox, links: list[ShortUrl]) -> ClickReport:
+async def _report(box: Sandbox, links: list[ShortUrl]) -> Report:
     async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
         with bars() as start:
             return await build(session, FIRST, LAST, keys=links, progress=start("report"))

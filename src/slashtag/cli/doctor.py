@@ -17,7 +17,7 @@ from .probes import (
     PATIENCE,
     SECOND,
     Observer,
-    Statistics,
+    Prober,
     after,
     days_of,
     first_end,
@@ -61,7 +61,7 @@ class Doctor:
     ) -> None:
         self._session = session.with_options(retry=PATIENCE)
         self._observer = Observer(session)
-        self._stats = Statistics(self._session, keys)
+        self._prober = Prober(self._session, keys)
         self._fresh = fresh
         self.requests = 0
         self.throttled = 0
@@ -101,9 +101,9 @@ class Doctor:
         """Read the oldest links: with what is accepted come the page size and links to ask about."""
         urls = await self._session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="date")
         tags = await self._session.tags.page(1, pagesize=MAX_PAGESIZE)
-        if not self._stats.keys:
+        if not self._prober.keys:
             newest = await self._session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="-date")
-            self._stats = Statistics(self._session, _most_clicked(urls.items + newest.items))
+            self._prober = Prober(self._session, _most_clicked(urls.items + newest.items))
         lowered = {
             name: size
             for name, size in (("links", urls.page_size), ("tags", tags.page_size))
@@ -119,13 +119,13 @@ class Doctor:
         ]
 
     async def _paths(self) -> list[Finding]:
-        if not self._stats.keys:
+        if not self._prober.keys:
             return [Finding("paths", "unknown", "the account has no link to ask about")]
         year = str(datetime.now(UTC).year)
         findings: list[Finding] = []
         for check, params in (("yearly", {"year": year}), ("alltime", {})):
-            stated = await self._stats.period(f"stats/{check}", **params)
-            sampled = await self._stats.period("stats", **params)
+            stated = await self._prober.period(f"stats/{check}", **params)
+            sampled = await self._prober.period("stats", **params)
             if check == "alltime" and (answer := stated or sampled):
                 self._alltime = "stats/alltime" if stated else "stats"
                 self._months = months_of(answer)
@@ -141,18 +141,18 @@ class Doctor:
 
     async def _one_day(self) -> list[Finding]:
         """Find a month and a day with a click, and ask for that day alone."""
-        if not self._stats.keys:
+        if not self._prober.keys:
             return [Finding("one day", "unknown", _NO_CLICK)]
         found: list[Finding] = []
         async for month, end in self._months_to_try():
-            answer = await self._stats.range(month, end)
+            answer = await self._prober.range(month, end)
             if answer.total_clicks:
                 days = days_of(answer)
                 self._month, self._day = month, min(days) if days else None
                 if not days:
                     found = [Finding("several days", "differs", "answers leave the days out")]
                 break
-        alone = await self._stats.day(self._day or (datetime.now(UTC) - DAY).date())
+        alone = await self._prober.day(self._day or (datetime.now(UTC) - DAY).date())
         if days_of(alone) is not None:
             found.append(Finding("one day", "ok", "the answer for one day bears `clicks`"))
         elif alone.total_clicks:
@@ -178,7 +178,7 @@ class Doctor:
     async def _range_end(self) -> list[Finding]:
         if self._month is None:
             return [Finding("range end", "unknown", _NO_CLICK)]
-        count = self._stats.count
+        count = self._prober.count
         # From an hour before, so that no click is of the very second in which the range begins.
         start = self._month - timedelta(hours=1)
         end: datetime | None = None
@@ -219,10 +219,10 @@ class Doctor:
         click = self._end - SECOND if self._exclusive else self._end
         if click.hour >= 10:
             offset, local = "+14:00", click.date() + DAY
-            answer = await self._stats.range(click - 25 * DAY / 24, self._end, offset)
+            answer = await self._prober.range(click - 25 * DAY / 24, self._end, offset)
         else:
             offset, local = "-11:00", click.date() - DAY
-            answer = await self._stats.range(click, click + 25 * DAY / 24, offset)
+            answer = await self._prober.range(click, click + 25 * DAY / 24, offset)
         days = days_of(answer)
         if days is None:
             return [Finding(check, "unknown", "answers leave the days out")]
@@ -235,7 +235,7 @@ class Doctor:
         check, offset, moved = "timezone, months", "+14:00", timedelta(hours=14)
         if self._alltime is None or not self._months:
             return [Finding(check, "unknown", "all-time statistics tell no month with clicks")]
-        answer = await self._stats.period(self._alltime, timezone=offset)
+        answer = await self._prober.period(self._alltime, timezone=offset)
         if answer is None:
             return [Finding(check, "differs", "all-time statistics refuse `timezone`")]
         now = datetime.now(UTC)
@@ -246,7 +246,8 @@ class Doctor:
         for month in sorted(here, reverse=True)[: 2 * MONTHS_TRIED]:
             ends = [start_of(month), start_of(after(month))]
             came, went = [
-                await self._stats.count(end - moved, end if self._exclusive else end - SECOND) for end in ends
+                await self._prober.count(end - moved, end if self._exclusive else end - SECOND)
+                for end in ends
             ]
             if came != went:
                 return [

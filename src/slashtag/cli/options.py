@@ -15,9 +15,10 @@ from zoneinfo import ZoneInfo
 import typer
 
 from .. import AsyncSession
+from .._resources.listing import Progress
 from .errors import log_lines, say
 from .kept import credentials
-from .output import Report, bars
+from .output import bars
 
 T = TypeVar("T")
 
@@ -115,7 +116,7 @@ class Connection:
         if not self.quiet:
             say(text)
 
-    def bars(self) -> AbstractContextManager[Callable[[str], Report]]:
+    def bars(self) -> AbstractContextManager[Callable[[str], Progress]]:
         """Show progress, unless it is to be quiet or lines of the log go to the same terminal."""
         return bars(shown=not self.quiet and not self.verbose)
 

@@ -8,15 +8,16 @@ from typing import Annotated, Literal
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 from rich.table import Table as Drawing
 from rich.text import Text
 
+from .._resources.listing import Progress
 from ..export import Row, Table, open_writer
 from .errors import one_line
 
 Format = Literal["table", "jsonl", "csv"]
-Report = Callable[[int, int | None], None]
 
 FormatOption = Annotated[
     Format | None,
@@ -81,10 +82,10 @@ def _cell(value: object) -> Text:
 
 
 @contextmanager
-def bars(*, shown: bool = True) -> Generator[Callable[[str], Report], None, None]:
+def bars(*, shown: bool = True) -> Generator[Callable[[str], Progress], None, None]:
     """Show progress on stderr where it is a terminal; give what starts a bar and returns its callback."""
     console = Console(stderr=True)
-    display = Progress(
+    display = Bars(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
         TextColumn("{task.fields[count]}"),
@@ -94,7 +95,7 @@ def bars(*, shown: bool = True) -> Generator[Callable[[str], Report], None, None
         disable=not (shown and console.is_terminal),
     )
 
-    def start(name: str) -> Report:
+    def start(name: str) -> Progress:
         for earlier in display.tasks:
             # A bar whose end nobody could know has reached it when the next one starts.
             display.update(earlier.id, total=earlier.completed)

@@ -45,7 +45,7 @@ class Observer:
 
 
 @dataclass(frozen=True)
-class Statistics:
+class Prober:
     """Ask for the statistics of some links, one request at a time and as it is."""
 
     session: AsyncSession

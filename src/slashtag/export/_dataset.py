@@ -18,7 +18,7 @@ from .._resources.asking import Keys, OnError
 from .._resources.listing import Progress
 from .._session import AsyncSession
 from ._file import TableFile
-from ._jobs import Account, Rows, Summary, selection
+from ._jobs import Recorder, Rows, Summary, selection
 from ._table import Column, Row, clicks_table
 from ._update import Days
 from ._writers import ParquetWriter, Sink, load_arrow
@@ -53,22 +53,22 @@ async def update_parquet(
     (Statistics for a date or date range).
     """
     days = Days(query, timezone, lookback)
-    account = Account(session, on_error)
+    recorder = Recorder(session, on_error)
     dataset = _Dataset(Path(folder), days)
     due = await in_thread(dataset.due)
     if not due:
-        return account.summary(0)
+        return recorder.summary(0)
     out = Rows(dataset.write)
     try:
         await in_thread(partial(dataset.begin, due))
         async with selection(session, keys, tags, "slashtag", merged=False) as (chosen, _):
-            await days.collect(session, date(*due[0], 1), chosen, out, account, progress)
+            await days.collect(session, date(*due[0], 1), chosen, out, recorder, progress)
         await out.flush()
-        await in_thread(partial(dataset.finish, account.failures))
+        await in_thread(partial(dataset.finish, recorder.failures))
     except BaseException:
         dataset.abandon()
         raise
-    return account.summary(out.count)
+    return recorder.summary(out.count)
 
 
 class _Dataset:

@@ -44,7 +44,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     reconciles: bool = True
 
 
-class Account:
+class Recorder:
     """Follow an export for its summary."""
 
     def __init__(self, session: AsyncSession, on_error: OnError | None = None) -> None:
@@ -118,7 +118,7 @@ async def export_urls(
     `progress` is called with (links so far, None). The writer is left open. Raises what a listing raises,
     and ExportError (List short URLs).
     """
-    account, out = Account(session), Rows(writer.write)
+    recorder, out = Recorder(session), Rows(writer.write)
     names = await _tag_names(session) if with_tag_names else {}
     async with session.urls.list(progress=progress).pages() as pages:
         async for page in pages:
@@ -131,7 +131,7 @@ async def export_urls(
                 names = {**dict.fromkeys(unknown), **names, **await _tag_names(session)}
             await out.add([named_url_row(url, names) for url in page.items])
     await out.flush()
-    return account.summary(out.count)
+    return recorder.summary(out.count)
 
 
 async def _tag_names(session: AsyncSession) -> dict[int, str | None]:
@@ -140,12 +140,12 @@ async def _tag_names(session: AsyncSession) -> dict[int, str | None]:
 
 async def export_tags(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
     """Write every tag of the account as a row of TAGS; otherwise as `export_urls` (List tags)."""
-    account, out = Account(session), Rows(writer.write)
+    recorder, out = Recorder(session), Rows(writer.write)
     async with session.tags.list(progress=progress).pages() as pages:
         async for page in pages:
             await out.add(map(tag_row, page.items))
     await out.flush()
-    return account.summary(out.count)
+    return recorder.summary(out.count)
 
 
 async def export_clicks(
@@ -180,16 +180,16 @@ async def export_clicks(
     now = datetime.now(UTC)
     resolved = query.resolve(zone, now) if isinstance(query, DateRange) else query
     start, end = resolved.span(zone)
-    account, out = Account(session, on_error), Rows(writer.write)
+    recorder, out = Recorder(session, on_error), Rows(writer.write)
 
     def rows_of(stats: RangeStats, *of: str) -> Iterable[Row]:
-        account.check(stats)
+        recorder.check(stats)
         return dimension_rows(stats, start, end, *of) if dimensions else clicks_rows(stats, *of)
 
     async with selection(session, keys, tags, by, merged=merged) as (keys, tags):
         if merged:
             stats = await session.stats.collect(
-                resolved, keys=keys, tags=tags, timezone=zone, progress=progress, on_error=account.on_error
+                resolved, keys=keys, tags=tags, timezone=zone, progress=progress, on_error=recorder.on_error
             )
             await out.add(rows_of(stats))
         else:
@@ -200,13 +200,13 @@ async def export_clicks(
                 timezone=zone,
                 ordered=True,
                 progress=progress,
-                on_error=account.on_error,
+                on_error=recorder.on_error,
             )
             async with each:
                 async for name, stats in each:
                     await out.add(rows_of(stats, name))
     await out.flush()
-    return account.summary(out.count)
+    return recorder.summary(out.count)
 
 
 @asynccontextmanager

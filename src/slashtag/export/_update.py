@@ -18,7 +18,7 @@ from .._journal import in_thread
 from .._resources.asking import Keys, OnError
 from .._resources.listing import Progress
 from .._session import AsyncSession
-from ._jobs import Account, Rows, Summary, selection
+from ._jobs import Recorder, Rows, Summary, selection
 from ._table import Row
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Days:
         start: date,
         keys: Keys | None,
         out: Rows,
-        account: Account,
+        recorder: Recorder,
         progress: Progress | None,
     ) -> None:
         """Add a row for each slashtag and day from `start` on: whether it is the present day comes last."""
@@ -73,11 +73,11 @@ class Days:
             keys=keys,
             timezone=self.zone,
             progress=progress,
-            on_error=account.on_error,
+            on_error=recorder.on_error,
         )
         async with each:
             async for slashtag, stats in each:
-                account.check(stats)
+                recorder.check(stats)
                 await out.add((slashtag, day, n, day >= self.today) for day, n in stats.clicks.items())
 
 
@@ -103,7 +103,7 @@ async def update_sqlite(
     days of another timezone (Statistics for a date or date range).
     """
     days = Days(query, timezone, lookback)
-    account = Account(session, on_error)
+    recorder = Recorder(session, on_error)
     store = _Store(path, days)
     try:
         await in_thread(store.open)
@@ -113,12 +113,12 @@ async def update_sqlite(
         total, done = sum(map(len, groups.values())), 0
         for start, group in sorted(groups.items()):
             tell = None if progress is None else _shifted(progress, done, total)
-            await days.collect(session, start, _stream(group), out, account, tell)
+            await days.collect(session, start, _stream(group), out, recorder, tell)
             done += len(group)
         await out.flush()
     finally:
         await in_thread(store.close)
-    return account.summary(store.changed)
+    return recorder.summary(store.changed)
 
 
 async def _groups(store: _Store, keys: Keys) -> dict[date, list[str]]:
