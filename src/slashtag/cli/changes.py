@@ -138,7 +138,17 @@ def fingerprint(change: Change, base_url: str, apikey: str, apisecret: str) -> s
     Keyed, so that nobody without the apisecret can try passwords on it.
     """
     members = [getattr(change, name) for name in change.__struct_fields__]
-    text = msgspec.json.encode([base_url, apikey, members])
+    return _mark(members, base_url, apikey, apisecret)
+
+
+def link_marks(change: Change, base_url: str, apikey: str, apisecret: str) -> tuple[str, ...]:
+    """Return what tells the link of a change from others: as the change names it, and by its new slashtag."""
+    names = [change.key] if change.slashtag is None else [change.key, change.slashtag]
+    return tuple(_mark(name, base_url, apikey, apisecret) for name in names)
+
+
+def _mark(what: object, base_url: str, apikey: str, apisecret: str) -> str:
+    text = msgspec.json.encode([base_url, apikey, what])
     return blake2b(text, key=apisecret.encode(), digest_size=16).hexdigest()
 
 
