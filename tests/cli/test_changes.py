@@ -314,6 +314,11 @@ def test_results_that_cannot_be_written_are_told_before_anything_is_sent(
     folder = cli("urls", "update", "--from", str(path), "--results", str(path.parent))
     assert folder.code == 1
     assert "cannot be written" in folder.error
+    pipe = path.with_name("pipe")
+    os.mkfifo(pipe)
+    for dry in ("--dry-run", "--quiet"):
+        ran = cli("urls", "update", "--from", str(path), "--results", str(pipe), dry)
+        assert ran.error == f"error: {pipe} cannot be written: it is not a regular file"
     with OutcomeFile(path.with_name("changes.results.jsonl")):
         second = cli("urls", "update", "--from", str(path))
     assert "another run writes to " in second.error

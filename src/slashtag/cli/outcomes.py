@@ -46,7 +46,8 @@ class OutcomeFile:
 
     A change that was done is as if it had never been once another one of its link is sent, whatever becomes
     of that: the link may not be as it left it. One whose answer was lost stays so.
-    Raises ExportError for a file that is not one of these, that another run has open, or on a full disk.
+    Raises ExportError for what is no regular file, for a file that is not one of these, that another run has
+    open, or on a full disk.
     """
 
     def __init__(self, path: Path, *, writable: bool = True) -> None:
@@ -57,6 +58,9 @@ class OutcomeFile:
         self._flushing = asyncio.Lock()
         self._handle: int | None = None
         try:
+            if path.exists() and not path.is_file():
+                # Who reads a pipe waits for ever.
+                raise ExportError(f"{path} cannot be written: it is not a regular file")
             if writable:
                 self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
                 if os.name == "posix" and not lock(self._handle):
