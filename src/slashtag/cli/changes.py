@@ -23,6 +23,8 @@ MEMBERS = {
 }
 COLUMNS = (*KEYS, *MEMBERS)
 _NUMBERS = ("id", "redirect_code", "domain_id")
+#: So many digits fit into 64 bits whatever they are.
+MAX_DIGITS = 18
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def _row(line: int, header: list[str], cells: list[str], problems: Problems) -> 
     good = True
     for name, cell in zip(header, cells, strict=True):
         if name in _NUMBERS and cell:
-            if not (cell.isascii() and cell.isdecimal() and len(cell) < 19):
+            if not (cell.isascii() and cell.isdecimal() and len(cell) <= MAX_DIGITS):
                 problems.add(line, f"{name} must be a number, not {cell!r}")
                 good = False
                 continue
