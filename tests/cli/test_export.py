@@ -264,7 +264,7 @@ def test_too_many_failures_stop_the_export(cli: Cli, box: Sandbox, tmp_path: Pat
 def test_days_that_do_not_add_up_are_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     from slashtag.export import _jobs
 
-    monkeypatch.setattr(_jobs.Account, "check", lambda self, _: setattr(self, "reconciles", False))
+    monkeypatch.setattr(_jobs.Recorder, "check", lambda self, _: setattr(self, "reconciles", False))
     ran = cli("export", "clicks", *SPAN, "--all", "--merged")
     assert ran.code == 0
     assert "DAYS OF SOME WINDOWS" in ran.err
