@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -120,7 +120,9 @@ async def _answer(
             tell_plan(session, plan, connection.rate)
             return
         # Batches are asked while the list of the links is read.
-        selected = {"keys": session.urls.list()} if selection.every else await selection.of(session)
+        selected: dict[str, Any] = (
+            {"keys": session.urls.list()} if selection.every else await selection.of(session)
+        )
         with connection.bars() as begin:
             stats = await session.stats.collect(
                 query, **selected, timezone=asking.timezone, progress=begin("asking")
