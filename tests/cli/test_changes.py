@@ -14,7 +14,7 @@ import pytest
 from slashtag import Change
 from slashtag.cli.changes import fingerprint
 from slashtag.cli.outcomes import Entry, OutcomeFile
-from slashtag.sandbox import Sandbox
+from slashtag.sandbox import Fault, Sandbox
 
 from .changing import SLASHTAG, Write, objects, puts, told
 from .conftest import APIKEY, APISECRET, Cli
@@ -213,6 +213,57 @@ def test_a_row_that_was_changed_is_left_to_do(cli: Cli, own: Sandbox, write: Wri
     assert '"two"' not in Path(results).read_text("utf-8")
 
 
+A, B = "https://a.example/", "https://b.example/"
+
+
+@pytest.mark.parametrize("more", [(), ("--keep",)])
+def test_a_link_that_was_changed_since_is_changed_back(
+    cli: Cli, own: Sandbox, write: Write, more: tuple[str, ...]
+) -> None:
+    other = {"slashtag": "a2", "destination": A}
+    for n, destination in enumerate((A, B, A, B), 1):
+        path = write({"slashtag": "a1", "destination": destination}, other)
+        assert cli("urls", "update", "--from", str(path), *more).code == 0
+        assert {url.slashtag: url.destination for url in own.truth.urls()}["a1"] == destination
+        assert cli("urls", "update", "--from", str(path)).code == 0
+        assert len(puts(own)) == n + 1
+
+
+def test_a_link_that_was_renamed_since_is_renamed_again(cli: Cli, own: Sandbox, write: Write) -> None:
+    rename, back = {"slashtag": "a1", "new_slashtag": "b1"}, {"slashtag": "b1", "new_slashtag": "a1"}
+    for row in (rename, back, rename):
+        path = write(row)
+        assert cli("urls", "update", "--from", str(path)).code == 0
+        assert row["new_slashtag"] in {url.slashtag for url in own.truth.urls()}
+    # By its new name it was changed, and not renamed back: by the old one nothing would be found.
+    for row in ({"slashtag": "b1", "destination": A}, rename):
+        assert cli("urls", "update", "--from", str(write(row))).code == 0
+    assert len(puts(own)) == 4
+
+
+def test_a_lost_change_stays_unknown_whatever_was_changed_since(cli: Cli, own: Sandbox, write: Write) -> None:
+    own.faults = [Fault(kind="reset", method="PUT", times=1)]
+    codes: list[int] = []
+    for destination in (A, B, A, B):
+        path = write({"slashtag": "a1", "destination": destination})
+        codes.append(cli("urls", "update", "--from", str(path)).code)
+    # The row that was only kept back changed nothing of what another one had done.
+    assert codes == [3, 0, 3, 0]
+    assert len(puts(own)) == 2
+
+
+def test_changes_of_another_account_leave_what_was_done(
+    cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write({"slashtag": "a1", "destination": A})
+    assert cli("urls", "update", "--from", str(path)).code == 0
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("SLASHTAG_APISECRET", "another-secret-1")
+        assert cli("urls", "update", "--from", str(write({"slashtag": "a1", "destination": B}))).code == 1
+    path = write({"slashtag": "a1", "destination": A})
+    assert "1 done before" in cli("urls", "update", "--from", str(path)).err
+
+
 def test_ctrl_c_says_how_to_go_on(environment: dict[str, str], own: Sandbox, write: Write) -> None:
     own.latency = 30
     path = write({"slashtag": "a1", "redirect_code": 301})
@@ -263,6 +314,11 @@ def test_results_that_cannot_be_written_are_told_before_anything_is_sent(
     folder = cli("urls", "update", "--from", str(path), "--results", str(path.parent))
     assert folder.code == 1
     assert "cannot be written" in folder.error
+    pipe = path.with_name("pipe")
+    os.mkfifo(pipe)
+    for dry in ("--dry-run", "--quiet"):
+        ran = cli("urls", "update", "--from", str(path), "--results", str(pipe), dry)
+        assert ran.error == f"error: {pipe} cannot be written: it is not a regular file"
     with OutcomeFile(path.with_name("changes.results.jsonl")):
         second = cli("urls", "update", "--from", str(path))
     assert "another run writes to " in second.error

@@ -171,6 +171,26 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     assert (ran.returncode, ran.stderr) == (1, "")
 
 
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+def test_closed_standard_files_are_no_error(closed: tuple[int, ...], tmp_path: Path) -> None:
+    closing = "import os, sys; [os.close(n) for n in map(int, sys.argv[1].split(','))]"
+    start = [
+        sys.executable,
+        "-c",
+        f"{closing}; os.execv(sys.argv[2], sys.argv[2:])",
+        ",".join(map(str, closed)),
+    ]
+    path = tmp_path / "links.jsonl"
+    for command, code in (
+        (("tags", "list"), 0),
+        (("export", "urls", "-o", str(path)), 0),
+        (("tags", "nothing"), 2),
+    ):
+        ran = subprocess.run([*start, SCRIPT, *command], capture_output=True, check=False, timeout=60)
+        assert (command, ran.returncode) == (command, code)
+    assert all(json.loads(line)["id"] for line in path.read_text("utf-8").splitlines())
+
+
 def test_a_terminal_gets_a_table() -> None:
     terminal, end = pty.openpty()
     try:

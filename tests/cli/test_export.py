@@ -228,6 +228,21 @@ def test_what_may_come_right_is_asked_again_by_the_next_run(cli: Cli, box: Sandb
     assert names(tmp_path) == ["c.csv"]
 
 
+@pytest.mark.parametrize("option", ["-o", "--update"])
+def test_a_folder_in_the_way_of_the_failures_is_told_before_anything_is_asked(
+    cli: Cli, box: Sandbox, tmp_path: Path, option: str
+) -> None:
+    file = tmp_path / ("c.db" if option == "--update" else "c.csv")
+    folder = tmp_path / f"{file.name}.failures.jsonl"
+    folder.mkdir()
+    before = len(box.requests)
+    ran = cli("export", "clicks", *SPAN, "--all", option, str(file))
+    assert ran.code == 1
+    assert ran.error.startswith(f"error: {folder} is in the way")
+    assert len(box.requests) == before
+    assert names(tmp_path) == [folder.name]
+
+
 def test_failures_of_an_export_to_stdout_are_lines_on_stderr(cli: Cli, box: Sandbox) -> None:
     with failing(box, Fault(kind="302", times=1)):
         ran = cli("export", "clicks", "2024-01-01", "2024-01-31", "--tag", "t", "--by", "tag")

@@ -12,7 +12,7 @@ import pytest
 from slashtag import GeoStats, PeriodStats, _resources
 from slashtag.sandbox import Sandbox
 
-from .conftest import Cli
+from .conftest import APIKEY, APISECRET, Cli
 
 
 def counts(out: str) -> dict[str, dict[str, int]]:
@@ -72,6 +72,35 @@ def test_a_table_ends_with_the_total(cli: Cli, command: tuple[str, ...]) -> None
     total = counts(cli("stats", *command, "--all").out)["total"][""]
     drawn = cli("stats", *command, "--all", "--format", "table").out
     assert drawn.split()[-2:] == ["total", f"{total:,}"]
+
+
+@pytest.mark.parametrize(
+    ("question", "problem"),
+    [
+        (("year", "2024", "--timezone", "Europe/Berlin"), "has 2 UTC offsets"),
+        (("range", "0001-01-01", "0001-02-01"), "lies outside the calendar"),
+        (("country", "DE", "2024-01-01", "2024-12-31", "--timezone", "Europe/Berlin"), "has 2 UTC offsets"),
+    ],
+)
+@pytest.mark.parametrize("dry", ["--dry-run", "--quiet"])
+def test_what_cannot_be_asked_is_told_before_the_links_are_read(
+    cli: Cli, box: Sandbox, question: tuple[str, ...], problem: str, dry: str
+) -> None:
+    before = len(box.requests)
+    ran = cli("stats", *question, "--all", dry)
+    assert ran.code == 1
+    assert problem in ran.error
+    assert len(box.requests) == before
+
+
+def test_all_links_are_asked_for_while_their_list_is_read(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Sandbox(urls=1_200, clicks=500, apikey=APIKEY, apisecret=APISECRET, latency=0.01) as box:
+        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+        found = counts(cli("stats", "alltime", "--all", "--concurrency", "2").out)
+        assert found["total"] == {"": box.truth.alltime().clicks_total}
+        paths = [arrival.path for arrival in box.requests]
+    last_page = max(n for n, path in enumerate(paths) if "/urls" in path)
+    assert any("/stats" in path for path in paths[:last_page])
 
 
 def test_bounds_are_called_bounds(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

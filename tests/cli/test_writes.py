@@ -95,6 +95,7 @@ def test_a_password_is_asked_for_without_showing_it(
     ("arguments", "code", "says"),
     [
         (("abc", "--id", "--redirect-code", "301"), 2, "is not an id"),
+        (("9" * 4_400, "--redirect-code", "301"), 2, "an id has at most 18 digits, not 4,400"),
         (("abc", "--password"), 2, urls.PASSWORD_VARIABLE),
         (("abc", "--password", "secret"), 2, "secret"),
         (("abc",), 1, "nothing to update"),

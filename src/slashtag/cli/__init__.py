@@ -1,5 +1,6 @@
 """The command line, in the extra `cli`."""
 
+import os
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -7,6 +8,7 @@ from importlib.util import find_spec
 
 def main() -> int:
     """Run the command line and return its exit code."""
+    _open_standard_files()
     if any(find_spec(name) is None for name in ("typer", "rich")):
         print('The command line needs its extra: pip install "slashtag[cli]"', file=sys.stderr)
         return 1
@@ -15,3 +17,14 @@ def main() -> int:
     except KeyboardInterrupt:
         # Ctrl-C before a command has begun.
         return 130
+
+
+def _open_standard_files() -> None:
+    """Put the null device where a standard file is closed.
+
+    Whatever is opened next would get its number, and an event loop that has one of these aborts.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # In this order each gets the number of the one that is closed.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - as long as we run

@@ -12,7 +12,17 @@ import typer
 from .. import AsyncSession, AuthenticationError, Change, Outcome, SlashtagError
 from .._credentials import parse_base_url
 from ..export import Column, Table
-from .changes import COLUMNS, Links, Problems, Row, completed, differences, fingerprint, read_changes
+from .changes import (
+    COLUMNS,
+    Links,
+    Problems,
+    Row,
+    completed,
+    differences,
+    fingerprint,
+    link_marks,
+    read_changes,
+)
 from .errors import SOME_FAILED, one_line, say
 from .kept import credentials
 from .options import Connection
@@ -85,8 +95,8 @@ async def update_from(connection: Connection, bulk: Bulk, source: Path, form: Fo
     rows = read_changes(source, problems)
     _refuse(problems, source)
     base_url, apikey, apisecret = credentials(connection.base_url)
-    base = str(parse_base_url(base_url, allow_http=True))
-    marks = {row.line: fingerprint(row.change, base, apikey, apisecret) for row in rows}
+    account = (str(parse_base_url(base_url, allow_http=True)), apikey, apisecret)
+    marks = {row.line: (fingerprint(row.change, *account), link_marks(row.change, *account)) for row in rows}
     path = bulk.results or source.with_name(f"{source.stem}.results.jsonl")
     async with connection.session() as session:
         with OutcomeFile(path, writable=not bulk.dry_run) as file:
@@ -125,7 +135,7 @@ class _Update:
         connection: Connection,
         session: AsyncSession,
         file: OutcomeFile,
-        marks: Mapping[int, str],
+        marks: Mapping[int, tuple[str, tuple[str, ...]]],
         source: Path,
         *,
         repeat_lost: bool,
@@ -141,7 +151,7 @@ class _Update:
 
     def status(self, row: Row) -> str | None:
         """Return what earlier runs told of a row."""
-        entry = self._file.before.get(self._marks[row.line])
+        entry = self._file.before.get(self._marks[row.line][0])
         return None if entry is None else entry.status
 
     def _is_open(self, row: Row) -> bool:
@@ -255,13 +265,16 @@ class _Update:
     def _entry(
         self, row: Row, status: Status, *, rows_updated: int | None = None, error: str | None = None
     ) -> Entry:
+        # Of the row as the file has it: --keep names its link by id.
+        mark, links = self._marks[row.line]
         return Entry(
             line=row.line,
             key=row.change.key,
             status=status,
             rows_updated=rows_updated,
             error=error,
-            fingerprint=self._marks[row.line],
+            fingerprint=mark,
+            links=links,
         )
 
     def conclude(self, form: Format, *, skipped: int) -> None:

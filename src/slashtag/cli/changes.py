@@ -23,6 +23,8 @@ MEMBERS = {
 }
 COLUMNS = (*KEYS, *MEMBERS)
 _NUMBERS = ("id", "redirect_code", "domain_id")
+#: So many digits fit into 64 bits whatever they are.
+MAX_DIGITS = 18
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def _row(line: int, header: list[str], cells: list[str], problems: Problems) -> 
     good = True
     for name, cell in zip(header, cells, strict=True):
         if name in _NUMBERS and cell:
-            if not (cell.isascii() and cell.isdecimal() and len(cell) < 19):
+            if not (cell.isascii() and cell.isdecimal() and len(cell) <= MAX_DIGITS):
                 problems.add(line, f"{name} must be a number, not {cell!r}")
                 good = False
                 continue
@@ -138,7 +140,17 @@ def fingerprint(change: Change, base_url: str, apikey: str, apisecret: str) -> s
     Keyed, so that nobody without the apisecret can try passwords on it.
     """
     members = [getattr(change, name) for name in change.__struct_fields__]
-    text = msgspec.json.encode([base_url, apikey, members])
+    return _mark(members, base_url, apikey, apisecret)
+
+
+def link_marks(change: Change, base_url: str, apikey: str, apisecret: str) -> tuple[str, ...]:
+    """Return what tells the link of a change from others: as the change names it, and by its new slashtag."""
+    names = [change.key] if change.slashtag is None else [change.key, change.slashtag]
+    return tuple(_mark(name, base_url, apikey, apisecret) for name in names)
+
+
+def _mark(what: object, base_url: str, apikey: str, apisecret: str) -> str:
+    text = msgspec.json.encode([base_url, apikey, what])
     return blake2b(text, key=apisecret.encode(), digest_size=16).hexdigest()
 
 

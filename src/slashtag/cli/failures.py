@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .. import BadRequestError, Failure, InvalidRequestError, NotFoundError, SlashtagError
+from .. import BadRequestError, ExportError, Failure, InvalidRequestError, NotFoundError, SlashtagError
 from ..export import Column, Table, TableFile
 from .errors import one_line, say
 
@@ -21,13 +21,17 @@ FAILURES = Table(
 class Failures:
     """Take failures, as `on_error`, and write them beside a file, or to stderr where there is none.
 
-    Raises SlashtagError where more than `most` requests failed: then it is not about single links.
+    Raises ExportError at once where something other than a file has their name, SlashtagError where more
+    than `most` requests failed: then it is not about single links.
     """
 
     def __init__(self, target: Path | None, most: int) -> None:
         # A folder may be named by dots alone.
         named = target if target is None or target.name else target.resolve()
         self._path = None if named is None else named.with_name(f"{named.name}.failures.jsonl")
+        if self._path is not None and self._path.exists() and not self._path.is_file():
+            # At the end it would stop a run that has asked for everything.
+            raise ExportError(f"{self._path} is in the way: failures are written to a file of this name")
         self._most = most
         self._file: TableFile | None = None
         self.count = 0

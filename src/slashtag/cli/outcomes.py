@@ -26,7 +26,10 @@ Status = Literal["sent", "done", "failed", "unknown"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """Hold what became of a change; "sent": it is sent from now on, and its answer is not there yet."""
+    """Hold what became of a change; "sent": it is sent from now on, and its answer is not there yet.
+
+    `links` are the marks of the link that it changes: as it names it, and by the slashtag that it gives it.
+    """
 
     line: int
     key: str | int
@@ -34,13 +37,17 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     rows_updated: int | None = None
     error: str | None = None
     fingerprint: str
+    links: tuple[str, ...] = ()
     at: str = ""
 
 
 class OutcomeFile:
     """Read what earlier runs told, and tell more: JSON Lines, appended; of a change the last line counts.
 
-    Raises ExportError for a file that is not one of these, that another run has open, or on a full disk.
+    A change that was done is as if it had never been once another one of its link is sent, whatever becomes
+    of that: the link may not be as it left it. One whose answer was lost stays so.
+    Raises ExportError for what is no regular file, for a file that is not one of these, that another run has
+    open, or on a full disk.
     """
 
     def __init__(self, path: Path, *, writable: bool = True) -> None:
@@ -51,6 +58,9 @@ class OutcomeFile:
         self._flushing = asyncio.Lock()
         self._handle: int | None = None
         try:
+            if path.exists() and not path.is_file():
+                # Who reads a pipe waits for ever.
+                raise ExportError(f"{path} cannot be written: it is not a regular file")
             if writable:
                 self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
                 if os.name == "posix" and not lock(self._handle):
@@ -67,10 +77,18 @@ class OutcomeFile:
     def _read(self, content: bytes) -> None:
         *lines, torn = content.split(b"\n")
         decoder = msgspec.json.Decoder(Entry)
+        done: dict[str, str] = {}
         try:
             for line in lines:
                 entry = decoder.decode(line)
+                # Not so "unknown": a row that is only kept back is told as that too.
+                for link in entry.links if entry.status == "sent" else ():
+                    if link in done:
+                        self.before.pop(done.pop(link), None)
                 self.before[entry.fingerprint] = entry
+                if entry.status == "done" and entry.links:
+                    # As it names it: by its new slashtag it would not find it.
+                    done[entry.links[0]] = entry.fingerprint
         except msgspec.DecodeError:
             raise self._foreign() from None
         if not lines and not torn.startswith(_BEGIN[: len(torn)]):

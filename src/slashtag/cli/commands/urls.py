@@ -9,6 +9,7 @@ import typer
 from ..._core.call import REDIRECT_CODES
 from ...export import URLS, Column, Table, url_row
 from ..bulk import Bulk, update_from
+from ..changes import MAX_DIGITS
 from ..listing import Listed, print_listing
 from ..options import Connection, command
 from ..output import FormatOption, Output, chosen
@@ -81,6 +82,8 @@ async def update_url(
         raise typer.BadParameter("give the KEY of one link, or --from FILE")
     if by_id and not _is_id(key):
         raise typer.BadParameter(f"{key!r} is not an id: ids are digits")
+    if _is_id(key) and len(key) > MAX_DIGITS:
+        raise typer.BadParameter(f"an id has at most {MAX_DIGITS} digits, not {len(key):,}")
     async with connection.session() as session:
         rows = await session.urls.update(
             int(key) if _is_id(key) else key,
