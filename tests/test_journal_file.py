@@ -120,6 +120,7 @@ async def test_an_empty_file_becomes_a_journal(path: Path) -> None:
     path.touch()
     await fill(path, b"body")
     kept = journal(path)
+    kept.open()
     assert kept.find(call(0)) == b"body"
     await kept.aclose()
 
@@ -163,6 +164,7 @@ async def test_a_name_that_sqlite_takes_for_memory_is_a_file(
     for name in (":memory:", "file:x?mode=memory", "100% #1?.journal"):
         await fill(Path(name), b"body")
         kept = journal(Path(name))
+        kept.open()
         assert kept.find(call(0)) == b"body"
         await kept.aclose()
         assert Path(name).stat().st_size
@@ -289,6 +291,7 @@ async def test_one_bit_of_a_body_is_told(path: Path) -> None:
     raw = path.read_bytes()
     path.write_bytes(raw.replace(b"1000", b"1008"))
     kept = journal(path)
+    kept.open()
     assert kept.find(call(1)) == b'{"clicks": 2000}'
     with pytest.raises(JournalError, match="damaged"):
         kept.find(call(0))

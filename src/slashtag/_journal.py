@@ -45,6 +45,8 @@ class Journal:
         self._file = JournalFile(self.path, base_url, apikey)
         self._max_age = max_age
         self._began = 0.0
+        # Held while the file is opened, and while it is closed without a writer.
+        self._opening = asyncio.Lock()
         self._changed = threading.Condition()
         self._pending: list[tuple[bytes, float, bytes]] = []
         self._pending_bytes = 0
@@ -59,12 +61,18 @@ class Journal:
     # --- opening -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Open or create the file in a thread: checking a long job's file takes its time."""
-        try:
-            await in_thread(self.open)
-        except asyncio.CancelledError:
-            self._file.close()
-            raise
+        """Open or create the file in a thread, as checking a long file takes its time; safe to repeat."""
+        async with self._opening:
+            if self._file.main is not None:
+                return
+            try:
+                await in_thread(self.open)
+            except asyncio.CancelledError:
+                self._file.close()
+                raise
+            if self._closed:
+                # Whoever closed it may no longer wait for this.
+                self._file.close()
 
     def open(self) -> None:
         """Open or create the file; safe to repeat."""
@@ -78,8 +86,6 @@ class Journal:
     def find(self, call: Call[Any]) -> bytes | None:
         """Return the body that may be replayed for a call, if there is one."""
         file = self._file
-        if file.main is None:
-            self.open()
         if file.image is None or self._closed or call.method != "GET":
             return None
         request = _request(call)
@@ -154,7 +160,8 @@ class Journal:
             # The thread closes the file, whether or not somebody still waits for that.
             await in_thread(self._writer.join)
         else:
-            self._file.close()
+            async with self._opening:
+                self._file.close()
         if not self._told:
             self._check_failure()
 
