@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -214,6 +215,36 @@ def test_a_journal_in_use_in_this_process_is_refused_by_any_name(path: Path) -> 
     other = subprocess.run(command, input=b"", capture_output=True)
     assert b"in use by another session" in other.stderr
     asyncio.run(kept.aclose())
+
+
+async def test_of_two_that_open_it_at_once_the_second_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(path, b"body")
+    reading, go_on = threading.Event(), threading.Event()
+    read = Path.open
+
+    def slow(self: Path, *mode: Any) -> Any:
+        if not reading.is_set():
+            reading.set()
+            assert go_on.wait(60)
+        return read(self, *mode)
+
+    monkeypatch.setattr(Path, "open", slow)
+    first = journal(path)
+    opening = asyncio.create_task(first.start())
+    assert await asyncio.to_thread(reading.wait, 60)
+    try:
+        with pytest.raises(ConfigurationError, match="in use by another session"):
+            journal(path).open()
+    finally:
+        go_on.set()
+    await opening
+    command = [sys.executable, "-c", HOLD, str(path), BASE, KEY]
+    other = await asyncio.to_thread(subprocess.run, command, input=b"", capture_output=True)
+    assert b"in use by another session" in other.stderr
+    assert first.find(call(0)) == b"body"
+    await first.aclose()
 
 
 async def test_a_journal_that_was_refused_can_be_opened_later(path: Path) -> None:
