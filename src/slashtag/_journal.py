@@ -7,18 +7,14 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ._core.call import Call
 from ._core.replay import holds, may_replay
 from ._errors import ConfigurationError, JournalError
+from ._fanout import in_thread
 from ._journal_file import JournalFile, checksum
-
-T = TypeVar("T")
 
 COMMIT_SECONDS = 0.2
 COMMIT_BYTES = 4 * 2**20
@@ -164,23 +160,6 @@ class Journal:
                 self._file.close()
         if not self._told:
             self._check_failure()
-
-
-async def in_thread(function: Callable[[], T]) -> T:
-    """Run a function in a thread and wait for its end, also when cancelled: its file may be closed next."""
-    # Not in one of the loop's own threads, which would stay.
-    pool = ThreadPoolExecutor(1, "slashtag")
-    work = asyncio.wrap_future(pool.submit(function))
-    pool.shutdown(wait=False)
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        while not work.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait((work,))
-        if not work.cancelled():
-            work.exception()
-        raise
 
 
 def _request(call: Call[Any]) -> bytes:
