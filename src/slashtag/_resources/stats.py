@@ -55,6 +55,7 @@ class Stats:
         service cannot be asked (Statistics endpoints, Limits).
         """
         question = self._question(query, timezone)
+        _one_selector(keys, tag, tags)
         selectors = tuple(self._selectors(keys, tag, tags))
         pieces = tuple(question.pieces())
         return Plan(question.query, selectors, pieces, question.span, 0, len(selectors) * len(pieces))
@@ -157,13 +158,14 @@ class Stats:
     def _selectors(
         self, keys: Iterable[Key] | None, tag: str | None, tags: Iterable[str] | None
     ) -> list[Selector]:
-        _one_selector(keys, tag, tags)
+        """Give what one selector, checked, selects."""
         if keys is not None:
             if isinstance(keys, AsyncIterable):
                 raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
             return [Selector(keys=batch) for batch in batches(map(check_slashtag, keys), self._room)]
-        names = [tag] if tag is not None else tags or ()
-        return [Selector(tag=name) for name in dict.fromkeys(map(check_tag, names))]
+        if tag is not None:
+            return [Selector(tag=tag)]
+        return [Selector(tag=name) for name in dict.fromkeys(map(check_tag, tags or ()))]
 
 
 class _Asks(AsyncIterator[Ask]):
