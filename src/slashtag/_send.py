@@ -161,7 +161,6 @@ class Sender:
                     self._give_back(ticket, error, after)
                     log.debug("%s %s%s: %s", call.method, call.path, _told(call), type(error).__name__)
                     raise
-                metrics.throttled += 1
                 # A 429 costs none of the attempts: it says nothing about the request.
                 journey.attempts -= 1
                 admission.rejected(ticket, after, error.retry_after)
