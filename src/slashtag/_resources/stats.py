@@ -13,7 +13,7 @@ from .._core.split import parse_zone
 from .._fanout import Agenda, Tasks
 from .._models import Statistics
 from .._send import Send
-from .asking import Asker, Batches, Feedback, Fold, Key, Keys, OnError
+from .asking import Asker, Batches, Feedback, Fold, Key, Keys, Memory, OnError
 from .each import Each, EachRun, StepStream
 from .listing import Progress
 
@@ -31,13 +31,13 @@ class Stats:
     """
 
     def __init__(
-        self, send: Send, tasks: Tasks, *, workers: int, room: int, range_end: str, samples: dict[str, bool]
+        self, send: Send, tasks: Tasks, *, workers: int, room: int, range_end: str, memory: Memory
     ) -> None:
         self._tasks = tasks
         self._workers = workers
         self._room = room
         self._range_end = range_end
-        self._asker = Asker(send, samples)
+        self._asker = Asker(send, memory)
 
     def plan(
         self,
