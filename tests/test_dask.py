@@ -38,6 +38,7 @@ import distributed
 import pyarrow.parquet as parquet
 
 from tests.clusters import local_cluster
+from tests.sending import until
 
 SPAN = DateRange("2023-01-01", "2023-12-31")
 APIKEY, APISECRET = "environmentapikey0123456", "environmentsecret1"
@@ -246,9 +247,10 @@ def test_without_distributed_the_extra_is_named(monkeypatch: pytest.MonkeyPatch,
 
 
 def settled(box: Sandbox) -> bool:
-    """Tell whether no more requests arrive."""
+    """Tell whether no more requests arrive, for longer than an answer takes."""
     before = len(box.requests)
-    Timer(0.3, lambda: None).run()
+    assert isinstance(box.latency, float)
+    Timer(box.latency + 0.3, lambda: None).run()
     return len(box.requests) == before
 
 
@@ -276,10 +278,10 @@ def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
             assert await collect(other, plan, parts=4, progress=lambda done, _: steps.append(done)) == want
             assert steps == [1, 2, 3, 4]
             box.requests.clear()
-            box.latency = 0.1
+            # So much that the plan cannot end before it is cancelled.
+            box.latency = 1.0
             task = asyncio.ensure_future(collect(other, plan, parts=4, session_options={"concurrency": 1}))
-            await asyncio.sleep(0.3)
-            assert box.requests
+            await until(lambda: box.requests, 60)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
