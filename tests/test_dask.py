@@ -127,7 +127,7 @@ def test_other_questions_are_answered_alike_and_none_without_a_request(client: A
 
 
 def test_the_parts_on_a_worker_share_one_session(client: Any, box: Sandbox) -> None:
-    box.latency = 0.02
+    box.latency = 0.1  # for those of the two workers to meet
     collect(client, plan_of(box), parts=6, session_options={"concurrency": 2})
     assert max(arrival.in_flight for arrival in box.requests) == 4  # of four parts at a time
 
