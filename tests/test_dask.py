@@ -37,7 +37,7 @@ if not os.environ.get("CI"):
 import distributed
 import pyarrow.parquet as parquet
 
-from tests.clusters import local_cluster
+from tests.clusters import local_cluster, rows_of, true_rows
 from tests.sending import until
 
 SPAN = DateRange("2023-01-01", "2023-12-31")
@@ -289,19 +289,6 @@ def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
 
     asyncio.run(main())
     assert settled(box)
-
-
-def rows_of(folder: Path) -> list[tuple[Any, ...]]:
-    tables = [parquet.read_table(file) for file in sorted(folder.glob("part-*.parquet"))]
-    return [tuple(row.values()) for table in tables for row in table.to_pylist()]
-
-
-def true_rows(box: Sandbox, keys: list[str]) -> list[tuple[Any, ...]]:
-    return [
-        (key, day, clicks)
-        for key in keys
-        for day, clicks in box.truth.range("2023-01-01", "2023-12-31", keys=[key]).clicks.items()
-    ]
 
 
 def keys_asked(box: Sandbox) -> set[str]:

@@ -32,6 +32,7 @@ from tests import wire
 from tests.resources.accounts import (
     END,
     START,
+    YEARS,
     Account,
     client,
     counts,
@@ -42,8 +43,6 @@ from tests.resources.accounts import (
     slowly,
 )
 from tests.sending import until_idle
-
-YEARS = DateRange(START, END)
 
 
 def paths(box: Sandbox) -> Counter[str]:

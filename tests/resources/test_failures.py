@@ -20,15 +20,12 @@ from slashtag import (
 )
 from slashtag.sandbox import Fault
 from tests.resources.accounts import (
-    END,
-    START,
+    YEARS,
     Account,
     client,
     counts,
     slowly,
 )
-
-YEARS = DateRange(START, END)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

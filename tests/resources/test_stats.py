@@ -20,6 +20,7 @@ from tests import wire
 from tests.resources.accounts import (
     END,
     START,
+    YEARS,
     ZONES,
     Account,
     client,
@@ -30,7 +31,6 @@ from tests.resources.accounts import (
     serving,
 )
 
-YEARS = DateRange(START, END)
 # 13 batches of 100, each with 35 windows of 32 days and one more for each transition.
 WINDOWS = {
     None: 35,
