@@ -1,13 +1,17 @@
-"""Dask clusters on this machine, for tests of what runs on them."""
+"""Dask clusters on this machine, for tests of what runs on them, and what an export of a year wrote there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import dask
 import distributed
+import pyarrow.parquet as parquet
+
+from slashtag.sandbox import Sandbox
 
 
 @contextmanager
@@ -25,3 +29,19 @@ def local_cluster(workers: int, threads: int = 2) -> Iterator[Any]:
         ) as cluster,
     ):
         yield cluster
+
+
+def rows_of(folder: Path) -> list[tuple[Any, ...]]:
+    tables = [parquet.read_table(file) for file in sorted(folder.glob("part-*.parquet"))]
+    return [tuple(row.values()) for table in tables for row in table.to_pylist()]
+
+
+def true_rows(box: Sandbox, keys: Iterable[str] | None = None) -> list[tuple[Any, ...]]:
+    """The truth of 2023 for these keys, or all."""
+    if keys is None:
+        keys = dict.fromkeys(link.slashtag for link in box.truth.urls())
+    return [
+        (key, day, clicks)
+        for key in keys
+        for day, clicks in box.truth.range("2023-01-01", "2023-12-31", keys=[key]).clicks.items()
+    ]

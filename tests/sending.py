@@ -97,6 +97,19 @@ async def until(reached: Callable[[], object], timeout: float = 5) -> None:
             await asyncio.sleep(0.001)
 
 
+async def until_idle(session: AsyncSession, turns: int = 300) -> None:
+    """Wait until nothing is sent: nothing is under way, nor comes while the event loop turns so many times.
+
+    Whatever leads from an answer to the next request takes turns of the loop, not time.
+    """
+    metrics, idle = session.metrics, 0
+    async with asyncio.timeout(60):
+        while idle < turns:
+            busy = bool(metrics.in_flight or metrics.waiting)
+            idle = 0 if busy else idle + 1
+            await asyncio.sleep(0.001 if busy else 0)
+
+
 def others() -> set[asyncio.Task[Any]]:
     """The tasks of the loop, without the one that asks."""
     return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}

@@ -37,7 +37,8 @@ if not os.environ.get("CI"):
 import distributed
 import pyarrow.parquet as parquet
 
-from tests.clusters import local_cluster
+from tests.clusters import local_cluster, rows_of, true_rows
+from tests.sending import until
 
 SPAN = DateRange("2023-01-01", "2023-12-31")
 APIKEY, APISECRET = "environmentapikey0123456", "environmentsecret1"
@@ -126,7 +127,7 @@ def test_other_questions_are_answered_alike_and_none_without_a_request(client: A
 
 
 def test_the_parts_on_a_worker_share_one_session(client: Any, box: Sandbox) -> None:
-    box.latency = 0.02
+    box.latency = 0.1  # for those of the two workers to meet
     collect(client, plan_of(box), parts=6, session_options={"concurrency": 2})
     assert max(arrival.in_flight for arrival in box.requests) == 4  # of four parts at a time
 
@@ -246,9 +247,10 @@ def test_without_distributed_the_extra_is_named(monkeypatch: pytest.MonkeyPatch,
 
 
 def settled(box: Sandbox) -> bool:
-    """Tell whether no more requests arrive."""
+    """Tell whether no more requests arrive, for longer than an answer takes."""
     before = len(box.requests)
-    Timer(0.3, lambda: None).run()
+    assert isinstance(box.latency, float)
+    Timer(box.latency + 0.3, lambda: None).run()
     return len(box.requests) == before
 
 
@@ -276,10 +278,10 @@ def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
             assert await collect(other, plan, parts=4, progress=lambda done, _: steps.append(done)) == want
             assert steps == [1, 2, 3, 4]
             box.requests.clear()
-            box.latency = 0.1
+            # So much that the plan cannot end before it is cancelled.
+            box.latency = 1.0
             task = asyncio.ensure_future(collect(other, plan, parts=4, session_options={"concurrency": 1}))
-            await asyncio.sleep(0.3)
-            assert box.requests
+            await until(lambda: box.requests, 60)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -287,19 +289,6 @@ def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
 
     asyncio.run(main())
     assert settled(box)
-
-
-def rows_of(folder: Path) -> list[tuple[Any, ...]]:
-    tables = [parquet.read_table(file) for file in sorted(folder.glob("part-*.parquet"))]
-    return [tuple(row.values()) for table in tables for row in table.to_pylist()]
-
-
-def true_rows(box: Sandbox, keys: list[str]) -> list[tuple[Any, ...]]:
-    return [
-        (key, day, clicks)
-        for key in keys
-        for day, clicks in box.truth.range("2023-01-01", "2023-12-31", keys=[key]).clicks.items()
-    ]
 
 
 def keys_asked(box: Sandbox) -> set[str]:

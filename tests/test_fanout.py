@@ -13,6 +13,8 @@ import pytest
 from slashtag import SessionClosedError
 from slashtag._fanout import Agenda, Outbox, Stream, Tasks, first_of
 
+from .sending import turns, until
+
 
 class Boom(Exception):
     pass
@@ -248,7 +250,7 @@ async def test_the_first_failure_cancels_the_rest_and_is_raised_as_itself() -> N
 
     async def work(item: int) -> list[int]:
         if item == 3:
-            await asyncio.sleep(0.001)
+            await until(lambda: load.now == 7)
             raise error
         return await load(item)
 
@@ -324,7 +326,7 @@ async def test_cancelling_a_run_cancels_its_work_and_its_source(asynchronous: bo
             ended = True
 
     run = asyncio.create_task(Agenda(source() if asynchronous else range(3), load, 5).run())
-    await asyncio.sleep(0.005)
+    await until(lambda: load.now == 3)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
@@ -371,7 +373,7 @@ async def test_a_failure_that_nobody_asks_for_is_not_told_by_the_loop() -> None:
 
     tasks = Tasks()
     tasks.spawn(fail())
-    await asyncio.sleep(0.001)
+    await turns()
     gc.collect()  # the guard fails the test where the loop was told
 
 
@@ -470,7 +472,7 @@ async def test_closing_under_a_waiting_consumer_is_an_error_to_it_and_no_cancell
     parent = Tasks()
     numbers = Numbers(parent)
     consumer = asyncio.create_task(anext(numbers))
-    await asyncio.sleep(0.001)
+    await turns()
     await (parent.aclose() if whole else numbers.aclose())
     with pytest.raises(SessionClosedError):
         await consumer

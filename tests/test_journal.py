@@ -14,12 +14,24 @@ from typing import Any
 
 import pytest
 
-from slashtag import AllTime, AsyncSession, CountryGeo, DateRange, Day, SessionClosedError, Year, _journal
+from slashtag import (
+    AllTime,
+    AsyncSession,
+    CountryGeo,
+    DateRange,
+    Day,
+    SessionClosedError,
+    Year,
+    _journal,
+    _journal_file,
+)
 from slashtag._core.call import Call
 from slashtag._errors import JournalError
 from slashtag._journal import Journal
 from slashtag._resources import stats as _stats
 from slashtag.sandbox import Sandbox
+
+from .sending import until
 
 BASE = "http://127.0.0.1:1/api/v1/"
 KEY = "journalapikey0123456789"
@@ -156,6 +168,7 @@ async def test_only_the_latest_of_two_answers_is_kept(path: Path) -> None:
             kept.keep(call(), None, body)
         await kept.aclose()
     kept = journal(path)
+    kept.open()
     assert kept.find(call()) == b"second"
     await kept.aclose()
     with closing(sqlite3.connect(path)) as file:
@@ -170,6 +183,7 @@ async def test_what_is_too_old_or_from_the_future_is_asked_again(
     now = time.time() + seconds
     monkeypatch.setattr(_journal.time, "time", lambda: now)
     kept = journal(path)
+    kept.open()
     assert (kept.find(call(0)) is not None) == replayed
     await kept.aclose()
 
@@ -201,6 +215,7 @@ async def test_writes_are_sent_every_time(box: Sandbox, path: Path) -> None:
 async def test_other_parameters_are_another_request(path: Path) -> None:
     await fill(path, b"body")
     kept = journal(path)
+    kept.open()
     for other in (
         Call(method="GET", path="stats/yearly", params=call(0).params, returns=object, final_after=0.0),
         Call(method="GET", path="stats", params=(("tag", "0"), ("timezone", "+01:00")), returns=object),
@@ -265,9 +280,8 @@ async def test_what_was_kept_is_in_the_file_within_the_interval(path: Path) -> N
     kept.open()
     for n in range(3):
         kept.keep(call(n), None, b"body")
-        await asyncio.sleep(2 * _journal.COMMIT_SECONDS)
-        assert b"body" in wal(path)
-        assert wal(path).count(b"body") >= n + 1
+        # The disk and the thread may take their time on top of the interval.
+        await until(lambda n=n: wal(path).count(b"body") >= n + 1, 2)
     await kept.aclose()
 
 
@@ -290,6 +304,7 @@ async def test_many_answers_at_once_are_all_kept(path: Path, monkeypatch: pytest
     assert kept._pending_bytes <= 400_000
     await kept.aclose()
     again = journal(path)
+    again.open()
     assert all(again.find(call(n)) == b"x" * 1_000 + str(n).encode() for n in range(5_000))
     await again.aclose()
 
@@ -340,6 +355,86 @@ async def test_a_session_without_a_with_block_opens_it_at_first_use(box: Sandbox
         assert len(box.requests) == requests
 
 
+class Opening:
+    """How often journals were opened, and by which threads; each waits until it may go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.threads: list[threading.Thread] = []
+        self.go_on = threading.Event()
+        self._open = _journal.JournalFile.open
+        monkeypatch.setattr(_journal.JournalFile, "open", lambda file: self._wait(file))
+
+    def _wait(self, file: _journal.JournalFile) -> None:
+        self.threads.append(threading.current_thread())
+        assert self.go_on.wait(60)
+        self._open(file)
+
+    async def begun(self) -> None:
+        await until(lambda: self.threads, 60)
+
+
+@pytest.fixture
+def opening(monkeypatch: pytest.MonkeyPatch) -> Opening:
+    return Opening(monkeypatch)
+
+
+async def test_without_a_with_block_it_is_opened_once_and_off_the_event_loop(
+    box: Sandbox, path: Path, opening: Opening
+) -> None:
+    job = session(box, path)
+    days = [Day(f"2023-05-{n:02}") for n in range(1, 9)]
+    asking = [asyncio.create_task(job.stats.collect(day, tag=box.truth.tags()[0].name)) for day in days]
+    await opening.begun()
+    assert not box.requests
+    opening.go_on.set()
+    await asyncio.gather(*asking)
+    await job.aclose()
+    assert len(opening.threads) == 1
+    assert opening.threads[0] is not threading.current_thread()
+    async with session(box, path) as again:
+        await asyncio.gather(*(again.stats.collect(day, tag=box.truth.tags()[0].name) for day in days))
+        assert again.metrics.replayed == len(days) == len(box.requests)
+
+
+async def test_who_gives_up_while_it_is_opened_takes_it_from_nobody(
+    box: Sandbox, path: Path, opening: Opening
+) -> None:
+    job = session(box, path)
+    tag = box.truth.tags()[0].name
+    first = asyncio.create_task(job.stats.collect(Day("2023-05-05"), tag=tag))
+    await opening.begun()
+    second = asyncio.create_task(job.stats.collect(Day("2023-05-06"), tag=tag))
+    await asyncio.sleep(0)
+    first.cancel()
+    opening.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    await second
+    await job.aclose()
+    async with session(box, path) as again:
+        await again.stats.collect(Day("2023-05-06"), tag=tag)
+        assert again.metrics.replayed == 1
+
+
+@pytest.mark.parametrize("patient", [True, False])
+async def test_a_session_closed_while_it_is_opened_leaves_it_closed(
+    box: Sandbox, path: Path, opening: Opening, patient: bool
+) -> None:
+    job = session(box, path)
+    asking = asyncio.create_task(job.stats.collect(Day("2023-05-05"), tag="spring"))
+    await opening.begun()
+    closing = asyncio.create_task(job.aclose())
+    await asyncio.sleep(0.01)
+    if not patient:
+        closing.cancel()
+    opening.go_on.set()
+    with pytest.raises(SessionClosedError):
+        await asking
+    await asyncio.wait((closing,))
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert not _journal_file._open
+
+
 async def test_a_closed_session_does_not_open_it_again(box: Sandbox, path: Path) -> None:
     async with session(box, path) as job:
         pass
@@ -377,6 +472,7 @@ async def test_cancelling_the_opening_or_the_closing_leaves_the_file_closed(path
     assert kept._file.main is None
     assert threads() == []
     other = journal(path)
+    other.open()
     assert other.find(call()) == (b"body" if ending == "aclose" else None)
     await other.aclose()
 
@@ -388,3 +484,35 @@ async def test_a_commit_that_breaks_in_any_way_is_told(path: Path, monkeypatch: 
     with pytest.raises(JournalError, match="cannot be written"):
         await kept.aclose()
     assert threads() == []
+
+
+def journal_of(job: AsyncSession) -> Journal:
+    kept = job._wiring.shared.journal
+    assert isinstance(kept, Journal)
+    return kept
+
+
+async def test_once_the_journal_cannot_be_written_nothing_is_sent(box: Sandbox, path: Path) -> None:
+    async with session(box, path) as job:
+        kept = journal_of(job)
+        kept.keep(call("spring"), None, [])  # type: ignore[arg-type]
+        await until(lambda: kept._failure is not None)
+        link = box.truth.urls()[0]
+        for work in (job.urls.update(link.id, redirect_code=308), job.tags.create("late"), job.tags.page()):
+            with pytest.raises(JournalError, match="cannot be written"):
+                await work
+    assert len(box.requests) == 0
+
+
+async def test_a_change_that_was_made_is_told_as_made_whatever_became_of_the_journal(
+    box: Sandbox, path: Path
+) -> None:
+    async with session(box, path) as job:
+        await job.tags.page()
+        box.latency = 0.1
+        box.requests.clear()
+        task = asyncio.create_task(job.urls.update(box.truth.urls()[0].id, redirect_code=308))
+        await until(lambda: box.requests)
+        journal_of(job)._failure = "the disk is full"
+        assert await task == 1
+        journal_of(job)._failure = None

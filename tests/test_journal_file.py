@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -120,6 +121,7 @@ async def test_an_empty_file_becomes_a_journal(path: Path) -> None:
     path.touch()
     await fill(path, b"body")
     kept = journal(path)
+    kept.open()
     assert kept.find(call(0)) == b"body"
     await kept.aclose()
 
@@ -163,6 +165,7 @@ async def test_a_name_that_sqlite_takes_for_memory_is_a_file(
     for name in (":memory:", "file:x?mode=memory", "100% #1?.journal"):
         await fill(Path(name), b"body")
         kept = journal(Path(name))
+        kept.open()
         assert kept.find(call(0)) == b"body"
         await kept.aclose()
         assert Path(name).stat().st_size
@@ -212,6 +215,36 @@ def test_a_journal_in_use_in_this_process_is_refused_by_any_name(path: Path) -> 
     other = subprocess.run(command, input=b"", capture_output=True)
     assert b"in use by another session" in other.stderr
     asyncio.run(kept.aclose())
+
+
+async def test_of_two_that_open_it_at_once_the_second_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(path, b"body")
+    reading, go_on = threading.Event(), threading.Event()
+    read = Path.open
+
+    def slow(self: Path, *mode: Any) -> Any:
+        if not reading.is_set():
+            reading.set()
+            assert go_on.wait(60)
+        return read(self, *mode)
+
+    monkeypatch.setattr(Path, "open", slow)
+    first = journal(path)
+    opening = asyncio.create_task(first.start())
+    assert await asyncio.to_thread(reading.wait, 60)
+    try:
+        with pytest.raises(ConfigurationError, match="in use by another session"):
+            journal(path).open()
+    finally:
+        go_on.set()
+    await opening
+    command = [sys.executable, "-c", HOLD, str(path), BASE, KEY]
+    other = await asyncio.to_thread(subprocess.run, command, input=b"", capture_output=True)
+    assert b"in use by another session" in other.stderr
+    assert first.find(call(0)) == b"body"
+    await first.aclose()
 
 
 async def test_a_journal_that_was_refused_can_be_opened_later(path: Path) -> None:
@@ -289,6 +322,7 @@ async def test_one_bit_of_a_body_is_told(path: Path) -> None:
     raw = path.read_bytes()
     path.write_bytes(raw.replace(b"1000", b"1008"))
     kept = journal(path)
+    kept.open()
     assert kept.find(call(1)) == b'{"clicks": 2000}'
     with pytest.raises(JournalError, match="damaged"):
         kept.find(call(0))

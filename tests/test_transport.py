@@ -513,7 +513,7 @@ async def test_connections_are_used_again() -> None:
 async def test_a_connection_whose_answer_was_given_up_is_not_used_again() -> None:
     async with (
         Wire([wires.stall(headers_sent=True), ok(PAGE)]) as wire,
-        connect(wire, timeout=0.05) as session,
+        connect(wire, timeout=0.5) as session,
     ):
         await get(session)
         assert [request.connection for request in wire.requests] == [1, 2]

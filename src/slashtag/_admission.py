@@ -186,7 +186,7 @@ class Admission:
         self._pump(self._loop.time())
 
     def close(self) -> None:
-        """Refuse those who wait and whoever comes: SessionClosedError."""
+        """Refuse those who wait, and from now on whoever would have to: SessionClosedError."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
 
@@ -140,6 +142,23 @@ def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     if isinstance(first, BaseExceptionGroup):
         return first_of(cast("BaseExceptionGroup[BaseException]", first))
     return first
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Run a function in a thread and wait for its end, also when cancelled: its file may be closed next."""
+    # Not in one of the loop's own threads, which would stay.
+    pool = ThreadPoolExecutor(1, "slashtag")
+    work = asyncio.wrap_future(pool.submit(function))
+    pool.shutdown(wait=False)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        while not work.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait((work,))
+        if not work.cancelled():
+            work.exception()
+        raise
 
 
 class Tasks:

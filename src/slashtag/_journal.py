@@ -7,18 +7,14 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ._core.call import Call
 from ._core.replay import holds, may_replay
 from ._errors import ConfigurationError, JournalError
+from ._fanout import in_thread
 from ._journal_file import JournalFile, checksum
-
-T = TypeVar("T")
 
 COMMIT_SECONDS = 0.2
 COMMIT_BYTES = 4 * 2**20
@@ -45,6 +41,8 @@ class Journal:
         self._file = JournalFile(self.path, base_url, apikey)
         self._max_age = max_age
         self._began = 0.0
+        # Held while the file is opened, and while it is closed without a writer.
+        self._opening = asyncio.Lock()
         self._changed = threading.Condition()
         self._pending: list[tuple[bytes, float, bytes]] = []
         self._pending_bytes = 0
@@ -59,12 +57,18 @@ class Journal:
     # --- opening -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Open or create the file in a thread: checking a long job's file takes its time."""
-        try:
-            await in_thread(self.open)
-        except asyncio.CancelledError:
-            self._file.close()
-            raise
+        """Open or create the file in a thread, as checking a long file takes its time; safe to repeat."""
+        async with self._opening:
+            if self._file.main is not None:
+                return
+            try:
+                await in_thread(self.open)
+            except asyncio.CancelledError:
+                self._file.close()
+                raise
+            if self._closed:
+                # Whoever closed it may no longer wait for this.
+                self._file.close()
 
     def open(self) -> None:
         """Open or create the file; safe to repeat."""
@@ -78,8 +82,6 @@ class Journal:
     def find(self, call: Call[Any]) -> bytes | None:
         """Return the body that may be replayed for a call, if there is one."""
         file = self._file
-        if file.main is None:
-            self.open()
         if file.image is None or self._closed or call.method != "GET":
             return None
         request = _request(call)
@@ -96,10 +98,10 @@ class Journal:
 
     def keep(self, call: Call[Any], data: object, body: bytes) -> bool:
         """Take a finished response; True if so many wait to be written that the caller should `wait`."""
-        self._check_failure()
         fetched = time.time()
         if self._closed or not may_replay(call, data, fetched):
             return False
+        self.check()
         with self._changed:
             self._pending.append((_request(call), fetched, body))
             self._pending_bytes += len(body)
@@ -115,9 +117,10 @@ class Journal:
         while self._pending_bytes >= CROWDED_BYTES and self._failure is None:  # noqa: ASYNC110
             # Rare enough for a poll: the writer is a thread.
             await asyncio.sleep(COMMIT_SECONDS / 4)
-        self._check_failure()
+        self.check()
 
-    def _check_failure(self) -> None:
+    def check(self) -> None:
+        """Raise JournalError once the file could not be written."""
         if self._failure is not None:
             self._told = True
             raise JournalError(
@@ -154,26 +157,10 @@ class Journal:
             # The thread closes the file, whether or not somebody still waits for that.
             await in_thread(self._writer.join)
         else:
-            self._file.close()
+            async with self._opening:
+                self._file.close()
         if not self._told:
-            self._check_failure()
-
-
-async def in_thread(function: Callable[[], T]) -> T:
-    """Run a function in a thread and wait for its end, also when cancelled: its file may be closed next."""
-    # Not in one of the loop's own threads, which would stay.
-    pool = ThreadPoolExecutor(1, "slashtag")
-    work = asyncio.wrap_future(pool.submit(function))
-    pool.shutdown(wait=False)
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        while not work.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait((work,))
-        if not work.cancelled():
-            work.exception()
-        raise
+            self.check()
 
 
 def _request(call: Call[Any]) -> bytes:

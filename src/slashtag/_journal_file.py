@@ -9,6 +9,7 @@ import secrets
 import sqlite3
 import stat
 import struct
+import threading
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
@@ -42,6 +43,7 @@ _FIND = "SELECT fetched, checksum, body FROM held JOIN response USING (id) WHERE
 
 # SQLite's locks belong to the process: a second session in it would get past them.
 _open: set[tuple[int, int]] = set()
+_claiming = threading.Lock()
 
 
 class JournalInUseError(ConfigurationError):
@@ -106,16 +108,18 @@ class JournalFile:
         if not stat.S_ISREG(found.st_mode):
             raise ConfigurationError(f"the journal {self.path} cannot be opened: it is not a regular file")
         identity = found.st_dev, found.st_ino
-        if identity in _open:
-            raise self._in_use()
+        with _claiming:
+            if identity in _open:
+                raise self._in_use()
+            # Before the header is read: closing a file gives up the locks that the process has on it.
+            _open.add(identity)
+            self._identity = identity
         if found.st_size:
             # Looked at before SQLite does: opening another program's database may change it.
             with self.path.open("rb") as file:
                 header = file.read(72)
             if header[:16] != b"SQLite format 3\0" or header[68:] != struct.pack(">I", APPLICATION_ID):
                 raise UnfitJournalError(f"{self.path} is not a journal of slashtag; it was left as it is")
-        _open.add(identity)
-        self._identity = identity
         if found.st_mode & 0o077:
             os.chmod(self.path, stat.S_IMODE(found.st_mode) & 0o700)
 

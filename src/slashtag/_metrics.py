@@ -25,7 +25,6 @@ class Metrics:
         "replayed",
         "requests",
         "retries",
-        "throttled",
     )
 
     def __init__(self, throttle: Throttle, waiting: Callable[[], int]) -> None:
@@ -35,8 +34,11 @@ class Metrics:
         self.replayed = 0
         self.attempts = 0
         self.retries = 0
-        self.throttled = 0
         self.bytes_received = 0
+
+    @property
+    def throttled(self) -> int:
+        return self._throttle.throttled
 
     @property
     def learned_rate(self) -> float | None:

@@ -42,6 +42,10 @@ log = logging.getLogger("slashtag")
 class Keeper(Protocol):
     """Keep finished responses and give back those of an earlier run (see `_journal`)."""
 
+    async def start(self) -> None: ...
+
+    def check(self) -> None: ...
+
     def find(self, call: Call[Any]) -> bytes | None: ...
 
     def keep(self, call: Call[Any], data: object, body: bytes) -> bool: ...
@@ -111,11 +115,17 @@ class Sender:
         Raises every kind of APIError, TransportError, OutcomeUnknownError and UnexpectedResponseError.
         """
         self._metrics.requests += 1
-        if self._shared.journal is not None and (body := self._shared.journal.find(call)) is not None:
-            self._metrics.replayed += 1
-            # A replay waits for nothing: without this, nobody else would have a turn.
-            await asyncio.sleep(0)
-            return parse(call, 200, {}, body, self._shared.secrets)
+        if (journal := self._shared.journal) is not None:
+            # Where nobody entered the session, the first call opens it.
+            await journal.start()
+            # Before anything is sent: what a write did must not be told as an error of the journal.
+            journal.check()
+            body = journal.find(call)
+            if body is not None:
+                self._metrics.replayed += 1
+                # A replay waits for nothing: without this, nobody else would have a turn.
+                await asyncio.sleep(0)
+                return parse(call, 200, {}, body, self._shared.secrets)
         journey = _Journey(self._admission.order())
         try:
             data = await self._attempt(call, journey)
@@ -155,7 +165,6 @@ class Sender:
                     self._give_back(ticket, error, after)
                     log.debug("%s %s%s: %s", call.method, call.path, _told(call), type(error).__name__)
                     raise
-                metrics.throttled += 1
                 # A 429 costs none of the attempts: it says nothing about the request.
                 journey.attempts -= 1
                 admission.rejected(ticket, after, error.retry_after)

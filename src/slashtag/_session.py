@@ -24,6 +24,7 @@ from ._credentials import Credentials, parse_base_url
 from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
 from ._fanout import Tasks
 from ._metrics import Metrics
+from ._resources.asking import Memory
 from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
@@ -71,7 +72,7 @@ class _Wiring:
         self.range_end = range_end
         self.workers = _within_pool(concurrency, http)
         self.tasks = Tasks()
-        self.samples: dict[str, bool] = {}
+        self.memory = Memory()
         # Weakly: views may be made for each call and dropped.
         self.senders: weakref.WeakSet[Sender] = weakref.WeakSet()
         self.closed = False
@@ -202,7 +203,7 @@ class AsyncSession:
             workers=wiring.workers,
             room=MAX_TARGET_BYTES - _OTHER_PARAMETERS - len(wiring.base.raw_path),
             range_end=wiring.range_end,
-            samples=wiring.samples,
+            memory=wiring.memory,
         )
 
     async def send(self, call: Call[T]) -> T:

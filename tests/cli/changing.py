@@ -11,14 +11,8 @@ from typing import Any
 
 from slashtag.sandbox import Sandbox
 
-from .conftest import Ran
-
 SLASHTAG = [sys.executable, "-c", "import sys; from slashtag.cli import main; sys.exit(main())"]
 Write = Callable[..., Path]
-
-
-def objects(ran: Ran) -> list[Any]:
-    return [json.loads(line) for line in ran.out.splitlines()]
 
 
 def told(path: Path) -> dict[str, Any]:

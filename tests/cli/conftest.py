@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +38,16 @@ class Ran:
 
 
 Cli = Callable[..., Ran]
+
+
+def objects(text: str) -> list[Any]:
+    """The objects of JSON lines."""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def names(folder: Path) -> list[str]:
+    """The names of the files in a folder."""
+    return sorted(path.name for path in folder.iterdir())
 
 
 @pytest.fixture(scope="session")

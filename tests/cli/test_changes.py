@@ -16,8 +16,8 @@ from slashtag.cli.changes import fingerprint
 from slashtag.cli.outcomes import Entry, OutcomeFile
 from slashtag.sandbox import Fault, Sandbox
 
-from .changing import SLASHTAG, Write, objects, puts, told
-from .conftest import APIKEY, APISECRET, Cli
+from .changing import SLASHTAG, Write, puts, told
+from .conftest import APIKEY, APISECRET, Cli, objects
 
 
 def test_each_member_is_changed_and_empty_cells_are_left_out(cli: Cli, own: Sandbox, write: Write) -> None:
@@ -129,7 +129,7 @@ def test_a_dry_run_shows_the_differences_and_sends_no_change(cli: Cli, own: Sand
     )
     ran = cli("urls", "update", "--from", str(path), "--dry-run")
     assert ran.code == 0
-    assert [tuple(row.values()) for row in objects(ran)] == [
+    assert [tuple(row.values()) for row in objects(ran.out)] == [
         (2, "a1", "destination", "https://www.example/1", "https://shop.example.com/"),
         (4, "nobody", "", "no such link", ""),
         (5, "twice", "", "several links: give the id", ""),
@@ -189,7 +189,7 @@ def test_what_failed_is_told_and_tried_again(cli: Cli, own: Sandbox, write: Writ
     )
     ran = cli("urls", "update", "--from", str(path))
     assert ran.code == 3
-    ((line, key, status, error),) = [row.values() for row in objects(ran)]
+    ((line, key, status, error),) = [row.values() for row in objects(ran.out)]
     assert (line, key, status) == (3, "nobody", "failed")
     assert error.startswith("PUT urls/nobody: 404 ")
     assert ran.err.startswith("1 rows done, 1 failed, 0 outcome unknown, 0 done before")

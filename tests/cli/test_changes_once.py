@@ -17,8 +17,8 @@ from slashtag import ExportError
 from slashtag.cli.outcomes import Entry, OutcomeFile
 from slashtag.sandbox import Fault, Sandbox
 
-from .changing import SLASHTAG, Write, objects, puts, sent, told
-from .conftest import APISECRET, Cli
+from .changing import SLASHTAG, Write, puts, sent, told
+from .conftest import APISECRET, Cli, objects
 
 LOST = Fault(kind="reset", every=5, method="PUT", after_work=True)
 #: Links a0 to a29 lead elsewhere, the others are renamed by their slashtags.
@@ -45,8 +45,8 @@ def test_a_lost_answer_is_told_and_nothing_is_sent_again(cli: Cli, own: Sandbox,
     path = write(*ROWS)
     ran = cli("urls", "update", "--from", str(path), "--concurrency", "4")
     assert ran.code == 3
-    assert {row["status"] for row in objects(ran)} == {"unknown"}
-    unknown = {row["key"] for row in objects(ran)}
+    assert {row["status"] for row in objects(ran.out)} == {"unknown"}
+    unknown = {row["key"] for row in objects(ran.out)}
     assert len(unknown) == 12
     assert keys(path, "unknown") == unknown
     assert keys(path, "done") == KEYS - unknown
@@ -55,7 +55,7 @@ def test_a_lost_answer_is_told_and_nothing_is_sent_again(cli: Cli, own: Sandbox,
     for more in ((), ("--keep",)):
         again = cli("urls", "update", "--from", str(path), *more)
         assert again.code == 3
-        assert {row["key"] for row in objects(again)} == unknown
+        assert {row["key"] for row in objects(again.out)} == unknown
     assert sent(own) == dict.fromkeys(KEYS, 1)
 
 
@@ -73,7 +73,7 @@ def test_the_summary_says_what_is_unknown_and_what_to_do(cli: Cli, own: Sandbox,
     shown = cli("urls", "update", "--from", str(path), "--dry-run")
     assert "\n4 of them were sent before and got no answer" in shown.err
     # Those that were done would change nothing, and of renames that were done the old slashtag is gone.
-    assert {(row["key"], row["new"] or row["now"]) for row in objects(shown)} == {
+    assert {(row["key"], row["new"] or row["now"]) for row in objects(shown.out)} == {
         ("a30", "no such link"),
         ("a31", "no such link"),
     }
@@ -87,7 +87,7 @@ def test_where_asked_for_lost_answers_are_repeated_in_the_same_run(
     path = write(*ROWS)
     ran = cli("urls", "update", "--from", str(path), "--repeat-lost", "--concurrency", "4")
     assert ran.code == 3
-    unknown = {row["key"] for row in objects(ran)}
+    unknown = {row["key"] for row in objects(ran.out)}
     assert unknown
     assert unknown <= RENAMES
     times = sent(own)
@@ -105,7 +105,7 @@ def test_where_asked_for_those_of_an_earlier_run_are_repeated_and_then_told_as_d
     unknown = keys(path, "unknown")
     own.faults = []
     again = cli("urls", "update", "--from", str(path), "--repeat-lost")
-    assert {row["key"] for row in objects(again)} == unknown & RENAMES == keys(path, "unknown")
+    assert {row["key"] for row in objects(again.out)} == unknown & RENAMES == keys(path, "unknown")
     assert keys(path, "done") == KEYS - (unknown & RENAMES)
     assert {key for key, times in sent(own).items() if times > 1} == unknown - RENAMES
     before = len(puts(own))
@@ -120,7 +120,7 @@ def test_what_fails_after_an_earlier_run_got_no_answer_stays_unknown(
     own.faults = [Fault(kind="reset", method="PUT", after_work=True)]
     assert cli("urls", "update", "--from", str(path)).code == 3
     own.faults = [Fault(kind="400", method="PUT")]
-    (row,) = objects(cli("urls", "update", "--from", str(path), "--repeat-lost"))
+    (row,) = objects(cli("urls", "update", "--from", str(path), "--repeat-lost").out)
     assert row["status"] == "unknown"
     assert row["error"].startswith("an earlier run sent it and got no answer, this run sent it again: ")
     own.faults = []
@@ -141,7 +141,7 @@ def test_with_keep_an_unknown_rename_that_was_not_done_is_repeated_where_asked_f
     assert cli("urls", "update", "--from", str(path), "--keep").code == 3
     assert "b1" not in {url.slashtag for url in own.truth.urls()}
     ran = cli("urls", "update", "--from", str(path), "--keep", "--repeat-lost")
-    assert [row["key"] for row in objects(ran)] == ["a2"]
+    assert [row["key"] for row in objects(ran.out)] == ["a2"]
     assert {"b1", "b2"} <= {url.slashtag for url in own.truth.urls()}
 
 

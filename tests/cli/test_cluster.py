@@ -22,9 +22,8 @@ if not os.environ.get("CI"):
     pytest.importorskip("distributed")
 
 import distributed
-import pyarrow.parquet as parquet
 
-from tests.clusters import local_cluster
+from tests.clusters import local_cluster, rows_of, true_rows
 
 SPAN = ("2023-01-01", "2023-12-31")
 
@@ -45,20 +44,6 @@ def _quiet_box(box: Sandbox) -> Iterator[None]:
     box.requests.clear()
     yield
     box.latency = 0.0
-
-
-def rows_of(folder: Path) -> list[tuple[Any, ...]]:
-    tables = [parquet.read_table(file) for file in sorted(folder.glob("part-*.parquet"))]
-    return [tuple(row.values()) for table in tables for row in table.to_pylist()]
-
-
-def true_rows(box: Sandbox) -> list[tuple[Any, ...]]:
-    keys = dict.fromkeys(link.slashtag for link in box.truth.urls())
-    return [
-        (key, day, clicks)
-        for key in keys
-        for day, clicks in box.truth.range(*SPAN, keys=[key]).clicks.items()
-    ]
 
 
 def test_a_cluster_writes_the_dataset_and_skips_it_when_run_again(

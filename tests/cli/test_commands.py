@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import sys
 from typing import Any
 
@@ -12,11 +11,7 @@ import pytest
 
 from slashtag.sandbox import Sandbox
 
-from .conftest import Cli
-
-
-def objects(out: str) -> list[Any]:
-    return [json.loads(line) for line in out.splitlines()]
+from .conftest import Cli, objects
 
 
 def table(out: str) -> list[list[str]]:

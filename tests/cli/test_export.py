@@ -6,14 +6,12 @@ import asyncio
 import csv
 import gzip
 import io
-import json
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,17 +20,9 @@ from slashtag.cli import jobs
 from slashtag.cli.jobs import journal_of
 from slashtag.sandbox import Fault, Sandbox
 
-from .conftest import Cli
+from .conftest import Cli, names, objects
 
 SPAN = ("2024-01-01", "2024-04-30")
-
-
-def objects(text: str) -> list[Any]:
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 def days(box: Sandbox, *span: str) -> dict[tuple[str, str], int]:

@@ -25,7 +25,7 @@ from slashtag._core.call import Call
 from slashtag._journal import _request
 from slashtag.sandbox import Sandbox
 
-from .conftest import APIKEY, APISECRET
+from .conftest import APIKEY, APISECRET, names
 
 SPAN = ("2022-01-01", "2024-12-31")
 KILLS = 10
@@ -185,10 +185,6 @@ def asked(box: Sandbox) -> set[bytes]:
         )
         for arrival in box.requests
     }
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

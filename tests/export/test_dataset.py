@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,20 +21,6 @@ parquet = pytest.importorskip("pyarrow.parquet")
 DAY = timedelta(days=1)
 START = date(2023, 12, 1)
 SINCE = DateRange(START, "2099-12-31")
-
-
-@pytest.fixture
-async def box() -> AsyncIterator[Sandbox]:
-    async with Sandbox(
-        urls=25, clicks=1_500, tags=2, since="2023-11-01T00:00:00Z", until="2024-06-30T00:00:00Z"
-    ) as box:
-        yield box
-
-
-@pytest.fixture
-async def session(box: Sandbox) -> AsyncIterator[AsyncSession]:
-    async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
-        yield session
 
 
 @pytest.fixture

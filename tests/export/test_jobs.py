@@ -65,12 +65,6 @@ async def box() -> AsyncIterator[Sandbox]:
 
 
 @pytest.fixture
-async def session(box: Sandbox) -> AsyncIterator[AsyncSession]:
-    async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
-        yield session
-
-
-@pytest.fixture
 def kept() -> Kept:
     return Kept()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -20,20 +19,6 @@ from slashtag.sandbox import Fault, Sandbox
 from .conftest import Clock
 
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-async def box() -> AsyncIterator[Sandbox]:
-    async with Sandbox(
-        urls=25, clicks=1_500, tags=2, since="2024-01-01T00:00:00Z", until="2024-06-30T00:00:00Z"
-    ) as box:
-        yield box
-
-
-@pytest.fixture
-async def session(box: Sandbox) -> AsyncIterator[AsyncSession]:
-    async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
-        yield session
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
-from slashtag import AsyncSession, GeoStats, PeriodStats, RangeStats, RetryPolicy
+from slashtag import AsyncSession, DateRange, GeoStats, PeriodStats, RangeStats, RetryPolicy
 from slashtag.sandbox import Sandbox, TrueCountry, TruePeriod, TrueRange
 from tests import wire
 
@@ -19,6 +19,7 @@ QUICK = RetryPolicy(max_attempts=15, backoff_base=0.001, backoff_cap=0.002)
 APIKEY, APISECRET = "k" * 20, "s" * 12
 
 START, END = date(2023, 1, 1), date(2025, 12, 31)
+YEARS = DateRange(START, END)
 KEYS = 1_250
 ZONES = ["America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "America/Santiago", "Asia/Kolkata"]
 

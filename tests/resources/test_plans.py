@@ -22,13 +22,12 @@ from slashtag import (
 from tests.resources.accounts import (
     END,
     START,
+    YEARS,
     Account,
     client,
     counts,
     scripted,
 )
-
-YEARS = DateRange(START, END)
 
 
 async def test_a_plan_sends_nothing_and_its_length_is_the_number_of_requests(account: Account) -> None:

@@ -27,6 +27,7 @@ from tests import wire
 from tests.resources.accounts import (
     END,
     START,
+    YEARS,
     Account,
     client,
     counts,
@@ -34,8 +35,6 @@ from tests.resources.accounts import (
     serving,
     slowly,
 )
-
-YEARS = DateRange(START, END)
 
 
 def collectors(api: AsyncSession, **selector: Any) -> Iterator[Callable[[], Any]]:

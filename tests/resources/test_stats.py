@@ -20,6 +20,7 @@ from tests import wire
 from tests.resources.accounts import (
     END,
     START,
+    YEARS,
     ZONES,
     Account,
     client,
@@ -30,7 +31,6 @@ from tests.resources.accounts import (
     serving,
 )
 
-YEARS = DateRange(START, END)
 # 13 batches of 100, each with 35 windows of 32 days and one more for each transition.
 WINDOWS = {
     None: 35,
@@ -266,6 +266,16 @@ async def test_what_an_answer_leaves_open_is_said(
     assert (stats.days_complete, stats.reconciles) == (days_complete, reconciles)
     assert stats.total == data["total_clicks"]
     assert ("contradicts itself" in caplog.text) is not reconciles
+
+
+async def test_only_the_first_contradiction_of_a_session_is_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with scripted(wire.ok({"total_clicks": 3, "clicks": []})) as (_, api):
+        for view in (api, api.with_options(timeout=5), api):
+            await view.stats.collect(DateRange("2024-01-01", "2024-01-05"), keys=["a"])
+    told = [record.levelname for record in caplog.records if "contradicts itself" in record.message]
+    assert told == ["WARNING"]
 
 
 async def test_months_that_do_not_add_up_are_logged(caplog: pytest.LogCaptureFixture) -> None:

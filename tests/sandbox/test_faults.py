@@ -109,7 +109,9 @@ async def test_who_left_a_stall_is_no_longer_in_flight() -> None:
     async with serving(faults=[Fault(kind="stall", times=1)]) as call:
         with pytest.raises(TimeoutError):
             await call("GET", TAGS, timeout=aiohttp.ClientTimeout(total=0.05))
-        await asyncio.sleep(0.15)
+        async with asyncio.timeout(10):
+            while call.box._gateway._tasks:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
         await call("GET", TAGS)
         assert [arrival.in_flight for arrival in call.box.requests] == [1, 1]
 
@@ -120,7 +122,7 @@ async def test_a_stall_ends_when_the_sandbox_does() -> None:
         await call.arrivals(1)
         began = perf_counter()
         await call.box.stop()
-        assert perf_counter() - began < 1
+        assert perf_counter() - began < 10
         with pytest.raises(aiohttp.ClientError):
             await waiting
 

@@ -122,7 +122,7 @@ async def test_it_ends_while_requests_wait() -> None:
         await call.arrivals(3)
         began = perf_counter()
         await call.box.stop()
-        assert perf_counter() - began < 1
+        assert perf_counter() - began < 10  # of the 60 that it could take
         for error in await asyncio.gather(*waiting, return_exceptions=True):
             assert isinstance(error, aiohttp.ClientError)
         assert [arrival.status for arrival in call.box.requests] == [None] * 3
@@ -137,7 +137,7 @@ async def test_it_ends_while_connections_are_kept_alive() -> None:
             await response.read()
         began = perf_counter()
         await box.stop()
-        assert perf_counter() - began < 1
+        assert perf_counter() - began < 10  # of the 60 that it could take
 
 
 async def test_a_start_that_is_cancelled_leaves_nothing() -> None:

@@ -35,25 +35,35 @@ OnError = Callable[[Failure], object]
 log = logging.getLogger("slashtag")
 
 
+class Memory:
+    """Remember what answers have shown of the service; shared by all views of a session."""
+
+    def __init__(self) -> None:
+        #: Whether a question is answered on the path of the samples, by its stated path.
+        self.samples: dict[str, bool] = {}
+        #: Whether an answer contradicted itself.
+        self.doubted = False
+
+
 class Asker:
-    """Send statistics requests; shared by all views of a session, as it remembers which paths exist.
+    """Send statistics requests.
 
     The document states /stats/yearly and /stats/alltime but shows samples against /stats: on a 404 the
     samples' path is tried once and the outcome remembered (Statistics for a year, for all time).
     """
 
-    def __init__(self, send: Send, samples: dict[str, bool]) -> None:
+    def __init__(self, send: Send, memory: Memory) -> None:
         self._send = send
-        self._samples = samples
-        self._doubted = False
+        self._memory = memory
+        self._samples = memory.samples
 
     def doubt(self, call: Call[Any], problem: str) -> None:
         """Log an answer that contradicts itself: the first as a warning, more of them for debugging.
 
         A service that does so once does so thousands of times; `reconciles` tells of each.
         """
-        level = logging.DEBUG if self._doubted else logging.WARNING
-        self._doubted = True
+        level = logging.DEBUG if self._memory.doubted else logging.WARNING
+        self._memory.doubted = True
         log.log(level, "%s: the answer contradicts itself: %s", call.label, problem)
 
     async def __call__(self, query: Query[Any], call: Call[Any]) -> Any:

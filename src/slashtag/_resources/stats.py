@@ -13,7 +13,7 @@ from .._core.split import parse_zone
 from .._fanout import Agenda, Tasks
 from .._models import Statistics
 from .._send import Send
-from .asking import Asker, Batches, Feedback, Fold, Key, Keys, OnError
+from .asking import Asker, Batches, Feedback, Fold, Key, Keys, Memory, OnError
 from .each import Each, EachRun, StepStream
 from .listing import Progress
 
@@ -31,13 +31,13 @@ class Stats:
     """
 
     def __init__(
-        self, send: Send, tasks: Tasks, *, workers: int, room: int, range_end: str, samples: dict[str, bool]
+        self, send: Send, tasks: Tasks, *, workers: int, room: int, range_end: str, memory: Memory
     ) -> None:
         self._tasks = tasks
         self._workers = workers
         self._room = room
         self._range_end = range_end
-        self._asker = Asker(send, samples)
+        self._asker = Asker(send, memory)
 
     def plan(
         self,
@@ -55,6 +55,7 @@ class Stats:
         service cannot be asked (Statistics endpoints, Limits).
         """
         question = self._question(query, timezone)
+        _one_selector(keys, tag, tags)
         selectors = tuple(self._selectors(keys, tag, tags))
         pieces = tuple(question.pieces())
         return Plan(question.query, selectors, pieces, question.span, 0, len(selectors) * len(pieces))
@@ -157,13 +158,14 @@ class Stats:
     def _selectors(
         self, keys: Iterable[Key] | None, tag: str | None, tags: Iterable[str] | None
     ) -> list[Selector]:
-        _one_selector(keys, tag, tags)
+        """Give what one selector, checked, selects."""
         if keys is not None:
             if isinstance(keys, AsyncIterable):
                 raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
             return [Selector(keys=batch) for batch in batches(map(check_slashtag, keys), self._room)]
-        names = [tag] if tag is not None else () if tags is None else tags
-        return [Selector(tag=name) for name in dict.fromkeys(map(check_tag, names))]
+        if tag is not None:
+            return [Selector(tag=tag)]
+        return [Selector(tag=name) for name in dict.fromkeys(map(check_tag, () if tags is None else tags))]
 
 
 class _Asks(AsyncIterator[Ask]):

@@ -13,7 +13,7 @@ from typing import Literal, Self
 import msgspec
 
 from .. import ExportError
-from .._journal import in_thread
+from .._fanout import in_thread
 from ..export._target import lock
 
 #: So many lines are made durable together, if not before; each is with the system at once.

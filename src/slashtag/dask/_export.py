@@ -19,7 +19,7 @@ from .._core.queries import DateRange, Day
 from .._core.selectors import check_slashtag
 from .._core.split import parse_zone
 from .._errors import ExportError, InvalidRequestError
-from .._journal import in_thread
+from .._fanout import in_thread
 from .._models import ShortUrl
 from .._session import AsyncSession
 from ..export import TableFile, clicks_table

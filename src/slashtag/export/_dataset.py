@@ -13,7 +13,7 @@ from typing import Any
 from .._core.queries import DateRange
 from .._core.split import Month, last_day, month_of, months
 from .._errors import ExportError
-from .._journal import in_thread
+from .._fanout import in_thread
 from .._resources.asking import Keys, OnError
 from .._resources.listing import Progress
 from .._session import AsyncSession

@@ -15,7 +15,7 @@ from .._core.call import Failure
 from .._core.queries import DateRange, Day
 from .._core.split import parse_zone
 from .._errors import InvalidRequestError
-from .._journal import in_thread
+from .._fanout import in_thread
 from .._models import RangeStats, ShortUrl, Tag
 from .._resources.asking import Keys, OnError
 from .._resources.listing import Progress

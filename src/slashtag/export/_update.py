@@ -14,7 +14,7 @@ from .._core.call import check_int
 from .._core.queries import DateRange
 from .._core.split import parse_zone
 from .._errors import ExportError, InvalidRequestError
-from .._journal import in_thread
+from .._fanout import in_thread
 from .._resources.asking import Keys, OnError
 from .._resources.listing import Progress
 from .._session import AsyncSession
