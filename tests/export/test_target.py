@@ -115,6 +115,19 @@ def test_an_existing_file_keeps_its_mode(tmp_path: Path) -> None:
     assert mode(path) == 0o640
 
 
+@pytest.mark.parametrize("kept", [0o600, 0o640, 0o200])
+def test_a_private_file_is_private_while_it_is_written(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "out.csv"
+    path.touch()
+    path.chmod(kept)
+    with umask(0), AtomicFile(path) as target:
+        target.file.write(b"whole")
+        target.file.flush()
+        (part,) = (one for one in tmp_path.iterdir() if one != path)
+        assert mode(part) == kept
+    assert mode(path) == kept
+
+
 def test_a_target_that_is_a_link_stays_one(tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()

@@ -70,8 +70,9 @@ class AtomicFile:
     """Write to a temporary name beside the target and rename when whole; on any error leave no trace.
 
     `file` is the binary file to write to. A target that is a link stays one; one that exists keeps its mode,
-    a new one gets what the umask allows. Raises ExportError at once where the target is a folder or a
-    device, or its folder cannot be written; later where the disk is full.
+    and nobody whom that keeps out may read the new contents meanwhile; a new one gets what the umask allows.
+    Raises ExportError at once where the target is a folder or a device, or its folder cannot be written;
+    later where the disk is full.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -80,8 +81,10 @@ class AtomicFile:
         self._mode = self._check()
         part = f"{_stem(self._target.name)}{secrets.token_hex(4)}.part"
         self._temporary = self._target.with_name(part)
+        # What only some may read is not shown to others while it is written either.
+        mode = 0o666 if self._mode is None else self._mode & 0o666
         try:
-            handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         except OSError as error:
             raise ExportError(f"cannot write beside {self.path}: {error.strerror}") from None
         self.file = Part(os.fdopen(handle, "wb"), self.path)
