@@ -193,6 +193,32 @@ def test_a_folder_that_cannot_be_listed_can_be_written(open_to_all: Path) -> Non
     assert names(open_to_all) == ["out.csv"]
 
 
+def test_a_folder_that_has_become_read_only_is_told_and_what_was_written_stays(open_to_all: Path) -> None:
+    path = open_to_all / "out.csv"
+    path.write_bytes(b"before")
+    target = AtomicFile(path)
+    target.file.write(b"whole")
+    open_to_all.chmod(0o555)
+    with unprivileged():
+        with pytest.raises(ExportError, match=r"cannot be written: .*; what was written stays in "):
+            target.commit()
+        target.discard()
+    (part,) = (one for one in open_to_all.iterdir() if one != path)
+    assert (path.read_bytes(), part.read_bytes()) == (b"before", b"whole")
+    open_to_all.chmod(0o755)
+    os.utime(part, (0, 0))
+    write(path, b"again")
+    assert names(open_to_all) == ["out.csv"]
+
+
+def test_an_error_stays_itself_in_a_folder_that_has_become_read_only(open_to_all: Path) -> None:
+    target = AtomicFile(open_to_all / "out.csv")
+    open_to_all.chmod(0o555)
+    with unprivileged(), pytest.raises(RequestTimeoutError), target:
+        raise RequestTimeoutError("late")
+    open_to_all.chmod(0o755)
+
+
 def test_a_read_only_file_is_refused_at_once(open_to_all: Path) -> None:
     path = open_to_all / "out.csv"
     path.touch()

@@ -118,7 +118,11 @@ class AtomicFile:
             self.commit()
 
     def commit(self) -> None:
-        """Make the file durable and give it its name."""
+        """Make the file durable and give it its name.
+
+        Raises ExportError where that fails; the text says where what was written stays, if it cannot be
+        removed, as in a folder that has become read-only.
+        """
         try:
             self.file.sync()
             if self._mode is not None:
@@ -126,15 +130,21 @@ class AtomicFile:
             self._temporary.replace(self._target)
         except OSError as error:
             self.discard()
-            raise ExportError(f"{self.path} cannot be written: {error.strerror}") from None
+            left = os.path.exists(self._temporary)
+            stays = f"; what was written stays in {self._temporary}" if left else ""
+            raise ExportError(f"{self.path} cannot be written: {error.strerror}{stays}") from None
         except BaseException:
             self.discard()
             raise
 
     def discard(self) -> None:
-        """Remove what was written; safe to repeat."""
+        """Remove what was written; safe to repeat.
+
+        Where the folder does not let it be removed, it stays until the next one who writes the file.
+        """
         self.file.close()
-        self._temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # there is an error to tell already, and this one would hide it
+            self._temporary.unlink(missing_ok=True)
 
 
 def lock(handle: int) -> bool:
