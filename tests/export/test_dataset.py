@@ -219,3 +219,12 @@ async def test_a_folder_that_cannot_be_made_is_told(
     with pytest.raises(ExportError, match="cannot be made"):
         await update_parquet(session, SINCE, folder / "deeper" / "still")
     assert box.requests == []
+
+
+@pytest.mark.parametrize(("name", "match"), [("", "is empty"), ("a\0b", "cannot be the name")])
+async def test_a_path_that_cannot_be_one_is_told_before_anything_is_sent(
+    box: Sandbox, session: AsyncSession, name: str, match: str
+) -> None:
+    with pytest.raises(ExportError, match=match):
+        await update_parquet(session, SINCE, name)
+    assert box.requests == []

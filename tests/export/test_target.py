@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from slashtag import ExportError, RequestTimeoutError
-from slashtag.export import AtomicFile
+from slashtag.export import TAGS, AtomicFile, TableFile
 from tests.test_journal_file import unprivileged
 
 
@@ -160,6 +160,16 @@ def test_a_folder_a_device_and_a_pipe_are_refused_at_once(tmp_path: Path) -> Non
     refused(tmp_path / "pipe", "not a regular file")
     refused(Path(os.devnull), "not a regular file")
     assert names(tmp_path) == ["pipe"]
+
+
+@pytest.mark.parametrize(
+    ("name", "match"), [("", "is empty"), ("a\0b", "cannot be"), ("\ud800", "cannot be")]
+)
+def test_a_path_that_cannot_be_one_is_told_at_once(name: str, match: str) -> None:
+    with pytest.raises(ExportError, match=match):
+        AtomicFile(name)
+    with pytest.raises(ExportError, match=match):
+        TableFile(f"{name}.csv" if name else name, TAGS)
 
 
 def test_a_missing_folder_is_told_at_once(tmp_path: Path) -> None:

@@ -238,6 +238,24 @@ async def test_a_file_that_cannot_hold_it_is_told_and_left(
     assert content == "other" or box.requests == []
 
 
+@pytest.mark.parametrize(("name", "match"), [("", "is empty"), ("a\0b", "cannot be the name")])
+async def test_a_path_that_cannot_be_one_is_told_before_anything_is_sent(
+    box: Sandbox, session: AsyncSession, name: str, match: str
+) -> None:
+    with pytest.raises(ExportError, match=match):
+        await update_sqlite(session, SINCE, name)
+    assert box.requests == []
+
+
+async def test_every_name_is_that_of_a_file(
+    box: Sandbox, session: AsyncSession, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In-memory databases, as SQLite has them, would keep nothing of what is told to be written."""
+    monkeypatch.chdir(tmp_path)
+    await update_sqlite(session, SINCE, ":memory:")
+    assert rows(tmp_path / ":memory:") == truth(box, START, clock.today)
+
+
 async def test_a_count_that_sqlite_cannot_hold_is_told_and_a_batch_is_whole_or_not_there(
     box: Sandbox, session: AsyncSession, path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

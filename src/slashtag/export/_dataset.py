@@ -20,6 +20,7 @@ from .._session import AsyncSession
 from ._file import TableFile
 from ._jobs import Recorder, Rows, Summary, selection
 from ._table import Column, Row, clicks_table
+from ._target import checked_path
 from ._update import Days
 from ._writers import ParquetWriter, Sink, load_arrow
 
@@ -54,7 +55,7 @@ async def update_parquet(
     """
     days = Days(query, timezone, lookback)
     recorder = Recorder(session, on_error)
-    dataset = _Dataset(Path(folder), days)
+    dataset = _Dataset(checked_path(folder), days)
     due = await in_thread(dataset.due)
     if not due:
         return recorder.summary(0)

@@ -71,12 +71,12 @@ class AtomicFile:
 
     `file` is the binary file to write to. A target that is a link stays one; one that exists keeps its mode,
     and nobody whom that keeps out may read the new contents meanwhile; a new one gets what the umask allows.
-    Raises ExportError at once where the target is a folder or a device, or its folder cannot be written;
-    later where the disk is full.
+    Raises ExportError at once where the path cannot be one, the target is a folder or a device, or its folder
+    cannot be written; later where the disk is full.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = checked_path(path)
         self._target = Path(os.path.realpath(path))
         self._mode = self._check()
         part = f"{_stem(self._target.name)}{secrets.token_hex(4)}.part"
@@ -145,6 +145,20 @@ class AtomicFile:
         self.file.close()
         with suppress(OSError):  # there is an error to tell already, and this one would hide it
             self._temporary.unlink(missing_ok=True)
+
+
+def checked_path(path: str | os.PathLike[str]) -> Path:
+    """Return a path to write to; raises ExportError for one that is empty or that no system can take."""
+    text = os.fspath(path)
+    if not text:
+        raise ExportError("the path to write to is empty")
+    try:
+        refused = b"\0" in os.fsencode(text)
+    except UnicodeEncodeError:
+        refused = True
+    if refused:
+        raise ExportError(f"{text!r} cannot be the name of a file")
+    return Path(path)
 
 
 def lock(handle: int) -> bool:

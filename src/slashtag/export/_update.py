@@ -20,6 +20,7 @@ from .._resources.listing import Progress
 from .._session import AsyncSession
 from ._jobs import Recorder, Rows, Summary, selection
 from ._table import Row
+from ._target import checked_path
 
 T = TypeVar("T")
 
@@ -99,8 +100,8 @@ async def update_sqlite(
     still arrive, to the end of the range, today at the latest; from the start of the range where the file
     lacks one of its days. `partial` marks the present day. A batch of rows is one transaction; rows that
     did not change are not touched, and `rows` counts the others. Selectors, `progress` and `on_error` as
-    `export_clicks`. Raises ExportError where the file cannot be written, is no such database, or holds
-    days of another timezone (Statistics for a date or date range).
+    `export_clicks`. `path` is that of a file, as `:memory:` is. Raises ExportError where the file cannot be
+    written, is no such database, or holds days of another timezone (Statistics for a date or date range).
     """
     days = Days(query, timezone, lookback)
     recorder = Recorder(session, on_error)
@@ -158,7 +159,8 @@ class _Store:
     """Keep the file; its methods run in threads, one at a time."""
 
     def __init__(self, path: str | os.PathLike[str], days: Days) -> None:
-        self._path = path
+        # Absolute, as ":memory:" is no file to SQLite.
+        self._path = checked_path(path).absolute()
         self._days = days
         self._file: sqlite3.Connection | None = None
         self.changed = 0
