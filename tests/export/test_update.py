@@ -119,6 +119,28 @@ async def test_clicks_that_come_late_are_counted_within_the_lookback(
     assert rows(path) == late
 
 
+async def test_a_day_that_was_not_over_is_asked_for_again_however_long_ago(
+    box: Sandbox, session: AsyncSession, path: Path, clock: Clock
+) -> None:
+    one, other = list(dict.fromkeys(url.slashtag for url in box.truth.urls()))[:2]
+    clock.today = date(2024, 4, 30)
+    await update_sqlite(session, DateRange("2024-04-01", "2024-04-30"), path, keys=[one])
+    await update_sqlite(session, DateRange("2024-04-01", "2024-04-29"), path, keys=[other])
+    box.add_click(one, datetime(2024, 4, 30, 23), times=5)
+    clock.today = date(2024, 5, 20)
+    await update_sqlite(session, DateRange("2024-05-01", "2024-05-20"), path, keys=[one])
+    await update_sqlite(session, DateRange("2024-04-30", "2024-05-20"), path, keys=[other])
+    clock.today = date(2024, 6, 20)
+    box.requests.clear()
+    april = date(2024, 4, 1)
+    await update_sqlite(session, DateRange(april, "2024-06-20"), path, keys=[other])
+    assert asked_from(box) == date(2024, 5, 17)
+    box.requests.clear()
+    await update_sqlite(session, DateRange(april, "2024-06-20"), path, keys=[one])
+    assert asked_from(box) == date(2024, 4, 30)
+    assert rows(path) == truth(box, april, clock.today, [one, other])
+
+
 async def test_a_slashtag_that_is_new_is_asked_for_from_the_start(
     box: Sandbox, session: AsyncSession, path: Path, clock: Clock
 ) -> None:

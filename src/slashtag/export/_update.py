@@ -42,7 +42,10 @@ INSERT INTO clicks VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
 SET clicks = excluded.clicks, partial = excluded.partial
 WHERE clicks IS NOT excluded.clicks OR partial IS NOT excluded.partial
 """
-_COVERED = "SELECT min(date), max(date), count(*) FROM clicks WHERE slashtag = ? AND date BETWEEN ? AND ?"
+_COVERED = """
+SELECT min(date), max(date), count(*), min(CASE WHEN partial THEN date END)
+FROM clicks WHERE slashtag = ? AND date BETWEEN ? AND ?
+"""
 
 
 class Days:
@@ -97,11 +100,13 @@ async def update_sqlite(
     """Bring the table `clicks` (slashtag, date, clicks, partial) of an SQLite file up to date.
 
     Each slashtag is asked for from its last date in the file, less `lookback` days in which clicks may
-    still arrive, to the end of the range, today at the latest; from the start of the range where the file
-    lacks one of its days. `partial` marks the present day. A batch of rows is one transaction; rows that
-    did not change are not touched, and `rows` counts the others. Selectors, `progress` and `on_error` as
-    `export_clicks`. `path` is that of a file, as `:memory:` is. Raises ExportError where the file cannot be
-    written, is no such database, or holds days of another timezone (Statistics for a date or date range).
+    still arrive, to the end of the range, today at the latest; from the first day of the range that was not
+    over when it was asked for, if that is earlier; from the start of the range where the file lacks one of
+    its days. `partial` marks a day that was not over, as the present one is. A batch of rows is one
+    transaction; rows that did not change are not touched, and `rows` counts the others. Selectors, `progress`
+    and `on_error` as `export_clicks`. `path` is that of a file, as `:memory:` is. Raises ExportError where
+    the file cannot be written, is no such database, or holds days of another timezone
+    (Statistics for a date or date range).
     """
     days = Days(query, timezone, lookback)
     recorder = Recorder(session, on_error)
@@ -194,8 +199,10 @@ class _Store:
         if not row[2]:
             return first
         begin, end = date.fromisoformat(row[0]), date.fromisoformat(row[1])
-        whole = begin == first and row[2] == (end - begin).days + 1
-        return max(first, end - self._days.lookback) if whole else first
+        if begin != first or row[2] != (end - begin).days + 1:
+            return first
+        young = end if row[3] is None else date.fromisoformat(row[3])
+        return max(first, min(end - self._days.lookback, young))
 
     def upsert(self, rows: list[Row]) -> None:
         """Write a batch of rows."""
