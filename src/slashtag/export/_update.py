@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
@@ -15,6 +15,7 @@ from .._core.queries import DateRange
 from .._core.split import parse_zone
 from .._errors import ExportError, InvalidRequestError
 from .._journal import in_thread
+from .._models import ShortUrl
 from .._resources.asking import Keys, OnError
 from .._resources.listing import Progress
 from .._session import AsyncSession
@@ -65,24 +66,34 @@ class Days:
     async def collect(
         self,
         session: AsyncSession,
-        start: date,
-        keys: Keys | None,
+        groups: Mapping[date, list[str]],
         out: Rows,
         recorder: Recorder,
         progress: Progress | None,
+        answered: Callable[[str, date, Collection[date]], object] | None = None,
     ) -> None:
-        """Add a row for each slashtag and day from `start` on: whether it is the present day comes last."""
-        each = session.stats.collect_each(
-            DateRange(start, self.last),
-            keys=keys,
-            timezone=self.zone,
-            progress=progress,
-            on_error=recorder.on_error,
-        )
-        async with each:
-            async for slashtag, stats in each:
-                recorder.check(stats)
-                await out.add((slashtag, day, n, day >= self.today) for day, n in stats.clicks.items())
+        """Add a row for each slashtag and day from the first day of its group on.
+
+        Whether it was the present day comes last in a row. `answered` is called with each slashtag, the first
+        day of its group and the days that are told of it, before these are added.
+        """
+        total, done = sum(map(len, groups.values())), 0
+        for start, group in sorted(groups.items()):
+            each = session.stats.collect_each(
+                DateRange(start, self.last),
+                keys=_stream(group),
+                timezone=self.zone,
+                progress=None if progress is None else _shifted(progress, done, total),
+                on_error=recorder.on_error,
+            )
+            async with each:
+                async for slashtag, stats in each:
+                    recorder.check(stats)
+                    if answered is not None:
+                        answered(slashtag, start, stats.clicks.keys())
+                    await out.add((slashtag, day, n, day >= self.today) for day, n in stats.clicks.items())
+            done += len(group)
+        await out.flush()
 
 
 async def update_sqlite(
@@ -116,12 +127,7 @@ async def update_sqlite(
         async with selection(session, keys, tags, "slashtag", merged=False) as (chosen, _):
             groups = await _groups(store, chosen) if chosen is not None else {}
         out = Rows(store.upsert)
-        total, done = sum(map(len, groups.values())), 0
-        for start, group in sorted(groups.items()):
-            tell = None if progress is None else _shifted(progress, done, total)
-            await days.collect(session, start, _stream(group), out, recorder, tell)
-            done += len(group)
-        await out.flush()
+        await days.collect(session, groups, out, recorder, progress)
     finally:
         await in_thread(store.close)
     return recorder.summary(store.changed)
@@ -141,13 +147,18 @@ async def _groups(store: _Store, keys: Keys) -> dict[date, list[str]]:
 async def slashtags(keys: Keys) -> AsyncGenerator[list[str], None]:
     """Yield the slashtags of an iterable of any kind, many at a time."""
     batch: list[str] = []
-    async for key in keys if isinstance(keys, AsyncIterable) else _stream(keys):
+    async for key in each_of(keys):
         batch.append(key if isinstance(key, str) else key.slashtag)
         if len(batch) >= _LOOKED_UP:
             yield batch
             batch = []
     if batch:
         yield batch
+
+
+def each_of(keys: Keys) -> AsyncIterable[str | ShortUrl]:
+    """Return an iterable of slashtags or links of any kind as an asynchronous one."""
+    return keys if isinstance(keys, AsyncIterable) else _stream(keys)
 
 
 async def _stream(items: Iterable[T]) -> AsyncGenerator[T, None]:
