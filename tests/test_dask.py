@@ -368,6 +368,12 @@ def test_parts_of_another_export_are_not_mixed_in(client: Any, box: Sandbox, tmp
     assert os.listdir(tmp_path) == before
 
 
+def test_a_path_that_cannot_be_one_is_told_before_the_workers_are_asked(client: Any, box: Sandbox) -> None:
+    for path in ("", "a\0b"):
+        with pytest.raises(ExportError, match=r"path|name"):
+            export_clicks(client, keys_of(box)[:3], Day("2023-03-01"), path)
+
+
 def test_a_folder_that_cannot_be_written_is_an_export_error(
     client: Any, box: Sandbox, tmp_path: Path
 ) -> None:

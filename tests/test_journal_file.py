@@ -137,6 +137,12 @@ async def test_a_pipe_is_refused(path: Path) -> None:
         journal(path).open()
 
 
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_path_that_cannot_be_one_is_told(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be opened"):
+        journal(Path(name)).open()
+
+
 async def test_a_missing_parent_folder_is_told(tmp_path: Path) -> None:
     await refused(tmp_path / "missing" / "job.journal", "No such file")
 

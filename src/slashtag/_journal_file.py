@@ -12,7 +12,6 @@ import struct
 import threading
 import zlib
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +100,13 @@ class JournalFile:
 
     def _claim(self) -> None:
         """Create the file where there is none, and let nothing but a journal of ours pass."""
-        with suppress(FileExistsError):
+        try:
             # Not by SQLite, which would let the umask decide who may read it.
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            pass
+        except ValueError as error:  # a NUL, or what the file system cannot encode
+            raise ConfigurationError(f"the journal {str(self.path)!r} cannot be opened: {error}") from None
         found = self.path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise ConfigurationError(f"the journal {self.path} cannot be opened: it is not a regular file")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from slashtag import ExportError, RequestTimeoutError
-from slashtag.export import AtomicFile
+from slashtag.export import TAGS, AtomicFile, TableFile
 from tests.test_journal_file import unprivileged
 
 
@@ -115,6 +115,19 @@ def test_an_existing_file_keeps_its_mode(tmp_path: Path) -> None:
     assert mode(path) == 0o640
 
 
+@pytest.mark.parametrize("kept", [0o600, 0o640, 0o200])
+def test_a_private_file_is_private_while_it_is_written(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "out.csv"
+    path.touch()
+    path.chmod(kept)
+    with umask(0), AtomicFile(path) as target:
+        target.file.write(b"whole")
+        target.file.flush()
+        (part,) = (one for one in tmp_path.iterdir() if one != path)
+        assert mode(part) == kept
+    assert mode(path) == kept
+
+
 def test_a_target_that_is_a_link_stays_one(tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
@@ -149,6 +162,16 @@ def test_a_folder_a_device_and_a_pipe_are_refused_at_once(tmp_path: Path) -> Non
     assert names(tmp_path) == ["pipe"]
 
 
+@pytest.mark.parametrize(
+    ("name", "match"), [("", "is empty"), ("a\0b", "cannot be"), ("\ud800", "cannot be")]
+)
+def test_a_path_that_cannot_be_one_is_told_at_once(name: str, match: str) -> None:
+    with pytest.raises(ExportError, match=match):
+        AtomicFile(name)
+    with pytest.raises(ExportError, match=match):
+        TableFile(f"{name}.csv" if name else name, TAGS)
+
+
 def test_a_missing_folder_is_told_at_once(tmp_path: Path) -> None:
     refused(tmp_path / "missing" / "out.csv", "No such file")
     (tmp_path / "file").touch()
@@ -178,6 +201,32 @@ def test_a_folder_that_cannot_be_listed_can_be_written(open_to_all: Path) -> Non
         write(open_to_all / "out.csv")
     open_to_all.chmod(0o755)
     assert names(open_to_all) == ["out.csv"]
+
+
+def test_a_folder_that_has_become_read_only_is_told_and_what_was_written_stays(open_to_all: Path) -> None:
+    path = open_to_all / "out.csv"
+    path.write_bytes(b"before")
+    target = AtomicFile(path)
+    target.file.write(b"whole")
+    open_to_all.chmod(0o555)
+    with unprivileged():
+        with pytest.raises(ExportError, match=r"cannot be written: .*; what was written stays in "):
+            target.commit()
+        target.discard()
+    (part,) = (one for one in open_to_all.iterdir() if one != path)
+    assert (path.read_bytes(), part.read_bytes()) == (b"before", b"whole")
+    open_to_all.chmod(0o755)
+    os.utime(part, (0, 0))
+    write(path, b"again")
+    assert names(open_to_all) == ["out.csv"]
+
+
+def test_an_error_stays_itself_in_a_folder_that_has_become_read_only(open_to_all: Path) -> None:
+    target = AtomicFile(open_to_all / "out.csv")
+    open_to_all.chmod(0o555)
+    with unprivileged(), pytest.raises(RequestTimeoutError), target:
+        raise RequestTimeoutError("late")
+    open_to_all.chmod(0o755)
 
 
 def test_a_read_only_file_is_refused_at_once(open_to_all: Path) -> None:

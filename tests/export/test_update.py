@@ -104,6 +104,28 @@ async def test_clicks_that_come_late_are_counted_within_the_lookback(
     assert rows(path) == late
 
 
+async def test_a_day_that_was_not_over_is_asked_for_again_however_long_ago(
+    box: Sandbox, session: AsyncSession, path: Path, clock: Clock
+) -> None:
+    one, other = list(dict.fromkeys(url.slashtag for url in box.truth.urls()))[:2]
+    clock.today = date(2024, 4, 30)
+    await update_sqlite(session, DateRange("2024-04-01", "2024-04-30"), path, keys=[one])
+    await update_sqlite(session, DateRange("2024-04-01", "2024-04-29"), path, keys=[other])
+    box.add_click(one, datetime(2024, 4, 30, 23), times=5)
+    clock.today = date(2024, 5, 20)
+    await update_sqlite(session, DateRange("2024-05-01", "2024-05-20"), path, keys=[one])
+    await update_sqlite(session, DateRange("2024-04-30", "2024-05-20"), path, keys=[other])
+    clock.today = date(2024, 6, 20)
+    box.requests.clear()
+    april = date(2024, 4, 1)
+    await update_sqlite(session, DateRange(april, "2024-06-20"), path, keys=[other])
+    assert asked_from(box) == date(2024, 5, 17)
+    box.requests.clear()
+    await update_sqlite(session, DateRange(april, "2024-06-20"), path, keys=[one])
+    assert asked_from(box) == date(2024, 4, 30)
+    assert rows(path) == truth(box, april, clock.today, [one, other])
+
+
 async def test_a_slashtag_that_is_new_is_asked_for_from_the_start(
     box: Sandbox, session: AsyncSession, path: Path, clock: Clock
 ) -> None:
@@ -221,6 +243,24 @@ async def test_a_file_that_cannot_hold_it_is_told_and_left(
     with pytest.raises(ExportError, match="cannot be updated"):
         await update_sqlite(session, SINCE, path)
     assert content == "other" or box.requests == []
+
+
+@pytest.mark.parametrize(("name", "match"), [("", "is empty"), ("a\0b", "cannot be the name")])
+async def test_a_path_that_cannot_be_one_is_told_before_anything_is_sent(
+    box: Sandbox, session: AsyncSession, name: str, match: str
+) -> None:
+    with pytest.raises(ExportError, match=match):
+        await update_sqlite(session, SINCE, name)
+    assert box.requests == []
+
+
+async def test_every_name_is_that_of_a_file(
+    box: Sandbox, session: AsyncSession, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In-memory databases, as SQLite has them, would keep nothing of what is told to be written."""
+    monkeypatch.chdir(tmp_path)
+    await update_sqlite(session, SINCE, ":memory:")
+    assert rows(tmp_path / ":memory:") == truth(box, START, clock.today)
 
 
 async def test_a_count_that_sqlite_cannot_hold_is_told_and_a_batch_is_whole_or_not_there(

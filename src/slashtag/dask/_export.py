@@ -24,7 +24,7 @@ from .._models import ShortUrl
 from .._session import AsyncSession
 from ..export import TableFile, clicks_table
 from ..export import export_clicks as write_clicks
-from ..export._target import remove_parts
+from ..export._target import checked_path, remove_parts
 from ..export._writers import load_arrow
 from ._job import Job, Progress
 from ._worker import Done, GetCredentials
@@ -101,7 +101,7 @@ def export_clicks(
     range_end = (session_options or {}).get("range_end", "inclusive")
     chosen = tuple(dict.fromkeys(map(check_slashtag, keys)))
     # Workers run in folders of their own.
-    folder = Path(path).absolute()
+    folder = checked_path(path).absolute()
     pieces = [
         _Part(str(folder / _name(n, resolved, zone, range_end, some)), resolved, some, zone)
         for n, some in enumerate(_cut(chosen, parts))

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from ._table import Row, Table
-from ._target import AtomicFile
+from ._target import AtomicFile, checked_path
 from ._writers import Sink, Writer, format_of, open_writer
 
 
@@ -27,7 +27,7 @@ class TableFile:
         excel_safe: bool = False,
         make: Callable[[Sink], Writer] | None = None,
     ) -> None:
-        form = format_of(path)
+        form = format_of(checked_path(path))
         self._target = AtomicFile(path)
         try:
             if make is None:

@@ -70,18 +70,21 @@ class AtomicFile:
     """Write to a temporary name beside the target and rename when whole; on any error leave no trace.
 
     `file` is the binary file to write to. A target that is a link stays one; one that exists keeps its mode,
-    a new one gets what the umask allows. Raises ExportError at once where the target is a folder or a
-    device, or its folder cannot be written; later where the disk is full.
+    and nobody whom that keeps out may read the new contents meanwhile; a new one gets what the umask allows.
+    Raises ExportError at once where the path cannot be one, the target is a folder or a device, or its folder
+    cannot be written; later where the disk is full.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = checked_path(path)
         self._target = Path(os.path.realpath(path))
         self._mode = self._check()
         part = f"{_stem(self._target.name)}{secrets.token_hex(4)}.part"
         self._temporary = self._target.with_name(part)
+        # What only some may read is not shown to others while it is written either.
+        mode = 0o666 if self._mode is None else self._mode & 0o666
         try:
-            handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         except OSError as error:
             raise ExportError(f"cannot write beside {self.path}: {error.strerror}") from None
         self.file = Part(os.fdopen(handle, "wb"), self.path)
@@ -115,7 +118,11 @@ class AtomicFile:
             self.commit()
 
     def commit(self) -> None:
-        """Make the file durable and give it its name."""
+        """Make the file durable and give it its name.
+
+        Raises ExportError where that fails; the text says where what was written stays, if it cannot be
+        removed, as in a folder that has become read-only.
+        """
         try:
             self.file.sync()
             if self._mode is not None:
@@ -123,15 +130,35 @@ class AtomicFile:
             self._temporary.replace(self._target)
         except OSError as error:
             self.discard()
-            raise ExportError(f"{self.path} cannot be written: {error.strerror}") from None
+            left = os.path.exists(self._temporary)
+            stays = f"; what was written stays in {self._temporary}" if left else ""
+            raise ExportError(f"{self.path} cannot be written: {error.strerror}{stays}") from None
         except BaseException:
             self.discard()
             raise
 
     def discard(self) -> None:
-        """Remove what was written; safe to repeat."""
+        """Remove what was written; safe to repeat.
+
+        Where the folder does not let it be removed, it stays until the next one who writes the file.
+        """
         self.file.close()
-        self._temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # there is an error to tell already, and this one would hide it
+            self._temporary.unlink(missing_ok=True)
+
+
+def checked_path(path: str | os.PathLike[str]) -> Path:
+    """Return a path to write to; raises ExportError for one that is empty or that no system can take."""
+    text = os.fspath(path)
+    if not text:
+        raise ExportError("the path to write to is empty")
+    try:
+        refused = b"\0" in os.fsencode(text)
+    except UnicodeEncodeError:
+        refused = True
+    if refused:
+        raise ExportError(f"{text!r} cannot be the name of a file")
+    return Path(path)
 
 
 def lock(handle: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
@@ -15,11 +15,13 @@ from .._core.queries import DateRange
 from .._core.split import parse_zone
 from .._errors import ExportError, InvalidRequestError
 from .._fanout import in_thread
+from .._models import ShortUrl
 from .._resources.asking import Keys, OnError
 from .._resources.listing import Progress
 from .._session import AsyncSession
 from ._jobs import Recorder, Rows, Summary, selection
 from ._table import Row
+from ._target import checked_path
 
 T = TypeVar("T")
 
@@ -41,7 +43,10 @@ INSERT INTO clicks VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
 SET clicks = excluded.clicks, partial = excluded.partial
 WHERE clicks IS NOT excluded.clicks OR partial IS NOT excluded.partial
 """
-_COVERED = "SELECT min(date), max(date), count(*) FROM clicks WHERE slashtag = ? AND date BETWEEN ? AND ?"
+_COVERED = """
+SELECT min(date), max(date), count(*), min(CASE WHEN partial THEN date END)
+FROM clicks WHERE slashtag = ? AND date BETWEEN ? AND ?
+"""
 
 
 class Days:
@@ -61,24 +66,34 @@ class Days:
     async def collect(
         self,
         session: AsyncSession,
-        start: date,
-        keys: Keys | None,
+        groups: Mapping[date, list[str]],
         out: Rows,
         recorder: Recorder,
         progress: Progress | None,
+        answered: Callable[[str, date, Collection[date]], object] | None = None,
     ) -> None:
-        """Add a row for each slashtag and day from `start` on: whether it is the present day comes last."""
-        each = session.stats.collect_each(
-            DateRange(start, self.last),
-            keys=keys,
-            timezone=self.zone,
-            progress=progress,
-            on_error=recorder.on_error,
-        )
-        async with each:
-            async for slashtag, stats in each:
-                recorder.check(stats)
-                await out.add((slashtag, day, n, day >= self.today) for day, n in stats.clicks.items())
+        """Add a row for each slashtag and day from the first day of its group on.
+
+        Whether it was the present day comes last in a row. `answered` is called with each slashtag, the first
+        day of its group and the days that are told of it, before these are added.
+        """
+        total, done = sum(map(len, groups.values())), 0
+        for start, group in sorted(groups.items()):
+            each = session.stats.collect_each(
+                DateRange(start, self.last),
+                keys=_stream(group),
+                timezone=self.zone,
+                progress=None if progress is None else _shifted(progress, done, total),
+                on_error=recorder.on_error,
+            )
+            async with each:
+                async for slashtag, stats in each:
+                    recorder.check(stats)
+                    if answered is not None:
+                        answered(slashtag, start, stats.clicks.keys())
+                    await out.add((slashtag, day, n, day >= self.today) for day, n in stats.clicks.items())
+            done += len(group)
+        await out.flush()
 
 
 async def update_sqlite(
@@ -96,11 +111,13 @@ async def update_sqlite(
     """Bring the table `clicks` (slashtag, date, clicks, partial) of an SQLite file up to date.
 
     Each slashtag is asked for from its last date in the file, less `lookback` days in which clicks may
-    still arrive, to the end of the range, today at the latest; from the start of the range where the file
-    lacks one of its days. `partial` marks the present day. A batch of rows is one transaction; rows that
-    did not change are not touched, and `rows` counts the others. Selectors, `progress` and `on_error` as
-    `export_clicks`. Raises ExportError where the file cannot be written, is no such database, or holds
-    days of another timezone (Statistics for a date or date range).
+    still arrive, to the end of the range, today at the latest; from the first day of the range that was not
+    over when it was asked for, if that is earlier; from the start of the range where the file lacks one of
+    its days. `partial` marks a day that was not over, as the present one is. A batch of rows is one
+    transaction; rows that did not change are not touched, and `rows` counts the others. Selectors, `progress`
+    and `on_error` as `export_clicks`. `path` is that of a file, as `:memory:` is. Raises ExportError where
+    the file cannot be written, is no such database, or holds days of another timezone
+    (Statistics for a date or date range).
     """
     days = Days(query, timezone, lookback)
     recorder = Recorder(session, on_error)
@@ -110,12 +127,7 @@ async def update_sqlite(
         async with selection(session, keys, tags, "slashtag", merged=False) as (chosen, _):
             groups = await _groups(store, chosen) if chosen is not None else {}
         out = Rows(store.upsert)
-        total, done = sum(map(len, groups.values())), 0
-        for start, group in sorted(groups.items()):
-            tell = None if progress is None else _shifted(progress, done, total)
-            await days.collect(session, start, _stream(group), out, recorder, tell)
-            done += len(group)
-        await out.flush()
+        await days.collect(session, groups, out, recorder, progress)
     finally:
         await in_thread(store.close)
     return recorder.summary(store.changed)
@@ -135,13 +147,18 @@ async def _groups(store: _Store, keys: Keys) -> dict[date, list[str]]:
 async def slashtags(keys: Keys) -> AsyncGenerator[list[str], None]:
     """Yield the slashtags of an iterable of any kind, many at a time."""
     batch: list[str] = []
-    async for key in keys if isinstance(keys, AsyncIterable) else _stream(keys):
+    async for key in each_of(keys):
         batch.append(key if isinstance(key, str) else key.slashtag)
         if len(batch) >= _LOOKED_UP:
             yield batch
             batch = []
     if batch:
         yield batch
+
+
+def each_of(keys: Keys) -> AsyncIterable[str | ShortUrl]:
+    """Return an iterable of slashtags or links of any kind as an asynchronous one."""
+    return keys if isinstance(keys, AsyncIterable) else _stream(keys)
 
 
 async def _stream(items: Iterable[T]) -> AsyncGenerator[T, None]:
@@ -158,7 +175,8 @@ class _Store:
     """Keep the file; its methods run in threads, one at a time."""
 
     def __init__(self, path: str | os.PathLike[str], days: Days) -> None:
-        self._path = path
+        # Absolute, as ":memory:" is no file to SQLite.
+        self._path = checked_path(path).absolute()
         self._days = days
         self._file: sqlite3.Connection | None = None
         self.changed = 0
@@ -192,8 +210,10 @@ class _Store:
         if not row[2]:
             return first
         begin, end = date.fromisoformat(row[0]), date.fromisoformat(row[1])
-        whole = begin == first and row[2] == (end - begin).days + 1
-        return max(first, end - self._days.lookback) if whole else first
+        if begin != first or row[2] != (end - begin).days + 1:
+            return first
+        young = end if row[3] is None else date.fromisoformat(row[3])
+        return max(first, min(end - self._days.lookback, young))
 
     def upsert(self, rows: list[Row]) -> None:
         """Write a batch of rows."""

@@ -135,6 +135,15 @@ class ParquetWriter:
             while len(self._rows) >= (size := min(self._batch, self._row_group - self._waiting)):
                 self._convert(size)
 
+    def pass_on(self, batch: Any) -> None:
+        """Write a RecordBatch of the table's columns as it is, after the rows so far."""
+        if self._rows:
+            self._convert(len(self._rows))
+        self._batches.append(self._arrow.RecordBatch.from_arrays(batch.columns, schema=self._schema))
+        self._waiting += batch.num_rows
+        if self._waiting >= self._row_group:
+            self._flush()
+
     def _convert(self, size: int) -> None:
         rows, self._rows = self._rows[:size], self._rows[size:]
         arrays = [self._array(n, [row[n] for row in rows]) for n in range(len(self._columns))]
