@@ -12,7 +12,8 @@
 PYTHON :=
 ARGS :=
 COVERAGE := 95
-JOBS := auto
+# One more than there are cores: many tests wait for a server or a clock.
+JOBS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 ifeq ($(strip $(PYTHON)),)
 VENV := .venv
