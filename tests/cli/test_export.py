@@ -229,8 +229,10 @@ def test_what_may_come_right_is_asked_again_by_the_next_run(cli: Cli, box: Sandb
 
 
 def test_failures_of_an_export_to_stdout_are_lines_on_stderr(cli: Cli, box: Sandbox) -> None:
+    names = [tag.name for tag in box.truth.tags()][:2]
+    tags = [word for name in names for word in ("--tag", name)]
     with failing(box, Fault(kind="302", times=1)):
-        ran = cli("export", "clicks", "2024-01-01", "2024-01-31", "--tag", "t", "--by", "tag")
+        ran = cli("export", "clicks", "2024-01-01", "2024-01-31", *tags, "--by", "tag")
     assert ran.code == 3
     assert ran.err.startswith("failed: ")
     assert "1 failed and are left out" in ran.err
@@ -244,6 +246,85 @@ def test_too_many_failures_stop_the_export(cli: Cli, box: Sandbox, tmp_path: Pat
     assert "--max-failures" in ran.error
     assert "c.csv" not in names(tmp_path)
     assert "c.csv.failures.jsonl" not in names(tmp_path)
+
+
+JANUARY = ("2024-01-01", "2024-01-31")
+KEPT = "what an earlier run wrote"
+
+
+def kept(folder: Path, target: str) -> dict[str, bytes]:
+    """Give what a target holds, as a file or as the files of a folder; the journal beside it is no part."""
+    return {
+        str(path): path.read_bytes()
+        for path in folder.glob("**/*")
+        if path.is_file() and str(path.relative_to(folder)).startswith(target)
+    }
+
+
+@pytest.mark.parametrize("how", [(), ("--merged",)])
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("reset", "check --base-url and the network"),
+        ("302", "302"),
+        ("400", "400"),
+        ("404", "404"),
+    ],
+)
+def test_where_nothing_is_answered_the_file_stays(
+    cli: Cli, box: Sandbox, tmp_path: Path, how: tuple[str, ...], kind: str, says: str
+) -> None:
+    (tmp_path / "c.csv").write_text(KEPT)
+    keys = ",".join(url.slashtag for url in box.truth.urls()[:3])
+    with failing(box, Fault(kind=kind, path="/api/v1/stats*")):
+        ran = cli("export", "clicks", *JANUARY, "--keys", keys, *how, "-o", str(tmp_path / "c.csv"))
+    assert ran.code == 1
+    assert says in ran.error
+    assert names(tmp_path) == ["c.csv"]
+    assert (tmp_path / "c.csv").read_text() == KEPT
+
+
+UPDATED = [("-o", "c.csv"), ("--update", "c.db"), ("--update", "folder")]
+
+
+@pytest.mark.parametrize(("option", "target"), UPDATED)
+def test_a_service_that_is_gone_stops_an_export_which_then_goes_on(
+    cli: Cli, box: Sandbox, tmp_path: Path, option: str, target: str
+) -> None:
+    if target == "folder":
+        pytest.importorskip("pyarrow")
+    first, *rest = [url.slashtag for url in box.truth.urls()[:6]]
+    command = ("export", "clicks", *JANUARY, option, str(tmp_path / target), "--concurrency", "1", "--keys")
+    assert cli(*command, first).code == 0
+    before = kept(tmp_path, target)
+    three = Fault(kind="slow", seconds=0, times=3, path="/api/v1/stats*")
+    with failing(box, three, Fault(kind="reset", path="/api/v1/stats*")):
+        ran = cli(*command, ",".join([first, *rest]))
+    assert ran.code == 1
+    assert ran.error.endswith("run the same command again to go on; check --base-url and the network")
+    assert kept(tmp_path, target) == before
+    assert names(tmp_path) == [f".{target}.journal", target]
+    ran = cli(*command, ",".join([first, *rest]))
+    assert ran.code == 0
+    assert "requests: 3 replayed, 3 asked" in ran.err
+    assert names(tmp_path) == [target]
+
+
+@pytest.mark.parametrize(("kind", "code"), [("302", 1), ("400", 3), ("404", 3)])
+def test_a_sum_never_lacks_what_may_still_be_answered(
+    cli: Cli, box: Sandbox, tmp_path: Path, kind: str, code: int
+) -> None:
+    path = tmp_path / "c.csv"
+    path.write_text(KEPT)
+    names = [tag.name for tag in box.truth.tags()][:3]
+    tags = [word for name in names for word in ("--tag", name)]
+    with failing(box, Fault(kind=kind, path="/api/v1/stats*", times=1)):
+        ran = cli("export", "clicks", *JANUARY, *tags, "--merged", "-o", str(path))
+    assert ran.code == code
+    assert ("a sum without it would be wrong" in ran.err) == (code == 1)
+    assert (path.read_text() == KEPT) == (code == 1)
+    if code == 3:
+        assert "the days of what was answered add up to the totals" in ran.err
 
 
 def test_days_that_do_not_add_up_are_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,15 @@
 
 from pathlib import Path
 
-from .. import BadRequestError, Failure, InvalidRequestError, NotFoundError, SlashtagError
+from .. import (
+    BadRequestError,
+    Failure,
+    InvalidRequestError,
+    NotFoundError,
+    RequestTimeoutError,
+    SlashtagError,
+    TransportError,
+)
 from ..export import Column, Table, TableFile
 from .errors import one_line, say
 
@@ -21,14 +29,17 @@ FAILURES = Table(
 class Failures:
     """Take failures, as `on_error`, and write them beside a file, or to stderr where there is none.
 
-    Raises SlashtagError where more than `most` requests failed: then it is not about single links.
+    Raises SlashtagError where more than `most` requests failed: then it is not about single links. Raises
+    the error of a failure that is about no single link: the service cannot be reached; or that another run
+    may get an answer to, where all answers are `merged` into one sum, which would be wrong without it.
     """
 
-    def __init__(self, target: Path | None, most: int) -> None:
+    def __init__(self, target: Path | None, most: int, *, merged: bool = False) -> None:
         # A folder may be named by dots alone.
         named = target if target is None or target.name else target.resolve()
         self._path = None if named is None else named.with_name(f"{named.name}.failures.jsonl")
         self._most = most
+        self._merged = merged
         self._file: TableFile | None = None
         self.count = 0
         #: Whether something failed that another run may get an answer to.
@@ -37,12 +48,18 @@ class Failures:
     def __call__(self, failure: Failure) -> None:
         """Take one."""
         call, error = failure.call, failure.error
+        refused = isinstance(error, BadRequestError | InvalidRequestError | NotFoundError)
+        unreachable = isinstance(error, TransportError) and not isinstance(error, RequestTimeoutError)
+        if unreachable:
+            raise error
+        if self._merged and not refused:
+            error.add_note("a sum without it would be wrong")
+            raise error
         self.count += 1
         if self.count > self._most:
             stop = SlashtagError(f"more than {self._most} requests failed, the last one with: {error}")
             stop.add_note("--max-failures sets how many may")
             raise stop
-        refused = isinstance(error, BadRequestError | InvalidRequestError | NotFoundError)
         self.may_come_right |= not refused
         if self._path is None:
             say(f"{call.label}: {error}", label="failed: ", style="bold red")

@@ -211,8 +211,10 @@ def conclude(
     if summary.learned_rate is not None:
         parts.append(f"{summary.learned_rate:.0f} requests/s allowed")
     if failures is not None:
+        # Of what failed nobody knows.
+        of = "of what was answered " if failures.count else ""
         parts.append(
-            "the days add up to the totals"
+            f"the days {of}add up to the totals"
             if summary.reconciles
             else "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service told"
         )

@@ -63,6 +63,7 @@ async def update_parquet(
         await in_thread(partial(dataset.begin, due))
         async with selection(session, keys, tags, "slashtag", merged=False) as (chosen, _):
             await days.collect(session, date(*due[0], 1), chosen, out, recorder, progress)
+        recorder.require_answers()
         await out.flush()
         await in_thread(partial(dataset.finish, recorder.failures))
     except BaseException:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from .._core.call import Failure
 from .._core.queries import DateRange, Day
 from .._core.split import parse_zone
-from .._errors import InvalidRequestError
+from .._errors import InvalidRequestError, SlashtagError
 from .._journal import in_thread
 from .._models import RangeStats, ShortUrl, Tag
 from .._resources.asking import Keys, OnError
@@ -55,11 +55,24 @@ class Recorder:
         #: What `on_error` is to be: None raises, as without it.
         self.on_error: OnError | None = None if on_error is None else self._count
         self.failures = 0
+        self.answered = 0
         self.reconciles = True
+        self._refused = 0
+        self._first: SlashtagError | None = None
 
     def check(self, stats: RangeStats) -> None:
         """Remember whether the days of all statistics so far add up to their totals."""
+        self.answered += 1
         self.reconciles &= stats.reconciles and stats.days_complete
+
+    def take_requests(self, done: int) -> None:
+        """Tell how many of so many requests that are done were answered."""
+        self.answered = done - (self.failures - self._refused)
+
+    def require_answers(self) -> None:
+        """Raise the first failure where nothing else came of it: a file would be replaced by nothing."""
+        if self._first is not None and not self.answered:
+            raise self._first
 
     def summary(self, rows: int) -> Summary:
         """Tell what came of it until now."""
@@ -82,6 +95,9 @@ class Recorder:
 
     def _count(self, failure: Failure) -> None:
         self.failures += 1
+        # Never sent, and so none of the requests that are done.
+        self._refused += isinstance(failure.error, InvalidRequestError)
+        self._first = self._first or failure.error
         if self._tell is not None:
             self._tell(failure)
 
@@ -171,9 +187,9 @@ async def export_clicks(
     tags themselves; neither means all links, or all tags, of the account.
 
     `progress` is called with (series done, series or None), where merged with (requests done, requests or
-    None). With `on_error` what failed is told as a Failure and left out. Raises TypeError for a wrong
-    selector, ExportError, and what `collect` and `collect_each` raise
-    (Statistics for a date or date range).
+    None). With `on_error` what failed is told as a Failure and left out; where nothing was answered the
+    first failure is raised as well. Raises TypeError for a wrong selector, ExportError, and what `collect`
+    and `collect_each` raise (Statistics for a date or date range).
     """
     zone = parse_zone(timezone)
     # The present day is looked up once: a range that ends with it must not move at midnight.
@@ -188,9 +204,19 @@ async def export_clicks(
 
     async with selection(session, keys, tags, by, merged=merged) as (keys, tags):
         if merged:
+            done = 0
+
+            def count(so_far: int, total: int | None) -> None:
+                nonlocal done
+                done = so_far
+                if progress is not None:
+                    progress(so_far, total)
+
             stats = await session.stats.collect(
-                resolved, keys=keys, tags=tags, timezone=zone, progress=progress, on_error=recorder.on_error
+                resolved, keys=keys, tags=tags, timezone=zone, progress=count, on_error=recorder.on_error
             )
+            recorder.take_requests(done)
+            recorder.require_answers()
             await out.add(rows_of(stats))
         else:
             each = session.stats.collect_each(
@@ -205,6 +231,7 @@ async def export_clicks(
             async with each:
                 async for name, stats in each:
                     await out.add(rows_of(stats, name))
+            recorder.require_answers()
     await out.flush()
     return recorder.summary(out.count)
 

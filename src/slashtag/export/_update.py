@@ -115,6 +115,7 @@ async def update_sqlite(
             tell = None if progress is None else _shifted(progress, done, total)
             await days.collect(session, start, _stream(group), out, recorder, tell)
             done += len(group)
+        recorder.require_answers()
         await out.flush()
     finally:
         await in_thread(store.close)

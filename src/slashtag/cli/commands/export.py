@@ -135,7 +135,9 @@ async def clicks(
 ) -> None:
     """Export the clicks of a range of days: a row for every link and day, zeros too.
 
-    What fails goes to FILE.failures.jsonl while the rest goes on; the exit code is then 3.
+    What fails goes to FILE.failures.jsonl while the rest goes on; the exit code is then 3. Where the service
+    cannot be reached, nothing is answered, or a sum would lack what may still be answered, it stops with 1
+    and the file stays as it was.
     """
     if by == "tag" and not (selection.tag or selection.every):
         raise typer.BadParameter("--by tag goes with --tag or --all")
@@ -177,7 +179,7 @@ async def clicks(
     if dry_run:
         await _tell_plan(query, selection, connection, timezone, by, merged, range_end)
         return
-    failures = Failures(destination.file, max_failures)
+    failures = Failures(destination.file, max_failures, merged=merged)
     selected = selection.streamed()
 
     async def work(session: AsyncSession, writer: Writer) -> Summary:
