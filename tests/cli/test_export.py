@@ -134,6 +134,22 @@ def test_the_last_day_is_today_where_none_is_given(cli: Cli) -> None:
     assert len(rows) in (3, 4)
 
 
+def test_slashtags_that_other_links_share_are_told(cli: Cli, own: Sandbox, tmp_path: Path) -> None:
+    own.add_tag("t")
+    for slashtag, tag, domain in (("a0", "t", 1), ("x", "t", 1), ("x", "t", 2), ("y", "t", 1)):
+        own.add_url(slashtag, tag=tag, domain_id=domain)
+    command = ("export", "clicks", "2024-01-01", "2024-01-02")
+    both = "2 slashtags belong to several links"
+    assert both in cli(*command, "--tag", "t").err
+    assert both in cli(*command, "--tag", "t", "--update", str(tmp_path / "c.db")).err
+    assert both in cli(*command, "--all").err
+    for arguments in (("--tag", "t", "--by", "tag"), ("--tag", "t", "--merged"), ("--all", "--merged")):
+        assert "several links" not in cli(*command, *arguments).err
+    assert "several links" not in cli(*command, "--tag", "t", "--quiet").err
+    own.remove_url("x")
+    assert "1 slashtag belongs to several links" in cli(*command, "--all").err
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

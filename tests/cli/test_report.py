@@ -50,6 +50,14 @@ def test_links_can_be_selected(cli: Cli, box: Sandbox, folder: Path, selection: 
     assert told in Path("report.html").read_text("utf-8").lower()
 
 
+def test_what_is_to_be_said_with_it_is_told_too(cli: Cli, own: Sandbox) -> None:
+    own.add_tag("t")
+    own.add_url("a0", tag="t", domain_id=1)
+    told = "Slashtags that a link without the tag bears too, on another domain: 1."
+    assert told in cli(*JULY, "-o", "report.html", "--tag", "t").err
+    assert "bears too, on another domain:" in Path("report.html").read_text("utf-8")
+
+
 def test_it_draws_a_picture(cli: Cli) -> None:
     ran = cli(*JULY, "-o", "report.png", "--all", "--quiet", "--no-count")
     assert (ran.code, ran.err) == (0, "")

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from .. import ConfigurationError, DateRange, SlashtagError
+from ..export._jobs import Sharing
 from ..export._jobs import selection as selected_of
 from ..export._update import slashtags
+from .jobs import tell_shared
 from .kept import credentials
 from .options import Connection, Selection
 
@@ -56,7 +58,8 @@ async def run(
     dask: Any = import_module("..dask", __package__)
     finished = 0
     async with _joined(scheduler, quiet=not connection.verbose) as client:
-        keys, base_url = await _links(selection, connection)
+        sharing = Sharing()
+        keys, base_url = await _links(selection, connection, sharing)
         try:
             with connection.bars() as start:
                 show = start("parts")
@@ -91,16 +94,20 @@ async def run(
                 )
             raise
     connection.say(_told(written, folder))
+    tell_shared(connection, sharing.count)
 
 
-async def _links(selection: Selection, connection: Connection) -> tuple[list[Any], str | None]:
+async def _links(
+    selection: Selection, connection: Connection, sharing: Sharing
+) -> tuple[list[Any], str | None]:
     """Return the slashtags, and the address that the workers are given, None for their own."""
     selected = selection.streamed()
     if selected["keys"] is not None:
         return list(selected["keys"]), connection.base_url
     # Links are listed here, so that all workers mean the same account.
     async with connection.session() as session:
-        async with selected_of(session, **selected, by="slashtag", merged=False) as (keys, _):
+        chosen = selected_of(session, **selected, by="slashtag", merged=False, sharing=sharing)
+        async with chosen as (keys, _):
             named = [] if keys is None else [key async for batch in slashtags(keys) for key in batch]
         return named, credentials(connection.base_url)[0]
 

@@ -219,6 +219,17 @@ def conclude(
             else "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service told"
         )
     connection.say("; ".join(parts))
+    tell_shared(connection, summary.shared)
     if failures is not None and failures.count:
         connection.say(failures.told())
         raise typer.Exit(SOME_FAILED)
+
+
+def tell_shared(connection: Connection, slashtags: int) -> None:
+    """Tell of how many slashtags the rows count links beside those that were selected."""
+    if slashtags:
+        which = "slashtag belongs" if slashtags == 1 else "slashtags belong"
+        connection.say(
+            f"{slashtags:,} {which} to several links, on different domains: the service counts clicks by "
+            "slashtag, so the rows hold those of all these links, selected or not"
+        )

@@ -61,7 +61,8 @@ async def update_parquet(
     out = Rows(dataset.write)
     try:
         await in_thread(partial(dataset.begin, due))
-        async with selection(session, keys, tags, "slashtag", merged=False) as (chosen, _):
+        sharing = recorder.sharing
+        async with selection(session, keys, tags, "slashtag", merged=False, sharing=sharing) as (chosen, _):
             await days.collect(session, date(*due[0], 1), chosen, out, recorder, progress)
         recorder.require_answers()
         await out.flush()

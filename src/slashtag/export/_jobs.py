@@ -31,7 +31,9 @@ class Summary(Struct, frozen=True, kw_only=True):
 
     `rows` were written; `requests` asked, of which `replayed` were answered by the journal; `throttled`
     counts 429s; `seconds` is wall time; `learned_rate` as in Metrics; `failures` were told to `on_error`;
-    `reconciles` is False where the service's days did not add up to its totals, or were left out.
+    `reconciles` is False where the service's days did not add up to its totals, or were left out; `shared`
+    slashtags of the listed links belong to other links too, on other domains: as the service counts by
+    slashtag, their rows hold the clicks of all of these, selected or not.
     """
 
     rows: int
@@ -42,6 +44,29 @@ class Summary(Struct, frozen=True, kw_only=True):
     learned_rate: float | None
     failures: int = 0
     reconciles: bool = True
+    shared: int = 0
+
+
+class Sharing:
+    """Find slashtags of selected links that belong to other links too, whether these are selected or not."""
+
+    def __init__(self) -> None:
+        self._selected: set[str] = set()
+        self._others: set[str] = set()
+
+    def take(self, url: ShortUrl, *, selected: bool) -> bool:
+        """Take a link of the listing and return whether it is selected."""
+        slashtag = url.slashtag
+        if not selected or slashtag in self._selected:
+            self._others.add(slashtag)
+        else:
+            self._selected.add(slashtag)
+        return selected
+
+    @property
+    def count(self) -> int:
+        """Give the number of such slashtags."""
+        return len(self._selected & self._others)
 
 
 class Recorder:
@@ -57,6 +82,7 @@ class Recorder:
         self.failures = 0
         self.answered = 0
         self.reconciles = True
+        self.sharing = Sharing()
         self._refused = 0
         self._first: SlashtagError | None = None
 
@@ -88,6 +114,7 @@ class Recorder:
             learned_rate=self._metrics.learned_rate,
             failures=self.failures,
             reconciles=self.reconciles,
+            shared=self.sharing.count,
         )
 
     def _counted(self) -> tuple[int, int, int]:
@@ -202,7 +229,9 @@ async def export_clicks(
         recorder.check(stats)
         return dimension_rows(stats, start, end, *of) if dimensions else clicks_rows(stats, *of)
 
-    async with selection(session, keys, tags, by, merged=merged) as (keys, tags):
+    # One sum counts each slashtag once.
+    sharing = None if merged else recorder.sharing
+    async with selection(session, keys, tags, by, merged=merged, sharing=sharing) as (keys, tags):
         if merged:
             done = 0
 
@@ -238,9 +267,19 @@ async def export_clicks(
 
 @asynccontextmanager
 async def selection(
-    session: AsyncSession, keys: Keys | None, tags: Iterable[str] | None, by: By, *, merged: bool
+    session: AsyncSession,
+    keys: Keys | None,
+    tags: Iterable[str] | None,
+    by: By,
+    *,
+    merged: bool,
+    sharing: Sharing | None = None,
 ) -> AsyncGenerator[tuple[Keys | None, Iterable[str] | None], None]:
-    """Fill in what an omitted selector means, and what tags mean where links are asked for."""
+    """Fill in what an omitted selector means, and what tags mean where links are asked for.
+
+    The links that are listed for it are told to `sharing`.
+    """
+    sharing = sharing or Sharing()
     if by not in ("slashtag", "tag"):
         raise TypeError(f"by is 'slashtag' or 'tag', not {by!r}")
     if keys is not None and (tags is not None or by == "tag"):
@@ -252,22 +291,31 @@ async def selection(
     elif tags is not None and (merged or by == "tag"):
         yield None, tags
     elif tags is not None:
-        async with aclosing(links_with_tags(session, tags)) as links:
+        async with aclosing(links_with_tags(session, tags, sharing)) as links:
             yield links, None
     elif keys is None:
-        async with session.urls.list() as urls:
-            yield urls, None
+        async with aclosing(_links(session, sharing)) as links:
+            yield links, None
     else:
         yield keys, None
 
 
-async def links_with_tags(session: AsyncSession, tags: Iterable[str]) -> AsyncGenerator[ShortUrl, None]:
+async def links_with_tags(
+    session: AsyncSession, tags: Iterable[str], sharing: Sharing
+) -> AsyncGenerator[ShortUrl, None]:
     """Yield the links of the account that bear one of the tags; an unknown one is an InvalidRequestError."""
     ids = ids_of(tags, await session.tags.list().to_list())
     async with session.urls.list() as urls:
         async for url in urls:
-            if url.tag_id in ids:
+            if sharing.take(url, selected=url.tag_id in ids):
                 yield url
+
+
+async def _links(session: AsyncSession, sharing: Sharing) -> AsyncGenerator[ShortUrl, None]:
+    async with session.urls.list() as urls:
+        async for url in urls:
+            sharing.take(url, selected=True)
+            yield url
 
 
 def ids_of(names: Iterable[str], tags: Iterable[Tag]) -> set[int]:

@@ -65,4 +65,6 @@ async def report(
         f"{found.total:,} clicks; {found.requests:,} requests, {throttled:,} times 429, "
         f"{perf_counter() - began:.1f} s"
     )
+    for note in found.notes:
+        connection.say(note)
     connection.say(f"written to {output}; open {output.resolve().as_uri()} in a browser")
