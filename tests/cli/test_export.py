@@ -134,6 +134,23 @@ def test_the_last_day_is_today_where_none_is_given(cli: Cli) -> None:
     assert len(rows) in (3, 4)
 
 
+@pytest.mark.parametrize(
+    ("how", "says"), [((), "in no series"), (("--merged",), "in none of what is summed")]
+)
+def test_links_without_a_tag_are_told_where_all_tags_are_meant(
+    cli: Cli, own: Sandbox, how: tuple[str, ...], says: str
+) -> None:
+    own.add_tag("t")
+    own.add_url("tagged", tag="t")
+    command = ("export", "clicks", "2024-01-01", "2024-01-02", "--by", "tag", *how)
+    assert f"60 links have no tag and are {says}\n" in cli(*command, "--all").err
+    assert "no tag" not in cli(*command, "--tag", "t").err
+    assert cli(*command, "--all", "--quiet").err == ""
+    for n in range(1, 60):
+        own.remove_url(f"a{n}")
+    assert f"1 link has no tag and is {says}\n" in cli(*command, "--all").err
+
+
 def test_slashtags_that_other_links_share_are_told(cli: Cli, own: Sandbox, tmp_path: Path) -> None:
     own.add_tag("t")
     for slashtag, tag, domain in (("a0", "t", 1), ("x", "t", 1), ("x", "t", 2), ("y", "t", 1)):

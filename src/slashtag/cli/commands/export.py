@@ -86,11 +86,18 @@ async def clicks(
     timezone: Timezone = None,
     by: Annotated[
         Literal["slashtag", "tag"],
-        typer.Option(help="A series for each link, or for each tag.", rich_help_panel=OUTPUT),
+        typer.Option(
+            help="A series for each link, or for each tag; links without a tag are in none.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = "slashtag",
     merged: Annotated[
         bool,
-        typer.Option("--merged", help="One series, the sum of all that is selected.", rich_help_panel=OUTPUT),
+        typer.Option(
+            "--merged",
+            help="One series, the sum of all that is selected; with --by tag of the tags only.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     dimensions: Annotated[
         bool,
@@ -184,7 +191,7 @@ async def clicks(
 
     async def work(session: AsyncSession, writer: Writer) -> Summary:
         with connection.bars() as begin:
-            return await export_clicks(
+            summary = await export_clicks(
                 session,
                 query,
                 writer,
@@ -196,10 +203,22 @@ async def clicks(
                 progress=begin("asking"),
                 on_error=failures,
             )
+        if by == "tag" and selection.every and not connection.quiet:
+            await _tell_untagged(session, connection, merged=merged)
+        return summary
 
     series = None if merged else by
     table = dimensions_table(series) if dimensions else clicks_table(series)
     await export(destination, connection, table, work, failures=failures, range_end=range_end)
+
+
+async def _tell_untagged(session: AsyncSession, connection: Connection, *, merged: bool) -> None:
+    """Tell how many links have no tag: whoever takes all tags for all links would miss them."""
+    async with session.urls.list() as urls:
+        untagged = sum([url.tag_id is None async for url in urls])
+    if untagged:
+        which = "link has no tag and is" if untagged == 1 else "links have no tag and are"
+        connection.say(f"{untagged:,} {which} in {'none of what is summed' if merged else 'no series'}")
 
 
 async def _update(
