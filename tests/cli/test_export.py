@@ -178,6 +178,7 @@ def test_slashtags_that_other_links_share_are_told(cli: Cli, own: Sandbox, tmp_p
         (("clicks", *SPAN, "--all", "--update", "a.sqlite", "-o", "a.csv"), "--update takes none of"),
         (("clicks", *SPAN, "--all", "--update", "a.sqlite", "--merged"), "--update takes none of"),
         (("clicks", *SPAN, "--all", "--update", "a.sqlite", "--dry-run"), "--dry-run cannot tell"),
+        (("clicks", *SPAN, "--all", "--format", "csv", "--dry-run"), "leave --format out"),
         (("clicks", *SPAN, "--all", "--update", "a.csv"), "--update takes a file in .sqlite"),
     ],
 )

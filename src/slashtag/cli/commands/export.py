@@ -146,6 +146,8 @@ async def clicks(
     cannot be reached, nothing is answered, or a sum would lack what may still be answered, it stops with 1
     and the file stays as it was.
     """
+    if dry_run and destination.form is not None:
+        raise typer.BadParameter("--dry-run tells its plan in words: leave --format out")
     if by == "tag" and not (selection.tag or selection.every):
         raise typer.BadParameter("--by tag goes with --tag or --all")
     query = DateRange(start, end or datetime.now(parse_zone(timezone)).date())

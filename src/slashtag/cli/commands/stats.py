@@ -41,6 +41,10 @@ class Asking:
     form: FormatOption = None
     dry_run: DryRun = False
 
+    def __post_init__(self) -> None:
+        if self.dry_run and self.form not in (None, "table"):
+            raise typer.BadParameter("--dry-run tells its plan in words: leave --format out")
+
 
 @app.command("range")
 @command
