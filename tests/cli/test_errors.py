@@ -49,16 +49,29 @@ def test_an_unknown_tag_says_where_the_tags_are(cli: Cli) -> None:
     ("arguments", "says"),
     [
         (("stats", "range", "2024-13-01", "2024-12-31", "--all"), "ISO 8601"),
+        (("stats", "range", "20240101", "2024-12-31", "--all"), "not a date of the form YYYY-MM-DD"),
+        (("stats", "range", "2024-01-01T10:00", "2024-12-31", "--all"), "without an offset"),
         (("stats", "range", "2024-02-01", "2024-01-01", "--all"), "ends"),
+        (("stats", "country", "Germany", "2024-01-01", "2024-02-01", "--all"), "Germany"),
         ((*RANGE, "--keys", "a", "--timezone", "+99:00"), "timezone"),
+        ((*RANGE, "--keys", "a", "--timezone", "+2"), "a name such as Europe/Berlin"),
+        (("stats", "year", "2024", "--keys", "a", "--timezone", "Europe/Berlin"), "give --timezone as"),
         (("tags", "list", "--base-url", "http://example.com"), "--allow-http"),
-        (("tags", "list", "--base-url", "ftp://example.com"), "base_url"),
+        (("tags", "list", "--base-url", "ftp://example.com"), "--base-url must be"),
+        (("urls", "update", "a", "--redirect-code", "305"), "305"),
+        (("export", "clicks", "2024-02-01", "2024-01-01", "--all", "-o", "no/matter.csv"), "ends"),
     ],
 )
-def test_what_the_library_refuses_is_one_line(cli: Cli, arguments: tuple[str, ...], says: str) -> None:
+def test_what_cannot_be_asked_is_wrong_usage_told_in_one_line(
+    cli: Cli, box: Sandbox, arguments: tuple[str, ...], says: str
+) -> None:
+    before = len(box.requests)
     ran = cli(*arguments)
-    assert ran.code == 1
+    assert ran.code == 2
     assert says in ran.error
+    assert "base_url" not in ran.error
+    assert "tzinfo" not in ran.error
+    assert len(box.requests) == before
 
 
 @pytest.mark.parametrize(
@@ -72,6 +85,8 @@ def test_what_the_library_refuses_is_one_line(cli: Cli, arguments: tuple[str, ..
         (("urls", "list", "--format", "xml"), "xml"),
         (("urls", "list", "--limit", "-1"), "--limit"),
         (("urls", "lists"), "lists"),
+        (("stats", "year", "24", "--all"), "equal to 1000"),
+        (("stats", "day", "2024-01-01", "--all", "--dry-run", "--format", "csv"), "leave --format out"),
         (("urls", "list", "--apikey", "x"), "--apikey"),
         (("urls", "list", "--concurrency", "0"), "--concurrency"),
     ],

@@ -14,7 +14,8 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from .. import AsyncSession
+from .. import AsyncSession, ConfigurationError, InvalidRequestError
+from .._credentials import parse_base_url
 from .._resources.listing import Progress
 from .errors import log_lines, say
 from .kept import credentials
@@ -88,6 +89,13 @@ class Connection:
         ),
     ] = 0
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False
+
+    def __post_init__(self) -> None:
+        if self.base_url:
+            try:
+                parse_base_url(self.base_url, allow_http=self.allow_http)
+            except ConfigurationError as error:
+                raise InvalidRequestError(str(error)) from None
 
     def session(
         self,

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ... import DateRange
+from ... import DateRange, InvalidRequestError
 from ...report import build, check_path, write
+from ...report._file import FORMATS
 from ..options import Connection, End, RangeEnd, Selection, Start, Timezone, command
 
 
@@ -44,6 +45,9 @@ async def report(
     referrers, and the change against the span before. Without a selection it is about all links.
     """
     DateRange(start, end)
+    if output.suffix.lower() not in FORMATS:
+        endings = " or ".join(FORMATS)
+        raise InvalidRequestError(f"a report is written to a file that ends in {endings}, not {output.name}")
     check_path(output)
     began = perf_counter()
     async with connection.session(range_end=range_end) as session:

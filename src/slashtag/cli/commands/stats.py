@@ -76,7 +76,7 @@ async def stats_day(
 @app.command("year")
 @command
 async def stats_year(
-    year: Annotated[int, typer.Argument(metavar="YEAR", min=1, max=9998, help="The year, YYYY.")],
+    year: Annotated[int, typer.Argument(metavar="YEAR", min=1000, max=9998, help="The year, YYYY.")],
     selection: Selection,
     connection: Connection,
     asking: Asking,
