@@ -74,6 +74,36 @@ def test_what_cannot_be_asked_is_wrong_usage_told_in_one_line(
     assert len(box.requests) == before
 
 
+@pytest.mark.parametrize("command", [RANGE, ("export", "clicks", *RANGE[2:]), ("report", *RANGE[2:])])
+@pytest.mark.parametrize(
+    "selection", [("--keys", ""), ("--keys", ","), ("--keys-file", "-"), ("--keys-file",)]
+)
+def test_no_slashtags_at_all_are_refused_before_anything_is_sent(
+    cli: Cli,
+    box: Sandbox,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+    selection: tuple[str, ...],
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
+    (tmp_path / "keys").write_text("\ufeff\r\n \n", "utf-8")
+    if len(selection) == 1:
+        selection = (*selection, str(tmp_path / "keys"))
+    target = tmp_path / "c.html"
+    if command[0] == "export":
+        target = tmp_path / "c.csv"
+    if command[0] != "stats":
+        command = (*command, "-o", str(target))
+    target.write_text("of an earlier run")
+    before = len(box.requests)
+    ran = cli(*command, *selection)
+    assert ran.code == 2
+    assert "holds no slashtags" in ran.error
+    assert target.read_text() == "of an earlier run"
+    assert len(box.requests) == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -99,10 +129,10 @@ def test_wrong_usage_exits_with_2(cli: Cli, arguments: tuple[str, ...], says: st
 
 
 def test_a_file_of_slashtags_must_be_text(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "keys").write_bytes(b"\xff\xfe\xfa")
+    (tmp_path / "keys").write_bytes(b"fine\nfine too\nnot \xff\xfe\xfa\n")
     ran = cli(*RANGE, "--keys-file", str(tmp_path / "keys"))
     assert ran.code == 2
-    assert "UTF-8" in ran.err
+    assert f"{tmp_path / 'keys'}, line 3: not UTF-8 text" in ran.error
 
 
 @pytest.mark.parametrize(

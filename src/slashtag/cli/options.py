@@ -181,15 +181,25 @@ class Selection:
 
     def _slashtags(self) -> list[str]:
         if self.keys is not None:
-            return [key for key in self.keys.split(",") if key]
-        try:
-            if self.keys_file is None or str(self.keys_file) == "-":
-                text = sys.stdin.read()
-            else:
-                text = self.keys_file.read_text("utf-8-sig")
-        except UnicodeDecodeError:
-            raise typer.BadParameter("what --keys-file names is not UTF-8 text") from None
-        return [line for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
+            where, found = "--keys", [key for key in self.keys.split(",") if key]
+        else:
+            file = self.keys_file
+            piped = file is None or str(file) == "-"
+            where = "stdin" if piped else str(file)
+            text = _text(where, sys.stdin.buffer.read() if piped or file is None else file.read_bytes())
+            found = [line for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
+        if not found:
+            # Of nothing the statistics are zeros, and an export would replace a file by its header.
+            raise InvalidRequestError(f"{where} holds no slashtags; --all selects every link")
+        return found
+
+
+def _text(where: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InvalidRequestError(f"{where}, line {line}: not UTF-8 text") from None
 
 
 def parse_timezone(text: str) -> str | tzinfo:
