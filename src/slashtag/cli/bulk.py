@@ -100,7 +100,7 @@ async def update_from(connection: Connection, bulk: Bulk, source: Path, form: Fo
                     left = await update.keep(left)
                 await update.run(left)
             except asyncio.CancelledError:
-                connection.say(f"stopped; run the same command again to go on: {path} tells what was done")
+                connection.stop(f"stopped; run the same command again to go on: {path} tells what was done")
                 raise
             except SlashtagError as error:
                 error.add_note("run the same command again to go on")

@@ -85,7 +85,9 @@ async def run(
                     },
                 )
         except asyncio.CancelledError:
-            connection.say(f"stopped; run the same command again to go on: {folder} holds the finished parts")
+            connection.stop(
+                f"stopped; run the same command again to go on: {folder} holds the finished parts"
+            )
             raise
         except SlashtagError as error:
             if finished:

@@ -169,7 +169,9 @@ async def resumed(
             # Of nothing there is to go on with; and it may be bound to credentials that were wrong.
             _remove(journal)
         elif isinstance(error, asyncio.CancelledError):
-            connection.say(f"stopped; run the same command again to go on: {journal} holds what was answered")
+            connection.stop(
+                f"stopped; run the same command again to go on: {journal} holds what was answered"
+            )
         elif isinstance(error, SlashtagError):
             _advise(error, target, journal)
         raise

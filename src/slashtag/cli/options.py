@@ -9,7 +9,7 @@ from datetime import tzinfo
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
 import typer
@@ -90,6 +90,9 @@ class Connection:
     ] = 0
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False
 
+    #: Whether it was said that Ctrl-C ended it.
+    stopped: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         if self.base_url:
             try:
@@ -123,6 +126,12 @@ class Connection:
         """Print one line on stderr unless it is to be quiet."""
         if not self.quiet:
             say(text)
+
+    def stop(self, text: str) -> None:
+        """Say that Ctrl-C ended it; only the first who knows what that means has a say."""
+        if not self.stopped:
+            object.__setattr__(self, "stopped", True)
+            self.say(text)
 
     def bars(self) -> AbstractContextManager[Callable[[str], Progress]]:
         """Show progress, unless it is to be quiet or lines of the log go to the same terminal."""
@@ -245,7 +254,13 @@ def command(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...,
             for value in given.values():
                 if isinstance(value, Connection):
                     stack.enter_context(value.log())
-            run_async(function(**given))
+            try:
+                run_async(function(**given))
+            except KeyboardInterrupt:
+                for value in given.values():
+                    if isinstance(value, Connection):
+                        value.stop("stopped")
+                raise
 
     vars(run)["__signature__"] = takes.replace(parameters=parameters, return_annotation=None)
     return run
