@@ -210,12 +210,12 @@ def test_what_failed_is_told_and_tried_again(cli: Cli, own: Sandbox, write: Writ
     ((line, key, status, error),) = [row.values() for row in objects(ran)]
     assert (line, key, status) == (3, "nobody", "failed")
     assert error.startswith("PUT urls/nobody: 404 ")
-    assert ran.err.startswith("1 rows done, 1 failed, 0 outcome unknown, 0 done before")
+    assert ran.err.startswith("1 row done, 1 failed, 0 outcome unknown, 0 done before")
     assert ran.err.endswith("run the same command again to try what failed\n")
     own.add_url("nobody")
     again = cli("urls", "update", "--from", str(path), "--format", "table")
     assert (again.code, again.out) == (0, "")
-    assert "1 rows done, 0 failed, 0 outcome unknown, 1 done before" in again.err
+    assert "1 row done, 0 failed, 0 outcome unknown, 1 done before" in again.err
     assert len(puts(own)) == 3
     assert cli("urls", "update", "--from", str(path)).code == 0
     assert len(puts(own)) == 3

@@ -233,7 +233,7 @@ def test_links_that_fail_are_told_in_a_file_and_left_out(cli: Cli, box: Sandbox,
     finally:
         box.remove_url("a,b")
     assert ran.code == 3
-    assert "1 failed and are left out, told in" in ran.err
+    assert "1 failed and is left out, told in" in ran.err
     (failure,) = objects((tmp_path / "c.jsonl.failures.jsonl").read_text("utf-8"))
     assert failure["slashtag"] == "a,b"
     assert failure["error"] == "InvalidRequestError"
@@ -269,7 +269,7 @@ def test_failures_of_an_export_to_stdout_are_lines_on_stderr(cli: Cli, box: Sand
         ran = cli("export", "clicks", "2024-01-01", "2024-01-31", *tags, "--by", "tag")
     assert ran.code == 3
     assert ran.err.startswith("failed: ")
-    assert "1 failed and are left out" in ran.err
+    assert "1 failed and is left out" in ran.err
 
 
 def test_too_many_failures_stop_the_export(cli: Cli, box: Sandbox, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from .. import ConfigurationError, DateRange, SlashtagError
 from ..export._jobs import Sharing
 from ..export._jobs import selection as selected_of
 from ..export._update import slashtags
+from .errors import many
 from .jobs import tell_shared
 from .kept import credentials
 from .options import Connection, Selection
@@ -92,7 +93,7 @@ async def run(
         except SlashtagError as error:
             if finished:
                 error.add_note(
-                    f"{folder} holds {finished:,} finished parts; run the same command again to go on"
+                    f"{folder} holds {many(finished, 'finished part')}; run the same command again to go on"
                 )
             raise
     connection.say(_told(written, folder))
@@ -158,7 +159,8 @@ def _hushed(quiet: bool) -> Generator[None, None, None]:
 
 def _told(written: Written, folder: Path) -> str:
     parts = [
-        f"{written.rows:,} rows to {folder}; parts: {written.parts:,} written, {written.skipped:,} skipped; "
+        f"{many(written.rows, 'row')} to {folder}; parts: {written.parts:,} written, "
+        f"{written.skipped:,} skipped; "
         f"requests: {written.requests:,} asked; {written.throttled:,} times 429; {written.seconds:.1f} s"
     ]
     if not written.reconciles:

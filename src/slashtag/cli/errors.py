@@ -58,6 +58,11 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
+def many(n: int, one: str) -> str:
+    """Write a count with its noun."""
+    return f"{n:,} {one}{'' if n == 1 else 's'}"
+
+
 def say(text: str, *, label: str = "", style: str = "") -> None:
     """Print one line on stderr, however narrow the terminal is."""
     line = Text.assemble((label, style), one_line(text))

@@ -12,7 +12,7 @@ from .. import (
     TransportError,
 )
 from ..export import Column, Table, TableFile
-from .errors import one_line, say
+from .errors import many, one_line, say
 
 FAILURES = Table(
     (
@@ -57,7 +57,9 @@ class Failures:
             raise error
         self.count += 1
         if self.count > self._most:
-            stop = SlashtagError(f"more than {self._most} requests failed, the last one with: {error}")
+            stop = SlashtagError(
+                f"more than {many(self._most, 'request')} failed, the last one with: {error}"
+            )
             stop.add_note("--max-failures sets how many may")
             raise stop
         self.may_come_right |= not refused
@@ -90,4 +92,5 @@ class Failures:
         """Say how many failed, where that is told, and what to do."""
         where = "" if self._path is None else f", told in {self._path}"
         again = "; run the same command again to ask for them once more" if self.may_come_right else ""
-        return f"{self.count:,} failed and are left out{where}{again}"
+        are = "is" if self.count == 1 else "are"
+        return f"{self.count:,} failed and {are} left out{where}{again}"

@@ -19,7 +19,7 @@ from .._journal_file import JournalInUseError, UnfitJournalError
 from ..export import Summary, Table, TableFile, Writer, open_writer
 from ..export._target import remove_parts
 from ..export._writers import format_of
-from .errors import SOME_FAILED
+from .errors import SOME_FAILED, many
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
 
@@ -217,7 +217,7 @@ def conclude(
     """Tell what came of an export, and exit with 3 where keys failed."""
     # `sent`, as not all requests of the summary are: pages beyond the end were about to be asked for.
     parts = [
-        f"{summary.rows:,} rows to {where}; requests: {summary.replayed:,} replayed, {sent:,} asked; "
+        f"{many(summary.rows, 'row')} to {where}; requests: {summary.replayed:,} replayed, {sent:,} asked; "
         f"{summary.throttled:,} times 429; {summary.seconds:.1f} s"
     ]
     if summary.learned_rate is not None:
@@ -240,8 +240,8 @@ def conclude(
 def tell_shared(connection: Connection, slashtags: int) -> None:
     """Tell of how many slashtags the rows count links beside those that were selected."""
     if slashtags:
-        which = "slashtag belongs" if slashtags == 1 else "slashtags belong"
+        belong = "belongs" if slashtags == 1 else "belong"
         connection.say(
-            f"{slashtags:,} {which} to several links, on different domains: the service counts clicks by "
-            "slashtag, so the rows hold those of all these links, selected or not"
+            f"{many(slashtags, 'slashtag')} {belong} to several links, on different domains: the service "
+            "counts clicks by slashtag, so the rows hold those of all these links, selected or not"
         )

@@ -24,7 +24,7 @@ from .output import bars
 T = TypeVar("T")
 
 SERVICE = "The service"
-SELECTION = "Which links (exactly one)"
+SELECTION = "Which links (one of these)"
 #: Seconds for which an answer of an earlier run may stand in, as the library has it.
 MAX_AGE = 86_400.0
 

@@ -26,6 +26,7 @@ from ...export._jobs import selection as selected_of
 from ...export._update import slashtags
 from .. import cluster
 from ..dryrun import tell_each, tell_plan
+from ..errors import many
 from ..failures import Failures
 from ..jobs import OUTPUT, Destination, conclude, export, resumed
 from ..options import Connection, DryRun, RangeEnd, Selection, Start, Timezone, command
@@ -219,8 +220,10 @@ async def _tell_untagged(session: AsyncSession, connection: Connection, *, merge
     async with session.urls.list() as urls:
         untagged = sum([url.tag_id is None async for url in urls])
     if untagged:
-        which = "link has no tag and is" if untagged == 1 else "links have no tag and are"
-        connection.say(f"{untagged:,} {which} in {'none of what is summed' if merged else 'no series'}")
+        have = "has no tag and is" if untagged == 1 else "have no tag and are"
+        connection.say(
+            f"{many(untagged, 'link')} {have} in {'none of what is summed' if merged else 'no series'}"
+        )
 
 
 async def _update(

@@ -10,6 +10,7 @@ import typer
 from ... import DateRange, InvalidRequestError
 from ...report import build, check_path, write
 from ...report._file import FORMATS
+from ..errors import many
 from ..options import Connection, End, RangeEnd, Selection, Start, Timezone, command
 
 
@@ -66,7 +67,7 @@ async def report(
         throttled = session.metrics.throttled
     write(found, output)
     connection.say(
-        f"{found.total:,} clicks; {found.requests:,} requests, {throttled:,} times 429, "
+        f"{many(found.total, 'click')}; {many(found.requests, 'request')}, {throttled:,} times 429, "
         f"{perf_counter() - began:.1f} s"
     )
     for note in found.notes:

@@ -22,6 +22,7 @@ from ... import (
 from ..._core.queries import Query
 from ...export import Column, Row, Table
 from ..dryrun import tell_plan
+from ..errors import many
 from ..options import Connection, DryRun, End, RangeEnd, Selection, Start, Timezone, command
 from ..output import FormatOption, Output, chosen
 from ..pictures import draw
@@ -160,6 +161,6 @@ def _caveats(stats: Statistics) -> Iterator[str]:
 def _summary(clicks: int, metrics: Metrics, seconds: float) -> str:
     rate = "" if metrics.learned_rate is None else f", {metrics.learned_rate:.0f} requests/s allowed"
     return (
-        f"{clicks:,} clicks; {metrics.requests:,} requests, {metrics.throttled:,} times 429, "
+        f"{many(clicks, 'click')}; {many(metrics.requests, 'request')}, {metrics.throttled:,} times 429, "
         f"{seconds:.1f} s{rate}"
     )
