@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,18 @@ def test_the_test_passes(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "1 passed" in ran.stdout
+
+
+def test_links_and_tags_of_the_commands_are_those_of_the_sandbox() -> None:
+    words = [word for line in COMMANDS for word in shlex.split(line)]
+    after = list(pairwise(words))
+    named = {key for option, value in after if option in ("--keys", "update") for key in value.split(",")}
+    # The account of `slashtag sandbox`, whose links do not depend on the clicks.
+    with Sandbox(urls=5_000, clicks=0, seed=7) as box:
+        links = {name for url in box.truth.urls() for name in (url.slashtag, str(url.id))}
+        tags = {tag.name for tag in box.truth.tags()}
+    assert {name for name in named if not name.startswith("-")} <= links
+    assert {value for option, value in after if option == "--tag"} <= tags
 
 
 @pytest.mark.parametrize("line", COMMANDS)

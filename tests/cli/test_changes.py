@@ -41,6 +41,24 @@ def test_each_member_is_changed_and_empty_cells_are_left_out(cli: Cli, own: Sand
     ]
 
 
+@pytest.mark.parametrize("columns", [80, 60])
+def test_what_would_change_is_drawn_whole_however_long(
+    cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    old, new = (f"https://shop.example.com/{word * 40}?utm_source=mail" for word in ("old", "new"))
+    own.add_url("long", destination=old)
+    path = write({"slashtag": "long", "destination": new}, {"slashtag": "a1", "redirect_code": 301})
+    drawn = cli("urls", "update", "--from", str(path), "--dry-run", "--format", "table").out.splitlines()
+    assert max(map(len, drawn)) <= columns
+    assert drawn[1].split() == ["line", "key", "member", "now", "new"]
+    cells = [line[drawn[1].index("now") :] for line in drawn[3:]]
+    width = drawn[1].index("new") - drawn[1].index("now")
+    assert "".join(cell[:width].strip() for cell in cells) == f"{old}302"
+    assert "".join(cell[width:].strip() for cell in cells) == f"{new}301"
+    assert any(line.split()[:2] == ["2", "long"] for line in drawn)
+
+
 def test_all_errors_are_told_with_their_lines_and_nothing_is_sent(
     cli: Cli, own: Sandbox, write: Write
 ) -> None:
@@ -192,12 +210,12 @@ def test_what_failed_is_told_and_tried_again(cli: Cli, own: Sandbox, write: Writ
     ((line, key, status, error),) = [row.values() for row in objects(ran.out)]
     assert (line, key, status) == (3, "nobody", "failed")
     assert error.startswith("PUT urls/nobody: 404 ")
-    assert ran.err.startswith("1 rows done, 1 failed, 0 outcome unknown, 0 done before")
+    assert ran.err.startswith("1 row done, 1 failed, 0 outcome unknown, 0 done before")
     assert ran.err.endswith("run the same command again to try what failed\n")
     own.add_url("nobody")
     again = cli("urls", "update", "--from", str(path), "--format", "table")
     assert (again.code, again.out) == (0, "")
-    assert "1 rows done, 0 failed, 0 outcome unknown, 1 done before" in again.err
+    assert "1 row done, 0 failed, 0 outcome unknown, 1 done before" in again.err
     assert len(puts(own)) == 3
     assert cli("urls", "update", "--from", str(path)).code == 0
     assert len(puts(own)) == 3

@@ -96,7 +96,7 @@ def test_links_are_selected_by_keys_file_stdin_and_tag(
     file.write_text("\r\n".join(["", *keys, ""]), "utf-8")
     assert total("--keys", ",".join(keys)) == of_keys
     assert total("--keys-file", str(file)) == of_keys
-    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(keys)))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(keys).encode())))
     assert total("--keys-file", "-") == of_keys
     tags = [tag.name for tag in box.truth.tags()][:2]
     each = [box.truth.range("2022-01-01", "2025-12-31", tag=tag).total_clicks for tag in tags]

@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,8 @@ import pytest
 from slashtag import __version__
 from slashtag.cli import main
 from slashtag.sandbox import Sandbox
+
+from .conftest import APIKEY, APISECRET
 
 SCRIPT = str(Path(sys.executable).with_name("slashtag"))
 WITHOUT_TYPER = """
@@ -232,6 +235,29 @@ def test_the_demo_ends_cleanly_at_ctrl_c(tmp_path: Path) -> None:
         _, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (130, "")
     assert list((tmp_path / "slashtag-demo").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("stats", "range", "2022-01-01", "2024-12-31", "--all"),
+        ("report", "2022-01-01", "2024-12-31", "-o", "report.html"),
+        ("export", "clicks", "2022-01-01", "2024-12-31", "--all"),
+    ],
+)
+def test_ctrl_c_is_told_in_one_word(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Sandbox(urls=40, clicks=9, apikey=APIKEY, apisecret=APISECRET, latency=2.0) as slow:
+        monkeypatch.setenv("SLASHTAG_BASE_URL", slow.base_url)
+        with started(*command, cwd=tmp_path) as process:
+            end = time.monotonic() + 30
+            while not slow.requests and time.monotonic() < end:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (130, "stopped\n")
+    assert not list(tmp_path.iterdir())
 
 
 def test_ctrl_c_before_a_command_begins_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:

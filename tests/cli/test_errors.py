@@ -49,16 +49,59 @@ def test_an_unknown_tag_says_where_the_tags_are(cli: Cli) -> None:
     ("arguments", "says"),
     [
         (("stats", "range", "2024-13-01", "2024-12-31", "--all"), "ISO 8601"),
+        (("stats", "range", "20240101", "2024-12-31", "--all"), "not a date of the form YYYY-MM-DD"),
+        (("stats", "range", "2024-01-01T10:00", "2024-12-31", "--all"), "without an offset"),
         (("stats", "range", "2024-02-01", "2024-01-01", "--all"), "ends"),
+        (("stats", "country", "Germany", "2024-01-01", "2024-02-01", "--all"), "Germany"),
         ((*RANGE, "--keys", "a", "--timezone", "+99:00"), "timezone"),
+        ((*RANGE, "--keys", "a", "--timezone", "+2"), "a name such as Europe/Berlin"),
+        (("stats", "year", "2024", "--keys", "a", "--timezone", "Europe/Berlin"), "give --timezone as"),
         (("tags", "list", "--base-url", "http://example.com"), "--allow-http"),
-        (("tags", "list", "--base-url", "ftp://example.com"), "base_url"),
+        (("tags", "list", "--base-url", "ftp://example.com"), "--base-url must be"),
+        (("urls", "update", "a", "--redirect-code", "305"), "305"),
+        (("export", "clicks", "2024-02-01", "2024-01-01", "--all", "-o", "no/matter.csv"), "ends"),
     ],
 )
-def test_what_the_library_refuses_is_one_line(cli: Cli, arguments: tuple[str, ...], says: str) -> None:
+def test_what_cannot_be_asked_is_wrong_usage_told_in_one_line(
+    cli: Cli, box: Sandbox, arguments: tuple[str, ...], says: str
+) -> None:
+    before = len(box.requests)
     ran = cli(*arguments)
-    assert ran.code == 1
+    assert ran.code == 2
     assert says in ran.error
+    assert "base_url" not in ran.error
+    assert "tzinfo" not in ran.error
+    assert len(box.requests) == before
+
+
+@pytest.mark.parametrize("command", [RANGE, ("export", "clicks", *RANGE[2:]), ("report", *RANGE[2:])])
+@pytest.mark.parametrize(
+    "selection", [("--keys", ""), ("--keys", ","), ("--keys-file", "-"), ("--keys-file",)]
+)
+def test_no_slashtags_at_all_are_refused_before_anything_is_sent(
+    cli: Cli,
+    box: Sandbox,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+    selection: tuple[str, ...],
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
+    (tmp_path / "keys").write_text("\ufeff\r\n \n", "utf-8")
+    if len(selection) == 1:
+        selection = (*selection, str(tmp_path / "keys"))
+    target = tmp_path / "c.html"
+    if command[0] == "export":
+        target = tmp_path / "c.csv"
+    if command[0] != "stats":
+        command = (*command, "-o", str(target))
+    target.write_text("of an earlier run")
+    before = len(box.requests)
+    ran = cli(*command, *selection)
+    assert ran.code == 2
+    assert "holds no slashtags" in ran.error
+    assert target.read_text() == "of an earlier run"
+    assert len(box.requests) == before
 
 
 @pytest.mark.parametrize(
@@ -72,6 +115,8 @@ def test_what_the_library_refuses_is_one_line(cli: Cli, arguments: tuple[str, ..
         (("urls", "list", "--format", "xml"), "xml"),
         (("urls", "list", "--limit", "-1"), "--limit"),
         (("urls", "lists"), "lists"),
+        (("stats", "year", "24", "--all"), "equal to 1000"),
+        (("stats", "day", "2024-01-01", "--all", "--dry-run", "--format", "csv"), "leave --format out"),
         (("urls", "list", "--apikey", "x"), "--apikey"),
         (("urls", "list", "--concurrency", "0"), "--concurrency"),
     ],
@@ -84,10 +129,10 @@ def test_wrong_usage_exits_with_2(cli: Cli, arguments: tuple[str, ...], says: st
 
 
 def test_a_file_of_slashtags_must_be_text(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "keys").write_bytes(b"\xff\xfe\xfa")
+    (tmp_path / "keys").write_bytes(b"fine\nfine too\nnot \xff\xfe\xfa\n")
     ran = cli(*RANGE, "--keys-file", str(tmp_path / "keys"))
     assert ran.code == 2
-    assert "UTF-8" in ran.err
+    assert f"{tmp_path / 'keys'}, line 3: not UTF-8 text" in ran.error
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,39 @@ def test_the_last_day_is_today_where_none_is_given(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
+    ("how", "says"), [((), "in no series"), (("--merged",), "in none of what is summed")]
+)
+def test_links_without_a_tag_are_told_where_all_tags_are_meant(
+    cli: Cli, own: Sandbox, how: tuple[str, ...], says: str
+) -> None:
+    own.add_tag("t")
+    own.add_url("tagged", tag="t")
+    command = ("export", "clicks", "2024-01-01", "2024-01-02", "--by", "tag", *how)
+    assert f"60 links have no tag and are {says}\n" in cli(*command, "--all").err
+    assert "no tag" not in cli(*command, "--tag", "t").err
+    assert cli(*command, "--all", "--quiet").err == ""
+    for n in range(1, 60):
+        own.remove_url(f"a{n}")
+    assert f"1 link has no tag and is {says}\n" in cli(*command, "--all").err
+
+
+def test_slashtags_that_other_links_share_are_told(cli: Cli, own: Sandbox, tmp_path: Path) -> None:
+    own.add_tag("t")
+    for slashtag, tag, domain in (("a0", "t", 1), ("x", "t", 1), ("x", "t", 2), ("y", "t", 1)):
+        own.add_url(slashtag, tag=tag, domain_id=domain)
+    command = ("export", "clicks", "2024-01-01", "2024-01-02")
+    both = "2 slashtags belong to several links"
+    assert both in cli(*command, "--tag", "t").err
+    assert both in cli(*command, "--tag", "t", "--update", str(tmp_path / "c.db")).err
+    assert both in cli(*command, "--all").err
+    for arguments in (("--tag", "t", "--by", "tag"), ("--tag", "t", "--merged"), ("--all", "--merged")):
+        assert "several links" not in cli(*command, *arguments).err
+    assert "several links" not in cli(*command, "--tag", "t", "--quiet").err
+    own.remove_url("x")
+    assert "1 slashtag belongs to several links" in cli(*command, "--all").err
+
+
+@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("urls", "-o", "a.csv", "--format", "csv"), "--format is for stdout"),
@@ -135,6 +168,7 @@ def test_the_last_day_is_today_where_none_is_given(cli: Cli) -> None:
         (("clicks", *SPAN, "--all", "--update", "a.sqlite", "-o", "a.csv"), "--update takes none of"),
         (("clicks", *SPAN, "--all", "--update", "a.sqlite", "--merged"), "--update takes none of"),
         (("clicks", *SPAN, "--all", "--update", "a.sqlite", "--dry-run"), "--dry-run cannot tell"),
+        (("clicks", *SPAN, "--all", "--format", "csv", "--dry-run"), "leave --format out"),
         (("clicks", *SPAN, "--all", "--update", "a.csv"), "--update takes a file in .sqlite"),
     ],
 )
@@ -154,7 +188,7 @@ def test_a_file_that_cannot_be_is_told_at_once(
     (tmp_path / "folder.csv").mkdir()
     box.requests.clear()
     ran = cli("export", "urls", "-o", str(tmp_path / name))
-    assert ran.code == 1
+    assert ran.code == (2 if name == "a.xml" else 1)
     assert says in ran.error
     assert box.requests == []
     assert names(tmp_path) == ["folder.csv"]
@@ -189,7 +223,7 @@ def test_links_that_fail_are_told_in_a_file_and_left_out(cli: Cli, box: Sandbox,
     finally:
         box.remove_url("a,b")
     assert ran.code == 3
-    assert "1 failed and are left out, told in" in ran.err
+    assert "1 failed and is left out, told in" in ran.err
     (failure,) = objects((tmp_path / "c.jsonl.failures.jsonl").read_text("utf-8"))
     assert failure["slashtag"] == "a,b"
     assert failure["error"] == "InvalidRequestError"
@@ -234,11 +268,13 @@ def test_a_folder_in_the_way_of_the_failures_is_told_before_anything_is_asked(
 
 
 def test_failures_of_an_export_to_stdout_are_lines_on_stderr(cli: Cli, box: Sandbox) -> None:
+    names = [tag.name for tag in box.truth.tags()][:2]
+    tags = [word for name in names for word in ("--tag", name)]
     with failing(box, Fault(kind="302", times=1)):
-        ran = cli("export", "clicks", "2024-01-01", "2024-01-31", "--tag", "t", "--by", "tag")
+        ran = cli("export", "clicks", "2024-01-01", "2024-01-31", *tags, "--by", "tag")
     assert ran.code == 3
     assert ran.err.startswith("failed: ")
-    assert "1 failed and are left out" in ran.err
+    assert "1 failed and is left out" in ran.err
 
 
 def test_too_many_failures_stop_the_export(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
@@ -249,6 +285,85 @@ def test_too_many_failures_stop_the_export(cli: Cli, box: Sandbox, tmp_path: Pat
     assert "--max-failures" in ran.error
     assert "c.csv" not in names(tmp_path)
     assert "c.csv.failures.jsonl" not in names(tmp_path)
+
+
+JANUARY = ("2024-01-01", "2024-01-31")
+KEPT = "what an earlier run wrote"
+
+
+def kept(folder: Path, target: str) -> dict[str, bytes]:
+    """Give what a target holds, as a file or as the files of a folder; the journal beside it is no part."""
+    return {
+        str(path): path.read_bytes()
+        for path in folder.glob("**/*")
+        if path.is_file() and str(path.relative_to(folder)).startswith(target)
+    }
+
+
+@pytest.mark.parametrize("how", [(), ("--merged",)])
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("reset", "check --base-url and the network"),
+        ("302", "302"),
+        ("400", "400"),
+        ("404", "404"),
+    ],
+)
+def test_where_nothing_is_answered_the_file_stays(
+    cli: Cli, box: Sandbox, tmp_path: Path, how: tuple[str, ...], kind: str, says: str
+) -> None:
+    (tmp_path / "c.csv").write_text(KEPT)
+    keys = ",".join(url.slashtag for url in box.truth.urls()[:3])
+    with failing(box, Fault(kind=kind, path="/api/v1/stats*")):
+        ran = cli("export", "clicks", *JANUARY, "--keys", keys, *how, "-o", str(tmp_path / "c.csv"))
+    assert ran.code == 1
+    assert says in ran.error
+    assert names(tmp_path) == ["c.csv"]
+    assert (tmp_path / "c.csv").read_text() == KEPT
+
+
+UPDATED = [("-o", "c.csv"), ("--update", "c.db"), ("--update", "folder")]
+
+
+@pytest.mark.parametrize(("option", "target"), UPDATED)
+def test_a_service_that_is_gone_stops_an_export_which_then_goes_on(
+    cli: Cli, box: Sandbox, tmp_path: Path, option: str, target: str
+) -> None:
+    if target == "folder":
+        pytest.importorskip("pyarrow")
+    first, *rest = [url.slashtag for url in box.truth.urls()[:6]]
+    command = ("export", "clicks", *JANUARY, option, str(tmp_path / target), "--concurrency", "1", "--keys")
+    assert cli(*command, first).code == 0
+    before = kept(tmp_path, target)
+    three = Fault(kind="slow", seconds=0, times=3, path="/api/v1/stats*")
+    with failing(box, three, Fault(kind="reset", path="/api/v1/stats*")):
+        ran = cli(*command, ",".join([first, *rest]))
+    assert ran.code == 1
+    assert ran.error.endswith("run the same command again to go on; check --base-url and the network")
+    assert kept(tmp_path, target) == before
+    assert names(tmp_path) == [f".{target}.journal", target]
+    ran = cli(*command, ",".join([first, *rest]))
+    assert ran.code == 0
+    assert "requests: 3 replayed, 3 asked" in ran.err
+    assert names(tmp_path) == [target]
+
+
+@pytest.mark.parametrize(("kind", "code"), [("302", 1), ("400", 3), ("404", 3)])
+def test_a_sum_never_lacks_what_may_still_be_answered(
+    cli: Cli, box: Sandbox, tmp_path: Path, kind: str, code: int
+) -> None:
+    path = tmp_path / "c.csv"
+    path.write_text(KEPT)
+    names = [tag.name for tag in box.truth.tags()][:3]
+    tags = [word for name in names for word in ("--tag", name)]
+    with failing(box, Fault(kind=kind, path="/api/v1/stats*", times=1)):
+        ran = cli("export", "clicks", *JANUARY, *tags, "--merged", "-o", str(path))
+    assert ran.code == code
+    assert ("a sum without it would be wrong" in ran.err) == (code == 1)
+    assert (path.read_text() == KEPT) == (code == 1)
+    if code == 3:
+        assert "the days of what was answered add up to the totals" in ran.err
 
 
 def test_days_that_do_not_add_up_are_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

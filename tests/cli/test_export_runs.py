@@ -262,7 +262,7 @@ def test_ctrl_c_before_any_answer_leaves_nothing(start: Start, slow: Sandbox, tm
     running = start("export", "urls", "-o", str(tmp_path / "a.csv"))
     arrived(slow, 1)
     running.send(signal.SIGINT)
-    assert running.wait() == (130, "")
+    assert running.wait() == (130, "stopped\n")
     assert names(tmp_path) == []
 
 

@@ -27,7 +27,7 @@ def test_it_is_about_all_links_and_says_how_to_open_it(cli: Cli, box: Sandbox, f
     total = box.truth.range("2024-07-01", "2024-07-31").total_clicks
     ran = cli(*JULY, "-o", "report.html")
     assert (ran.code, ran.out) == (0, "")
-    first, last = ran.err.splitlines()
+    first, *_, last = ran.err.splitlines()
     assert first.startswith(f"{total:,} clicks; ")
     target = folder / "report.html"
     assert last == f"written to report.html; open {target.resolve().as_uri()} in a browser"
@@ -50,6 +50,14 @@ def test_links_can_be_selected(cli: Cli, box: Sandbox, folder: Path, selection: 
     assert told in Path("report.html").read_text("utf-8").lower()
 
 
+def test_what_is_to_be_said_with_it_is_told_too(cli: Cli, own: Sandbox) -> None:
+    own.add_tag("t")
+    own.add_url("a0", tag="t", domain_id=1)
+    told = "Slashtags that a link without the tag bears too, on another domain: 1."
+    assert told in cli(*JULY, "-o", "report.html", "--tag", "t").err
+    assert "bears too, on another domain:" in Path("report.html").read_text("utf-8")
+
+
 def test_it_draws_a_picture(cli: Cli) -> None:
     ran = cli(*JULY, "-o", "report.png", "--all", "--quiet", "--no-count")
     assert (ran.code, ran.err) == (0, "")
@@ -70,7 +78,7 @@ def test_a_target_that_will_not_do_is_told_before_anything_is_asked(
     Path("folder.html").mkdir()
     asked = len(box.requests)
     ran = cli(*JULY, "-o", output)
-    assert ran.code == 1
+    assert ran.code == (2 if output.endswith(".pdf") else 1)
     assert problem in ran.error
     assert len(box.requests) == asked
 

@@ -88,7 +88,7 @@ def test_what_cannot_be_asked_is_told_before_the_links_are_read(
 ) -> None:
     before = len(box.requests)
     ran = cli("stats", *question, "--all", dry)
-    assert ran.code == 1
+    assert ran.code == 2
     assert problem in ran.error
     assert len(box.requests) == before
 

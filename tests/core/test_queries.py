@@ -58,9 +58,15 @@ def test_text_that_is_not_iso_8601_is_refused(bound: str) -> None:
         DateRange(bound, "2024-01-01")
 
 
-@pytest.mark.parametrize("bound", [datetime(2024, 1, 1), "2024-01-01T00:00:00", "20240101", "2024-W01-1"])
+@pytest.mark.parametrize("bound", [datetime(2024, 1, 1), "2024-01-01T00:00:00", "2024-01-01 00:00"])
 def test_a_datetime_without_an_offset_is_refused(bound: Any) -> None:
     with pytest.raises(InvalidRequestError, match="without an offset"):
+        DateRange("2024-01-01", bound)
+
+
+@pytest.mark.parametrize("bound", ["20240101", "2024-W01-1"])
+def test_a_date_in_another_form_is_told_the_one_that_is_read(bound: str) -> None:
+    with pytest.raises(InvalidRequestError, match="not a date of the form YYYY-MM-DD"):
         DateRange("2024-01-01", bound)
 
 

@@ -92,6 +92,8 @@ def _bound(name: str, value: object, *, datetimes: bool = True) -> Bound:
             raise InvalidRequestError(f"{name} {value!r} is not an ISO 8601 date or date-time") from None
     if isinstance(read, datetime) and datetimes:
         offset = read.utcoffset()
+        if offset is None and isinstance(value, str) and ":" not in value:
+            raise InvalidRequestError(f"{name} {value!r} is not a date of the form YYYY-MM-DD")
         if offset is None:
             raise InvalidRequestError(f"{name} {value!r} is a date-time without an offset")
         # Under its offset instead of its zone: two times of one zone compare as clocks, not as instants.

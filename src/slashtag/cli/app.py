@@ -10,7 +10,7 @@ import typer
 
 from .. import __version__
 from .._errors import SlashtagError
-from .errors import tell, tell_os_error
+from .errors import exit_code, tell, tell_os_error
 from .lazy import LazyGroup
 
 app = typer.Typer(
@@ -86,7 +86,8 @@ def sandbox(
 def run() -> int:
     """Run the command that the arguments name and return the exit code.
 
-    0: done; 1: an error, told in one line; 2: wrong usage; 130: Ctrl-C.
+    0: done; 1: an error, told in one line; 2: wrong usage, also what cannot be asked; 3: some failed;
+    130: Ctrl-C.
     """
     try:
         code = _run()
@@ -105,6 +106,7 @@ def _run() -> int:
         return end.code if isinstance(end.code, int) else 1
     except SlashtagError as error:
         tell(error)
+        return exit_code(error)
     except OSError as error:
         tell_os_error(error)
     return 1

@@ -23,7 +23,7 @@ from .changes import (
     link_marks,
     read_changes,
 )
-from .errors import SOME_FAILED, one_line, say
+from .errors import SOME_FAILED, many, one_line, say
 from .kept import credentials
 from .options import Connection
 from .outcomes import Entry, OutcomeFile, Status
@@ -110,7 +110,7 @@ async def update_from(connection: Connection, bulk: Bulk, source: Path, form: Fo
                     left = await update.keep(left)
                 await update.run(left)
             except asyncio.CancelledError:
-                connection.say(f"stopped; run the same command again to go on: {path} tells what was done")
+                connection.stop(f"stopped; run the same command again to go on: {path} tells what was done")
                 raise
             except SlashtagError as error:
                 error.add_note("run the same command again to go on")
@@ -184,8 +184,8 @@ class _Update:
         out.close()
         same = len(rows) - changed - missing
         self._connection.say(
-            f"{changed:,} rows would change a link, {same:,} would change nothing, {missing:,} name no link "
-            f"or several, {skipped:,} were done before; nothing was sent"
+            f"{many(changed, 'row')} would change a link, {same:,} would change nothing, "
+            f"{missing:,} name no link or several, {skipped:,} were done before; nothing was sent"
         )
         if unknown := sum(map(self._is_open, rows)):
             self._connection.say(
@@ -287,8 +287,8 @@ class _Update:
         failed = len(self._left) - len(unknown)
         metrics = self._session.metrics
         self._connection.say(
-            f"{self._done:,} rows done, {failed:,} failed, {len(unknown):,} outcome unknown, "
-            f"{skipped:,} done before; {metrics.attempts:,} requests, {metrics.throttled:,} times 429; "
+            f"{many(self._done, 'row')} done, {failed:,} failed, {len(unknown):,} outcome unknown, "
+            f"{skipped:,} done before; {many(metrics.attempts, 'request')}, {metrics.throttled:,} times 429; "
             f"told in {self._file.path}"
         )
         if lost := sum(map(_is_repeatable, unknown)):
@@ -298,8 +298,8 @@ class _Update:
             )
         if renames := len(unknown) - lost:
             self._connection.say(
-                f"{renames:,} unknown renames by slashtag: see with --dry-run which links still have the old "
-                "one, then rename these by id with --keep --repeat-lost"
+                f"{many(renames, 'unknown rename')} by slashtag: see with --dry-run which links still have "
+                "the old one, then rename these by id with --keep --repeat-lost"
             )
         if failed:
             self._connection.say("run the same command again to try what failed")

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from .. import ConfigurationError, DateRange, SlashtagError
+from ..export._jobs import Sharing
 from ..export._jobs import selection as selected_of
 from ..export._update import slashtags
+from .errors import many
+from .jobs import tell_shared
 from .kept import credentials
 from .options import Connection, Selection
 
@@ -56,7 +59,8 @@ async def run(
     dask: Any = import_module("..dask", __package__)
     finished = 0
     async with _joined(scheduler, quiet=not connection.verbose) as client:
-        keys, base_url = await _links(selection, connection)
+        sharing = Sharing()
+        keys, base_url = await _links(selection, connection, sharing)
         try:
             with connection.bars() as start:
                 show = start("parts")
@@ -82,25 +86,31 @@ async def run(
                     },
                 )
         except asyncio.CancelledError:
-            connection.say(f"stopped; run the same command again to go on: {folder} holds the finished parts")
+            connection.stop(
+                f"stopped; run the same command again to go on: {folder} holds the finished parts"
+            )
             raise
         except SlashtagError as error:
             if finished:
                 error.add_note(
-                    f"{folder} holds {finished:,} finished parts; run the same command again to go on"
+                    f"{folder} holds {many(finished, 'finished part')}; run the same command again to go on"
                 )
             raise
     connection.say(_told(written, folder))
+    tell_shared(connection, sharing.count)
 
 
-async def _links(selection: Selection, connection: Connection) -> tuple[list[Any], str | None]:
+async def _links(
+    selection: Selection, connection: Connection, sharing: Sharing
+) -> tuple[list[Any], str | None]:
     """Return the slashtags, and the address that the workers are given, None for their own."""
     selected = selection.streamed()
     if selected["keys"] is not None:
         return list(selected["keys"]), connection.base_url
     # Links are listed here, so that all workers mean the same account.
     async with connection.session() as session:
-        async with selected_of(session, **selected, by="slashtag", merged=False) as (keys, _):
+        chosen = selected_of(session, **selected, by="slashtag", merged=False, sharing=sharing)
+        async with chosen as (keys, _):
             named = [] if keys is None else [key async for batch in slashtags(keys) for key in batch]
         return named, credentials(connection.base_url)[0]
 
@@ -149,7 +159,8 @@ def _hushed(quiet: bool) -> Generator[None, None, None]:
 
 def _told(written: Written, folder: Path) -> str:
     parts = [
-        f"{written.rows:,} rows to {folder}; parts: {written.parts:,} written, {written.skipped:,} skipped; "
+        f"{many(written.rows, 'row')} to {folder}; parts: {written.parts:,} written, "
+        f"{written.skipped:,} skipped; "
         f"requests: {written.requests:,} asked; {written.throttled:,} times 429; {written.seconds:.1f} s"
     ]
     if not written.reconciles:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from math import floor
 from typing import Literal
 
 from .. import AsyncSession, AuthenticationError, ShortUrl, SlashtagError
@@ -279,18 +280,20 @@ class Doctor:
             finally:
                 self.requests += session.metrics.requests
                 self.throttled += session.metrics.throttled
+        if burst.stated is not None:
+            # Not rounded up: a rate above the limit would be refused for ever.
+            rate = f"{floor(1000 * burst.stated) / 1000:g}"
+            found = f"{rate} requests/s, as the headers of its answers state"
+            return [Finding(check, "differs", found, f"--rate {rate}", f"rate={rate}")]
         if burst.stopped is not None:
             wait = burst.stopped.retry_after
             asks = f" and asks to wait {wait:.0f} s" if wait else ""
             return [Finding(check, "differs", f"refuses after {burst.answered} requests{asks}")]
         if not burst.limited:
             return [Finding(check, "ok", f"none found up to {burst.speed:.0f} requests/s")]
-        rate = f"{burst.rate:.{0 if burst.rate >= 10 else 1}f}"
-        if not burst.bounded:
-            found = f"about {rate} requests/s or more; the client learns it"
-            return [Finding(check, "differs", found)]
-        found = f"about {rate} requests/s; the client learns it, or is told"
-        return [Finding(check, "differs", found, f"--rate {rate}", f"rate={rate}")]
+        least = floor(burst.kept) if burst.kept >= 10 else floor(10 * burst.kept) / 10
+        # With a lower bound as its --rate a job would be slower than it has to be, for ever.
+        return [Finding(check, "differs", f"at least {least} requests/s; the client learns the limit")]
 
 
 def _most_clicked(urls: list[ShortUrl]) -> tuple[str, ...]:

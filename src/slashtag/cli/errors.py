@@ -11,6 +11,8 @@ from rich.text import Text
 from .._errors import (
     APIError,
     AuthenticationError,
+    ConfigurationError,
+    InvalidRequestError,
     NotFoundError,
     OutcomeUnknownError,
     RateLimitError,
@@ -25,6 +27,16 @@ from .._errors import (
 
 #: The exit code where some keys or rows failed and the rest was done.
 SOME_FAILED = 3
+
+# What the library says of its arguments, and what one types instead.
+_TYPED = {
+    "allow_http=True": "--allow-http",
+    "base_url": "--base-url",
+    '"+HH:MM", "-HH:MM", a tzinfo or None': "+HH:MM, -HH:MM or a name such as Europe/Berlin",
+    'pass a fixed offset such as "+01:00", or ask for a DateRange': (
+        "give --timezone as an offset such as +01:00, or ask with `stats range`"
+    ),
+}
 
 # The first that fits counts.
 _ADVICE: list[tuple[type[SlashtagError], str]] = [
@@ -46,6 +58,11 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
+def many(n: int, one: str) -> str:
+    """Write a count with its noun."""
+    return f"{n:,} {one}{'' if n == 1 else 's'}"
+
+
 def say(text: str, *, label: str = "", style: str = "") -> None:
     """Print one line on stderr, however narrow the terminal is."""
     line = Text.assemble((label, style), one_line(text))
@@ -54,8 +71,10 @@ def say(text: str, *, label: str = "", style: str = "") -> None:
 
 def tell(error: SlashtagError) -> None:
     """Tell an error of the library."""
-    # The library speaks of its argument.
-    text = str(error).rstrip(".").replace("allow_http=True", "--allow-http")
+    text = str(error).rstrip(".")
+    if isinstance(error, InvalidRequestError | ConfigurationError):
+        for argument, typed in _TYPED.items():
+            text = text.replace(argument, typed)
     parts = [text, *getattr(error, "__notes__", ())]
     if isinstance(error, NotFoundError) and error.method == "PUT":
         parts.append("`slashtag urls list` shows the links that exist")
@@ -64,6 +83,11 @@ def tell(error: SlashtagError) -> None:
     if isinstance(error, APIError) and error.retry_after:
         parts.append(f"the service asks to wait {error.retry_after:g} s")
     say("; ".join(parts), label="error: ", style="bold red")
+
+
+def exit_code(error: SlashtagError) -> int:
+    """Return how a command ends: 2 where what was typed cannot be asked or sent, as for any wrong usage."""
+    return 2 if isinstance(error, InvalidRequestError) else 1
 
 
 def tell_os_error(error: OSError) -> None:

@@ -2,9 +2,18 @@
 
 from pathlib import Path
 
-from .. import BadRequestError, ExportError, Failure, InvalidRequestError, NotFoundError, SlashtagError
+from .. import (
+    BadRequestError,
+    ExportError,
+    Failure,
+    InvalidRequestError,
+    NotFoundError,
+    RequestTimeoutError,
+    SlashtagError,
+    TransportError,
+)
 from ..export import Column, Table, TableFile
-from .errors import one_line, say
+from .errors import many, one_line, say
 
 FAILURES = Table(
     (
@@ -22,10 +31,12 @@ class Failures:
     """Take failures, as `on_error`, and write them beside a file, or to stderr where there is none.
 
     Raises ExportError at once where something other than a file has their name, SlashtagError where more
-    than `most` requests failed: then it is not about single links.
+    than `most` requests failed: then it is not about single links. Raises the error of a failure that is
+    about no single link: the service cannot be reached; or that another run may get an answer to, where all
+    answers are `merged` into one sum, which would be wrong without it.
     """
 
-    def __init__(self, target: Path | None, most: int) -> None:
+    def __init__(self, target: Path | None, most: int, *, merged: bool = False) -> None:
         # A folder may be named by dots alone.
         named = target if target is None or target.name else target.resolve()
         self._path = None if named is None else named.with_name(f"{named.name}.failures.jsonl")
@@ -33,6 +44,7 @@ class Failures:
             # At the end it would stop a run that has asked for everything.
             raise ExportError(f"{self._path} is in the way: failures are written to a file of this name")
         self._most = most
+        self._merged = merged
         self._file: TableFile | None = None
         self.count = 0
         #: Whether something failed that another run may get an answer to.
@@ -41,12 +53,20 @@ class Failures:
     def __call__(self, failure: Failure) -> None:
         """Take one."""
         call, error = failure.call, failure.error
+        refused = isinstance(error, BadRequestError | InvalidRequestError | NotFoundError)
+        unreachable = isinstance(error, TransportError) and not isinstance(error, RequestTimeoutError)
+        if unreachable:
+            raise error
+        if self._merged and not refused:
+            error.add_note("a sum without it would be wrong")
+            raise error
         self.count += 1
         if self.count > self._most:
-            stop = SlashtagError(f"more than {self._most} requests failed, the last one with: {error}")
+            stop = SlashtagError(
+                f"more than {many(self._most, 'request')} failed, the last one with: {error}"
+            )
             stop.add_note("--max-failures sets how many may")
             raise stop
-        refused = isinstance(error, BadRequestError | InvalidRequestError | NotFoundError)
         self.may_come_right |= not refused
         if self._path is None:
             say(f"{call.label}: {error}", label="failed: ", style="bold red")
@@ -77,4 +97,5 @@ class Failures:
         """Say how many failed, where that is told, and what to do."""
         where = "" if self._path is None else f", told in {self._path}"
         again = "; run the same command again to ask for them once more" if self.may_come_right else ""
-        return f"{self.count:,} failed and are left out{where}{again}"
+        are = "is" if self.count == 1 else "are"
+        return f"{self.count:,} failed and {are} left out{where}{again}"

@@ -14,11 +14,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from .. import AsyncSession, SlashtagError
+from .. import AsyncSession, ExportError, InvalidRequestError, SlashtagError
 from .._journal_file import JournalInUseError, UnfitJournalError
 from ..export import Summary, Table, TableFile, Writer, open_writer
 from ..export._target import remove_parts
-from .errors import SOME_FAILED
+from ..export._writers import format_of
+from .errors import SOME_FAILED, many
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
 
@@ -112,6 +113,7 @@ async def export(
         conclude(connection, "stdout", summary, sent, failures)
         return
     # Whatever is wrong with the file is told before anything is asked or left behind.
+    check_name(file)
     TableFile(file, table).abandon()
     async with resumed(
         connection, file, fresh=destination.fresh, failures=failures, range_end=range_end
@@ -119,6 +121,14 @@ async def export(
         with TableFile(file, table, excel_safe=destination.excel_safe) as writer:
             run.summary = await work(run.session, writer)
     conclude(connection, str(file), run.summary, run.session.metrics.attempts, failures)
+
+
+def check_name(file: Path) -> None:
+    """Refuse a name that says no format."""
+    try:
+        format_of(file)
+    except ExportError as error:
+        raise InvalidRequestError(str(error)) from None
 
 
 @dataclass
@@ -159,7 +169,9 @@ async def resumed(
             # Of nothing there is to go on with; and it may be bound to credentials that were wrong.
             _remove(journal)
         elif isinstance(error, asyncio.CancelledError):
-            connection.say(f"stopped; run the same command again to go on: {journal} holds what was answered")
+            connection.stop(
+                f"stopped; run the same command again to go on: {journal} holds what was answered"
+            )
         elif isinstance(error, SlashtagError):
             _advise(error, target, journal)
         raise
@@ -205,18 +217,31 @@ def conclude(
     """Tell what came of an export, and exit with 3 where keys failed."""
     # `sent`, as not all requests of the summary are: pages beyond the end were about to be asked for.
     parts = [
-        f"{summary.rows:,} rows to {where}; requests: {summary.replayed:,} replayed, {sent:,} asked; "
+        f"{many(summary.rows, 'row')} to {where}; requests: {summary.replayed:,} replayed, {sent:,} asked; "
         f"{summary.throttled:,} times 429; {summary.seconds:.1f} s"
     ]
     if summary.learned_rate is not None:
         parts.append(f"{summary.learned_rate:.0f} requests/s allowed")
     if failures is not None:
+        # Of what failed nobody knows.
+        of = "of what was answered " if failures.count else ""
         parts.append(
-            "the days add up to the totals"
+            f"the days {of}add up to the totals"
             if summary.reconciles
             else "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service told"
         )
     connection.say("; ".join(parts))
+    tell_shared(connection, summary.shared)
     if failures is not None and failures.count:
         connection.say(failures.told())
         raise typer.Exit(SOME_FAILED)
+
+
+def tell_shared(connection: Connection, slashtags: int) -> None:
+    """Tell of how many slashtags the rows count links beside those that were selected."""
+    if slashtags:
+        belong = "belongs" if slashtags == 1 else "belong"
+        connection.say(
+            f"{many(slashtags, 'slashtag')} {belong} to several links, on different domains: the service "
+            "counts clicks by slashtag, so the rows hold those of all these links, selected or not"
+        )

@@ -9,12 +9,13 @@ from datetime import tzinfo
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
 import typer
 
-from .. import AsyncSession
+from .. import AsyncSession, ConfigurationError, InvalidRequestError
+from .._credentials import parse_base_url
 from .._resources.listing import Progress
 from .errors import log_lines, say
 from .kept import credentials
@@ -23,7 +24,7 @@ from .output import bars
 T = TypeVar("T")
 
 SERVICE = "The service"
-SELECTION = "Which links (exactly one)"
+SELECTION = "Which links (one of these)"
 #: Seconds for which an answer of an earlier run may stand in, as the library has it.
 MAX_AGE = 86_400.0
 
@@ -89,6 +90,16 @@ class Connection:
     ] = 0
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False
 
+    #: Whether it was said that Ctrl-C ended it.
+    stopped: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.base_url:
+            try:
+                parse_base_url(self.base_url, allow_http=self.allow_http)
+            except ConfigurationError as error:
+                raise InvalidRequestError(str(error)) from None
+
     def session(
         self,
         *,
@@ -115,6 +126,12 @@ class Connection:
         """Print one line on stderr unless it is to be quiet."""
         if not self.quiet:
             say(text)
+
+    def stop(self, text: str) -> None:
+        """Say that Ctrl-C ended it; only the first who knows what that means has a say."""
+        if not self.stopped:
+            object.__setattr__(self, "stopped", True)
+            self.say(text)
 
     def bars(self) -> AbstractContextManager[Callable[[str], Progress]]:
         """Show progress, unless it is to be quiet or lines of the log go to the same terminal."""
@@ -173,15 +190,25 @@ class Selection:
 
     def _slashtags(self) -> list[str]:
         if self.keys is not None:
-            return [key for key in self.keys.split(",") if key]
-        try:
-            if self.keys_file is None or str(self.keys_file) == "-":
-                text = sys.stdin.read()
-            else:
-                text = self.keys_file.read_text("utf-8-sig")
-        except UnicodeDecodeError:
-            raise typer.BadParameter("what --keys-file names is not UTF-8 text") from None
-        return [line for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
+            where, found = "--keys", [key for key in self.keys.split(",") if key]
+        else:
+            file = self.keys_file
+            piped = file is None or str(file) == "-"
+            where = "stdin" if piped else str(file)
+            text = _text(where, sys.stdin.buffer.read() if piped or file is None else file.read_bytes())
+            found = [line for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
+        if not found:
+            # Of nothing the statistics are zeros, and an export would replace a file by its header.
+            raise InvalidRequestError(f"{where} holds no slashtags; --all selects every link")
+        return found
+
+
+def _text(where: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InvalidRequestError(f"{where}, line {line}: not UTF-8 text") from None
 
 
 def parse_timezone(text: str) -> str | tzinfo:
@@ -227,7 +254,13 @@ def command(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...,
             for value in given.values():
                 if isinstance(value, Connection):
                     stack.enter_context(value.log())
-            run_async(function(**given))
+            try:
+                run_async(function(**given))
+            except KeyboardInterrupt:
+                for value in given.values():
+                    if isinstance(value, Connection):
+                        value.stop("stopped")
+                raise
 
     vars(run)["__signature__"] = takes.replace(parameters=parameters, return_annotation=None)
     return run

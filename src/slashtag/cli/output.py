@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
@@ -29,6 +30,10 @@ FormatOption = Annotated[
 ]
 
 
+#: Characters that the last column keeps while the others are drawn in one line.
+_LAST = 12
+
+
 def chosen(form: Format | None) -> Format:
     """Return the form asked for, or the one that suits whoever reads."""
     return form or ("table" if sys.stdout.isatty() else "jsonl")
@@ -37,7 +42,8 @@ def chosen(form: Format | None) -> Format:
 class Output:
     """Print the rows of a table: as they come, or drawn when all are there.
 
-    A drawing has the columns `drawn`, of which the last gives way where the terminal is narrow.
+    A drawing has the columns `drawn`, of which the last gives way where the terminal is narrow, and all
+    texts where that would hide anything.
     """
 
     def __init__(self, table: Table, form: Format, *, drawn: Sequence[str] = ()) -> None:
@@ -47,11 +53,13 @@ class Output:
             self._writer = open_writer(f".{form}", sys.stdout.buffer, table)
             return
         self._drawing = new_drawing()
+        self._texts = [n for n, column in enumerate(self._drawn) if table.columns[column].kind == "text"]
         for n in self._drawn:
             column = table.columns[n]
             self._drawing.add_column(
                 column.name.replace("_", " "),
                 justify="right" if column.kind == "int" else "left",
+                overflow="fold",
                 no_wrap=n != self._drawn[-1],
             )
 
@@ -67,8 +75,14 @@ class Output:
         """Print what a form keeps to the end."""
         if self._drawing is None:
             self._writer.close()
-        else:
-            Console(highlight=False).print(self._drawing)
+            return
+        console = Console(highlight=False)
+        columns = self._drawing.columns
+        widths = [max(cell_len(str(cell)) for cell in (column.header, *column.cells)) for column in columns]
+        if sum(widths[:-1]) + len(columns) + min(widths[-1], _LAST) > console.width:
+            for n in self._texts:
+                columns[n].no_wrap = False
+        console.print(self._drawing)
 
 
 def new_drawing() -> Drawing:

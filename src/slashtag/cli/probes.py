@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from .. import AsyncSession, BadRequestError, Call, NotFoundError, RetryPolicy, UnexpectedResponseError
 from .._core.answers import PeriodAnswer, RangeAnswer
+from .._core.ratelimit import rate_hint
 from .._core.split import Month, flattened, midnight
 from .._core.tally import breakdown_of
 
@@ -24,11 +25,15 @@ Reading = Literal["inclusive", "exclusive", "days", "unclear"]
 
 
 class Observer:
-    """Note the time and the encoding of every answer that a session gets, whatever it waited before."""
+    """Note the time and the encoding of every answer that a session gets, whatever it waited before.
+
+    `stated` is the limit in requests/s, where headers tell a number of requests and a window for them.
+    """
 
     def __init__(self, session: AsyncSession) -> None:
         self.seconds: list[float] = []
         self.encodings: set[str] = set()
+        self.stated: float | None = None
         trace = aiohttp.TraceConfig()
         trace.on_request_start.append(self._began)
         trace.on_request_end.append(self._ended)
@@ -39,6 +44,9 @@ class Observer:
         context.began = perf_counter()
 
     async def _ended(self, _: object, context: SimpleNamespace, end: aiohttp.TraceRequestEndParams) -> None:
+        hint = rate_hint(end.response.headers)
+        if hint is not None and hint.limit and hint.window:
+            self.stated = hint.limit / hint.window
         if end.response.status == 200:
             self.seconds.append(perf_counter() - context.began)
             self.encodings.add(end.response.headers.get("Content-Encoding", "identity"))

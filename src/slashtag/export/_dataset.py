@@ -69,7 +69,8 @@ async def update_parquet(
     out = Rows(dataset.write)
     try:
         await in_thread(dataset.open)
-        async with selection(session, keys, tags, "slashtag", merged=False) as (chosen, _):
+        sharing = recorder.sharing
+        async with selection(session, keys, tags, "slashtag", merged=False, sharing=sharing) as (chosen, _):
             since = await _since(chosen) if chosen is not None else {}
         groups = await in_thread(partial(dataset.begin, since))
         await asked.collect(session, groups, out, recorder, progress, dataset.answered)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from .._core.call import Failure
 from .._core.queries import DateRange, Day
 from .._core.split import parse_zone
-from .._errors import InvalidRequestError
+from .._errors import InvalidRequestError, SlashtagError
 from .._fanout import in_thread
 from .._models import RangeStats, ShortUrl, Tag
 from .._resources.asking import Keys, OnError
@@ -31,7 +31,9 @@ class Summary(Struct, frozen=True, kw_only=True):
 
     `rows` were written; `requests` asked, of which `replayed` were answered by the journal; `throttled`
     counts 429s; `seconds` is wall time; `learned_rate` as in Metrics; `failures` were told to `on_error`;
-    `reconciles` is False where the service's days did not add up to its totals, or were left out.
+    `reconciles` is False where the service's days did not add up to its totals, or were left out; `shared`
+    slashtags of the listed links belong to other links too, on other domains: as the service counts by
+    slashtag, their rows hold the clicks of all of these, selected or not.
     """
 
     rows: int
@@ -42,6 +44,29 @@ class Summary(Struct, frozen=True, kw_only=True):
     learned_rate: float | None
     failures: int = 0
     reconciles: bool = True
+    shared: int = 0
+
+
+class Sharing:
+    """Find slashtags of selected links that belong to other links too, whether these are selected or not."""
+
+    def __init__(self) -> None:
+        self._selected: set[str] = set()
+        self._others: set[str] = set()
+
+    def take(self, url: ShortUrl, *, selected: bool) -> bool:
+        """Take a link of the listing and return whether it is selected."""
+        slashtag = url.slashtag
+        if not selected or slashtag in self._selected:
+            self._others.add(slashtag)
+        else:
+            self._selected.add(slashtag)
+        return selected
+
+    @property
+    def count(self) -> int:
+        """Give the number of such slashtags."""
+        return len(self._selected & self._others)
 
 
 class Recorder:
@@ -55,11 +80,25 @@ class Recorder:
         #: What `on_error` is to be: None raises, as without it.
         self.on_error: OnError | None = None if on_error is None else self._count
         self.failures = 0
+        self.answered = 0
         self.reconciles = True
+        self.sharing = Sharing()
+        self._refused = 0
+        self._first: SlashtagError | None = None
 
     def check(self, stats: RangeStats) -> None:
         """Remember whether the days of all statistics so far add up to their totals."""
+        self.answered += 1
         self.reconciles &= stats.reconciles and stats.days_complete
+
+    def take_requests(self, done: int) -> None:
+        """Tell how many of so many requests that are done were answered."""
+        self.answered = done - (self.failures - self._refused)
+
+    def require_answers(self) -> None:
+        """Raise the first failure where nothing else came of it: a file would be replaced by nothing."""
+        if self._first is not None and not self.answered:
+            raise self._first
 
     def summary(self, rows: int) -> Summary:
         """Tell what came of it until now."""
@@ -75,6 +114,7 @@ class Recorder:
             learned_rate=self._metrics.learned_rate,
             failures=self.failures,
             reconciles=self.reconciles,
+            shared=self.sharing.count,
         )
 
     def _counted(self) -> tuple[int, int, int]:
@@ -82,6 +122,9 @@ class Recorder:
 
     def _count(self, failure: Failure) -> None:
         self.failures += 1
+        # Never sent, and so none of the requests that are done.
+        self._refused += isinstance(failure.error, InvalidRequestError)
+        self._first = self._first or failure.error
         if self._tell is not None:
             self._tell(failure)
 
@@ -171,9 +214,9 @@ async def export_clicks(
     tags themselves; neither means all links, or all tags, of the account.
 
     `progress` is called with (series done, series or None), where merged with (requests done, requests or
-    None). With `on_error` what failed is told as a Failure and left out. Raises TypeError for a wrong
-    selector, ExportError, and what `collect` and `collect_each` raise
-    (Statistics for a date or date range).
+    None). With `on_error` what failed is told as a Failure and left out; where nothing was answered the
+    first failure is raised as well. Raises TypeError for a wrong selector, ExportError, and what `collect`
+    and `collect_each` raise (Statistics for a date or date range).
     """
     zone = parse_zone(timezone)
     # The present day is looked up once: a range that ends with it must not move at midnight.
@@ -186,11 +229,23 @@ async def export_clicks(
         recorder.check(stats)
         return dimension_rows(stats, start, end, *of) if dimensions else clicks_rows(stats, *of)
 
-    async with selection(session, keys, tags, by, merged=merged) as (keys, tags):
+    # One sum counts each slashtag once.
+    sharing = None if merged else recorder.sharing
+    async with selection(session, keys, tags, by, merged=merged, sharing=sharing) as (keys, tags):
         if merged:
+            done = 0
+
+            def count(so_far: int, total: int | None) -> None:
+                nonlocal done
+                done = so_far
+                if progress is not None:
+                    progress(so_far, total)
+
             stats = await session.stats.collect(
-                resolved, keys=keys, tags=tags, timezone=zone, progress=progress, on_error=recorder.on_error
+                resolved, keys=keys, tags=tags, timezone=zone, progress=count, on_error=recorder.on_error
             )
+            recorder.take_requests(done)
+            recorder.require_answers()
             await out.add(rows_of(stats))
         else:
             each = session.stats.collect_each(
@@ -205,15 +260,26 @@ async def export_clicks(
             async with each:
                 async for name, stats in each:
                     await out.add(rows_of(stats, name))
+            recorder.require_answers()
     await out.flush()
     return recorder.summary(out.count)
 
 
 @asynccontextmanager
 async def selection(
-    session: AsyncSession, keys: Keys | None, tags: Iterable[str] | None, by: By, *, merged: bool
+    session: AsyncSession,
+    keys: Keys | None,
+    tags: Iterable[str] | None,
+    by: By,
+    *,
+    merged: bool,
+    sharing: Sharing | None = None,
 ) -> AsyncGenerator[tuple[Keys | None, Iterable[str] | None], None]:
-    """Fill in what an omitted selector means, and what tags mean where links are asked for."""
+    """Fill in what an omitted selector means, and what tags mean where links are asked for.
+
+    The links that are listed for it are told to `sharing`.
+    """
+    sharing = sharing or Sharing()
     if by not in ("slashtag", "tag"):
         raise TypeError(f"by is 'slashtag' or 'tag', not {by!r}")
     if keys is not None and (tags is not None or by == "tag"):
@@ -225,22 +291,31 @@ async def selection(
     elif tags is not None and (merged or by == "tag"):
         yield None, tags
     elif tags is not None:
-        async with aclosing(links_with_tags(session, tags)) as links:
+        async with aclosing(links_with_tags(session, tags, sharing)) as links:
             yield links, None
     elif keys is None:
-        async with session.urls.list() as urls:
-            yield urls, None
+        async with aclosing(_links(session, sharing)) as links:
+            yield links, None
     else:
         yield keys, None
 
 
-async def links_with_tags(session: AsyncSession, tags: Iterable[str]) -> AsyncGenerator[ShortUrl, None]:
+async def links_with_tags(
+    session: AsyncSession, tags: Iterable[str], sharing: Sharing
+) -> AsyncGenerator[ShortUrl, None]:
     """Yield the links of the account that bear one of the tags; an unknown one is an InvalidRequestError."""
     ids = ids_of(tags, await session.tags.list().to_list())
     async with session.urls.list() as urls:
         async for url in urls:
-            if url.tag_id in ids:
+            if sharing.take(url, selected=url.tag_id in ids):
                 yield url
+
+
+async def _links(session: AsyncSession, sharing: Sharing) -> AsyncGenerator[ShortUrl, None]:
+    async with session.urls.list() as urls:
+        async for url in urls:
+            sharing.take(url, selected=True)
+            yield url
 
 
 def ids_of(names: Iterable[str], tags: Iterable[Tag]) -> set[int]:

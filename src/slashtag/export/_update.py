@@ -124,7 +124,8 @@ async def update_sqlite(
     store = _Store(path, days)
     try:
         await in_thread(store.open)
-        async with selection(session, keys, tags, "slashtag", merged=False) as (chosen, _):
+        sharing = recorder.sharing
+        async with selection(session, keys, tags, "slashtag", merged=False, sharing=sharing) as (chosen, _):
             groups = await _groups(store, chosen) if chosen is not None else {}
         out = Rows(store.upsert)
         await days.collect(session, groups, out, recorder, progress)

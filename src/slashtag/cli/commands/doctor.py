@@ -9,7 +9,7 @@ import typer
 from ... import AuthenticationError
 from ...export import Column, Table
 from ..doctor import Doctor, Finding
-from ..errors import tell
+from ..errors import many, tell
 from ..options import Connection, command
 from ..output import FormatOption, Output, chosen
 
@@ -67,7 +67,7 @@ async def diagnose(
         raise typer.Exit(1)
     if form == "table":
         _advise(findings)
-    connection.say(f"{requests:,} requests, {throttled:,} times 429")
+    connection.say(f"{many(requests, 'request')}, {throttled:,} times 429")
 
 
 def _advise(findings: list[Finding]) -> None:

@@ -26,6 +26,7 @@ from ...export._jobs import selection as selected_of
 from ...export._update import slashtags
 from .. import cluster
 from ..dryrun import tell_each, tell_plan
+from ..errors import many
 from ..failures import Failures
 from ..jobs import OUTPUT, Destination, conclude, export, resumed
 from ..options import Connection, DryRun, RangeEnd, Selection, Start, Timezone, command
@@ -86,11 +87,18 @@ async def clicks(
     timezone: Timezone = None,
     by: Annotated[
         Literal["slashtag", "tag"],
-        typer.Option(help="A series for each link, or for each tag.", rich_help_panel=OUTPUT),
+        typer.Option(
+            help="A series for each link, or for each tag; links without a tag are in none.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = "slashtag",
     merged: Annotated[
         bool,
-        typer.Option("--merged", help="One series, the sum of all that is selected.", rich_help_panel=OUTPUT),
+        typer.Option(
+            "--merged",
+            help="One series, the sum of all that is selected; with --by tag of the tags only.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     dimensions: Annotated[
         bool,
@@ -135,8 +143,12 @@ async def clicks(
 ) -> None:
     """Export the clicks of a range of days: a row for every link and day, zeros too.
 
-    What fails goes to FILE.failures.jsonl while the rest goes on; the exit code is then 3.
+    What fails goes to FILE.failures.jsonl while the rest goes on; the exit code is then 3. Where the service
+    cannot be reached, nothing is answered, or a sum would lack what may still be answered, it stops with 1
+    and the file stays as it was.
     """
+    if dry_run and destination.form is not None:
+        raise typer.BadParameter("--dry-run tells its plan in words: leave --format out")
     if by == "tag" and not (selection.tag or selection.every):
         raise typer.BadParameter("--by tag goes with --tag or --all")
     query = DateRange(start, end or datetime.now(parse_zone(timezone)).date())
@@ -177,12 +189,12 @@ async def clicks(
     if dry_run:
         await _tell_plan(query, selection, connection, timezone, by, merged, range_end)
         return
-    failures = Failures(destination.file, max_failures)
+    failures = Failures(destination.file, max_failures, merged=merged)
     selected = selection.streamed()
 
     async def work(session: AsyncSession, writer: Writer) -> Summary:
         with connection.bars() as begin:
-            return await export_clicks(
+            summary = await export_clicks(
                 session,
                 query,
                 writer,
@@ -194,10 +206,24 @@ async def clicks(
                 progress=begin("asking"),
                 on_error=failures,
             )
+        if by == "tag" and selection.every and not connection.quiet:
+            await _tell_untagged(session, connection, merged=merged)
+        return summary
 
     series = None if merged else by
     table = dimensions_table(series) if dimensions else clicks_table(series)
     await export(destination, connection, table, work, failures=failures, range_end=range_end)
+
+
+async def _tell_untagged(session: AsyncSession, connection: Connection, *, merged: bool) -> None:
+    """Tell how many links have no tag: whoever takes all tags for all links would miss them."""
+    async with session.urls.list() as urls:
+        untagged = sum([url.tag_id is None async for url in urls])
+    if untagged:
+        have = "has no tag and is" if untagged == 1 else "have no tag and are"
+        connection.say(
+            f"{many(untagged, 'link')} {have} in {'none of what is summed' if merged else 'no series'}"
+        )
 
 
 async def _update(

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
-from ... import DateRange
+from ... import DateRange, InvalidRequestError
 from ...report import build, check_path, write
+from ...report._file import FORMATS
+from ..errors import many
 from ..options import Connection, End, RangeEnd, Selection, Start, Timezone, command
 
 
@@ -44,6 +46,9 @@ async def report(
     referrers, and the change against the span before. Without a selection it is about all links.
     """
     DateRange(start, end)
+    if output.suffix.lower() not in FORMATS:
+        endings = " or ".join(FORMATS)
+        raise InvalidRequestError(f"a report is written to a file that ends in {endings}, not {output.name}")
     check_path(output)
     began = perf_counter()
     async with connection.session(range_end=range_end) as session:
@@ -62,7 +67,9 @@ async def report(
         throttled = session.metrics.throttled
     write(found, output)
     connection.say(
-        f"{found.total:,} clicks; {found.requests:,} requests, {throttled:,} times 429, "
+        f"{many(found.total, 'click')}; {many(found.requests, 'request')}, {throttled:,} times 429, "
         f"{perf_counter() - began:.1f} s"
     )
+    for note in found.notes:
+        connection.say(note)
     connection.say(f"written to {output}; open {output.resolve().as_uri()} in a browser")

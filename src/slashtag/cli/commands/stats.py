@@ -22,6 +22,7 @@ from ... import (
 from ..._core.queries import Query
 from ...export import Column, Row, Table
 from ..dryrun import tell_plan
+from ..errors import many
 from ..options import Connection, DryRun, End, RangeEnd, Selection, Start, Timezone, command
 from ..output import FormatOption, Output, chosen
 from ..pictures import draw
@@ -40,6 +41,10 @@ class Asking:
     timezone: Timezone = None
     form: FormatOption = None
     dry_run: DryRun = False
+
+    def __post_init__(self) -> None:
+        if self.dry_run and self.form not in (None, "table"):
+            raise typer.BadParameter("--dry-run tells its plan in words: leave --format out")
 
 
 @app.command("range")
@@ -72,7 +77,7 @@ async def stats_day(
 @app.command("year")
 @command
 async def stats_year(
-    year: Annotated[int, typer.Argument(metavar="YEAR", min=1, max=9998, help="The year, YYYY.")],
+    year: Annotated[int, typer.Argument(metavar="YEAR", min=1000, max=9998, help="The year, YYYY.")],
     selection: Selection,
     connection: Connection,
     asking: Asking,
@@ -162,6 +167,6 @@ def _caveats(stats: Statistics) -> Iterator[str]:
 def _summary(clicks: int, metrics: Metrics, seconds: float) -> str:
     rate = "" if metrics.learned_rate is None else f", {metrics.learned_rate:.0f} requests/s allowed"
     return (
-        f"{clicks:,} clicks; {metrics.requests:,} requests, {metrics.throttled:,} times 429, "
+        f"{many(clicks, 'click')}; {many(metrics.requests, 'request')}, {metrics.throttled:,} times 429, "
         f"{seconds:.1f} s{rate}"
     )
