@@ -56,6 +56,11 @@ class Journal:
 
     # --- opening -------------------------------------------------------------------------------------
 
+    @property
+    def is_open(self) -> bool:
+        """Tell whether the file is open."""
+        return self._file.main is not None
+
     async def start(self) -> None:
         """Open or create the file in a thread, as checking a long file takes its time; safe to repeat."""
         async with self._opening:

@@ -42,6 +42,9 @@ log = logging.getLogger("slashtag")
 class Keeper(Protocol):
     """Keep finished responses and give back those of an earlier run (see `_journal`)."""
 
+    @property
+    def is_open(self) -> bool: ...
+
     async def start(self) -> None: ...
 
     def check(self) -> None: ...
@@ -116,8 +119,9 @@ class Sender:
         """
         self._metrics.requests += 1
         if (journal := self._shared.journal) is not None:
-            # Where nobody entered the session, the first call opens it.
-            await journal.start()
+            if not journal.is_open:
+                # Nobody entered the session: its first call opens it.
+                await journal.start()
             # Before anything is sent: what a write did must not be told as an error of the journal.
             journal.check()
             body = journal.find(call)
