@@ -12,6 +12,7 @@ from .._errors import (
     APIError,
     AuthenticationError,
     ConfigurationError,
+    ExportError,
     InvalidRequestError,
     NotFoundError,
     OutcomeUnknownError,
@@ -83,6 +84,15 @@ def tell(error: SlashtagError) -> None:
     if isinstance(error, APIError) and error.retry_after:
         parts.append(f"the service asks to wait {error.retry_after:g} s")
     say("; ".join(parts), label="error: ", style="bold red")
+
+
+@contextmanager
+def as_usage() -> Generator[None, None, None]:
+    """Have what the library refuses of an option told as wrong usage."""
+    try:
+        yield
+    except (ConfigurationError, ExportError) as error:
+        raise InvalidRequestError(str(error)) from None
 
 
 def exit_code(error: SlashtagError) -> int:

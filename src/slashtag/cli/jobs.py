@@ -14,12 +14,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from .. import AsyncSession, ExportError, InvalidRequestError, SlashtagError
+from .. import AsyncSession, SlashtagError
 from .._journal_file import JournalInUseError, UnfitJournalError
 from ..export import Summary, Table, TableFile, Writer, open_writer
 from ..export._target import remove_parts
 from ..export._writers import format_of
-from .errors import SOME_FAILED, many
+from .errors import SOME_FAILED, as_usage, many
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
 
@@ -113,7 +113,8 @@ async def export(
         conclude(connection, "stdout", summary, sent, failures)
         return
     # Whatever is wrong with the file is told before anything is asked or left behind.
-    check_name(file)
+    with as_usage():
+        format_of(file)
     TableFile(file, table).abandon()
     async with resumed(
         connection, file, fresh=destination.fresh, failures=failures, range_end=range_end
@@ -121,14 +122,6 @@ async def export(
         with TableFile(file, table, excel_safe=destination.excel_safe) as writer:
             run.summary = await work(run.session, writer)
     conclude(connection, str(file), run.summary, run.session.metrics.attempts, failures)
-
-
-def check_name(file: Path) -> None:
-    """Refuse a name that says no format."""
-    try:
-        format_of(file)
-    except ExportError as error:
-        raise InvalidRequestError(str(error)) from None
 
 
 @dataclass

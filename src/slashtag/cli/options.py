@@ -14,10 +14,10 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from .. import AsyncSession, ConfigurationError, InvalidRequestError
+from .. import AsyncSession, InvalidRequestError
 from .._credentials import parse_base_url
 from .._resources.listing import Progress
-from .errors import log_lines, say
+from .errors import as_usage, log_lines, say
 from .kept import credentials
 from .output import bars
 
@@ -95,10 +95,8 @@ class Connection:
 
     def __post_init__(self) -> None:
         if self.base_url:
-            try:
+            with as_usage():
                 parse_base_url(self.base_url, allow_http=self.allow_http)
-            except ConfigurationError as error:
-                raise InvalidRequestError(str(error)) from None
 
     def session(
         self,

@@ -14,13 +14,19 @@ from ._figures import Report
 FORMATS = (".html", ".png")
 
 
-def check_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a report, before anything is asked for it; raises ExportError as `write` would."""
+def check_ending(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a report; raises ExportError where its name says no format."""
     found = Path(path)
     if found.suffix.lower() not in FORMATS:
         raise ExportError(
             f"a report is written to a file that ends in {' or '.join(FORMATS)}, not {found.name}"
         )
+    return found
+
+
+def check_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a report, before anything is asked for it; raises ExportError as `write` would."""
+    found = check_ending(path)
     Painter()  # says which extra is missing
     AtomicFile(found).discard()
     return found
@@ -32,7 +38,6 @@ def write(report: Report, path: str | os.PathLike[str]) -> None:
     Raises ExportError for another ending, where the file cannot be written, and where the extra `report` is
     not installed.
     """
-    target = check_path(path)
-    content = report.to_png() if target.suffix.lower() == ".png" else report.to_html().encode()
+    target = check_ending(path)
     with AtomicFile(target) as file:
-        file.file.write(content)
+        file.file.write(report.to_png() if target.suffix.lower() == ".png" else report.to_html().encode())

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from ... import DateRange, InvalidRequestError
+from ... import DateRange
 from ...report import build, check_path, write
-from ...report._file import FORMATS
-from ..errors import many
+from ...report._file import check_ending
+from ..errors import as_usage, many
 from ..options import Connection, End, RangeEnd, Selection, Start, Timezone, command
 
 
@@ -46,9 +46,8 @@ async def report(
     referrers, and the change against the span before. Without a selection it is about all links.
     """
     DateRange(start, end)
-    if output.suffix.lower() not in FORMATS:
-        endings = " or ".join(FORMATS)
-        raise InvalidRequestError(f"a report is written to a file that ends in {endings}, not {output.name}")
+    with as_usage():
+        check_ending(output)
     check_path(output)
     began = perf_counter()
     async with connection.session(range_end=range_end) as session:
