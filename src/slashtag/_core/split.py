@@ -23,7 +23,7 @@ _SAMPLE = timedelta(hours=12)
 Bound = date | datetime
 Month = tuple[int, int]
 #: The first and the last second of some local time under one offset, both aware.
-Span = tuple[datetime, datetime]
+Stretch = tuple[datetime, datetime]
 S = TypeVar("S")
 
 
@@ -160,7 +160,7 @@ def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     return tiled(spans(start, end, zone))
 
 
-def spans(start: Bound, end: Bound, zone: tzinfo) -> list[Span]:
+def spans(start: Bound, end: Bound, zone: tzinfo) -> list[Stretch]:
     """List the parts of a range (both ends included) that have one offset each.
 
     Looks through the zone from end to end: what is tiled more than once is kept.
@@ -175,7 +175,7 @@ def spans(start: Bound, end: Bound, zone: tzinfo) -> list[Span]:
     return found
 
 
-def _spans(start: Bound, end: Bound, zone: tzinfo) -> Iterator[Span]:
+def _spans(start: Bound, end: Bound, zone: tzinfo) -> Iterator[Stretch]:
     margin = 2 * _DAY
     instants = isinstance(start, datetime), isinstance(end, datetime)
     # In UTC before anything is added: the clocks of a zone do not count seconds across a transition.
@@ -198,7 +198,7 @@ def midnight(day: date, zone: tzinfo = UTC) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=zone)
 
 
-def tiled(found: Iterable[Span], months: Container[Month] | None = None) -> list[Window]:
+def tiled(found: Iterable[Stretch], months: Container[Month] | None = None) -> list[Window]:
     """Cut spans into windows; with `months` cover only the days in those (year, month), by as few windows."""
     return [window for span in found for window in _tile(*span, months)]
 

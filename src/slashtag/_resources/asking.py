@@ -55,7 +55,6 @@ class Asker:
     def __init__(self, send: Send, memory: Memory) -> None:
         self._send = send
         self._memory = memory
-        self._samples = memory.samples
 
     def doubt(self, call: Call[Any], problem: str) -> None:
         """Log an answer that contradicts itself: the first as a warning, more of them for debugging.
@@ -77,28 +76,28 @@ class Asker:
             raise
 
     async def _ask(self, sample_path: str, call: Call[Any]) -> Any:
-        sampled = replace(call, path=sample_path)
-        if self._samples.get(call.path):
+        samples, sampled = self._memory.samples, replace(call, path=sample_path)
+        if samples.get(call.path):
             return await self._send(sampled)
         try:
             return await self._send(call)
         except NotFoundError as error:
-            if self._samples.get(call.path) is False:
+            if samples.get(call.path) is False:
                 raise
             missing = error
         try:
             answer = await self._send(sampled)
         except NotFoundError:
-            self._samples[call.path] = False
+            samples[call.path] = False
             raise missing from None
         except BadRequestError as error:
             # /stats does not read these questions here, so it is the 404 that counts (Errors).
             reads = "date is required" not in error.message.lower()
-            self._samples[call.path] = reads
+            samples[call.path] = reads
             if reads:
                 raise
             raise missing from None
-        self._samples[call.path] = True
+        samples[call.path] = True
         return answer
 
 
