@@ -31,6 +31,16 @@ def local_cluster(workers: int, threads: int = 2) -> Iterator[Any]:
         yield cluster
 
 
+def keys_of(box: Sandbox) -> list[str]:
+    return list(dict.fromkeys(link.slashtag for link in box.truth.urls()))
+
+
+def keys_asked(box: Sandbox) -> set[str]:
+    """The slashtags that statistics were asked of."""
+    listed = [arrival.query["url_keys"] for arrival in box.requests if "url_keys" in arrival.query]
+    return {key for keys in listed for key in keys.split(",")}
+
+
 def rows_of(folder: Path) -> list[tuple[Any, ...]]:
     tables = [parquet.read_table(file) for file in sorted(folder.glob("part-*.parquet"))]
     return [tuple(row.values()) for table in tables for row in table.to_pylist()]
@@ -38,10 +48,8 @@ def rows_of(folder: Path) -> list[tuple[Any, ...]]:
 
 def true_rows(box: Sandbox, keys: Iterable[str] | None = None) -> list[tuple[Any, ...]]:
     """The truth of 2023 for these keys, or all."""
-    if keys is None:
-        keys = dict.fromkeys(link.slashtag for link in box.truth.urls())
     return [
         (key, day, clicks)
-        for key in keys
+        for key in (keys_of(box) if keys is None else keys)
         for day, clicks in box.truth.range("2023-01-01", "2023-12-31", keys=[key]).clicks.items()
     ]

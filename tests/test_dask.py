@@ -8,7 +8,6 @@ import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
 import pytest
@@ -37,7 +36,8 @@ if not os.environ.get("CI"):
 import distributed
 import pyarrow.parquet as parquet
 
-from tests.clusters import local_cluster, rows_of, true_rows
+from tests.clusters import keys_asked, keys_of, local_cluster, rows_of, true_rows
+from tests.sandboxes import forget, settle
 from tests.sending import until
 
 SPAN = DateRange("2023-01-01", "2023-12-31")
@@ -62,7 +62,7 @@ def cluster(box: Sandbox) -> Iterator[Any]:
 
 @pytest.fixture
 def client(cluster: Any, box: Sandbox) -> Iterator[Any]:
-    box.requests.clear()
+    forget(box)
     with distributed.Client(cluster) as client:
         client.wait_for_workers(2, timeout=90)
         yield client
@@ -77,10 +77,6 @@ def sessions_on(client: Any) -> int:
         return sum(name.startswith("slashtag-") for name in dask_worker.plugins)
 
     return sum(client.run(count).values())
-
-
-def keys_of(box: Sandbox) -> list[str]:
-    return list(dict.fromkeys(link.slashtag for link in box.truth.urls()))
 
 
 def plan_of(box: Sandbox, query: Any = SPAN, **selector: Any) -> Plan[Any]:
@@ -120,7 +116,7 @@ def test_the_answer_is_that_of_one_process_and_true(client: Any, box: Sandbox, p
 def test_other_questions_are_answered_alike_and_none_without_a_request(client: Any, box: Sandbox) -> None:
     plan = plan_of(box, Year(2023))
     assert collect(client, plan, parts=3) == alone(box, plan)
-    box.requests.clear()
+    forget(box)
     nothing = plan_of(box, keys=[])
     assert collect(client, nothing) == nothing.tally().result()
     assert not box.requests
@@ -246,14 +242,6 @@ def test_without_distributed_the_extra_is_named(monkeypatch: pytest.MonkeyPatch,
         collect(None, plan_of(box))
 
 
-def settled(box: Sandbox) -> bool:
-    """Tell whether no more requests arrive, for longer than an answer takes."""
-    before = len(box.requests)
-    assert isinstance(box.latency, float)
-    Timer(box.latency + 0.3, lambda: None).run()
-    return len(box.requests) == before
-
-
 def test_an_interrupt_ends_the_requests_on_the_workers(client: Any, box: Sandbox) -> None:
     plan, box.latency = plan_of(box), 0.1
 
@@ -262,7 +250,7 @@ def test_an_interrupt_ends_the_requests_on_the_workers(client: Any, box: Sandbox
 
     with pytest.raises(KeyboardInterrupt):
         collect(client, plan, parts=12, progress=interrupt, session_options={"concurrency": 1})
-    assert settled(box)
+    settle(box)
     assert len(box.requests) < len(plan)
 
 
@@ -277,7 +265,7 @@ def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
             steps: list[int] = []
             assert await collect(other, plan, parts=4, progress=lambda done, _: steps.append(done)) == want
             assert steps == [1, 2, 3, 4]
-            box.requests.clear()
+            forget(box)
             # So much that the plan cannot end before it is cancelled.
             box.latency = 1.0
             task = asyncio.ensure_future(collect(other, plan, parts=4, session_options={"concurrency": 1}))
@@ -285,14 +273,10 @@ def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert len(box.requests) < len(plan)
 
     asyncio.run(main())
-    assert settled(box)
-
-
-def keys_asked(box: Sandbox) -> set[str]:
-    return {key for arrival in box.requests for key in arrival.query["url_keys"].split(",")}
+    settle(box)
+    assert len(box.requests) < len(plan)
 
 
 def test_an_export_goes_on_where_it_was_left(client: Any, box: Sandbox, tmp_path: Path) -> None:
@@ -309,7 +293,7 @@ def test_an_export_goes_on_where_it_was_left(client: Any, box: Sandbox, tmp_path
     assert 2 <= len(finished) < 6
     assert {name[0] for name in finished} == {"p"}  # nothing is left of what was cancelled
     written_before = {key for name in finished for key in slashtags_in(folder / name)}
-    box.requests.clear()
+    forget(box)
     box.latency = 0.0
 
     steps: list[tuple[int, int]] = []
@@ -322,7 +306,7 @@ def test_an_export_goes_on_where_it_was_left(client: Any, box: Sandbox, tmp_path
     assert steps == [(n, 6) for n in range(len(finished), 7)]
     assert rows_of(folder) == true_rows(box, keys)
 
-    box.requests.clear()
+    forget(box)
     assert export_clicks(client, iter(keys), SPAN, folder, parts=6).skipped == 6
     assert not box.requests
 

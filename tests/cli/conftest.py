@@ -15,6 +15,7 @@ import pytest
 from slashtag.cli import main
 from slashtag.cli.changes import COLUMNS
 from slashtag.sandbox import Sandbox
+from tests.sandboxes import forget
 
 VARIABLES = ("SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET", "FORCE_COLOR", "TTY_COMPATIBLE")
 APIKEY = "key-of-the-tests-0123456"
@@ -51,9 +52,16 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def box() -> Iterator[Sandbox]:
+def shared_box() -> Iterator[Sandbox]:
     with Sandbox(urls=130, clicks=3_000, apikey=APIKEY, apisecret=APISECRET) as box:
         yield box
+
+
+@pytest.fixture
+def box(shared_box: Sandbox) -> Sandbox:
+    """Serve the account of all tests, as if nothing had been asked of it yet."""
+    forget(shared_box)
+    return shared_box
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from slashtag import AsyncSession
 from slashtag.cli import jobs
 from slashtag.cli.jobs import journal_of
 from slashtag.sandbox import Fault, Sandbox
+from tests.sandboxes import forget
 
 from .conftest import Cli, names, objects
 
@@ -186,7 +187,6 @@ def test_a_file_that_cannot_be_is_told_at_once(
     cli: Cli, box: Sandbox, tmp_path: Path, name: str, says: str
 ) -> None:
     (tmp_path / "folder.csv").mkdir()
-    box.requests.clear()
     ran = cli("export", "urls", "-o", str(tmp_path / name))
     assert ran.code == (2 if name == "a.xml" else 1)
     assert says in ran.error
@@ -514,7 +514,6 @@ def told(out: str) -> dict[str, str]:
 
 
 def test_a_dry_run_sends_only_what_it_takes_to_know_the_links(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
-    box.requests.clear()
     ran = cli("export", "clicks", *SPAN, "--all", "--dry-run", "-o", str(tmp_path / "a.csv"))
     plan = told(ran.out)
     links = len({url.slashtag for url in box.truth.urls()})
@@ -528,7 +527,6 @@ def test_a_dry_run_sends_only_what_it_takes_to_know_the_links(cli: Cli, box: San
 
 
 def test_a_dry_run_of_what_is_known_sends_nothing(cli: Cli, box: Sandbox) -> None:
-    box.requests.clear()
     plan = told(cli("export", "clicks", *SPAN, "--keys", "a,b", "--merged", "--dry-run", "--rate", "2").out)
     assert plan["requests"] == "4"
     assert plan["seconds"] == "2 at 2 requests/s (--rate)"
@@ -544,7 +542,7 @@ def test_a_dry_run_of_what_is_known_sends_nothing(cli: Cli, box: Sandbox) -> Non
 
 def test_the_bounds_of_a_dry_run_hold(cli: Cli, box: Sandbox) -> None:
     bounds = told(cli("export", "clicks", *SPAN, "--all", "--dry-run").out)["requests"].split()
-    box.requests.clear()
+    forget(box)
     assert cli("export", "clicks", *SPAN, "--all").code == 0
     sent = sum(arrival.path.startswith("/api/v1/stats") for arrival in box.requests)
     assert int(bounds[0]) <= sent <= int(bounds[2])

@@ -24,6 +24,7 @@ import pytest
 from slashtag._core.call import Call
 from slashtag._journal import _request
 from slashtag.sandbox import Sandbox
+from tests.sandboxes import forget
 
 from .conftest import APIKEY, APISECRET, names
 
@@ -132,7 +133,7 @@ def start(
     starter: subprocess.Popen[str], slow: Sandbox, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Start]:
     folder = tmp_path_factory.mktemp("said")
-    slow.requests.clear()
+    forget(slow)
     slow.latency = LATENCY
     runs: list[Running] = []
 
@@ -207,7 +208,7 @@ def test_an_export_killed_again_and_again_ends_with_the_truth(
     if what == "urls":
         slow.latency = 0.15  # a handful of pages, of which each run finds more in the journal
     for _ in range(kills):
-        slow.requests.clear()
+        forget(slow)
         running = start(*command)
         arrived(slow, 1)
         time.sleep(rng.uniform(0.0, 0.5))
@@ -217,7 +218,7 @@ def test_an_export_killed_again_and_again_ends_with_the_truth(
         assert not held & asked(slow), "what was committed is not asked for again"
         assert not file.exists()
         held |= committed(journal, scratch)
-    slow.requests.clear()
+    forget(slow)
     slow.latency = 0.0
     code, said = start(*command).wait()
     assert code == 0

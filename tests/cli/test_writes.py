@@ -11,6 +11,7 @@ import typer
 
 from slashtag.cli.commands import urls
 from slashtag.sandbox import Fault, Sandbox
+from tests.sandboxes import forget
 
 from .conftest import Cli
 
@@ -21,7 +22,6 @@ PASSWORD = "not to be shown"
 def link(box: Sandbox) -> Iterator[int]:
     """Give the id of a link to change."""
     made = box.add_url("to-change", destination="https://example.com/before")
-    box.requests.clear()
     yield made
     names = {found.slashtag for found in box.truth.urls()} & {"to-change", "changed", "404"}
     for name in names:
@@ -70,7 +70,7 @@ def test_a_password_comes_from_the_environment(
     ran = cli("urls", "update", "to-change", "--password", "-vv")
     assert sent(box)[1] == {"password": PASSWORD}
     assert PASSWORD not in ran.out + ran.err
-    box.requests.clear()
+    forget(box)
     assert cli("urls", "update", "to-change", "--redirect-code", "301").code == 0
     assert sent(box)[1] == {"redirect_code": 301}
 

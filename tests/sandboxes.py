@@ -1,0 +1,34 @@
+"""What a sandbox in a thread of its own was sent: all of it, also what is still on its way."""
+
+from __future__ import annotations
+
+import asyncio
+
+from slashtag.sandbox import Sandbox
+
+from .sending import turns, until
+
+
+def settle(box: Sandbox, timeout: float = 60) -> None:
+    """Wait until all has arrived that was sent, and whoever sent it has hung up.
+
+    A caller may give up a request, and be gone, before the sandbox comes to read it. One whose session stays
+    open keeps this waiting, until TimeoutError.
+    """
+    assert box._runner is not None
+    server = box._runner.server
+    assert server is not None
+
+    async def settled() -> None:
+        # A turn takes in what the system holds: connections first, then what was sent over them.
+        await turns(50)
+        await until(lambda: not server.connections, timeout)
+
+    loop, _ = box._living.result()
+    asyncio.run_coroutine_threadsafe(settled(), loop).result()
+
+
+def forget(box: Sandbox) -> None:
+    """Forget what arrived, and what is still to arrive of it."""
+    settle(box)
+    box.requests.clear()
