@@ -15,9 +15,8 @@ def settle(box: Sandbox, timeout: float = 60) -> None:
     A caller may give up a request, and be gone, before the sandbox comes to read it. One whose session stays
     open keeps this waiting, until TimeoutError.
     """
-    assert box._runner is not None
-    server = box._runner.server
-    assert server is not None
+    assert box._running is not None
+    server, _ = box._running
 
     async def settled() -> None:
         # A turn takes in what the system holds: connections first, then what was sent over them.

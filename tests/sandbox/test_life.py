@@ -5,6 +5,7 @@ import logging
 import socket
 import threading
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 
@@ -126,6 +127,18 @@ async def test_it_ends_while_requests_wait() -> None:
         for error in await asyncio.gather(*waiting, return_exceptions=True):
             assert isinstance(error, aiohttp.ClientError)
         assert [arrival.status for arrival in call.box.requests] == [None] * 3
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_it_ends_while_a_connection_is_being_accepted(turns: int) -> None:
+    box = small()
+    await box.start()
+    with socket.create_connection(("127.0.0.1", box.port), timeout=10) as caller:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await box.stop()
+        with suppress(ConnectionResetError):
+            assert caller.recv(1) == b""
 
 
 async def test_it_ends_while_connections_are_kept_alive() -> None:

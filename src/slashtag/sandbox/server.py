@@ -23,6 +23,8 @@ from .store import Store
 
 # Longer request lines than any `max_target`, so that the option decides and not the web server's own limit.
 _MAX_LINE = 2**20
+# Seconds for an answer that is being sent when it stops.
+_GRACE = 1.0
 # An account of at most so many links and clicks is made sooner than a thread for it has started.
 _QUICK = 2_000
 
@@ -101,16 +103,17 @@ class Sandbox(Account):
         )
         self._is_quick = max(urls, clicks) <= _QUICK
         self._address = (host, port)
-        self._runner: web.ServerRunner | None = None
+        self._running: tuple[web.Server, asyncio.Server] | None = None
         self._thread: threading.Thread | None = None
         self._living: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     @property
     def port(self) -> int:
         """Return the port it listens on. Raises RuntimeError while it does not run."""
-        if self._runner is None:
+        if self._running is None:
             raise RuntimeError("the sandbox is not running")
-        return int(self._runner.addresses[0][1])
+        _server, listener = self._running
+        return int(listener.sockets[0].getsockname()[1])
 
     @property
     def base_url(self) -> str:
@@ -148,21 +151,18 @@ class Sandbox(Account):
 
     async def start(self) -> None:
         """Make or open the account and listen. Raises OSError where the port is taken."""
-        if self._runner is not None:
+        if self._running is not None:
             raise RuntimeError("the sandbox is running already")
         store = self._open() if self._is_quick else await self._open_aside()
         service = Service(store, self._behaviour, self.apikey, self.apisecret)
         handle = partial(self._gateway.handle, service.answer)
         server = web.Server(handle, access_log=None, max_line_size=_MAX_LINE)
-        runner = web.ServerRunner(server, shutdown_timeout=1.0)
         try:
-            await runner.setup()
-            await web.TCPSite(runner, *self._address).start()
+            listener = await asyncio.get_running_loop().create_server(server, *self._address)
         except BaseException:
-            await runner.cleanup()
             store.close()
             raise
-        self._store, self._runner = store, runner
+        self._store, self._running = store, (server, listener)
         self._gateway.begin()
 
     async def stop(self) -> None:
@@ -170,13 +170,20 @@ class Sandbox(Account):
         if self._thread not in (None, threading.current_thread()):
             self.close()  # its loop is not this one
             return
-        runner, self._runner = self._runner, None
-        if runner is None:
+        running, self._running = self._running, None
+        if running is None:
             return
-        for site in list(runner.sites):
-            await site.stop()
+        server, listener = running
+        # Accept no more, before the listener is closed: a connection that was accepted just then would be
+        # left open. The server knows it, and hangs up on it, some turns later.
+        for sock in listener.sockets:
+            asyncio.get_running_loop().remove_reader(sock.fileno())
+        for _turn in range(3):
+            await asyncio.sleep(0)
+        listener.close()
         await self._gateway.hang_up()
-        await runner.cleanup()
+        server.pre_shutdown()
+        await server.shutdown(_GRACE)
         self.store.close()
         self._store = None
 
@@ -200,7 +207,7 @@ class Sandbox(Account):
         await self.stop()
 
     def __enter__(self) -> Self:
-        if self._runner is not None or self._thread is not None:
+        if self._running is not None or self._thread is not None:
             raise RuntimeError("the sandbox is running already")
         self._living = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), name="sandbox", daemon=True)
