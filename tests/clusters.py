@@ -35,12 +35,6 @@ def keys_of(box: Sandbox) -> list[str]:
     return list(dict.fromkeys(link.slashtag for link in box.truth.urls()))
 
 
-def keys_asked(box: Sandbox) -> set[str]:
-    """The slashtags that statistics were asked of."""
-    listed = [arrival.query["url_keys"] for arrival in box.requests if "url_keys" in arrival.query]
-    return {key for keys in listed for key in keys.split(",")}
-
-
 def rows_of(folder: Path) -> list[tuple[Any, ...]]:
     tables = [parquet.read_table(file) for file in sorted(folder.glob("part-*.parquet"))]
     return [tuple(row.values()) for table in tables for row in table.to_pylist()]

@@ -36,7 +36,7 @@ if not os.environ.get("CI"):
 import distributed
 import pyarrow.parquet as parquet
 
-from tests.clusters import keys_asked, keys_of, local_cluster, rows_of, true_rows
+from tests.clusters import keys_of, local_cluster, rows_of, true_rows
 from tests.sandboxes import forget, settle
 from tests.sending import until
 
@@ -277,6 +277,10 @@ def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
     asyncio.run(main())
     settle(box)
     assert len(box.requests) < len(plan)
+
+
+def keys_asked(box: Sandbox) -> set[str]:
+    return {key for arrival in box.requests for key in arrival.query["url_keys"].split(",")}
 
 
 def test_an_export_goes_on_where_it_was_left(client: Any, box: Sandbox, tmp_path: Path) -> None:
