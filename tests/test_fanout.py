@@ -78,7 +78,7 @@ async def test_no_more_tasks_than_there_is_work() -> None:
 @pytest.mark.parametrize("workers", [1, 5])
 async def test_an_empty_source_ends_at_once(workers: int, asynchronous: bool) -> None:
     load = Load()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         await Agenda(later(()) if asynchronous else (), load, workers).run()
     assert load.done == []
 
@@ -166,7 +166,7 @@ async def test_after_a_pause_of_the_source_all_workers_are_at_work_again() -> No
             await again.wait()
         return await load(item)
 
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         await Agenda(source(), work, 4).run()
     assert load.most == 4
 
@@ -183,7 +183,7 @@ async def test_a_slow_source_does_not_stall_what_is_ready() -> None:
             ready.set()
         return [item + 1] if 0 < item < 30 else [] if item else [1]
 
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         await Agenda(source(), work, 4).run()
     assert ready.is_set()
 
@@ -200,7 +200,7 @@ async def test_follow_ups_are_shared_among_resting_workers_while_the_source_wait
             await met.wait()
         return [] if item else [1, 2]
 
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         await Agenda(source(), work, 4).run()
 
 
@@ -379,7 +379,7 @@ async def test_a_failure_that_nobody_asks_for_is_not_told_by_the_loop() -> None:
 
 async def test_a_task_may_close_what_it_belongs_to() -> None:
     tasks = Tasks()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         await tasks.spawn(tasks.aclose())
 
 
@@ -389,7 +389,7 @@ async def test_dropping_cancels_from_another_thread() -> None:
     thread = threading.Thread(target=tasks.drop)
     thread.start()
     thread.join()
-    await asyncio.wait((task,), timeout=1)
+    await asyncio.wait((task,), timeout=30)
     assert task.cancelled()
 
 
@@ -499,7 +499,7 @@ async def test_a_dropped_stream_cancels_its_task() -> None:
     assert task is not None
     del numbers
     gc.collect()
-    await asyncio.wait((task,), timeout=1)
+    await asyncio.wait((task,), timeout=30)
     assert task.cancelled()
 
 
@@ -548,7 +548,7 @@ async def test_a_producer_that_left_does_not_take_the_turn_of_another() -> None:
     gone.cancel()
     await asyncio.sleep(0)
     outbox.take()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         await waiting
 
 
@@ -559,5 +559,5 @@ async def test_results_held_elsewhere_take_room_until_they_are_gone() -> None:
     await asyncio.sleep(0)
     assert not producer.done()
     outbox.hold(0)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         await producer

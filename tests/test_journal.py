@@ -31,6 +31,7 @@ from slashtag._journal import Journal
 from slashtag._resources import stats as _stats
 from slashtag.sandbox import Sandbox
 
+from .journals import committed
 from .sending import until
 
 BASE = "http://127.0.0.1:1/api/v1/"
@@ -155,7 +156,7 @@ async def test_what_this_session_fetched_itself_is_not_replayed(box: Sandbox, pa
     async with session(box, path) as job:
         for n in (1, 2):
             await job.stats.collect(Day("2023-05-05"), tag=box.truth.tags()[0].name)
-            await asyncio.sleep(1.5 * _journal.COMMIT_SECONDS)
+            await until(lambda: committed(path), 60)
             assert len(box.requests) == n
         assert job.metrics.replayed == 0
 

@@ -18,9 +18,11 @@ from typing import Any
 
 import pytest
 
-from slashtag import AsyncSession, ConfigurationError, DateRange, JournalError, _journal
+from slashtag import AsyncSession, ConfigurationError, DateRange, JournalError
 from slashtag.sandbox import Sandbox
 
+from .journals import committed
+from .sending import until
 from .test_journal import BASE, KEY, call, fill, journal, session, threads
 
 SPAN = DateRange("2022-01-01", "2024-12-31")
@@ -267,7 +269,7 @@ async def test_a_journal_that_was_refused_can_be_opened_later(path: Path) -> Non
 async def test_no_file_of_it_holds_the_key_or_the_secret(path: Path) -> None:
     async with Sandbox(urls=20, clicks=200, tags=1) as box, session(box, path) as job:
         await job.stats.collect(SPAN, tag=box.truth.tags()[0].name)
-        await asyncio.sleep(2 * _journal.COMMIT_SECONDS)
+        await until(lambda: committed(path), 60)
         raw = b"".join(file.read_bytes() for file in path.parent.iterdir())
     raw += path.read_bytes()
     assert b"clicks" in raw
@@ -283,7 +285,7 @@ async def test_every_file_of_it_is_for_its_owner_only(path: Path, umask: int) ->
         kept = journal(path)
         kept.open()
         kept.keep(call(), None, b"body")
-        await asyncio.sleep(2 * _journal.COMMIT_SECONDS)
+        await until(lambda: committed(path), 60)
     finally:
         os.umask(before)
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}

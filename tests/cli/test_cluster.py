@@ -161,7 +161,7 @@ def test_a_scheduler_that_does_not_answer_is_one_line(
 def test_a_cluster_without_workers_is_one_line(
     cli: Cli, box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slashtag.cli.cluster.PATIENCE", 0.5)
+    monkeypatch.setattr("slashtag.cli.cluster.PATIENCE_FOR_WORKERS", 0.5)
     with local_cluster(0) as cluster:
         address = cluster.scheduler_address
         ran = cli("export", "clicks", *SPAN, "--all", "--scheduler", address, "-o", str(tmp_path))

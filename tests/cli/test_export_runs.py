@@ -7,23 +7,19 @@ import os
 import random
 import re
 import resource
-import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slashtag._core.call import Call
-from slashtag._journal import _request
 from slashtag.sandbox import Sandbox
+from tests.journals import asked, committed
 from tests.sandboxes import forget
 
 from .conftest import APIKEY, APISECRET, names
@@ -159,47 +155,17 @@ def arrived(box: Sandbox, count: int) -> None:
     raise AssertionError(f"only {len(box.requests)} requests")
 
 
-def committed(journal: Path, scratch: Path) -> set[bytes]:
-    """Read the names of the requests that a journal holds, from a copy, as reading it would repair it."""
-    scratch.mkdir()
-    for part in journal.parent.glob(f"{journal.name}*"):
-        shutil.copy(part, scratch)
-    try:
-        with closing(sqlite3.connect(scratch / journal.name)) as file:
-            return {request for (request,) in file.execute("SELECT request FROM response")}
-    except sqlite3.OperationalError:
-        return set()  # killed before it had a table
-    finally:
-        shutil.rmtree(scratch)
-
-
-def asked(box: Sandbox) -> set[bytes]:
-    """Name what arrived, as the journal does."""
-    return {
-        _request(
-            Call(
-                method="GET",
-                path=arrival.path.removeprefix("/api/v1/"),
-                params=tuple(arrival.query.items()),
-                returns=object,
-            )
-        )
-        for arrival in box.requests
-    }
-
-
 def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 @pytest.mark.parametrize("what", ["urls", "clicks"])
 def test_an_export_killed_again_and_again_ends_with_the_truth(
-    start: Start, slow: Sandbox, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, what: str
+    start: Start, slow: Sandbox, tmp_path: Path, what: str
 ) -> None:
     rng = random.Random()
     file = tmp_path / f"{what}.jsonl"
     journal = tmp_path / f".{file.name}.journal"
-    scratch = tmp_path_factory.mktemp("scratch") / "copy"
     command = ["export", what, "-o", str(file), "--concurrency", "2" if what == "clicks" else "1"]
     if what == "clicks":
         command += [*SPAN, "--all"]
@@ -217,7 +183,7 @@ def test_an_export_killed_again_and_again_ends_with_the_truth(
         assert (code, said) == (-signal.SIGKILL, "")
         assert not held & asked(slow), "what was committed is not asked for again"
         assert not file.exists()
-        held |= committed(journal, scratch)
+        held |= committed(journal)
     forget(slow)
     slow.latency = 0.0
     code, said = start(*command).wait()

@@ -25,8 +25,9 @@ from .options import Connection, Selection
 if TYPE_CHECKING:
     from ..dask import Written
 
-#: Seconds that a scheduler and its first worker have to answer.
+#: Seconds that a scheduler has to answer, and its first worker to be there.
 PATIENCE = 10.0
+PATIENCE_FOR_WORKERS = 10.0
 _ADDRESS = re.compile(r"(tcp|tls)://[^\s/]+:\d+")
 
 
@@ -134,7 +135,7 @@ async def _joined(scheduler: str, *, quiet: bool) -> AsyncGenerator[Any, None]:
                     "the address, its port and the firewalls between"
                 ) from None
             try:
-                await client.wait_for_workers(1, timeout=PATIENCE)
+                await client.wait_for_workers(1, timeout=PATIENCE_FOR_WORKERS)
             except TimeoutError:
                 raise ConfigurationError(
                     f"the cluster at {scheduler} has no workers: start some with `dask worker {scheduler}`"
