@@ -103,6 +103,13 @@ def cli(
 
 
 @pytest.fixture
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a service that is down found out sooner."""
+    for module in ("_send", "_session"):
+        monkeypatch.setattr(f"slashtag.{module}.backoff", lambda *_: 0.001)
+
+
+@pytest.fixture
 def own(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
     """Serve an account that tests may change: links a0 to a59 and nothing else."""
     with Sandbox(urls=0, clicks=0, apikey=APIKEY, apisecret=APISECRET) as box:

@@ -300,6 +300,7 @@ def kept(folder: Path, target: str) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.usefixtures("quick_retries")
 @pytest.mark.parametrize("how", [(), ("--merged",)])
 @pytest.mark.parametrize(
     ("kind", "says"),
@@ -326,6 +327,7 @@ def test_where_nothing_is_answered_the_file_stays(
 UPDATED = [("-o", "c.csv"), ("--update", "c.db"), ("--update", "folder")]
 
 
+@pytest.mark.usefixtures("quick_retries")
 @pytest.mark.parametrize(("option", "target"), UPDATED)
 def test_a_service_that_is_gone_stops_an_export_which_then_goes_on(
     cli: Cli, box: Sandbox, tmp_path: Path, option: str, target: str
