@@ -26,6 +26,9 @@ VENV := .venv-$(VERSION)
 endif
 PY := $(VENV)/bin/python
 
+# Tests start hundreds of processes: without compiled files each would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
 .PHONY: demo test test-only check bench bench-pacing clean
 

@@ -309,7 +309,8 @@ def test_each_row_is_announced_before_it_is_sent(
     def look(handle: int) -> None:
         # What arrived so far was in the file when it was made durable before.
         assert len(puts(own)) <= (durable or [0])[-1]
-        announced = sum(json.loads(line)["status"] == "sent" for line in results.read_bytes().splitlines())
+        *lines, _being_written = results.read_bytes().split(b"\n")
+        announced = sum(json.loads(line)["status"] == "sent" for line in lines)
         fsync(handle)
         durable.append(announced)
 
@@ -317,4 +318,4 @@ def test_each_row_is_announced_before_it_is_sent(
     monkeypatch.setattr(os, "fsync", look)
     assert cli("urls", "update", "--from", str(path)).code == 0
     assert durable[-1] == 60
-    assert len(durable) < 40
+    assert len(durable) < 60, "who comes while the disk is busy goes with the others"
