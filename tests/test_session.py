@@ -332,7 +332,7 @@ async def test_a_view_has_its_own_timeout_retry_and_size() -> None:
         with pytest.raises(UnexpectedResponseError):
             await get(small)
         with pytest.raises(UnexpectedResponseError):
-            await get(small.with_options(timeout=1))
+            await get(small.with_options(timeout=10))
         await get(session)
         # A view of a view keeps what it does not change.
         with pytest.raises(RequestTimeoutError) as told:

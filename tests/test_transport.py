@@ -415,9 +415,9 @@ async def test_the_limit_of_a_given_connector_bounds_what_is_in_flight() -> None
 
 async def test_a_given_connector_counts_no_waiting_as_a_requests_time() -> None:
     async with (
-        Wire(wires.delayed(0.05, ok(PAGE))) as wire,
+        Wire(wires.delayed(0.1, ok(PAGE))) as wire,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=1)) as http,
-        connect(wire, http=http, timeout=0.4, retry=ONCE) as session,
+        connect(wire, http=http, timeout=1.0, retry=ONCE) as session,
     ):
         await asyncio.gather(*(get(session) for _ in range(12)))
 
@@ -513,7 +513,7 @@ async def test_connections_are_used_again() -> None:
 async def test_a_connection_whose_answer_was_given_up_is_not_used_again() -> None:
     async with (
         Wire([wires.stall(headers_sent=True), ok(PAGE)]) as wire,
-        connect(wire, timeout=0.5) as session,
+        connect(wire, timeout=1.0) as session,
     ):
         await get(session)
         assert [request.connection for request in wire.requests] == [1, 2]
