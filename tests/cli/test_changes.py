@@ -283,14 +283,14 @@ def test_changes_of_another_account_leave_what_was_done(
 
 
 def test_ctrl_c_says_how_to_go_on(environment: dict[str, str], own: Sandbox, write: Write) -> None:
-    own.latency = 30
+    own.latency = 120
     path = write({"slashtag": "a1", "redirect_code": 301})
     command = [*SLASHTAG, "urls", "update", "--from", str(path)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not puts(own) and running.poll() is None:
         time.sleep(0.01)
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=20)
+    _, err = running.communicate(timeout=100)
     assert running.returncode == 130
     assert "stopped; run the same command again to go on" in err
 

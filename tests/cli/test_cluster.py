@@ -183,7 +183,7 @@ def test_ctrl_c_cancels_the_cluster_and_the_same_command_goes_on(
                 process.wait(0.1)
         box.latency = 1.0  # so that nothing ends before it is cancelled
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=40)
+        out, err = process.communicate(timeout=100)
     assert (process.returncode, out) == (130, "")
     assert err == f"stopped; run the same command again to go on: {folder} holds the finished parts\n"
     settle(box)

@@ -218,7 +218,7 @@ def test_the_sandbox_serves_until_ctrl_c() -> None:
         with urlopen(Request(url, headers=named)) as answer:
             assert len(json.load(answer)["data"]["items"]) == 7
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=100)
     assert (process.returncode, out) == (130, "")
     (line,) = err.splitlines()
     assert "7 links and 9 clicks" in line
@@ -232,7 +232,7 @@ def test_the_demo_ends_cleanly_at_ctrl_c(tmp_path: Path) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(1.0)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=100)
     assert (process.returncode, err) == (130, "")
     assert list((tmp_path / "slashtag-demo").iterdir()) == []
 
@@ -255,7 +255,7 @@ def test_ctrl_c_is_told_in_one_word(
             while not slow.requests and time.monotonic() < end:
                 time.sleep(0.05)
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=20)
+            _, err = process.communicate(timeout=100)
     assert (process.returncode, err) == (130, "stopped\n")
     assert not list(tmp_path.iterdir())
 
