@@ -190,21 +190,21 @@ def test_the_table_ends_with_the_options(cli: Cli, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_limit_is_found(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    with account(monkeypatch, rate=12, burst=4, retry_after=None) as box:
+    with account(monkeypatch, rate=20, burst=10, retry_after=None) as box:
         monkeypatch.setattr("slashtag.cli.doctor.TIMED", 1)
         found = findings(cli("doctor", "--keys", box.truth.urls()[0].slashtag))["rate limit"]
     assert found["result"] == "differs"
-    # Up to 12: what is told is a rate by the clock, and a busy machine may not let the burst go on evenly.
+    # Up to 20: what is told is a rate by the clock, and a busy machine may not let the burst go on evenly.
     told = re.fullmatch(r"at least ([0-9.]+) requests/s; .*", found["found"])
     assert told is not None
-    assert 0 < float(told[1]) < 18
+    assert 5 < float(told[1]) < 30
     # A lower bound would throttle whoever gives it.
     assert found["option"] is None
 
 
 def test_a_limit_that_headers_state_is_recommended(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     headers = {"RateLimit": '"default";r=50;t=30', "RateLimit-Policy": '"default";q=100;w=60'}
-    with account(monkeypatch, urls=0, clicks=0, faults=[Fault(kind="429", every=3, headers=headers)]):
+    with account(monkeypatch, urls=0, clicks=0, faults=[Fault(kind="429", every=20, headers=headers)]):
         monkeypatch.setattr("slashtag.cli.doctor.TIMED", 1)
         ran = cli("doctor")
     found = findings(ran)["rate limit"]

@@ -150,7 +150,7 @@ async def test_latency_passes_before_each_answer_and_may_change() -> None:
     async with serving(latency=(0.5, 0.6)) as call:
         began = perf_counter()
         await asyncio.gather(*(call("GET", TAGS) for _ in range(5)))
-        assert perf_counter() - began > 0.49
+        assert 0.49 < perf_counter() - began < 2.4  # less than one after the other
         assert call.box.max_in_flight == 5
         assert sorted(arrival.in_flight for arrival in call.box.requests) == [1, 2, 3, 4, 5]
         assert call.box.latency == (0.5, 0.6)
