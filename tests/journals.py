@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from slashtag._core.call import Call
 from slashtag._journal import _request
-from slashtag.sandbox import Sandbox
+from slashtag.sandbox import Arrival
 
 
 def committed(journal: Path) -> set[bytes]:
@@ -25,7 +26,7 @@ def committed(journal: Path) -> set[bytes]:
             return set()  # killed before it had a table
 
 
-def asked(box: Sandbox) -> set[bytes]:
+def asked(arrivals: Iterable[Arrival]) -> set[bytes]:
     """Name what arrived, as the journal does."""
     return {
         _request(
@@ -36,5 +37,5 @@ def asked(box: Sandbox) -> set[bytes]:
                 returns=object,
             )
         )
-        for arrival in box.requests
+        for arrival in arrivals
     }

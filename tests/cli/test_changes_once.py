@@ -79,10 +79,10 @@ def test_the_summary_says_what_is_unknown_and_what_to_do(cli: Cli, own: Sandbox,
     }
 
 
+@pytest.mark.usefixtures("quick_retries")
 def test_where_asked_for_lost_answers_are_repeated_in_the_same_run(
-    cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, own: Sandbox, write: Write
 ) -> None:
-    monkeypatch.setattr("slashtag._send.backoff", lambda *_: 0.0)
     own.faults = [LOST]
     path = write(*ROWS)
     ran = cli("urls", "update", "--from", str(path), "--repeat-lost", "--concurrency", "4")
@@ -318,4 +318,4 @@ def test_each_row_is_announced_before_it_is_sent(
     monkeypatch.setattr(os, "fsync", look)
     assert cli("urls", "update", "--from", str(path)).code == 0
     assert durable[-1] == 60
-    assert len(durable) < 60, "who comes while the disk is busy goes with the others"
+    assert len(durable) < 40

@@ -189,9 +189,11 @@ def test_ctrl_c_cancels_the_cluster_and_the_same_command_goes_on(
     settle(box)
     clicked = {key for key, _day, clicks in true_rows(box) if clicks}
     assert sum(arrival.query.get("url_keys") in clicked for arrival in box.requests) < len(clicked)
+    sent = len(box.requests)
     with distributed.Client(scheduler) as client:
         plugins = client.run(lambda dask_worker: [*dask_worker.plugins])
     assert not any(name.startswith("slashtag-") for names in plugins.values() for name in names)
     box.latency = 0.0
+    assert len(box.requests) == sent
     assert cli(*command).code == 0
     assert sorted(rows_of(folder)) == sorted(true_rows(box))

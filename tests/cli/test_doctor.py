@@ -160,8 +160,8 @@ def test_wrong_credentials_are_told_plainly_and_exit_with_1(
     )
 
 
+@pytest.mark.usefixtures("quick_retries")
 def test_a_check_that_fails_does_not_end_the_others(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slashtag._core.retry.backoff", lambda *_: 0.0)
     with account(monkeypatch, faults=[Fault(kind="501", path="/api/v1/stats")]):
         found = findings(cli("doctor", "--no-limit"))
     assert found["one day"]["result"] == "failed"

@@ -181,14 +181,14 @@ def test_an_export_killed_again_and_again_ends_with_the_truth(
         running.send(signal.SIGKILL)
         code, said = running.wait()
         assert (code, said) == (-signal.SIGKILL, "")
-        assert not held & asked(slow), "what was committed is not asked for again"
+        assert not held & asked(slow.requests), "what was committed is not asked for again"
         assert not file.exists()
         held |= committed(journal)
     forget(slow)
     slow.latency = 0.0
     code, said = start(*command).wait()
     assert code == 0
-    assert not held & asked(slow)
+    assert not held & asked(slow.requests)
     told = re.search(r"(\d+) asked", said)
     assert told is not None
     # Pages beyond the end, of which eight are asked for ahead, may be given up before they arrive.

@@ -389,11 +389,23 @@ async def test_pages_are_given_in_order_whatever_order_they_come_in() -> None:
 
 
 async def test_two_listings_at_once_do_not_disturb_each_other(account: Account) -> None:
+    most = 0
+
+    async def watch() -> None:
+        # By what the client has under way: what it gave up may still be at the server.
+        nonlocal most
+        while True:
+            most = max(most, api.metrics.in_flight)
+            await asyncio.sleep(0)
+
     async with account.serve(latency=0.01) as box, client(box, concurrency=3) as api:
+        watching = asyncio.create_task(watch())
         one, two = await asyncio.gather(
             api.urls.list(pagesize=100).to_list(), api.urls.list(pagesize=150, orderby="-date").to_list()
         )
+        watching.cancel()
         assert [url.id for url in one] == [url.id for url in reversed(two)]
+        assert most == 3
 
 
 async def test_a_listing_of_a_closed_session_is_refused(account: Account) -> None:
