@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -16,8 +15,9 @@ from slashtag.cli.changes import fingerprint
 from slashtag.cli.outcomes import Entry, OutcomeFile
 from slashtag.sandbox import Fault, Sandbox
 
-from .changing import SLASHTAG, Write, puts, told
+from .changing import Write, puts, told
 from .conftest import APIKEY, APISECRET, Cli, objects
+from .test_entry import started
 
 
 def test_each_member_is_changed_and_empty_cells_are_left_out(cli: Cli, own: Sandbox, write: Write) -> None:
@@ -285,12 +285,11 @@ def test_changes_of_another_account_leave_what_was_done(
 def test_ctrl_c_says_how_to_go_on(environment: dict[str, str], own: Sandbox, write: Write) -> None:
     own.latency = 120
     path = write({"slashtag": "a1", "redirect_code": 301})
-    command = [*SLASHTAG, "urls", "update", "--from", str(path)]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not puts(own) and running.poll() is None:
-        time.sleep(0.01)
-    running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=100)
+    with started("urls", "update", "--from", str(path)) as running:
+        while not puts(own) and running.poll() is None:
+            time.sleep(0.01)
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=100)
     assert running.returncode == 130
     assert "stopped; run the same command again to go on" in err
 
