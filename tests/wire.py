@@ -366,6 +366,9 @@ class Wire:
             self._failures.append(error)
         finally:
             connection.writer.transport.abort()
+            # A reset that nobody asks for would be told as an error once the connection is collected.
+            with suppress(ConnectionError):
+                await connection.writer.wait_closed()
 
     async def _converse(self, connection: Connection) -> None:
         self._next = self._next or next(self._answers, None)

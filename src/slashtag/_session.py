@@ -23,13 +23,14 @@ from ._core.selectors import MAX_TARGET_BYTES
 from ._credentials import Credentials, parse_base_url
 from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
 from ._fanout import Tasks
+from ._http1 import NO_TIMEOUT
 from ._metrics import Metrics
 from ._resources.asking import Memory
 from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
 from ._send import Options, Sender, Shared, running_loop
-from ._transport import NO_TIMEOUT, Transport, no_resend
+from ._transport import Transport, no_resend
 
 if TYPE_CHECKING:
     from ._journal import Journal
@@ -129,6 +130,7 @@ class _Wiring:
                 steps.push_async_callback(self.journal.aclose)
             if self._own is not None:
                 steps.push_async_callback(self._own.close)
+            steps.callback(self.shared.transport.close)
             steps.callback(self._refuse)
             steps.push_async_callback(self.tasks.aclose)
 

@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import aiohttp
+from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
 from ._core.call import Call
 from ._core.response import EXCERPT_BYTES, SCRUBBED_BYTES, Scrubber
 from ._errors import SessionClosedError, SlashtagError, TransportError, UnexpectedResponseError
-
-#: aiohttp counts the wait for a pool slot in its own timeouts and `sock_read` never ends a body that drips:
-#: the attempt's deadline stands in for all of them.
-NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
+from ._http1 import NO_TIMEOUT, Lane, Opened, fits
 
 
 class Answer(NamedTuple):
@@ -59,7 +57,7 @@ def _unsent(error: BaseException) -> bool:
 def _describe(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy answered {error.status} {error.message}"
-    if isinstance(error, aiohttp.ClientResponseError):
+    if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
         # Garbage framing is raised with a made-up status 400.
         return f"the answer is not HTTP ({_gist(error.message)})"
     if isinstance(error, aiohttp.ServerDisconnectedError):
@@ -101,6 +99,7 @@ class Transport:
         self._headers = headers
         self._secrets = secrets
         self._urls: dict[str, URL] = {}
+        self._lane: Lane | None = None
 
     def url(self, call: Call[Any]) -> URL:
         """Build the URL of a call; the paths of GETs are few and are kept."""
@@ -124,21 +123,21 @@ class Transport:
         http = self._http()
         failure: SlashtagError
         try:
-            # Awaited, not entered: at its end a response gives its connection back by itself.
-            response = await http.request(call.method, self.url(call), **self._options(http, call))
-            content = response.content
+            status, headers, content, release, close = await self._open(http, call)
             try:
                 body = await content.readany()
                 if not content.at_eof():
                     body = await _read_rest(content, body, max_bytes)
             finally:
-                if not content.at_eof():
-                    response.close()
+                if content.at_eof():
+                    release()
+                else:
+                    close()
             if len(body) <= max_bytes:
-                return Answer(response.status, response.headers, body)
+                return Answer(status, headers, body)
             failure = UnexpectedResponseError(
                 f"the body is larger than max_response_bytes ({max_bytes})",
-                status=response.status,
+                status=status,
                 excerpt=self._scrubber(call).data(body[:SCRUBBED_BYTES])[:EXCERPT_BYTES],
                 repeatable=False,
                 method=call.method,
@@ -146,7 +145,7 @@ class Transport:
             )
         except _DroppedError as error:
             failure = self._failure(call, error.text, unsent=error.unsent)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError) as error:
             failure = self._failure(call, _describe(error), unsent=_unsent(error))
         except RuntimeError:
             if not http.closed:
@@ -156,6 +155,20 @@ class Transport:
             failure = closed_under_way(call)
         # Raised here, not in a handler: aiohttp's errors carry the request's headers, credentials and all.
         raise failure
+
+    async def _open(self, http: aiohttp.ClientSession, call: Call[Any]) -> Opened:
+        """Send a call and read the head of its answer."""
+        if self._headers is None and fits(http):
+            if self._lane is None:
+                self._lane = Lane(http, self._base)
+            return await self._lane.request(call.method, self.url(call).raw_path_qs, call.body)
+        response = await http.request(call.method, self.url(call), **self._options(http, call))
+        return Opened(response.status, response.headers, response.content, response.release, response.close)
+
+    def close(self) -> None:
+        """Give up the connections that are at rest."""
+        if self._lane is not None:
+            self._lane.close()
 
     def _options(self, http: aiohttp.ClientSession, call: Call[Any]) -> dict[str, Any]:
         if self._headers is None and call.body is None:
