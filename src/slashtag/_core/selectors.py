@@ -71,6 +71,11 @@ def encoded_size(text: str) -> int:
     return len(data) + 2 * len(data.translate(None, _UNRESERVED))
 
 
+def _joined_size(keys: list[str]) -> int:
+    # An encoded comma has three bytes; counted so whether or not it is encoded, and after the last one too.
+    return encoded_size(",".join(keys)) + 3
+
+
 class Batcher:
     """Group slashtags into batches: order kept, none twice, at most 100 and a bounded target each.
 
@@ -85,16 +90,24 @@ class Batcher:
 
     def add(self, key: str) -> tuple[str, ...] | None:
         """Take one checked slashtag; return the batch that it completes, if any."""
-        if key in self._seen:
+        seen, batch = self._seen, self._batch
+        if key in seen:
             return None
-        self._seen.add(key)
-        # An encoded comma has three bytes; counted so whether or not it is encoded.
-        size = encoded_size(key) + 3
+        seen.add(key)
         full: tuple[str, ...] | None = None
-        if len(self._batch) == MAX_KEYS or (self._batch and self._size + size > self._room):
+        if len(batch) == MAX_KEYS:
             full = self.rest()
-        self._batch.append(key)
-        self._size += size
+            batch = self._batch
+        size = self._size + (3 if key.isascii() else 12) * len(key) + 3
+        if size > self._room and batch:
+            # So much at most: counted only where it matters.
+            size = _joined_size([*batch, key])
+            if size > self._room:
+                full = self.rest()
+                batch = self._batch
+                size = _joined_size([key])
+        batch.append(key)
+        self._size = size
         return full
 
     def rest(self) -> tuple[str, ...] | None:
