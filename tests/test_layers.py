@@ -26,7 +26,7 @@ LEVELS = [
     {"_errors"},
     {"_models"},
     {"_core"},
-    {"_credentials", "_metrics", "_budget", "_deadline", "_admission", "_http1", "_journal_file"},
+    {"_credentials", "_metrics", "_budget", "_deadline", "_turns", "_admission", "_http1", "_journal_file"},
     {"_transport"},
     {"_send"},
     {"_fanout"},

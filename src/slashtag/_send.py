@@ -30,6 +30,7 @@ from ._errors import (
 )
 from ._metrics import Metrics
 from ._transport import Answer, Transport, closed_under_way
+from ._turns import Turns
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 log = logging.getLogger("slashtag")
+
+#: Bytes from which on an answer is decoded in a turn of its own: pages that arrive together would hold up
+#: the loop for as long as all of them take, and what is asked after the first would leave after the last.
+LARGE = 2**15
 
 
 class Keeper(Protocol):
@@ -80,6 +85,7 @@ class Shared(Struct, frozen=True):
     secrets: tuple[str, ...]
     #: Set once the session closes, to end its backoffs.
     closing: asyncio.Event
+    decoding: Turns
     journal: Keeper | None = None
 
     def __repr__(self) -> str:
@@ -159,6 +165,8 @@ class Sender:
             try:
                 answer = await self._exchange(call, loop, now)
                 metrics.bytes_received += len(answer.body)
+                if len(answer.body) >= LARGE:
+                    await self._shared.decoding.wait()
                 wall = None if answer.status == 200 else time()
                 data = parse(call, answer.status, answer.headers, answer.body, self._shared.secrets, wall)
             except SlashtagError as error:

@@ -31,6 +31,7 @@ from ._resources.tags import Tags
 from ._resources.urls import Urls
 from ._send import Options, Sender, Shared, running_loop
 from ._transport import Transport, no_resend
+from ._turns import Turns
 
 if TYPE_CHECKING:
     from ._journal import Journal
@@ -101,6 +102,7 @@ class _Wiring:
             metrics=Metrics(throttle, lambda: admission.waiting),
             secrets=credentials.secrets,
             closing=asyncio.Event(),
+            decoding=Turns(),
             journal=self.journal,
         )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
 from .._errors import PaginationError
@@ -15,6 +16,8 @@ class HasId(Protocol):
 
 
 T = TypeVar("T", bound=HasId)
+
+_id: Callable[[HasId], int] = attrgetter("id")
 
 
 class Pager(Generic[T]):
@@ -85,14 +88,15 @@ class Pager(Generic[T]):
             )
         self._page_size = page.page_size
         self._short = len(page.items) < page.page_size
-        ids = frozenset([item.id for item in page.items])
+        ids = frozenset(map(_id, page.items))
+        overlap = not ids.isdisjoint(self._known)
         self._first = self._first or ids
-        if ids == self._first and self._known and not ids & self._known:
+        if ids == self._first and self._known and not overlap:
             raise PaginationError(f"page {asked} begins the listing again: it goes in circles")
         fresh: Sequence[T] = page.items
         # Past a short page nothing can have moved on; what was asked for behind it is its only check.
-        self._stale = bool(ids & self._known) and not self._short
-        if ids & self._known or len(ids) < len(page.items):
+        self._stale = overlap and not self._short
+        if overlap or len(ids) < len(page.items):
             fresh = self._unseen(page.items)
             if not fresh and not self._short:
                 self._repeats += 1
