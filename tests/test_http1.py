@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
+import warnings
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +16,14 @@ import pytest
 
 from slashtag import AsyncSession, RetryPolicy, TransportError, UnexpectedResponseError
 from slashtag import _http1 as http1
+from slashtag._core.call import Call
 
 from . import wire as wires
 from .sending import APIKEY, PAGE, ROWS, connect, get, put, until
 from .wire import Connection, Wire, message, ok
 
 ONCE = RetryPolicy(max_attempts=1)
+QUESTION: Call[Any] = Call(method="GET", path="urls", returns=dict)
 PAGE_BYTES = wires.body_of(200, "ok", PAGE)
 
 
@@ -35,13 +40,13 @@ def lane_of(session: AsyncSession) -> http1.Lane:
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The methods of requests that went through aiohttp's public interface."""
     seen: list[str] = []
-    request = aiohttp.ClientSession.request
+    sent = aiohttp.ClientRequest.send
 
-    def watched(self: aiohttp.ClientSession, method: str, *args: Any, **options: Any) -> Any:
-        seen.append(method)
-        return request(self, method, *args, **options)
+    async def watched(self: aiohttp.ClientRequest, connection: Any) -> aiohttp.ClientResponse:
+        seen.append(self.method)
+        return await sent(self, connection)
 
-    monkeypatch.setattr(aiohttp.ClientSession, "request", watched)
+    monkeypatch.setattr(aiohttp.ClientRequest, "send", watched)
     return seen
 
 
@@ -61,6 +66,15 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
         return await original(self, *args, **options)
 
     monkeypatch.setattr(aiohttp.ClientSession, "_request", recorded)
+
+
+def stand_in_publicly(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = aiohttp.ClientSession.request
+
+    def recorded(self: aiohttp.ClientSession, *args: Any, **options: Any) -> Any:
+        return original(self, *args, **options)
+
+    monkeypatch.setattr(aiohttp.ClientSession, "request", recorded)
 
 
 def trace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +104,7 @@ def another_aiohttp(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http1, "_KNOWN", False)
 
 
-@pytest.mark.parametrize("watch", [stand_in, trace, replace, another_aiohttp])
+@pytest.mark.parametrize("watch", [stand_in, stand_in_publicly, trace, replace, another_aiohttp])
 async def test_whoever_watches_aiohttp_sees_each_request(
     monkeypatch: pytest.MonkeyPatch, seen: list[str], watch: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
@@ -181,6 +195,40 @@ async def test_another_protocol_is_no_answer() -> None:
         assert [request.connection for request in wire.requests] == [1, 2]
 
 
+@pytest.mark.parametrize("code", ["000", "099"])
+async def test_a_status_that_is_none_is_an_answer_all_the_same(code: str) -> None:
+    odd = b"HTTP/1.1 %s Odd\r\nContent-Length: 0\r\n\r\n" % code.encode()
+    async with Wire(wires.raw(odd, keep_alive=True)) as wire, connect(wire, retry=ONCE) as session:
+        for operation in (get, put):
+            with pytest.raises(UnexpectedResponseError) as told:
+                await operation(session)
+            assert told.value.status == int(code)
+
+
+@pytest.mark.parametrize("way", [None, another_aiohttp])
+async def test_a_write_without_a_body_says_so(
+    monkeypatch: pytest.MonkeyPatch, way: Callable[[pytest.MonkeyPatch], None] | None
+) -> None:
+    if way is not None:
+        way(monkeypatch)
+    async with Wire(ok({})) as wire, connect(wire) as session:
+        await session.send(Call(method="POST", path="tags", returns=dict))
+    assert wire.requests[0].headers["content-length"] == "0"
+
+
+@pytest.mark.parametrize("way", [None, another_aiohttp])
+async def test_what_is_no_method_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch, way: Callable[[pytest.MonkeyPatch], None] | None
+) -> None:
+    if way is not None:
+        way(monkeypatch)
+    async with Wire([]) as wire, connect(wire) as session:
+        with pytest.raises(ValueError, match="ethod"):
+            await session.send(Call(method="GET\r\nX: y", path="tags", returns=dict))
+        assert session.metrics.in_flight == 0
+    assert wire.requests == []
+
+
 # --- connections at rest -------------------------------------------------------------------------------
 
 
@@ -194,8 +242,8 @@ class Clock:
     def time(self) -> float:
         return self.now
 
-    def call_later(self, delay: float, callback: Callable[[], None]) -> Any:
-        return self.call_at(self.now + delay, callback)
+    def is_closed(self) -> bool:
+        return False
 
     def call_at(self, at: float, callback: Callable[[], None]) -> Any:
         self.timers.append((at, callback))
@@ -326,7 +374,7 @@ async def test_an_answer_that_is_not_read_to_its_end_gives_no_connection_back() 
         await get(session)
         lane = lane_of(session)
         for _ in range(20):
-            opened = await lane.request("GET", "/api/v1/urls", None)
+            opened = await lane.request(QUESTION, "/api/v1/urls")
             assert lane._idle == []
             opened.close()
             await get(session)
@@ -343,6 +391,26 @@ async def test_connections_that_are_at_rest_end_with_the_session() -> None:
         assert not lane._idle
         assert lane._sweeper is not None
         assert lane._sweeper.cancelled()
+        await wire.abandoned()
+
+
+async def test_a_session_that_is_dropped_holds_no_connection() -> None:
+    async with Wire(ok(PAGE)) as wire:
+        session = connect(wire, concurrency=4)
+        await asyncio.gather(*(get(session) for _ in range(8)))
+        dropped = weakref.ref(lane_of(session))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            loop = asyncio.get_running_loop()
+            handler = loop.get_exception_handler()
+            told: list[str] = []
+            loop.set_exception_handler(lambda _, context: told.append(context["message"]))
+            del session
+            gc.collect()
+            loop.set_exception_handler(handler)
+        assert dropped() is None
+        assert "Unclosed client session" in told
+        assert set(told) <= {"Unclosed client session", "Unclosed connector", "Unclosed connection"}
         await wire.abandoned()
 
 

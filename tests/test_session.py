@@ -147,6 +147,8 @@ HIDE = "hunter2-hunter2"
         (f"https://links.example/#{HIDE}", "must not have a query or a fragment"),
         (f"https://links.example:{HIDE}/", "not a URL"),
         (f"https://[{HIDE}/", "not a URL"),
+        (f"https://{HIDE}..example/", "not a URL"),
+        (f"https://{HIDE}.{'a' * 64}.example/", "not a URL"),
         (f"http://{HIDE}.example/", "in the clear"),
         (42, "not a URL"),
         (HIDE.encode(), "not a URL"),

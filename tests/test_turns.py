@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 from slashtag import RetryPolicy
 from slashtag import _send as send
 from slashtag._http1 import Lane
-from slashtag._turns import PASSES, Turns
+from slashtag._turns import PASSES, PATIENCE, Turns
 
 from . import wire as wires
-from .sending import PAGE, connect, get
+from .sending import PAGE, TAG, connect, get
 from .wire import Request, Wire, ok
 
 
@@ -59,6 +60,30 @@ async def test_who_is_cancelled_in_the_line_holds_up_nobody() -> None:
     assert [task.cancelled() for task in waiting][1::2] == [False, False]
 
 
+async def test_turns_do_not_multiply_what_others_take() -> None:
+    loop, turns = asyncio.get_running_loop(), Turns()
+    passes = 0
+
+    def hog() -> None:
+        nonlocal passes, again
+        passes += 1
+        time.sleep(2 * PATIENCE)
+        again = loop.call_soon(hog)
+
+    again = loop.call_soon(hog)
+    await asyncio.gather(*(turns.wait() for _ in range(50)))
+    again.cancel()
+    assert passes <= 8
+
+
+async def test_an_answer_to_a_write_waits_for_nothing() -> None:
+    """What was done is to be known, also by a caller who is cancelled meanwhile."""
+    async with Wire(ok(TAG | {"padding": "x" * send.LARGE})) as wire, connect(wire) as session:
+        session._wiring.shared.decoding._taken = True
+        async with asyncio.timeout(5):
+            assert (await session.tags.create("spring")).name == "spring"
+
+
 async def test_what_follows_from_the_first_of_many_pages_is_sent_before_the_last_is_decoded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -99,9 +124,9 @@ async def test_the_wait_for_a_turn_is_no_time_of_the_request() -> None:
         connect(wire, timeout=0.5, retry=RetryPolicy(max_attempts=1)) as session,
     ):
         turns = session._wiring.shared.decoding
-        await turns._lock.acquire()
+        turns._taken = True
         asking = asyncio.create_task(get(session))
         await asyncio.sleep(0.8)
         assert not asking.done()
-        turns._lock.release()
+        assert turns._next()
         await asking

@@ -77,6 +77,7 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
     try:
         url = URL(base_url)
         host = url.host
+        (url.raw_host or "").encode("idna")  # as it will be for the lookup: labels not empty, not too long
     except (ValueError, TypeError):
         raise ConfigurationError("base_url is not a URL") from None
     if url.user is not None or url.password is not None:

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import weakref
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
 from yarl import URL
+
+from ._core.call import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,6 +36,7 @@ NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, 
 #: Seconds that a connection rests before it is closed, as in aiohttp's own pool: some networks forget it.
 KEEP_ALIVE = 15.0
 
+_SWITCHING = 101
 _KNOWN = aiohttp.__version__.startswith("3.14.")
 
 
@@ -54,12 +58,22 @@ def _own(function: object) -> object:
     return function if theirs and not hasattr(function, "__wrapped__") else None
 
 
-_REQUEST = _own(aiohttp.ClientSession.__dict__.get("_request"))
+_PRIVATE = _own(aiohttp.ClientSession.__dict__.get("_request"))
+_PUBLIC = _own(aiohttp.ClientSession.__dict__.get("request"))
 
 
 def fits(http: aiohttp.ClientSession) -> bool:
     """Tell whether requests may pass by the session: whoever mocks, records or traces it is to see them."""
-    return _KNOWN and getattr(type(http), "_request", None) is _REQUEST and not http.trace_configs
+    kind = type(http)
+    untouched = getattr(kind, "_request", None) is _PRIVATE and kind.request is _PUBLIC
+    return _KNOWN and untouched and not http.trace_configs
+
+
+def _about(body: bytes | None) -> str:
+    """Give the rest of a head, about the body that follows it."""
+    if body is None:
+        return "Content-Length: 0\r\n\r\n"
+    return f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
 
 
 class Lane:
@@ -74,7 +88,7 @@ class Lane:
         self._connector = http.connector
         self._loop = loop = asyncio.get_running_loop()
         #: Stands for every request where a connection is asked for: all go to one place with one head.
-        self._origin = aiohttp.ClientRequest("GET", base, headers=http.headers, loop=loop, session=http)
+        self._origin = aiohttp.ClientRequest("GET", base, headers=http.headers, loop=loop)
         lines = [f"{name}: {value}\r\n" for name, value in self._origin.headers.items()]
         self._head = f" HTTP/1.1\r\n{''.join(lines)}"
         #: Connections at rest and since when; the last used is taken first.
@@ -82,34 +96,42 @@ class Lane:
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def request(self, method: str, target: str, body: bytes | None) -> Opened:
-        """Send a request and read the head of its answer; `target` is encoded.
+    async def request(self, call: Call[Any], target: str) -> Opened:
+        """Send a call and read the head of its answer; `target` is encoded.
 
-        Raises aiohttp.ClientError, OSError, aiohttp.http.HttpProcessingError for what is not HTTP.
+        Raises aiohttp.ClientError, OSError, aiohttp.http.HttpProcessingError for what is not HTTP, ValueError
+        for a method that is none.
         """
+        method = call.method
+        if not method.isalpha():
+            raise ValueError(f"{method!r} is not a method of HTTP")
         connection = self._take()
         if connection is None:
             connection = await self._connector.connect(self._origin, [], NO_TIMEOUT)
         try:
             protocol, transport = connection.protocol, connection.transport
-            if protocol is None or transport is None or transport.is_closing():
+            if protocol is None or transport is None or transport.is_closing() or protocol.should_close:
                 gone = ConnectionResetError(errno.ECONNRESET, "closed before the request was sent")
                 raise aiohttp.ClientConnectorError(self._origin.connection_key, gone)
             protocol.set_response_params(read_until_eof=True)
-            if body is None:
-                transport.write(f"{method} {target}{self._head}\r\n".encode())
+            if method == "GET":
+                transport.write(f"GET {target}{self._head}\r\n".encode())
             else:
-                more = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-                transport.write(f"{method} {target}{self._head}{more}".encode() + body)
+                # In no variable of its own: a body may bear a password, and some tracebacks show variables.
+                transport.write(
+                    f"{method} {target}{self._head}{_about(call.body)}".encode() + (call.body or b"")
+                )
             while True:
                 message, content = await protocol.read()
-                if message.code >= 200 or message.code == 101:
+                code = message.code
+                if not 100 <= code <= 199 or code == _SWITCHING:
                     break
         except BaseException:
             connection.close()
             raise
-        release = partial(self._give_back, connection, protocol)
-        return Opened(message.code, message.headers, content, release, connection.close)
+        # What follows a switch to another protocol is not for us.
+        release = connection.close if code == _SWITCHING else partial(self._give_back, connection, protocol)
+        return Opened(code, message.headers, content, release, connection.close)
 
     def _take(self) -> Connection | None:
         while self._idle:
@@ -128,7 +150,7 @@ class Lane:
             return
         self._idle.append((connection, self._loop.time()))
         if self._sweeper is None:
-            self._sweeper = self._loop.call_later(KEEP_ALIVE, self._sweep)
+            self._sweep_at(self._loop.time() + KEEP_ALIVE)
 
     def _sweep(self) -> None:
         """Close what has been at rest for too long, or was closed by the other side."""
@@ -141,7 +163,17 @@ class Lane:
             else:
                 self._idle.append((connection, since))
         if self._idle:
-            self._sweeper = self._loop.call_at(self._idle[0][1] + KEEP_ALIVE, self._sweep)
+            self._sweep_at(self._idle[0][1] + KEEP_ALIVE)
+
+    def _sweep_at(self, when: float) -> None:
+        # Weakly: a session that is dropped without being closed must not be held by its timer.
+        lane = weakref.ref(self)
+
+        def sweep() -> None:
+            if (alive := lane()) is not None:
+                alive._sweep()
+
+        self._sweeper = self._loop.call_at(when, sweep)
 
     def close(self) -> None:
         """Give all connections back to the pool, which closes them and waits until they are."""
@@ -150,3 +182,8 @@ class Lane:
             self._sweeper.cancel()
         while self._idle:
             self._idle.pop()[0].release()
+
+    def __del__(self) -> None:
+        # Dropped, not closed: back in the pool, connections are closed as aiohttp does it.
+        if self._idle and not self._loop.is_closed():
+            self.close()

@@ -41,7 +41,7 @@ log = logging.getLogger("slashtag")
 
 #: Bytes from which on an answer is decoded in a turn of its own: pages that arrive together would hold up
 #: the loop for as long as all of them take, and what is asked after the first would leave after the last.
-LARGE = 2**15
+LARGE = 2**16
 
 
 class Keeper(Protocol):
@@ -165,7 +165,7 @@ class Sender:
             try:
                 answer = await self._exchange(call, loop, now)
                 metrics.bytes_received += len(answer.body)
-                if len(answer.body) >= LARGE:
+                if len(answer.body) >= LARGE and call.method == "GET":
                     await self._shared.decoding.wait()
                 wall = None if answer.status == 200 else time()
                 data = parse(call, answer.status, answer.headers, answer.body, self._shared.secrets, wall)

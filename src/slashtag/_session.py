@@ -154,8 +154,9 @@ class AsyncSession:
     are asked for again. `max_response_bytes`: of a decoded body. `rate`: requests a second where you know
     the limit; None: it is learnt. `range_end`: whether the service counts the last second of a date_range
     ("inclusive") or not; the document does not show which. `allow_http`: plain http to another host than
-    loopback. `http`: your own aiohttp.ClientSession, never closed here. Raises ConfigurationError
-    (Authentication, Versioning).
+    loopback. `http`: your own aiohttp.ClientSession, never closed here; without one, requests go past
+    `ClientSession.request` unless somebody mocks or traces it. Raises ConfigurationError (Authentication,
+    Versioning).
 
     Use it with `async with`, or end it with `aclose()`. It belongs to one event loop of asyncio.
     """

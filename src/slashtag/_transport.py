@@ -161,7 +161,7 @@ class Transport:
         if self._headers is None and fits(http):
             if self._lane is None:
                 self._lane = Lane(http, self._base)
-            return await self._lane.request(call.method, self.url(call).raw_path_qs, call.body)
+            return await self._lane.request(call, self.url(call).raw_path_qs)
         response = await http.request(call.method, self.url(call), **self._options(http, call))
         return Opened(response.status, response.headers, response.content, response.release, response.close)
 
