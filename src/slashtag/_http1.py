@@ -184,6 +184,7 @@ class Lane:
             self._idle.pop()[0].release()
 
     def __del__(self) -> None:
-        # Dropped, not closed: back in the pool, connections are closed as aiohttp does it.
-        if self._idle and not self._loop.is_closed():
-            self.close()
+        # Dropped, not closed. Not back to the pool, which may have ended before.
+        if not self._loop.is_closed():
+            for connection, _ in self._idle:
+                connection.close()
