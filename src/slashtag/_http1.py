@@ -84,15 +84,15 @@ class Lane:
     """
 
     def __init__(self, http: aiohttp.ClientSession, base: URL) -> None:
+        self._loop = loop = asyncio.get_running_loop()
+        #: Connections at rest and since when; the last used is taken first.
+        self._idle: list[tuple[Connection, float]] = []
         assert http.connector is not None
         self._connector = http.connector
-        self._loop = loop = asyncio.get_running_loop()
         #: Stands for every request where a connection is asked for: all go to one place with one head.
         self._origin = aiohttp.ClientRequest("GET", base, headers=http.headers, loop=loop)
         lines = [f"{name}: {value}\r\n" for name, value in self._origin.headers.items()]
         self._head = f" HTTP/1.1\r\n{''.join(lines)}"
-        #: Connections at rest and since when; the last used is taken first.
-        self._idle: list[tuple[Connection, float]] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
