@@ -16,7 +16,7 @@ import errno
 import weakref
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from yarl import URL
@@ -40,16 +40,14 @@ _SWITCHING = 101
 _KNOWN = aiohttp.__version__.startswith("3.14.")
 
 
-class Opened(NamedTuple):
-    """Hold an answer whose body is still to be read, then one of `release` and `close` to be called."""
+#: An answer whose body is still to be read: its status, headers and content, and two functions, one of which
+#: is then to be called: the first gives the connection back, the second gives it up with the answer.
+Opened = tuple[int, "Mapping[str, str]", aiohttp.StreamReader, "Callable[[], object]", "Callable[[], object]"]
 
-    status: int
-    headers: Mapping[str, str]
-    content: aiohttp.StreamReader
-    #: Give the connection back; what was sent on it is read to its end.
-    release: Callable[[], object]
-    #: Give the answer up, and the connection with it.
-    close: Callable[[], object]
+
+def opened_by(response: aiohttp.ClientResponse) -> Opened:
+    """Give the same of a response of aiohttp's."""
+    return response.status, response.headers, response.content, response.release, response.close
 
 
 def _own(function: object) -> object:
@@ -131,7 +129,7 @@ class Lane:
             raise
         # What follows a switch to another protocol is not for us.
         release = connection.close if code == _SWITCHING else partial(self._give_back, connection, protocol)
-        return Opened(code, message.headers, content, release, connection.close)
+        return code, message.headers, content, release, connection.close
 
     def _take(self) -> Connection | None:
         while self._idle:

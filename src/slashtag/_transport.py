@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -13,7 +14,7 @@ from yarl import URL
 from ._core.call import Call
 from ._core.response import EXCERPT_BYTES, SCRUBBED_BYTES, Scrubber
 from ._errors import SessionClosedError, SlashtagError, TransportError, UnexpectedResponseError
-from ._http1 import NO_TIMEOUT, Lane, Opened, fits
+from ._http1 import NO_TIMEOUT, Lane, fits, opened_by
 
 
 class Answer(NamedTuple):
@@ -99,6 +100,7 @@ class Transport:
         self._headers = headers
         self._secrets = secrets
         self._urls: dict[str, URL] = {}
+        self._paths: dict[str, str] = {}
         self._lane: Lane | None = None
 
     def url(self, call: Call[Any]) -> URL:
@@ -114,6 +116,17 @@ class Transport:
         params = dict(call.params)  # yarl takes it faster than pairs, of which none repeats in our calls
         return url.extend_query(params if len(params) == len(call.params) else call.params)
 
+    def target(self, call: Call[Any]) -> str:
+        """Give what `url(call).raw_path_qs` would, for a third of its price where nothing needs encoding."""
+        path = self._paths.get(call.path)
+        if path is None:
+            path = URL(f"{self._base}{call.path}", encoded=True).raw_path
+            if call.method == "GET":
+                self._paths[call.path] = path
+        if not call.params:
+            return path
+        return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in call.params])}"
+
     async def exchange(self, call: Call[Any], max_bytes: int) -> Answer:
         """Send a call once and read its answer whole.
 
@@ -123,7 +136,14 @@ class Transport:
         http = self._http()
         failure: SlashtagError
         try:
-            status, headers, content, release, close = await self._open(http, call)
+            if self._headers is None and fits(http):
+                if self._lane is None:
+                    self._lane = Lane(http, self._base)
+                opened = await self._lane.request(call, self.target(call))
+            else:
+                response = await http.request(call.method, self.url(call), **self._options(http, call))
+                opened = opened_by(response)
+            status, headers, content, release, close = opened
             try:
                 body = await content.readany()
                 if not content.at_eof():
@@ -156,15 +176,6 @@ class Transport:
         # Raised here, not in a handler: aiohttp's errors carry the request's headers, credentials and all.
         raise failure
 
-    async def _open(self, http: aiohttp.ClientSession, call: Call[Any]) -> Opened:
-        """Send a call and read the head of its answer."""
-        if self._headers is None and fits(http):
-            if self._lane is None:
-                self._lane = Lane(http, self._base)
-            return await self._lane.request(call, self.url(call).raw_path_qs)
-        response = await http.request(call.method, self.url(call), **self._options(http, call))
-        return Opened(response.status, response.headers, response.content, response.release, response.close)
-
     def close(self) -> None:
         """Give up the connections that are at rest."""
         if self._lane is not None:
@@ -195,6 +206,25 @@ class Transport:
 
     def _scrubber(self, call: Call[Any]) -> Scrubber:
         return Scrubber([*self._secrets, *call.secrets])
+
+
+#: What stays as it is in a query: what RFC 3986 does not reserve, and the comma between slashtags.
+_PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~,"
+_FEW = 200
+
+
+def _quoted(text: str) -> str:
+    if text.isascii() and not text.encode().translate(None, _PLAIN):
+        return text
+    return _quoted_again(text) if len(text) <= _FEW else _quoted_by_yarl(text)
+
+
+def _quoted_by_yarl(text: str) -> str:
+    return URL.build(query={"q": text}).raw_query_string.removeprefix("q=")
+
+
+#: The same spans of time are asked for with many slashtags.
+_quoted_again = lru_cache(maxsize=256)(_quoted_by_yarl)
 
 
 _OWN: dict[str, Any] = {"allow_redirects": False}

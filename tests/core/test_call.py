@@ -171,6 +171,24 @@ def test_a_slashtag_is_one_segment_of_the_url_that_is_sent(key: str) -> None:
     assert (head, unquote(segment)) == ("/api/v1/urls", key)
 
 
+queries = st.lists(st.tuples(st.text(min_size=1, max_size=5), st.text(max_size=40)), max_size=4)
+
+
+@given(slashtags, queries)
+@example("a", [("url_keys", "a-1,b_2,c.3,d~4"), ("date_range", "2024-01-01T00:00:00+00:00,2024-02-01")])
+@example("a", [("tag", ""), ("tag", "%2B+ &=;#?/:@!$'()*,%")])
+@example("a", [("url_keys", "ü," * 150), ("url_keys", "ü," * 150)])
+@example("a", [("url_keys", "a," * 150)])
+def test_what_is_sent_is_the_target_of_the_url(key: str, params: list[tuple[str, str]]) -> None:
+    call = Call(method="GET", path=f"urls/{path_segment(key)}", returns=RowsUpdated, params=tuple(params))
+    transport = Transport(
+        lambda: pytest.fail("nothing is sent"), URL("https://h/ü/api/v1/"), None, Scrubber(())
+    )
+    for _ in range(2):
+        assert transport.target(call) == transport.url(call).raw_path_qs
+        assert transport.target(call).isascii()
+
+
 @given(st.integers(1, MAX_INT))
 def test_an_id_is_its_digits(key: int) -> None:
     assert path_segment(key) == str(key)
