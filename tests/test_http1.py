@@ -206,14 +206,16 @@ async def test_a_status_that_is_none_is_an_answer_all_the_same(code: str) -> Non
 
 
 @pytest.mark.parametrize("way", [None, another_aiohttp])
-async def test_a_write_without_a_body_says_so(
+async def test_what_bears_a_body_or_could_says_how_long_it_is(
     monkeypatch: pytest.MonkeyPatch, way: Callable[[pytest.MonkeyPatch], None] | None
 ) -> None:
     if way is not None:
         way(monkeypatch)
     async with Wire(ok({})) as wire, connect(wire) as session:
         await session.send(Call(method="POST", path="tags", returns=dict))
-    assert wire.requests[0].headers["content-length"] == "0"
+        await session.send(Call(method="GET", path="tags", returns=dict, body=b"{}"))
+    assert [request.headers["content-length"] for request in wire.requests] == ["0", "2"]
+    assert [request.body for request in wire.requests] == [b"", b"{}"]
 
 
 @pytest.mark.parametrize("way", [None, another_aiohttp])

@@ -112,7 +112,7 @@ class Lane:
                 gone = ConnectionResetError(errno.ECONNRESET, "closed before the request was sent")
                 raise aiohttp.ClientConnectorError(self._origin.connection_key, gone)
             protocol.set_response_params(read_until_eof=True)
-            if method == "GET":
+            if method == "GET" and call.body is None:
                 transport.write(f"GET {target}{self._head}\r\n".encode())
             else:
                 # In no variable of its own: a body may bear a password, and some tracebacks show variables.
