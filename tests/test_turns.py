@@ -12,11 +12,17 @@ import pytest
 from slashtag import RetryPolicy
 from slashtag import _send as send
 from slashtag._http1 import Lane
-from slashtag._turns import PASSES, PATIENCE, Turns
+from slashtag._turns import PASSES, Turns
 
 from . import wire as wires
 from .sending import PAGE, TAG, connect, get
 from .wire import Request, Wire, ok
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no pass be too long, however busy the machine is."""
+    monkeypatch.setattr("slashtag._turns.PATIENCE", 60.0)
 
 
 async def test_whoever_waits_goes_on_alone_and_in_order() -> None:
@@ -60,14 +66,15 @@ async def test_who_is_cancelled_in_the_line_holds_up_nobody() -> None:
     assert [task.cancelled() for task in waiting][1::2] == [False, False]
 
 
-async def test_turns_do_not_multiply_what_others_take() -> None:
+async def test_turns_do_not_multiply_what_others_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slashtag._turns.PATIENCE", 0.005)
     loop, turns = asyncio.get_running_loop(), Turns()
     passes = 0
 
     def hog() -> None:
         nonlocal passes, again
         passes += 1
-        time.sleep(2 * PATIENCE)
+        time.sleep(0.01)
         again = loop.call_soon(hog)
 
     again = loop.call_soon(hog)
