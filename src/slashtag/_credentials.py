@@ -74,12 +74,11 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
         base_url = os.environ.get("SLASHTAG_BASE_URL")
     if base_url is None:
         raise ConfigurationError("no base_url: pass it or set SLASHTAG_BASE_URL")
-    try:
-        url = URL(base_url)
-        host = url.host
-        (url.raw_host or "").encode("idna")  # as it will be for the lookup: labels not empty, not too long
-    except (ValueError, TypeError):
-        raise ConfigurationError("base_url is not a URL") from None
+    url = _parsed(base_url)
+    if url is None:
+        # Raised outside of a handler: as its context the error of the parser would show the text.
+        raise ConfigurationError("base_url is not a URL")
+    host = url.host
     if url.user is not None or url.password is not None:
         raise ConfigurationError("base_url must not bear credentials")
     if url.scheme not in ("http", "https") or not host:
@@ -94,6 +93,15 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
     path = url.raw_path.rstrip("/")
     path = path + "/" if path.endswith(API_PREFIX.rstrip("/")) else path + API_PREFIX
     return URL(f"{url.origin()}{path}", encoded=True)
+
+
+def _parsed(text: str) -> URL | None:
+    try:
+        url = URL(text)
+        (url.raw_host or "").encode("idna")  # as for the lookup: no label empty or too long
+    except (ValueError, TypeError):
+        return None
+    return url
 
 
 def _is_loopback(host: str) -> bool:
