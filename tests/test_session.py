@@ -148,6 +148,7 @@ HIDE = "hunter2-hunter2"
         (f"https://links.example:{HIDE}/", "not a URL"),
         (f"https://[{HIDE}/", "not a URL"),
         (f"https://{HIDE}..example/", "not a URL"),
+        (f"https://xn--a.{HIDE}.example/", "not a URL"),
         (f"https://{HIDE}.{'a' * 64}.example/", "not a URL"),
         (f"http://{HIDE}.example/", "in the clear"),
         (42, "not a URL"),

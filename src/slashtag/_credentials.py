@@ -74,11 +74,10 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
         base_url = os.environ.get("SLASHTAG_BASE_URL")
     if base_url is None:
         raise ConfigurationError("no base_url: pass it or set SLASHTAG_BASE_URL")
-    url = _parsed(base_url)
+    url, host = _parsed(base_url)
     if url is None:
         # Raised outside of a handler: as its context the error of the parser would show the text.
         raise ConfigurationError("base_url is not a URL")
-    host = url.host
     if url.user is not None or url.password is not None:
         raise ConfigurationError("base_url must not bear credentials")
     if url.scheme not in ("http", "https") or not host:
@@ -95,13 +94,13 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
     return URL(f"{url.origin()}{path}", encoded=True)
 
 
-def _parsed(text: str) -> URL | None:
+def _parsed(text: str) -> tuple[URL | None, str | None]:
     try:
         url = URL(text)
         (url.raw_host or "").encode("idna")  # as for the lookup: no label empty or too long
+        return url, url.host
     except (ValueError, TypeError):
-        return None
-    return url
+        return None, None
 
 
 def _is_loopback(host: str) -> bool:
