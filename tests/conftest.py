@@ -80,3 +80,10 @@ def _descriptors(loop: asyncio.AbstractEventLoop) -> dict[int, Any]:
     """What the loop waits for, by file descriptor: its own wake-up pipe, and sockets that are open."""
     selector = getattr(loop, "_selector", None)
     return {} if selector is None else {key.fd: key.data for key in selector.get_map().values()}
+
+
+@pytest.fixture(params=["past the session", "through the session"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send by aiohttp's parts, and as it is done with an aiohttp whose parts are not known."""
+    if request.param == "through the session":
+        monkeypatch.setattr("slashtag._http1._KNOWN", False)

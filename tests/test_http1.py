@@ -150,12 +150,8 @@ def test_what_stood_in_before_the_import_is_recognised(function: object) -> None
 # --- what is sent --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", [None, another_aiohttp])
-async def test_both_ways_send_the_same(
-    monkeypatch: pytest.MonkeyPatch, way: Callable[[pytest.MonkeyPatch], None] | None
-) -> None:
-    if way is not None:
-        way(monkeypatch)
+@pytest.mark.usefixtures("way")
+async def test_both_ways_send_the_same() -> None:
     async with Wire([ok(PAGE), ok(ROWS)]) as wire, connect(wire) as session:
         await session.urls.page()
         await session.urls.update("ü /,", destination="https://elsewhere.example/ü")
@@ -205,12 +201,8 @@ async def test_a_status_that_is_none_is_an_answer_all_the_same(code: str) -> Non
             assert told.value.status == int(code)
 
 
-@pytest.mark.parametrize("way", [None, another_aiohttp])
-async def test_what_bears_a_body_or_could_says_how_long_it_is(
-    monkeypatch: pytest.MonkeyPatch, way: Callable[[pytest.MonkeyPatch], None] | None
-) -> None:
-    if way is not None:
-        way(monkeypatch)
+@pytest.mark.usefixtures("way")
+async def test_what_bears_a_body_or_could_says_how_long_it_is() -> None:
     async with Wire(ok({})) as wire, connect(wire) as session:
         await session.send(Call(method="POST", path="tags", returns=dict))
         await session.send(Call(method="GET", path="tags", returns=dict, body=b"{}"))
@@ -218,12 +210,8 @@ async def test_what_bears_a_body_or_could_says_how_long_it_is(
     assert [request.body for request in wire.requests] == [b"", b"{}"]
 
 
-@pytest.mark.parametrize("way", [None, another_aiohttp])
-async def test_what_is_no_method_is_not_sent(
-    monkeypatch: pytest.MonkeyPatch, way: Callable[[pytest.MonkeyPatch], None] | None
-) -> None:
-    if way is not None:
-        way(monkeypatch)
+@pytest.mark.usefixtures("way")
+async def test_what_is_no_method_is_not_sent() -> None:
     async with Wire([]) as wire, connect(wire) as session:
         with pytest.raises(ValueError, match="ethod"):
             await session.send(Call(method="GET\r\nX: y", path="tags", returns=dict))

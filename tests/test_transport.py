@@ -29,15 +29,7 @@ from .sending import APIKEY, APISECRET, OPERATIONS, PAGE, connect, get, put, unt
 from .wire import Answer, Wire, html, ok
 
 ONCE = RetryPolicy(max_attempts=1)
-
-
-@pytest.fixture(params=["past the session", "through the session"], autouse=True)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Send by aiohttp's parts, and as it is done with an aiohttp whose parts are not known."""
-    if request.param == "through the session":
-        monkeypatch.setattr("slashtag._http1._KNOWN", False)
-
-
+pytestmark = pytest.mark.usefixtures("way")
 PERIOD: dict[str, Any] = {
     **dict.fromkeys(("clicks_total", "clicks_unique", "clicks_repeated"), 0),
     **{name: {} for name in ("clicks_breakdown", "browser", "country", "device", "platform", "referrer")},

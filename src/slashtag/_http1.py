@@ -146,9 +146,10 @@ class Lane:
         if self._closed or protocol.should_close:
             connection.release()
             return
-        self._idle.append((connection, self._loop.time()))
+        now = self._loop.time()
+        self._idle.append((connection, now))
         if self._sweeper is None:
-            self._sweep_at(self._loop.time() + KEEP_ALIVE)
+            self._sweep_at(now + KEEP_ALIVE)
 
     def _sweep(self) -> None:
         """Close what has been at rest for too long, or was closed by the other side."""

@@ -13,6 +13,7 @@ from yarl import URL
 
 from ._core.call import Call
 from ._core.response import EXCERPT_BYTES, SCRUBBED_BYTES, Scrubber
+from ._core.selectors import UNRESERVED
 from ._errors import SessionClosedError, SlashtagError, TransportError, UnexpectedResponseError
 from ._http1 import NO_TIMEOUT, Lane, fits, opened_by
 
@@ -100,17 +101,21 @@ class Transport:
         self._headers = headers
         self._secrets = secrets
         self._urls: dict[str, URL] = {}
-        self._paths: dict[str, str] = {}
         self._lane: Lane | None = None
 
-    def url(self, call: Call[Any]) -> URL:
-        """Build the URL of a call; the paths of GETs are few and are kept."""
+    def _endpoint(self, call: Call[Any]) -> URL:
+        """Build the URL of a call without its query; those of GETs are few and are kept."""
         url = self._urls.get(call.path)
         if url is None:
             # The path is encoded already: yarl must neither decode nor normalise it.
             url = URL(f"{self._base}{call.path}", encoded=True)
             if call.method == "GET":
                 self._urls[call.path] = url
+        return url
+
+    def url(self, call: Call[Any]) -> URL:
+        """Build the URL of a call."""
+        url = self._endpoint(call)
         if not call.params:
             return url
         params = dict(call.params)  # yarl takes it faster than pairs, of which none repeats in our calls
@@ -118,11 +123,7 @@ class Transport:
 
     def target(self, call: Call[Any]) -> str:
         """Give what `url(call).raw_path_qs` would, for a third of its price where nothing needs encoding."""
-        path = self._paths.get(call.path)
-        if path is None:
-            path = URL(f"{self._base}{call.path}", encoded=True).raw_path
-            if call.method == "GET":
-                self._paths[call.path] = path
+        path = self._endpoint(call).raw_path
         if not call.params:
             return path
         return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in call.params])}"
@@ -209,7 +210,7 @@ class Transport:
 
 
 #: What stays as it is in a query: what RFC 3986 does not reserve, and the comma between slashtags.
-_PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~,"
+_PLAIN = UNRESERVED + b","
 _FEW = 200
 
 

@@ -12,7 +12,7 @@ MAX_KEYS = 100
 MAX_TARGET_BYTES = 8_000
 
 #: Bytes that percent-encoding leaves as they are; any other becomes three.
-_UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
+UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 
 
 class Selector(Struct, frozen=True):
@@ -68,7 +68,7 @@ def encoded_size(text: str) -> int:
         data = text.encode()
     except UnicodeEncodeError:
         raise InvalidRequestError(f"{text[:40]!r} has no UTF-8 form") from None
-    return len(data) + 2 * len(data.translate(None, _UNRESERVED))
+    return len(data) + 2 * len(data.translate(None, UNRESERVED))
 
 
 def _joined_size(keys: list[str]) -> int:
