@@ -86,4 +86,4 @@ def _descriptors(loop: asyncio.AbstractEventLoop) -> dict[int, Any]:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Send by aiohttp's parts, and as it is done with an aiohttp whose parts are not known."""
     if request.param == "through the session":
-        monkeypatch.setattr("slashtag._http1._KNOWN", False)
+        monkeypatch.setattr("slashtag._sending.fast_path._KNOWN", False)

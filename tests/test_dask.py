@@ -36,9 +36,9 @@ if not os.environ.get("CI"):
 import distributed
 import pyarrow.parquet as parquet
 
-from tests.clusters import keys_of, local_cluster, rows_of, true_rows
-from tests.sandboxes import forget, settle
-from tests.sending import until
+from tests.support.clusters import keys_of, local_cluster, rows_of, true_rows
+from tests.support.sandboxes import forget, settle
+from tests.support.sending import until
 
 SPAN = DateRange("2023-01-01", "2023-12-31")
 APIKEY, APISECRET = "environmentapikey0123456", "environmentsecret1"

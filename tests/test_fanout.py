@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 import pytest
 
 from slashtag import SessionClosedError
-from slashtag._fanout import Agenda, Outbox, Stream, Tasks, first_of
+from slashtag._fanout import ResultQueue, Stream, Tasks, WorkerPool, first_of
 
-from .sending import turns, until
+from .support.sending import turns, until
 
 
 class Boom(Exception):
@@ -57,7 +57,7 @@ class Load:
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_workers_reach_their_number_and_never_exceed_it(workers: int, asynchronous: bool) -> None:
     load = Load(0.001)
-    await Agenda(later(range(40)) if asynchronous else range(40), load, workers).run()
+    await WorkerPool(later(range(40)) if asynchronous else range(40), load, workers).run()
     assert sorted(load.done) == list(range(40))
     assert load.most == workers
 
@@ -70,7 +70,7 @@ async def test_no_more_tasks_than_there_is_work() -> None:
         await asyncio.sleep(0.001)
         most = max(most, len(asyncio.all_tasks()))
 
-    await Agenda(range(2), work, 100).run()
+    await WorkerPool(range(2), work, 100).run()
     assert most <= 4  # this test's, two at work, one that found nothing
 
 
@@ -79,7 +79,7 @@ async def test_no_more_tasks_than_there_is_work() -> None:
 async def test_an_empty_source_ends_at_once(workers: int, asynchronous: bool) -> None:
     load = Load()
     async with asyncio.timeout(30):
-        await Agenda(later(()) if asynchronous else (), load, workers).run()
+        await WorkerPool(later(()) if asynchronous else (), load, workers).run()
     assert load.done == []
 
 
@@ -90,7 +90,7 @@ async def test_what_follows_comes_before_what_is_new_and_in_its_order() -> None:
         done.append(item)
         return [f"{item}{n}" for n in (1, 2)] if len(item) < 3 else None
 
-    await Agenda(["a", "b"], work, 1).run()
+    await WorkerPool(["a", "b"], work, 1).run()
     assert " ".join(done) == "a a1 a11 a12 a2 a21 a22 b b1 b11 b12 b2 b21 b22"
 
 
@@ -125,7 +125,7 @@ async def test_every_item_of_any_tree_is_done_once_and_it_ends(seed: int) -> Non
 
     nodes = [tree((n,)) for n in range(roots)]
     async with asyncio.timeout(5):
-        await Agenda(slowly(nodes) if seed % 2 else nodes, work, workers).run()
+        await WorkerPool(slowly(nodes) if seed % 2 else nodes, work, workers).run()
     assert sorted(done) == sorted(planned)
     assert load.most <= workers
 
@@ -146,7 +146,7 @@ async def test_an_async_source_is_asked_by_one_worker_at_a_time() -> None:
             return self.n
 
     load = Load(0.005)
-    await Agenda(Source(), load, 8).run()
+    await WorkerPool(Source(), load, 8).run()
     assert sorted(load.done) == list(range(1, 21))
     assert load.most > 2
 
@@ -167,7 +167,7 @@ async def test_after_a_pause_of_the_source_all_workers_are_at_work_again() -> No
         return await load(item)
 
     async with asyncio.timeout(30):
-        await Agenda(source(), work, 4).run()
+        await WorkerPool(source(), work, 4).run()
     assert load.most == 4
 
 
@@ -184,7 +184,7 @@ async def test_a_slow_source_does_not_stall_what_is_ready() -> None:
         return [item + 1] if 0 < item < 30 else [] if item else [1]
 
     async with asyncio.timeout(30):
-        await Agenda(source(), work, 4).run()
+        await WorkerPool(source(), work, 4).run()
     assert ready.is_set()
 
 
@@ -201,7 +201,7 @@ async def test_follow_ups_are_shared_among_resting_workers_while_the_source_wait
         return [] if item else [1, 2]
 
     async with asyncio.timeout(30):
-        await Agenda(source(), work, 4).run()
+        await WorkerPool(source(), work, 4).run()
 
 
 async def test_the_gate_is_passed_before_each_new_item_but_not_by_what_follows() -> None:
@@ -215,7 +215,7 @@ async def test_the_gate_is_passed_before_each_new_item_but_not_by_what_follows()
         events.append(item)
         return [item + "+"] if len(item) == 1 else []
 
-    await Agenda(["a", "b"], work, 1, gate).run()
+    await WorkerPool(["a", "b"], work, 1, gate).run()
     assert events == ["gate", "a", "a+", "gate", "b", "b+", "gate"]
 
 
@@ -236,7 +236,7 @@ async def test_a_shut_gate_holds_the_source_back_for_all_workers(asynchronous: b
     async def gate() -> None:
         await opened.wait()
 
-    run = asyncio.create_task(Agenda(asource() if asynchronous else source(), Load(), 3, gate).run())
+    run = asyncio.create_task(WorkerPool(asource() if asynchronous else source(), Load(), 3, gate).run())
     await asyncio.sleep(0.005)
     assert asked == []
     opened.set()
@@ -255,7 +255,7 @@ async def test_the_first_failure_cancels_the_rest_and_is_raised_as_itself() -> N
         return await load(item)
 
     with pytest.raises(Boom) as caught:
-        await Agenda(range(100), work, 8).run()
+        await WorkerPool(range(100), work, 8).run()
     assert caught.value is error
     assert caught.value.__context__ is None
     assert load.cancelled == 7
@@ -271,7 +271,7 @@ async def test_of_several_failures_the_first_is_raised() -> None:
         raise Boom("first")
 
     with pytest.raises(Boom, match="first"):
-        await Agenda(range(4), work, 4).run()
+        await WorkerPool(range(4), work, 4).run()
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -288,7 +288,7 @@ async def test_a_failing_source_cancels_the_work(asynchronous: bool) -> None:
             yield item
 
     with pytest.raises(Boom):
-        await Agenda(asource() if asynchronous else source(), load, 8).run()
+        await WorkerPool(asource() if asynchronous else source(), load, 8).run()
     assert load.cancelled == 3
 
 
@@ -297,7 +297,7 @@ async def test_a_failing_gate_ends_the_run() -> None:
         raise Boom
 
     with pytest.raises(Boom):
-        await Agenda(range(3), Load(), 2, gate).run()
+        await WorkerPool(range(3), Load(), 2, gate).run()
 
 
 async def test_an_error_that_is_no_exception_is_raised_as_itself() -> None:
@@ -308,7 +308,7 @@ async def test_an_error_that_is_no_exception_is_raised_as_itself() -> None:
         raise Halt
 
     with pytest.raises(Halt):
-        await Agenda(range(3), work, 2).run()
+        await WorkerPool(range(3), work, 2).run()
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -325,7 +325,7 @@ async def test_cancelling_a_run_cancels_its_work_and_its_source(asynchronous: bo
         finally:
             ended = True
 
-    run = asyncio.create_task(Agenda(source() if asynchronous else range(3), load, 5).run())
+    run = asyncio.create_task(WorkerPool(source() if asynchronous else range(3), load, 5).run())
     await until(lambda: load.now == 3)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -338,7 +338,7 @@ async def test_cancelling_a_run_cancels_its_work_and_its_source(asynchronous: bo
 async def test_a_timeout_around_a_run_is_a_timeout() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.005):
-            await Agenda(range(3), Load(60), 2).run()
+            await WorkerPool(range(3), Load(60), 2).run()
 
 
 def test_the_first_failure_is_found_in_nested_groups() -> None:
@@ -511,7 +511,7 @@ async def test_a_stream_that_was_never_made_whole_can_be_dropped() -> None:
 
 
 async def test_an_outbox_gives_in_order_what_was_put() -> None:
-    outbox: Outbox[int] = Outbox(10)
+    outbox: ResultQueue[int] = ResultQueue(10)
     assert outbox.take() is None
     outbox.put(1)
     outbox.put(2)
@@ -519,7 +519,7 @@ async def test_an_outbox_gives_in_order_what_was_put() -> None:
 
 
 async def test_a_consumer_waits_for_a_result() -> None:
-    outbox: Outbox[int] = Outbox(10)
+    outbox: ResultQueue[int] = ResultQueue(10)
     waiting = asyncio.create_task(outbox.wait())
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -529,7 +529,7 @@ async def test_a_consumer_waits_for_a_result() -> None:
 
 
 async def test_there_is_room_again_once_results_are_taken() -> None:
-    outbox: Outbox[int] = Outbox(2)
+    outbox: ResultQueue[int] = ResultQueue(2)
     await outbox.room()
     outbox.put(1)
     outbox.put(2)
@@ -541,7 +541,7 @@ async def test_there_is_room_again_once_results_are_taken() -> None:
 
 
 async def test_a_producer_that_left_does_not_take_the_turn_of_another() -> None:
-    outbox: Outbox[int] = Outbox(1)
+    outbox: ResultQueue[int] = ResultQueue(1)
     outbox.put(1)
     gone, waiting = (asyncio.create_task(outbox.room()) for _ in range(2))
     await asyncio.sleep(0)
@@ -553,7 +553,7 @@ async def test_a_producer_that_left_does_not_take_the_turn_of_another() -> None:
 
 
 async def test_results_held_elsewhere_take_room_until_they_are_gone() -> None:
-    outbox: Outbox[int] = Outbox(2)
+    outbox: ResultQueue[int] = ResultQueue(2)
     outbox.hold(2)
     producer = asyncio.create_task(outbox.room())
     await asyncio.sleep(0)

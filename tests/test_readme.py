@@ -161,7 +161,7 @@ def test_the_transcript_is_what_the_demo_prints(
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.setattr(sys, "argv", ["slashtag", *arguments])
-    monkeypatch.setattr("slashtag._metrics.Metrics.learned_rate", property(lambda _: 60.0))
+    monkeypatch.setattr("slashtag._sending.metrics.Metrics.learned_rate", property(lambda _: 60.0))
     assert cli.main() == 0
     (transcript,) = re.findall(r"\$ make demo\n\S+ demo\n(.*?)\$ make test\n", README, re.S)
     assert shape(transcript) == shape(capsys.readouterr().out)

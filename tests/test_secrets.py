@@ -17,9 +17,9 @@ import pytest
 
 from slashtag import AsyncSession, RetryPolicy, SlashtagError
 
-from . import wire as wires
-from .sending import PAGE, ROWS, connect
-from .wire import Answer, Request, Wire, envelope, ok
+from .support import wire as wires
+from .support.sending import PAGE, ROWS, connect
+from .support.wire import Answer, Request, Wire, envelope, ok
 
 APIKEY = "Kx7/\"Qm&2<vT+9>pZ\\4w%20e'5"
 APISECRET = "Sd8/\"Rn&3<uY+7\\'q%2"

@@ -27,8 +27,8 @@ from slashtag import (
 )
 from slashtag.sandbox import Sandbox
 
-from . import wire as wires
-from .sending import (
+from .support import wire as wires
+from .support.sending import (
     APIKEY,
     APISECRET,
     OPERATIONS,
@@ -43,7 +43,7 @@ from .sending import (
     turns,
     until,
 )
-from .wire import Wire, html, ok
+from .support.wire import Wire, html, ok
 
 BASE = "https://links.example"
 VARIABLES = ("SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
@@ -543,7 +543,7 @@ async def test_closing_refuses_those_who_wait_for_the_gate(http: aiohttp.ClientS
 async def test_closing_ends_a_backoff(
     http: aiohttp.ClientSession | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slashtag._send.random.random", lambda: 1.0)
+    monkeypatch.setattr("slashtag._sending.sender.random.random", lambda: 1.0)
     async with Wire(html(502)) as wire:
         session = connect(wire, http=http, retry=RetryPolicy(backoff_base=60, backoff_cap=60))
         calls = begin(get(session), put(session))

@@ -19,7 +19,7 @@ if __package__ in (None, ""):  # run as a script
 from benchmarks.pacing.cases import Case, cases  # noqa: E402
 from benchmarks.pacing.peers import PEERS  # noqa: E402
 from benchmarks.pacing.simulate import CONCURRENCY, Policy, oracle, run  # noqa: E402
-from slashtag._core.pacing import Throttle  # noqa: E402
+from slashtag._core.throttle.throttle import Throttle  # noqa: E402
 
 SEEDS = 3
 MOST_MICROSECONDS = 5.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slashtag._core.pacing import Throttle
+from slashtag._core.throttle.throttle import Throttle
 
 from .cases import cases
 from .simulate import CONCURRENCY, run

@@ -12,16 +12,16 @@ from importlib import import_module as _import_module
 __version__ = "0.1.0"
 
 if _typing.TYPE_CHECKING:
-    from ._api import *  # noqa: F403
-    from ._api import __all__ as __all__
+    from ._public import *  # noqa: F403
+    from ._public import __all__ as __all__
 else:
     # Names come at their first use: a command's --help and a foreign test run need none of aiohttp.
     def __getattr__(name: str) -> object:
         if name.startswith("__") and name != "__all__":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        api = _import_module("._api", __name__)
-        globals().update({public: getattr(api, public) for public in api.__all__})
-        globals()["__all__"] = [*api.__all__, "__version__"]
+        public = _import_module("._public", __name__)
+        globals().update({each: getattr(public, each) for each in public.__all__})
+        globals()["__all__"] = [*public.__all__, "__version__"]
         try:
             return globals()[name]
         except KeyError:

@@ -23,7 +23,7 @@ Source = Iterable[W] | AsyncIterator[W]
 Work = Callable[[W], Awaitable[Iterable[W] | None]]
 
 
-class Agenda(Generic[W]):
+class WorkerPool(Generic[W]):
     """Hold what is to be done: items of a source, and before them what earlier items led to.
 
     `work(item)` returns the items that follow from it, if any. Workers come one by one, as there is work,
@@ -271,7 +271,7 @@ class Stream(Generic[T]):
             tasks.drop()
 
 
-class Outbox(Generic[T]):
+class ResultQueue(Generic[T]):
     """Carry results from workers to the consumer of a Stream, at most `room` of them waiting."""
 
     def __init__(self, room: int) -> None:
@@ -334,7 +334,7 @@ class Outbox(Generic[T]):
 class Results(Stream[T]):
     """Be the Stream of what the workers of an agenda put into an outbox."""
 
-    def __init__(self, tasks: Tasks, agenda: Agenda[Any], outbox: Outbox[T]) -> None:
+    def __init__(self, tasks: Tasks, agenda: WorkerPool[Any], outbox: ResultQueue[T]) -> None:
         super().__init__(tasks)
         self._agenda = agenda
         self._outbox = outbox

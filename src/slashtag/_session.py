@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypeVar
 import aiohttp
 from multidict import CIMultiDict
 
-from ._admission import Admission
-from ._budget import RetryBudget
 from ._core.call import Call, check_int
-from ._core.pacing import Throttle
 from ._core.retry import RetryPolicy, backoff
 from ._core.selectors import MAX_TARGET_BYTES
+from ._core.throttle.throttle import Throttle
 from ._credentials import Credentials, parse_base_url
 from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
 from ._fanout import Tasks
-from ._http1 import NO_TIMEOUT
-from ._metrics import Metrics
-from ._resources.asking import Memory
+from ._resources.collect import Memory
 from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
-from ._send import Options, Sender, Shared, running_loop
-from ._transport import Transport, no_resend
-from ._turns import Turns
+from ._sending.admission import Admission
+from ._sending.fast_path import NO_TIMEOUT
+from ._sending.metrics import Metrics
+from ._sending.retry_budget import RetryBudget
+from ._sending.sender import Options, Sender, Shared, running_loop
+from ._sending.transport import Transport, no_resend
+from ._sending.turns import Turns
 
 if TYPE_CHECKING:
-    from ._journal import Journal
+    from ._journal.journal import Journal
 
 T = TypeVar("T")
 RangeEnd = Literal["inclusive", "exclusive"]
@@ -84,7 +84,7 @@ class _Wiring:
         self.journal: Journal | None = None
         if journal is not None:
             # Most sessions have none, and need not wait for sqlite3.
-            from ._journal import Journal
+            from ._journal.journal import Journal
 
             self.journal = Journal(journal, str(self.base), credentials.apikey, journal_max_age)
         throttle = Throttle(self.workers, rate)

@@ -15,7 +15,7 @@ import pytest
 from slashtag.cli import main
 from slashtag.cli.changes import COLUMNS
 from slashtag.sandbox import Sandbox
-from tests.sandboxes import forget
+from tests.support.sandboxes import forget
 
 VARIABLES = ("SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET", "FORCE_COLOR", "TTY_COMPATIBLE")
 APIKEY = "key-of-the-tests-0123456"
@@ -105,7 +105,7 @@ def cli(
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a service that is down found out sooner."""
-    for module in ("_send", "_session"):
+    for module in ("_sending.sender", "_session"):
         monkeypatch.setattr(f"slashtag.{module}.backoff", lambda *_: 0.001)
 
 

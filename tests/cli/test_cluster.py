@@ -24,8 +24,8 @@ if not os.environ.get("CI"):
 
 import distributed
 
-from tests.clusters import local_cluster, rows_of, true_rows
-from tests.sandboxes import forget, settle
+from tests.support.clusters import local_cluster, rows_of, true_rows
+from tests.support.sandboxes import forget, settle
 
 SPAN = ("2023-01-01", "2023-12-31")
 

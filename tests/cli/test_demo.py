@@ -14,7 +14,7 @@ import pytest
 
 from slashtag import GeoStats, PeriodStats, RangeStats, ShortUrl
 from slashtag.cli import demo
-from slashtag.cli.checks import differences, listing_differences
+from slashtag.cli.demo_checks import differences, listing_differences
 from slashtag.sandbox import Sandbox, TrueCountry, TruePeriod, TrueRange, TrueUrl
 
 from .conftest import Cli
@@ -103,9 +103,9 @@ def test_bars_show_on_a_terminal(cli: Cli, folder: Path, monkeypatch: pytest.Mon
 
 
 def test_a_limit_that_was_learnt_is_told(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slashtag._metrics.Metrics.learned_rate", property(lambda _: 61.7))
+    monkeypatch.setattr("slashtag._sending.metrics.Metrics.learned_rate", property(lambda _: 61.7))
     assert "Limit as learnt from the answers: 62 requests/s" in cli(*SMALL).out
-    monkeypatch.setattr("slashtag._metrics.Metrics.learned_rate", property(lambda _: None))
+    monkeypatch.setattr("slashtag._sending.metrics.Metrics.learned_rate", property(lambda _: None))
     assert "learnt" not in cli(*SMALL).out
 
 

@@ -198,7 +198,7 @@ def test_a_bug_shows_a_traceback_without_credentials(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("slashtag._resources.listing.Collection.list", fail)
+    monkeypatch.setattr("slashtag._resources.listing.Resource.list", fail)
     with pytest.raises(RuntimeError) as caught:
         cli("urls", "list")
     sys.excepthook(RuntimeError, caught.value, caught.tb)

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from slashtag import AsyncSession
-from slashtag.cli import jobs
-from slashtag.cli.jobs import journal_of
+from slashtag.cli import export_job as jobs
+from slashtag.cli.export_job import journal_of
 from slashtag.sandbox import Fault, Sandbox
-from tests.sandboxes import forget
+from tests.support.sandboxes import forget
 
 from .conftest import Cli, names, objects
 

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from slashtag.sandbox import Sandbox
-from tests.journals import asked, committed
-from tests.sandboxes import forget
+from tests.support.journals import asked, committed
+from tests.support.sandboxes import forget
 
 from .conftest import APIKEY, APISECRET, names
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slashtag.cli import kept
+from slashtag.cli import credentials_file as kept
 from slashtag.sandbox import Sandbox
 
 from .conftest import APIKEY, APISECRET, Cli

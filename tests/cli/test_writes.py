@@ -11,7 +11,7 @@ import typer
 
 from slashtag.cli.commands import urls
 from slashtag.sandbox import Fault, Sandbox
-from tests.sandboxes import forget
+from tests.support.sandboxes import forget
 
 from .conftest import Cli
 

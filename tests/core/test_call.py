@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from slashtag import Failure, InvalidRequestError, Page, RangeStats, ServerError, ShortUrl, Tag
-from slashtag._core.answers import RowsUpdated
 from slashtag._core.call import MAX_INT, Call, check_int, check_text, json_body, path_segment
+from slashtag._core.payloads import RowsUpdated
 from slashtag._core.response import Scrubber
-from slashtag._transport import Transport
+from slashtag._sending.transport import Transport
 
 PASSWORD = "pässwörd/1"
 
@@ -32,7 +32,7 @@ UPDATE = Call(
 )
 CALLS: list[Call[Any]] = [
     UPDATE,
-    Call(method="GET", path="urls", returns=Page[ShortUrl], params=(("page", "1"),), final_after=5.0),
+    Call(method="GET", path="urls", returns=Page[ShortUrl], params=(("page", "1"),), settled_at=5.0),
     Call(method="POST", path="tags", returns=Tag, body=b"{}", repeatable=False),
     Call(method="GET", path="stats", returns=RangeStats, params=(("url_keys", "a,b"),), label="it"),
 ]

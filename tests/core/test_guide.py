@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slashtag import AllTime, DateRange, RangeStats
-from slashtag._core.answers import PeriodAnswer
 from slashtag._core.guide import Guide, contradicts
+from slashtag._core.payloads import PeriodAnswer
 from slashtag._core.selectors import Selector
 from slashtag._core.split import Month
 

@@ -241,11 +241,11 @@ def test_the_dates_of_the_answer_are_those_of_its_windows(start: date, later: in
 )
 def test_an_answer_is_final_once_its_last_second_is_over(query: Query[Any], ended: datetime) -> None:
     (piece,) = query.pieces(INDIA, NOW, "inclusive")
-    assert query.call(Selector(tag="t"), piece).final_after == ended.timestamp()
+    assert query.call(Selector(tag="t"), piece).settled_at == ended.timestamp()
 
 
 def test_all_time_never_ends() -> None:
-    assert AllTime().pieces(UTC, NOW, "inclusive")[0].final_after == inf
+    assert AllTime().pieces(UTC, NOW, "inclusive")[0].settled_at == inf
 
 
 # --- what they are -------------------------------------------------------------------------------------

@@ -31,10 +31,10 @@ from slashtag import (
     UnexpectedResponseError,
     UnknownTagError,
 )
-from slashtag._core.answers import GeoAnswer, PeriodAnswer, RangeAnswer, RowsUpdated
 from slashtag._core.call import Call
+from slashtag._core.payloads import GeoAnswer, PeriodAnswer, RangeAnswer, RowsUpdated
 from slashtag._core.response import EXCERPT_BYTES, Scrubber, parse
-from slashtag._core.retry import answer_lost, final, retryable
+from slashtag._core.retry import answer_lost, final_error, retryable
 
 URLS: Call[Any] = Call(method="GET", path="urls", returns=Page[ShortUrl])
 UPDATE: Call[Any] = Call(method="PUT", path="urls/spring", returns=RowsUpdated, body=b"{}")
@@ -474,7 +474,7 @@ def test_no_secret_is_shown_in_whatever_form_it_comes_back(form: str, status: in
         echo = FORMS[form](secret)
         for body in bodies(echo):
             error = error_of(CHANGE, status, body, secrets=[APIKEY])
-            for told in (error, final(CHANGE, error, 2, lost=True)):
+            for told in (error, final_error(CHANGE, error, 2, lost=True)):
                 text = shown(told)
                 assert all(FORMS[name](secret) not in text for name in FORMS)
                 assert echo.encode() not in pickle.dumps(told)

@@ -30,7 +30,7 @@ from slashtag import (
 )
 from slashtag._core.call import Call
 from slashtag._core.change import Change
-from slashtag._core.retry import answer_lost, backoff, final, is_failure, retryable
+from slashtag._core.retry import answer_lost, backoff, final_error, is_failure, retryable
 
 GET: Call[Any] = Call(method="GET", path="stats", returns=dict)
 PUT: Call[Any] = Call(method="PUT", path="urls/7", returns=dict, body=b"{}")
@@ -118,14 +118,14 @@ def test_only_errors_of_ours_are_retried(error: BaseException) -> None:
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_get_fails_with_its_last_error(name: str, lost: bool) -> None:
     error = TABLE[name][0]()
-    assert final(GET, error, 3, lost=lost) is error
+    assert final_error(GET, error, 3, lost=lost) is error
 
 
 @pytest.mark.parametrize("call", [PUT, RENAME, POST], ids=["PUT", "RENAME", "POST"])
 @pytest.mark.parametrize("name", TABLE)
 def test_a_write_whose_answer_was_lost_has_an_unknown_outcome(name: str, call: Call[Any]) -> None:
     error = TABLE[name][0]()
-    told = final(call, error, 3, lost=True)
+    told = final_error(call, error, 3, lost=True)
     assert isinstance(told, OutcomeUnknownError)
     assert (told.attempts, told.method, told.path, told.__cause__) == (3, call.method, call.path, error)
     assert str(error) in str(told)
@@ -135,12 +135,12 @@ def test_a_write_whose_answer_was_lost_has_an_unknown_outcome(name: str, call: C
 @pytest.mark.parametrize("name", [name for name in TABLE if name != "404"])
 def test_a_write_whose_answers_came_fails_with_the_last_one(name: str, call: Call[Any]) -> None:
     error = TABLE[name][0]()
-    assert final(call, error, 3, lost=False) is error
+    assert final_error(call, error, 3, lost=False) is error
 
 
 def test_a_rename_that_is_not_found_after_a_failure_has_an_unknown_outcome() -> None:
     def told(call: Call[Any], attempts: int) -> type[SlashtagError]:
-        return type(final(call, NotFoundError("", status=404), attempts, lost=False))
+        return type(final_error(call, NotFoundError("", status=404), attempts, lost=False))
 
     # Before a 404 to a rename that is made once nothing was sent.
     once = Change("a", slashtag="b").call(once=True)
@@ -154,7 +154,7 @@ def test_a_rename_that_is_not_found_after_a_failure_has_an_unknown_outcome() -> 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if name not in ("closed", "paging")])
 def test_the_error_tells_its_attempts(name: str) -> None:
-    assert final(GET, TABLE[name][0](), 4, lost=False).attempts == 4  # type: ignore[attr-defined]
+    assert final_error(GET, TABLE[name][0](), 4, lost=False).attempts == 4  # type: ignore[attr-defined]
 
 
 # --- how long ----------------------------------------------------------------------------------------

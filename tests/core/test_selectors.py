@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from slashtag import DateRange, InvalidRequestError, ShortUrl
-from slashtag._core.queries import Piece
+from slashtag._core.queries import TimeSlice
 from slashtag._core.response import Scrubber
 from slashtag._core.selectors import Selector, batches, check_slashtag, check_tag, encoded_size
 from slashtag._core.split import parse_zone, windows
-from slashtag._transport import Transport
+from slashtag._sending.transport import Transport
 
 keys = st.text(min_size=1, max_size=100).filter(lambda key: "," not in key and key.isprintable())
 #: Up to 120 different keys of up to 100 characters of one to four bytes, each of which takes three as sent.
@@ -66,7 +66,7 @@ def _targets(given_keys: Sequence[str], base: URL) -> list[str]:
     room = 8_000 - 400 - len(base.raw_path)
     (window,) = windows(date(2024, 1, 1), date(2024, 1, 31), parse_zone("+05:30"))
     query = DateRange("2024-01-01", "2024-01-31")
-    piece: Piece = query.pieces(parse_zone("+05:30"), datetime.now(UTC), "inclusive")[0]
+    piece: TimeSlice = query.pieces(parse_zone("+05:30"), datetime.now(UTC), "inclusive")[0]
     assert piece.window == window
     transport = Transport(lambda: pytest.fail("nothing is sent"), base, None, Scrubber(()))
     return [

@@ -25,7 +25,7 @@ from slashtag import (
     Statistics,
     Year,
 )
-from slashtag._core.answers import GeoAnswer, PeriodAnswer, RangeAnswer
+from slashtag._core.payloads import GeoAnswer, PeriodAnswer, RangeAnswer
 from slashtag._core.selectors import Selector
 from slashtag._core.split import Window, days
 from slashtag._core.tally import GeoTally, PeriodTally, RangeTally, breakdown_of

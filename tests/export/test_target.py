@@ -16,7 +16,7 @@ import pytest
 
 from slashtag import ExportError, RequestTimeoutError
 from slashtag.export import TAGS, AtomicFile, TableFile
-from tests.test_journal_file import unprivileged
+from tests.journal.test_file import unprivileged
 
 
 def names(folder: Path) -> list[str]:

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from slashtag import AsyncSession, DateRange, GeoStats, PeriodStats, RangeStats, RetryPolicy
 from slashtag.sandbox import Sandbox, TrueCountry, TruePeriod, TrueRange
-from tests import wire
+from tests.support import wire
 
 QUICK = RetryPolicy(max_attempts=15, backoff_base=0.001, backoff_cap=0.002)
 APIKEY, APISECRET = "k" * 20, "s" * 12

@@ -19,8 +19,8 @@ from slashtag import (
     ShortUrl,
 )
 from slashtag.sandbox import Sandbox
-from tests import wire
 from tests.resources.accounts import Account, client, page_of, scripted, serving
+from tests.support import wire
 
 
 def asked(box: Sandbox) -> list[int]:

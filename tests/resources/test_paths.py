@@ -18,8 +18,8 @@ from slashtag import (
     Year,
 )
 from slashtag.sandbox import Fault, Sandbox
-from tests import wire
 from tests.resources.accounts import Account, client, period, scripted
+from tests.support import wire
 
 STATED = {"year": "/api/v1/stats/yearly", "all": "/api/v1/stats/alltime"}
 SAMPLES = "/api/v1/stats"

@@ -23,7 +23,6 @@ from slashtag import (
     ShortUrl,
     Year,
 )
-from tests import wire
 from tests.resources.accounts import (
     END,
     START,
@@ -35,6 +34,7 @@ from tests.resources.accounts import (
     serving,
     slowly,
 )
+from tests.support import wire
 
 
 def collectors(api: AsyncSession, **selector: Any) -> Iterator[Callable[[], Any]]:

@@ -16,7 +16,6 @@ from slashtag import (
     UnknownTagError,
     Year,
 )
-from tests import wire
 from tests.resources.accounts import (
     END,
     START,
@@ -30,6 +29,7 @@ from tests.resources.accounts import (
     scripted,
     serving,
 )
+from tests.support import wire
 
 # 13 batches of 100, each with 35 windows of 32 days and one more for each transition.
 WINDOWS = {

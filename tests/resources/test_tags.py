@@ -16,8 +16,8 @@ from slashtag import (
     TagLimitError,
 )
 from slashtag.sandbox import Fault
-from tests import wire
 from tests.resources.accounts import scripted, serving
+from tests.support import wire
 
 TAG = {"id": 9, "name": "spring", "description": "", "createdAt": "2024-05-05 05:05:05"}
 

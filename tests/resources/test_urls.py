@@ -20,8 +20,8 @@ from slashtag import (
     ServerError,
 )
 from slashtag.sandbox import Fault, Sandbox, TrueUrl
-from tests import wire
 from tests.resources.accounts import scripted, serving
+from tests.support import wire
 
 AWKWARD = [
     "a/b",

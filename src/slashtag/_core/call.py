@@ -44,7 +44,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     secrets: tuple[str, ...] = ()
     label: str = ""
     #: The wall clock's time (seconds) from which on an answer stays the same; inf: never.
-    final_after: float = inf
+    settled_at: float = inf
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from .._errors import InvalidRequestError, SlashtagError
-from .answers import RowsUpdated
 from .call import (
     MAX_PASSWORD,
     MAX_SLASHTAG,
@@ -19,6 +18,7 @@ from .call import (
     json_body,
     path_segment,
 )
+from .payloads import RowsUpdated
 
 
 class Change(Struct, frozen=True):

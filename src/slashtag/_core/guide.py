@@ -6,8 +6,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta, tzinfo
 
 from .._models import RangeStats
-from .answers import PeriodAnswer
-from .queries import DateRange, Piece, range_piece
+from .payloads import PeriodAnswer
+from .queries import DateRange, TimeSlice, range_piece
 from .split import (
     Month,
     by_month,
@@ -39,7 +39,7 @@ class Guide:
         recent = month_of(today.replace(day=1) - _DAY)
         #: The wall clock's time (seconds) by which, in every zone, all months had ended that an answer may
         #: leave out: an older one must not guide, say that of a journal.
-        self.final_after = (midnight(date(*recent, 1)) + _DAY).timestamp()
+        self.settled_at = (midnight(date(*recent, 1)) + _DAY).timestamp()
         self._span = months(self._first, self._last)
         self.always = frozenset(month for month in self._span if month >= recent)
         # What only the zone can tell is found once, not for each of thousands of answers.
@@ -59,7 +59,7 @@ class Guide:
             found.update(month for month in self._span if counts.get(month))
         return frozenset(found)
 
-    def pieces(self, months: Container[Month], range_end: str) -> list[Piece]:
+    def pieces(self, months: Container[Month], range_end: str) -> list[TimeSlice]:
         """Give what of the range lies in some months, in as few requests."""
         return [range_piece(window, range_end) for window in tiled(self._parts, months)]
 

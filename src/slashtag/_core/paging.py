@@ -20,7 +20,7 @@ T = TypeVar("T", bound=HasId)
 _id: Callable[[HasId], int] = attrgetter("id")
 
 
-class Pager(Generic[T]):
+class PageCursor(Generic[T]):
     """Decide over a listing: which pages to ask for, what each answer adds, when it is complete.
 
     The driver asks for the pages that `ask()` names, hands the answers in the order of their numbers to

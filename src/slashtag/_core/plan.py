@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from .._errors import InvalidRequestError
 from .._models import Statistics
 from .call import Call
-from .queries import Piece, Query
+from .queries import Query, TimeSlice
 from .selectors import Selector
 from .tally import Tally
 
@@ -33,16 +33,16 @@ class Question(Struct, Generic[R_co], frozen=True):
         """Give the first and the last date of the answer's days, None where it knows no days."""
         return self.query.span(self.zone)
 
-    def pieces(self) -> Sequence[Piece]:
+    def pieces(self) -> Sequence[TimeSlice]:
         """Split along time."""
         return self.query.pieces(self.zone, self.now, self.range_end)
 
 
-class Ask(Struct, frozen=True, gc=False):
+class StatsRequest(Struct, frozen=True, gc=False):
     """Name one request of a question: one selector, one piece."""
 
     selector: Selector
-    piece: Piece
+    piece: TimeSlice
 
 
 class Plan(Struct, Generic[R_co], frozen=True):
@@ -53,7 +53,7 @@ class Plan(Struct, Generic[R_co], frozen=True):
 
     query: Query[R_co]
     selectors: tuple[Selector, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[TimeSlice, ...]
     span: tuple[date, date] | None
     start: int
     stop: int
@@ -61,11 +61,11 @@ class Plan(Struct, Generic[R_co], frozen=True):
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def asks(self) -> Iterator[Ask]:
+    def asks(self) -> Iterator[StatsRequest]:
         """Yield what is asked, all pieces of a selector after each other."""
         width = len(self.pieces)
         for n in range(self.start, self.stop):
-            yield Ask(self.selectors[n // width], self.pieces[n % width])
+            yield StatsRequest(self.selectors[n // width], self.pieces[n % width])
 
     def calls(self) -> Iterator[Call[Any]]:
         """Yield the API calls."""

@@ -16,8 +16,8 @@ from msgspec.structs import force_setattr
 
 from .._errors import InvalidRequestError
 from .._models import GeoStats, PeriodStats, RangeStats, Statistics
-from .answers import GeoAnswer, PeriodAnswer, RangeAnswer
 from .call import Call, check_int
+from .payloads import GeoAnswer, PeriodAnswer, RangeAnswer
 from .selectors import Selector
 from .split import Bound, Window, format_offset, offsets, only_offset, windows
 from .tally import GeoTally, PeriodTally, RangeTally, Tally
@@ -32,7 +32,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _SECOND = timedelta(seconds=1)
 
 
-class Piece(Struct, frozen=True):
+class TimeSlice(Struct, frozen=True):
     """Hold the part of a question that one request a batch can answer.
 
     `window` is None for questions that know no days.
@@ -43,7 +43,7 @@ class Piece(Struct, frozen=True):
     label: str
     window: Window | None = None
     #: The wall clock's time (seconds) at which what is asked for has ended; inf: it never ends.
-    final_after: float = inf
+    settled_at: float = inf
 
 
 class Query(Struct, Generic[R_co], frozen=True):
@@ -58,7 +58,7 @@ class Query(Struct, Generic[R_co], frozen=True):
         """Return the question with what depends on the present day filled in."""
         return self
 
-    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[Piece]:
+    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         """Split the question along time, as the zone and the limits of the service demand."""
         raise NotImplementedError
 
@@ -70,7 +70,7 @@ class Query(Struct, Generic[R_co], frozen=True):
         """Begin a running sum of answers."""
         raise NotImplementedError
 
-    def call(self, selector: Selector, piece: Piece) -> Call[Any]:
+    def call(self, selector: Selector, piece: TimeSlice) -> Call[Any]:
         """Give the request that asks one piece for one selector."""
         return Call(
             method="GET",
@@ -78,7 +78,7 @@ class Query(Struct, Generic[R_co], frozen=True):
             params=selector.params() + piece.params,
             returns=self.answer,
             label=f"{selector}, {piece.label}",
-            final_after=piece.final_after,
+            settled_at=piece.settled_at,
         )
 
 
@@ -164,7 +164,7 @@ class DateRange(Query[RangeStats], frozen=True):
         today = now.astimezone(zone).date()
         return DateRange(today - timedelta(days=self.last_days - 1), today)
 
-    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[Piece]:
+    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         return [range_piece(window, range_end) for window in windows(*self.bounds, zone)]
 
     def span(self, zone: tzinfo) -> Span:
@@ -184,12 +184,12 @@ def _local_date(bound: Bound, zone: tzinfo | None = None) -> date:
     return (bound.astimezone(zone) if zone is not None else bound).date()
 
 
-def range_piece(window: Window, range_end: str) -> Piece:
+def range_piece(window: Window, range_end: str) -> TimeSlice:
     """Give the request parameters of one window of a date range."""
     end = window.end + _SECOND if range_end == "exclusive" else window.end
     span = f"{window.start.isoformat()},{end.isoformat()}"
     params = (("date_range", span), *_timezone_param(window.offset))
-    return Piece("stats", params, str(window), window, _ended(window))
+    return TimeSlice("stats", params, str(window), window, _ended(window))
 
 
 def _ended(window: Window) -> float:
@@ -212,14 +212,14 @@ class Day(Query[RangeStats], frozen=True):
     def __post_init__(self) -> None:
         force_setattr(self, "date", _day("date", self.date))
 
-    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[Piece]:
+    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         day = _day("date", self.date)
         found = windows(day, day, zone)
         whole = len(found) == 1 and found[0].end - found[0].start == timedelta(days=1) - _SECOND
         if not whole:
             return [range_piece(window, range_end) for window in found]
         params = (("date", found[0].start.isoformat()), *_timezone_param(found[0].offset))
-        return [Piece("stats", params, str(day), found[0], _ended(found[0]))]
+        return [TimeSlice("stats", params, str(day), found[0], _ended(found[0]))]
 
     def span(self, zone: tzinfo) -> Span:
         day = _day("date", self.date)
@@ -245,11 +245,11 @@ class Year(Query[PeriodStats], frozen=True):
     def __post_init__(self) -> None:
         check_int("year", self.year, 1, 9998)
 
-    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[Piece]:
+    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         spans = windows(date(self.year, 1, 1), date(self.year, 12, 31), zone)
         offset = only_offset(zone, (span.offset for span in spans), str(self.year))
         params = (("year", f"{self.year:04d}"), *_timezone_param(offset))
-        return [Piece(self.path, params, f"year {self.year}", final_after=_ended(spans[-1]))]
+        return [TimeSlice(self.path, params, f"year {self.year}", settled_at=_ended(spans[-1]))]
 
     def tally(self, span: Span | None) -> PeriodTally:
         return PeriodTally()
@@ -266,12 +266,12 @@ class AllTime(Query[PeriodStats], frozen=True):
     sample_path = "stats"
     answer = PeriodAnswer
 
-    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[Piece]:
+    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         return [self.piece(only_offset(zone, offsets(zone, EPOCH, now), "all time"))]
 
-    def piece(self, offset: timedelta) -> Piece:
+    def piece(self, offset: timedelta) -> TimeSlice:
         """Give the question under one offset."""
-        return Piece(self.path, _timezone_param(offset), "all time")
+        return TimeSlice(self.path, _timezone_param(offset), "all time")
 
     def tally(self, span: Span | None) -> PeriodTally:
         return PeriodTally()
@@ -302,7 +302,7 @@ class CountryGeo(Query[GeoStats], frozen=True):
         force_setattr(self, "start", start)
         force_setattr(self, "end", end)
 
-    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[Piece]:
+    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         spans = windows(_day("start", self.start), _day("end", self.end), zone)
         if not spans:
             # A date that the zone skips: Pacific/Apia had no 2011-12-30.
@@ -316,7 +316,7 @@ class CountryGeo(Query[GeoStats], frozen=True):
             *_timezone_param(offset),
         )
         label = f"{self.iso_code}, {what}"
-        return [Piece(self.path, params, label, final_after=_ended(spans[-1]))]
+        return [TimeSlice(self.path, params, label, settled_at=_ended(spans[-1]))]
 
     def tally(self, span: Span | None) -> GeoTally:
         return GeoTally()

@@ -25,8 +25,8 @@ from .._errors import (
     UnknownTagError,
 )
 from .call import Call
-from .ratelimit import rate_hint
-from .ratelimit import retry_after as parse_retry_after
+from .throttle.headers import rate_hint
+from .throttle.headers import retry_after as parse_retry_after
 
 T = TypeVar("T")
 

@@ -88,7 +88,7 @@ def retryable(call: Call[Any], error: BaseException) -> bool:
     return isinstance(error, UnexpectedResponseError) and error.repeatable
 
 
-def final(call: Call[Any], error: SlashtagError, attempts: int, *, lost: bool) -> SlashtagError:
+def final_error(call: Call[Any], error: SlashtagError, attempts: int, *, lost: bool) -> SlashtagError:
     """Return what a call fails with in the end; `lost` says that an answer to it was lost underway."""
     if isinstance(error, APIError | TransportError | UnexpectedResponseError):
         error.attempts = attempts

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from msgspec import UNSET
 
 from .._models import OTHER, GeoStats, PeriodStats, RangeStats, Statistics, add_counts, without_zeros
-from .answers import Counts, GeoAnswer, PeriodAnswer, RangeAnswer
+from .payloads import Counts, GeoAnswer, PeriodAnswer, RangeAnswer
 from .split import Window, days
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)

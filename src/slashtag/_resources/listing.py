@@ -12,11 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.call import MAX_PAGESIZE, Call, check_int
-from .._core.paging import HasId, Pager
+from .._core.paging import HasId, PageCursor
 from .._errors import BadRequestError, InvalidRequestError, NotFoundError
 from .._fanout import Stream, Tasks
 from .._models import Page
-from .._send import Send
+from .._sending.sender import Send
 
 T = TypeVar("T", bound=HasId)
 
@@ -24,7 +24,7 @@ Progress = Callable[[int, int | None], object]
 ORDERS = ("date", "-date")
 
 
-class Paging(Struct, Generic[T], frozen=True):
+class ListingOptions(Struct, Generic[T], frozen=True):
     """Hold how one listing is read: its endpoint and its options, checked."""
 
     send: Send
@@ -53,11 +53,9 @@ class Paging(Struct, Generic[T], frozen=True):
         if self.orderby is not None:
             params.append(("orderby", self.orderby))
         # Whether a page still holds when a job is run again shows in the page itself.
-        return Call(
-            method="GET", path=self.path, params=tuple(params), returns=self.returns, final_after=-inf
-        )
+        return Call(method="GET", path=self.path, params=tuple(params), returns=self.returns, settled_at=-inf)
 
-    def limited(self, limit: int | None) -> Paging[T]:
+    def limited(self, limit: int | None) -> ListingOptions[T]:
         """Return the same with a limit; pages are no larger than what it needs."""
         if limit is None:
             return self
@@ -66,7 +64,7 @@ class Paging(Struct, Generic[T], frozen=True):
         return replace(self, limit=limit, pagesize=pagesize)
 
 
-class Collection(Generic[T]):
+class Resource(Generic[T]):
     """Share what the listings of all kinds of records can do."""
 
     _path: ClassVar[str]
@@ -83,7 +81,7 @@ class Collection(Generic[T]):
         made of it; `orderby` is "date", "-date" or None for the service's default, latest first. Raises
         InvalidRequestError and what a request raises (List short URLs, List tags).
         """
-        paging = Paging(self._send, self._tasks, self._path, self._page_type, orderby, pagesize)
+        paging = ListingOptions(self._send, self._tasks, self._path, self._page_type, orderby, pagesize)
         return await self._send(paging.call(check_int("page", page, 1)))
 
     def list(
@@ -106,7 +104,7 @@ class Collection(Generic[T]):
         (List short URLs, List tags).
         """
         return Listing(
-            Paging(
+            ListingOptions(
                 self._send,
                 self._tasks,
                 self._path,
@@ -120,17 +118,17 @@ class Collection(Generic[T]):
         )
 
 
-class Pages(Stream[Page[T]]):
+class PageStream(Stream[Page[T]]):
     """Iterate over the pages of a listing, in order, asking ahead.
 
     The pages hold the items that are new: an item that the page before held is not given twice. Raises
     PaginationError, and what a request raises (List short URLs, List tags).
     """
 
-    def __init__(self, paging: Paging[T]) -> None:
+    def __init__(self, paging: ListingOptions[T]) -> None:
         super().__init__(paging.tasks)
         self._paging = paging
-        self._pager: Pager[T] = Pager(
+        self._pager: PageCursor[T] = PageCursor(
             start_page=paging.start_page, prefetch=paging.prefetch, limit=paging.limit
         )
         self._under_way: deque[asyncio.Task[Page[T]]] = deque()
@@ -184,10 +182,10 @@ class Listing(Stream[T]):
     Read once: as items (`async for`), as pages (`pages()`), or whole (`to_list()`).
     """
 
-    def __init__(self, paging: Paging[T]) -> None:
+    def __init__(self, paging: ListingOptions[T]) -> None:
         super().__init__(paging.tasks)
         self._paging = paging
-        self._pages: Pages[T] | None = None
+        self._pages: PageStream[T] | None = None
         self._items: Iterator[T] = iter(())
 
     async def __anext__(self) -> T:
@@ -198,14 +196,14 @@ class Listing(Stream[T]):
 
     async def _next(self) -> T:
         if self._pages is None:
-            self._pages = Pages(self._paging)
+            self._pages = PageStream(self._paging)
         page = await anext(self._pages)
         self._items = iter(page.items)
         return next(self._items)
 
-    def pages(self) -> Pages[T]:
+    def pages(self) -> PageStream[T]:
         """Iterate over pages instead of items."""
-        return Pages(self._paging)
+        return PageStream(self._paging)
 
     async def to_list(self, limit: int | None = None) -> list[T]:
         """Read the listing whole, or its first `limit` items, into a list.
@@ -213,7 +211,7 @@ class Listing(Stream[T]):
         No page that lies beyond the limit is asked for.
         """
         items: list[T] = []
-        async with Pages(self._paging.limited(limit)) as pages:
+        async with PageStream(self._paging.limited(limit)) as pages:
             async for page in pages:
                 items += page.items
         return items

@@ -6,15 +6,15 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from datetime import UTC, datetime, tzinfo
 from typing import TypeVar
 
-from .._core.plan import Ask, Plan, Question
-from .._core.queries import Piece, Query
+from .._core.plan import Plan, Question, StatsRequest
+from .._core.queries import Query, TimeSlice
 from .._core.selectors import Selector, batches, check_slashtag, check_tag
 from .._core.split import parse_zone
-from .._fanout import Agenda, Tasks
+from .._fanout import Tasks, WorkerPool
 from .._models import Statistics
-from .._send import Send
-from .asking import Asker, Batches, Feedback, Fold, Key, Keys, Memory, OnError
-from .each import Each, EachRun, StepStream
+from .._sending.sender import Send
+from .collect import AsyncBatches, Collector, Key, Keys, Memory, OnError, ProgressReporter, StatsSender
+from .collect_each import Each, PerKeyRun, StepStream
 from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)
@@ -37,7 +37,7 @@ class Stats:
         self._workers = workers
         self._room = room
         self._range_end = range_end
-        self._asker = Asker(send, memory)
+        self._asker = StatsSender(send, memory)
 
     def plan(
         self,
@@ -72,13 +72,13 @@ class Stats:
     async def _run(
         self,
         plan: Plan[R],
-        asks: Iterable[Ask] | AsyncIterator[Ask],
+        asks: Iterable[StatsRequest] | AsyncIterator[StatsRequest],
         progress: Progress | None,
         on_error: OnError | None = None,
     ) -> R:
         """Ask some of what a plan holds."""
-        feedback = Feedback(plan.query, len(plan), progress, on_error)
-        return await self._fold(Fold(self._asker, plan.query, plan.tally(), feedback), asks)
+        feedback = ProgressReporter(plan.query, len(plan), progress, on_error)
+        return await self._fold(Collector(self._asker, plan.query, plan.tally(), feedback), asks)
 
     async def collect(
         self,
@@ -106,9 +106,9 @@ class Stats:
             return await self.run(plan, progress=progress, on_error=on_error)
         _one_selector(keys, tag, tags)
         question = self._question(query, timezone)
-        feedback = Feedback(question.query, None, progress, on_error)
-        fold = Fold(self._asker, question.query, question.query.tally(question.span), feedback)
-        selectors = Batches(keys, self._room, feedback.refuse)
+        feedback = ProgressReporter(question.query, None, progress, on_error)
+        fold = Collector(self._asker, question.query, question.query.tally(question.span), feedback)
+        selectors = AsyncBatches(keys, self._room, feedback.refuse)
         return await self._fold(fold, _Asks(selectors, question.pieces()), keys)
 
     def collect_each(
@@ -138,10 +138,12 @@ class Stats:
         question = self._question(query, timezone)
         selectors = None if isinstance(keys, AsyncIterable) else self._selectors(keys, tag, tags)
         total = None if selectors is None else sum(len(s.keys) or 1 for s in selectors)
-        feedback = Feedback(question.query, total, progress, on_error)
-        run = EachRun(self._asker, question, feedback, guided=guided, ordered=ordered, workers=self._workers)
+        feedback = ProgressReporter(question.query, total, progress, on_error)
+        run = PerKeyRun(
+            self._asker, question, feedback, guided=guided, ordered=ordered, workers=self._workers
+        )
         if isinstance(keys, AsyncIterable):
-            source = StepStream(Batches(keys, self._room, feedback.refuse), run)
+            source = StepStream(AsyncBatches(keys, self._room, feedback.refuse), run)
             return Each(self._tasks, self._workers, run, source, keys)
         return Each(self._tasks, self._workers, run, run.steps(selectors or ()))
 
@@ -150,9 +152,12 @@ class Stats:
         return Question(query.resolve(zone, now), zone, now, self._range_end)
 
     async def _fold(
-        self, fold: Fold[R], asks: Iterable[Ask] | AsyncIterator[Ask], keys: AsyncIterable[Key] | None = None
+        self,
+        fold: Collector[R],
+        asks: Iterable[StatsRequest] | AsyncIterator[StatsRequest],
+        keys: AsyncIterable[Key] | None = None,
     ) -> R:
-        await Agenda(asks, fold.work, self._workers, feed=keys).run()
+        await WorkerPool(asks, fold.work, self._workers, feed=keys).run()
         return fold.result()
 
     def _selectors(
@@ -168,20 +173,20 @@ class Stats:
         return [Selector(tag=name) for name in dict.fromkeys(map(check_tag, () if tags is None else tags))]
 
 
-class _Asks(AsyncIterator[Ask]):
+class _Asks(AsyncIterator[StatsRequest]):
     """Iterate over what is asked of batches that are still being read."""
 
-    def __init__(self, selectors: Batches, pieces: Iterable[Piece]) -> None:
+    def __init__(self, selectors: AsyncBatches, pieces: Iterable[TimeSlice]) -> None:
         self._selectors = selectors
         self._pieces = tuple(pieces)
-        self._ready: list[Ask] = []
+        self._ready: list[StatsRequest] = []
 
-    async def __anext__(self) -> Ask:
+    async def __anext__(self) -> StatsRequest:
         if not self._pieces:
             raise StopAsyncIteration
         if not self._ready:
             selector = await anext(self._selectors)
-            self._ready = [Ask(selector, piece) for piece in reversed(self._pieces)]
+            self._ready = [StatsRequest(selector, piece) for piece in reversed(self._pieces)]
         return self._ready.pop()
 
 

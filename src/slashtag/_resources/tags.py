@@ -5,10 +5,10 @@ from __future__ import annotations
 from .._core.call import MAX_TAG_DESCRIPTION, MAX_TAG_NAME, Call, check_text, json_body
 from .._errors import BadRequestError, OutcomeUnknownError
 from .._models import Page, Tag
-from .listing import Collection
+from .listing import Resource
 
 
-class Tags(Collection[Tag]):
+class Tags(Resource[Tag]):
     """List and create the tags of the account."""
 
     _path = "tags"

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import count
 
-from .._core.answers import RowsUpdated
 from .._core.call import Call
 from .._core.change import Change, Outcome, check_distinct
+from .._core.payloads import RowsUpdated
 from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError, is_fatal
-from .._fanout import Agenda, Outbox, Results, Tasks
+from .._fanout import ResultQueue, Results, Tasks, WorkerPool
 from .._models import Page, ShortUrl
-from .._send import Send
-from .listing import Collection, Progress
+from .._sending.sender import Send
+from .listing import Progress, Resource
 
 Before = Callable[[Change], Awaitable[None]]
 
 
-class Urls(Collection[ShortUrl]):
+class Urls(Resource[ShortUrl]):
     """List and update the short URLs of the account."""
 
     _path = "urls"
@@ -94,7 +94,7 @@ class Updates(Results[Outcome]):
         before: Before | None,
         progress: Progress | None,
     ) -> None:
-        outbox: Outbox[Outcome] = Outbox(max(64, 2 * workers))
+        outbox: ResultQueue[Outcome] = ResultQueue(max(64, 2 * workers))
         done = count(1)
 
         # A function and not a method: nothing that a worker holds may hold the iterator.
@@ -105,7 +105,7 @@ class Updates(Results[Outcome]):
             if progress is not None:
                 progress(next(done), len(calls))
 
-        super().__init__(tasks, Agenda(calls, work, workers, outbox.room), outbox)
+        super().__init__(tasks, WorkerPool(calls, work, workers, outbox.room), outbox)
 
 
 async def _outcome(send: Send, change: Change, call: Call[RowsUpdated]) -> Outcome:

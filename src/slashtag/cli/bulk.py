@@ -23,8 +23,8 @@ from .changes import (
     link_marks,
     read_changes,
 )
+from .credentials_file import credentials
 from .errors import SOME_FAILED, many, one_line, say
-from .kept import credentials
 from .options import Connection
 from .outcomes import Entry, OutcomeFile, Status
 from .output import Format, Output

@@ -17,9 +17,9 @@ from .. import ConfigurationError, DateRange, SlashtagError
 from ..export._jobs import Sharing
 from ..export._jobs import selection as selected_of
 from ..export._update import slashtags
+from .credentials_file import credentials
 from .errors import many
-from .jobs import tell_shared
-from .kept import credentials
+from .export_job import tell_shared
 from .options import Connection, Selection
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from .._resources.listing import Progress
 from ..export import URLS, TableFile, clicks_rows, clicks_table, url_row
 from ..report import Report, build, write
 from ..sandbox import Sandbox, TokenBucket, Truth
-from .checks import differences, listing_differences
+from .demo_checks import differences, listing_differences
 from .options import run_async
 from .output import bars, new_drawing
 

@@ -12,7 +12,6 @@ from .._core.call import MAX_PAGESIZE
 from .._core.selectors import check_slashtag
 from .._core.split import Month, midnight
 from .._errors import InvalidRequestError
-from .burst import Burst
 from .probes import (
     DAY,
     PATIENCE,
@@ -27,6 +26,7 @@ from .probes import (
     read_end,
     start_of,
 )
+from .rate_probe import Burst
 
 Result = Literal["ok", "differs", "unknown", "failed"]
 

@@ -8,7 +8,7 @@ from .. import AsyncSession, DateRange
 from .._core.guide import Guide
 from .._core.plan import Plan
 from .._core.split import parse_zone
-from .._resources.each import GUIDED_FROM
+from .._resources.collect_each import GUIDED_FROM
 
 #: Requests/s that a plan is reckoned with where --rate tells none.
 ASSUMED_RATE = 20.0

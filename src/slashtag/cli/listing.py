@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeVar
 import typer
 
 from .._models import ShortUrl, Tag
-from .._resources.listing import Collection
+from .._resources.listing import Resource
 from ..export import Row, Table
 from .options import Connection
 from .output import FormatOption, Output, chosen
@@ -34,7 +34,7 @@ class Listed:
 async def print_listing(
     connection: Connection,
     listed: Listed,
-    records: Collection[T],
+    records: Resource[T],
     row: Callable[[T], Row],
     table: Table,
     drawn: Sequence[str],

@@ -17,8 +17,8 @@ import typer
 from .. import AsyncSession, InvalidRequestError
 from .._credentials import parse_base_url
 from .._resources.listing import Progress
+from .credentials_file import credentials
 from .errors import as_usage, log_lines, say
-from .kept import credentials
 from .output import bars
 
 T = TypeVar("T")

@@ -11,10 +11,10 @@ import aiohttp
 from msgspec import UNSET
 
 from .. import AsyncSession, BadRequestError, Call, NotFoundError, RetryPolicy, UnexpectedResponseError
-from .._core.answers import PeriodAnswer, RangeAnswer
-from .._core.ratelimit import rate_hint
+from .._core.payloads import PeriodAnswer, RangeAnswer
 from .._core.split import Month, flattened, midnight
 from .._core.tally import breakdown_of
+from .._core.throttle.headers import rate_hint
 
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 #: Enough for a limit, not so much that a service out of order takes minutes.

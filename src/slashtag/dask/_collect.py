@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from math import ceil
 from typing import Any, TypeVar
 
-from .._core.plan import Ask, Plan
+from .._core.plan import Plan, StatsRequest
 from .._models import Statistics
 from .._session import AsyncSession
 from ._job import Job, Progress
@@ -107,7 +107,7 @@ async def _run(session: AsyncSession, part: Plan[R]) -> tuple[R, Plan[R] | None]
     return await session.stats._run(part, asks, asks.answered), asks.rest()
 
 
-class _Asks(AsyncIterator[Ask]):
+class _Asks(AsyncIterator[StatsRequest]):
     """Give out what a part asks until its time is up, and no more of it than the session can send soon.
 
     What was given out is not given back: were it much, a worker that then learns of a small share of a limit
@@ -122,7 +122,7 @@ class _Asks(AsyncIterator[Ask]):
         self._given = self._answered = 0
         self._turn: asyncio.Future[None] | None = None
 
-    async def __anext__(self) -> Ask:
+    async def __anext__(self) -> StatsRequest:
         while self._is_enough():
             self._turn = asyncio.get_running_loop().create_future()
             await self._turn

@@ -15,7 +15,7 @@ from .._core.queries import DateRange
 from .._core.split import Month, days, last_day, month_of, months
 from .._errors import ExportError
 from .._fanout import in_thread
-from .._resources.asking import Keys, OnError
+from .._resources.collect import Keys, OnError
 from .._resources.listing import Progress
 from .._session import AsyncSession
 from ._file import TableFile

@@ -17,7 +17,7 @@ from .._core.split import parse_zone
 from .._errors import InvalidRequestError, SlashtagError
 from .._fanout import in_thread
 from .._models import RangeStats, ShortUrl, Tag
-from .._resources.asking import Keys, OnError
+from .._resources.collect import Keys, OnError
 from .._resources.listing import Progress
 from .._session import AsyncSession
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row, url_row

@@ -16,7 +16,7 @@ from .._core.split import parse_zone
 from .._errors import ExportError, InvalidRequestError
 from .._fanout import in_thread
 from .._models import ShortUrl
-from .._resources.asking import Keys, OnError
+from .._resources.collect import Keys, OnError
 from .._resources.listing import Progress
 from .._session import AsyncSession
 from ._jobs import Recorder, Rows, Summary, selection

@@ -9,12 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.plan import Plan
-from .._core.queries import AllTime, DateRange, Piece, Year
+from .._core.queries import AllTime, DateRange, TimeSlice, Year
 from .._core.split import Month, flattened, windows
 from .._errors import SlashtagError
-from .._fanout import Agenda
+from .._fanout import WorkerPool
 from .._models import PeriodStats, RangeStats
-from .._resources.each import GUIDED_FROM
+from .._resources.collect_each import GUIDED_FROM
 from .._resources.listing import Progress
 from .._session import AsyncSession
 from ._search import WORKERS, Group
@@ -105,7 +105,7 @@ class Asking:
                 raise ContradictionError(f"days and all-time months of {batches[n]} differ")
             parts[n] = stats, await self._before(keys, ever), Group(keys, span.bounds(ever))
 
-        await Agenda(range(len(batches)), work, WORKERS).run()
+        await WorkerPool(range(len(batches)), work, WORKERS).run()
         done = [parts[n] for n in range(len(batches))]
         nothing = self._plan(span.question, ()).tally().result()
         stats = RangeStats.merge([nothing, *(stats for stats, _, _ in done)])
@@ -140,7 +140,7 @@ class Asking:
                     sure += 1
                     break
 
-        await Agenda(doubtful, work, WORKERS).run()
+        await WorkerPool(doubtful, work, WORKERS).run()
         return sure
 
     async def unique(self, keys: Sequence[str], years: Mapping[int, str]) -> PeriodStats:
@@ -183,7 +183,7 @@ class Asking:
     def _plan(self, query: DateRange, keys: Sequence[str]) -> Plan[RangeStats]:
         return self._stats.plan(query, keys=keys, timezone=self._zone)
 
-    def _may_have_clicks(self, piece: Piece, active: Container[Month]) -> bool:
+    def _may_have_clicks(self, piece: TimeSlice, active: Container[Month]) -> bool:
         window = piece.window
         if window is None:
             return True

@@ -12,7 +12,7 @@ from .._core.selectors import check_slashtag
 from .._core.split import format_offset, offset_at, parse_zone
 from .._errors import InvalidRequestError, NotFoundError
 from .._models import RangeStats, ShortUrl, Tag
-from .._resources.asking import Key, Keys
+from .._resources.collect import Key, Keys
 from .._resources.listing import Progress
 from .._session import AsyncSession
 from ..export._jobs import ids_of

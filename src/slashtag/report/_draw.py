@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .._errors import ExportError
-from . import _words as words
+from . import _format as words
 
 if TYPE_CHECKING:
     from ._figures import Report

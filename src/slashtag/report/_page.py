@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from . import _words as words
+from . import _format as words
 from ._draw import Painter, days_svg, heat_step
 from ._tables import counts_card, days_table, top_links
 

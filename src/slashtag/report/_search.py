@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from .._core.split import Month, halves
-from .._fanout import Agenda
+from .._fanout import WorkerPool
 from .._models import RangeStats
 
 #: Groups that are opened at once where all must be.
@@ -56,7 +56,7 @@ class Search:
             found.append(group)
             return None
 
-        await Agenda([group for group in groups if group.bound], work, WORKERS).run()
+        await WorkerPool([group for group in groups if group.bound], work, WORKERS).run()
         return sorted(found, key=_largest_first)
 
     async def top(self, groups: Iterable[Group], places: int) -> list[tuple[str, RangeStats]]:
@@ -81,7 +81,7 @@ class Search:
             if not closed:
                 break
             wave, closed = closed[:places], closed[places:]
-            await Agenda(wave, work, places).run()
+            await WorkerPool(wave, work, places).run()
         ranked = sorted(known.items(), key=lambda item: (-item[1].total, item[0]))
         return [(key, stats) for key, stats in ranked if stats.total][:places]
 

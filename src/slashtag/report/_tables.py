@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from . import _words as words
+from . import _format as words
 from ._countries import COUNTRIES
 from ._draw import largest
 

@@ -27,8 +27,8 @@ from ...export._update import slashtags
 from .. import cluster
 from ..dryrun import tell_each, tell_plan
 from ..errors import many
+from ..export_job import OUTPUT, Destination, conclude, export, resumed
 from ..failures import Failures
-from ..jobs import OUTPUT, Destination, conclude, export, resumed
 from ..options import Connection, DryRun, RangeEnd, Selection, Start, Timezone, command
 
 app = typer.Typer(

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ... import AsyncSession
-from .. import kept
+from .. import credentials_file as kept
 from ..errors import say
 from ..options import command
 

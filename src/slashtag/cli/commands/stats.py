@@ -21,11 +21,11 @@ from ... import (
 )
 from ..._core.queries import Query
 from ...export import Column, Row, Table
+from ..bar_charts import draw
 from ..dryrun import tell_plan
 from ..errors import many
 from ..options import Connection, DryRun, End, RangeEnd, Selection, Start, Timezone, command
 from ..output import FormatOption, Output, chosen
-from ..pictures import draw
 
 R = TypeVar("R", bound=Statistics)
 

@@ -1,0 +1,1 @@
+"""The file of finished answers that makes a session a resumable job."""

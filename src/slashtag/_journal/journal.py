@@ -1,0 +1,175 @@
+"""The journal of a job: finished responses are kept in a file, so that a second run asks for the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from .._core.call import Call
+from .._core.journal_policy import holds, may_replay
+from .._errors import ConfigurationError, JournalError
+from .._fanout import in_thread
+from .file import JournalFile, checksum
+
+COMMIT_SECONDS = 0.2
+COMMIT_BYTES = 4 * 2**20
+CROWDED_BYTES = 64 * 2**20
+
+
+class Journal:
+    """Keep the responses of one job, bound to one base URL and one account.
+
+    A response is replayed if the file held it before this session began, if it was final when it was
+    fetched (see `_core.replay`) and is at most `max_age` seconds old. Responses are committed by a thread,
+    in groups, a fifth of a second after they came at the latest: kill -9 loses no more.
+
+    Raises ConfigurationError for a file that is not a journal, is damaged, in use, or of another account;
+    JournalError where it cannot be written, say on a full disk: what was committed stays.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], base_url: str, apikey: str, max_age: float) -> None:
+        if not max_age >= 0:
+            raise ConfigurationError(
+                f"journal_max_age is {max_age}; it must be a number of seconds, 0 or more"
+            )
+        self.path = Path(path)
+        self._file = JournalFile(self.path, base_url, apikey)
+        self._max_age = max_age
+        self._began = 0.0
+        # Held while the file is opened, and while it is closed without a writer.
+        self._opening = asyncio.Lock()
+        self._changed = threading.Condition()
+        self._pending: list[tuple[bytes, float, bytes]] = []
+        self._pending_bytes = 0
+        self._writer: threading.Thread | None = None
+        self._closed = False
+        self._failure: str | None = None
+        self._told = False
+
+    def __repr__(self) -> str:
+        return f"<Journal {str(self.path)!r}>"
+
+    # --- opening -------------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether the file is open."""
+        return self._file.main is not None
+
+    async def start(self) -> None:
+        """Open or create the file in a thread, as checking a long file takes its time; safe to repeat."""
+        async with self._opening:
+            if self._file.main is not None:
+                return
+            try:
+                await in_thread(self.open)
+            except asyncio.CancelledError:
+                self._file.close()
+                raise
+            if self._closed:
+                # Whoever closed it may no longer wait for this.
+                self._file.close()
+
+    def open(self) -> None:
+        """Open or create the file; safe to repeat."""
+        if self._file.main is not None or self._closed:
+            return
+        self._file.open()
+        self._began = time.time()
+
+    # --- reading and writing -----------------------------------------------------------------------
+
+    def find(self, call: Call[Any]) -> bytes | None:
+        """Return the body that may be replayed for a call, if there is one."""
+        file = self._file
+        if file.image is None or self._closed or call.method != "GET":
+            return None
+        request = _request(call)
+        row = file.find(request)
+        if row is None:
+            return None
+        fetched, told, body = row
+        # What was fetched later than now was so by a clock that was wrong.
+        if not self._began - self._max_age <= fetched <= self._began or not holds(call, fetched):
+            return None
+        if told != checksum(request, fetched, body):
+            raise file.damaged("a response was altered")
+        return body
+
+    def keep(self, call: Call[Any], data: object, body: bytes) -> bool:
+        """Take a finished response; True if so many wait to be written that the caller should `wait`."""
+        fetched = time.time()
+        if self._closed or not may_replay(call, data, fetched):
+            return False
+        self.check()
+        with self._changed:
+            self._pending.append((_request(call), fetched, body))
+            self._pending_bytes += len(body)
+            if self._writer is None:
+                self._writer = threading.Thread(target=self._write, name="slashtag-journal", daemon=True)
+                self._writer.start()
+            elif len(self._pending) == 1 or self._pending_bytes >= COMMIT_BYTES:
+                self._changed.notify()
+            return self._pending_bytes >= CROWDED_BYTES
+
+    async def wait(self) -> None:
+        """Wait until what is crowded was written."""
+        while self._pending_bytes >= CROWDED_BYTES and self._failure is None:  # noqa: ASYNC110
+            # Rare enough for a poll: the writer is a thread.
+            await asyncio.sleep(COMMIT_SECONDS / 4)
+        self.check()
+
+    def check(self) -> None:
+        """Raise JournalError once the file could not be written."""
+        if self._failure is not None:
+            self._told = True
+            raise JournalError(
+                f"the journal {self.path} cannot be written ({self._failure}); what it holds is intact: "
+                "run the job again once there is room"
+            )
+
+    def _write(self) -> None:
+        """Commit what is kept, until closed: the life of the thread."""
+        ending = False
+        while not ending:
+            with self._changed:
+                self._changed.wait_for(lambda: self._pending or self._closed)
+                self._changed.wait_for(self._is_due, COMMIT_SECONDS)
+                rows, self._pending, size = self._pending, [], self._pending_bytes
+                ending = self._closed
+            if rows and self._failure is None:
+                self._failure = self._file.append(rows)
+            with self._changed:
+                self._pending_bytes -= size
+        self._file.close()
+
+    def _is_due(self) -> bool:
+        return self._closed or self._pending_bytes >= COMMIT_BYTES
+
+    # --- the end -------------------------------------------------------------------------------------
+
+    async def aclose(self) -> None:
+        """Commit what is left and close the file; raises JournalError if that fails and was not yet told."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._writer is not None:
+            # The thread closes the file, whether or not somebody still waits for that.
+            await in_thread(self._writer.join)
+        else:
+            async with self._opening:
+                self._file.close()
+        if not self._told:
+            self.check()
+
+
+def _request(call: Call[Any]) -> bytes:
+    """Name a request by a hash: a hundred slashtags make thousands of bytes."""
+    # Each value with its length: no two requests have one text.
+    text = "".join([call.path, *(f"?{name}:{len(value)}:{value}" for name, value in call.params)])
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -1,0 +1,1 @@
+"""From a Call to its decoded data: admission, one HTTP exchange, retries."""

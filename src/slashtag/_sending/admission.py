@@ -1,0 +1,198 @@
+"""The one place that admits every request of a session: oldest first, as the throttle allows."""
+
+from __future__ import annotations
+
+import asyncio
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+
+from .._core.throttle.headers import RateHint
+from .._core.throttle.throttle import Throttle, Ticket
+from .._errors import SessionClosedError
+
+
+class PlaceTooFarError(Exception):
+    """Tell that a request cannot depart within its max_wait.
+
+    `seconds` says after how many it could; None where that depends on answers that are still to come.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+class _Waiter:
+    __slots__ = ("deadline", "future", "order")
+
+    def __init__(self, order: int, deadline: float, future: asyncio.Future[Ticket]) -> None:
+        self.order = order
+        self.deadline = deadline
+        self.future = future
+
+    def __lt__(self, other: _Waiter) -> bool:
+        return self.order < other.order
+
+
+class Admission:
+    """Hand out places in flight as the throttle allows.
+
+    A request keeps its order number for life, so that one that comes back after a 429 is first in the
+    queue. Every place is given back by exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
+    """
+
+    def __init__(self, throttle: Throttle) -> None:
+        self.throttle = throttle
+        self._orders = count()
+        self._queue: list[_Waiter] = []
+        self._bounded = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = inf
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    @property
+    def waiting(self) -> int:
+        """Count the requests that wait for admission."""
+        return sum(not waiter.future.done() for waiter in self._queue)
+
+    def order(self) -> int:
+        """Give a new request its place in the order of requests."""
+        return next(self._orders)
+
+    def try_enter(self, now: float) -> Ticket | None:
+        """Admit a request at once if nobody waits and the throttle allows it."""
+        if self._queue or self.throttle.ready_at(now) > now:
+            return None
+        return self.throttle.depart(now)
+
+    async def enter(self, order: int, max_wait: float | None = None) -> Ticket:
+        """Wait for admission, at most `max_wait` seconds.
+
+        Raises PlaceTooFarError, at once where it is certain, and SessionClosedError.
+        """
+        if self._closed:
+            raise SessionClosedError("the session is closed")
+        self._loop = loop = asyncio.get_running_loop()
+        now = loop.time()
+        waiter = _Waiter(order, inf if max_wait is None else now + max_wait, loop.create_future())
+        heappush(self._queue, waiter)
+        timer: asyncio.TimerHandle | None = None
+        if max_wait is not None:
+            self._bounded += 1
+            timer = loop.call_at(waiter.deadline, self._too_late, waiter)
+        try:
+            self._pump(now)
+            # A new request is the last; only one that comes back has to be counted through.
+            hopeless = max_wait is not None and waiter.deadline < self._opening(now, len(self._queue) - 1)
+            if hopeless and not waiter.future.done():
+                self._refuse_if_hopeless(waiter, self._ahead_of(waiter), now)
+            return await waiter.future
+        except asyncio.CancelledError:
+            # Admitted and cancelled in the same step: the place goes to the next in the queue.
+            if waiter.future.done() and not waiter.future.cancelled() and not waiter.future.exception():
+                self.cancelled(waiter.future.result())
+            else:
+                self._pump(loop.time())
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+                self._bounded -= 1
+
+    def accepted(self, ticket: Ticket, now: float) -> None:
+        """Give the place back after an answer that the limit let pass."""
+        self.throttle.accepted(ticket, now)
+        if self._queue:
+            self._pump(now)
+
+    def rejected(self, ticket: Ticket, now: float, retry_after: float | None) -> None:
+        """Give the place back after a rate-limit 429."""
+        self.throttle.rejected(ticket, now, retry_after)
+        self._outlook_changed(now)
+
+    def failed(self, ticket: Ticket, now: float, retry_after: float | None) -> None:
+        """Give the place back after a 5xx, a lost connection or a timeout."""
+        self.throttle.failed(ticket, now, retry_after)
+        self._outlook_changed(now)
+
+    def hint(self, now: float, limit: RateHint) -> None:
+        """Take what an answer's rate-limit headers told; the place is still to be given back."""
+        self.throttle.hint(now, limit)
+        self._outlook_changed(now)
+
+    def cancelled(self, ticket: Ticket) -> None:
+        """Give the place back unused, or with nothing learnt."""
+        now = asyncio.get_running_loop().time()
+        self.throttle.cancelled(ticket, now)
+        self._pump(now)
+
+    def _pump(self, now: float) -> None:
+        """Admit from the queue's head while the throttle allows it, else set the timer."""
+        queue, throttle = self._queue, self.throttle
+        while queue:
+            if queue[0].future.done():
+                heappop(queue)
+                continue
+            at = throttle.ready_at(now)
+            if at > now:
+                self._set_timer(at)
+                return
+            heappop(queue).future.set_result(throttle.depart(now))
+
+    def _outlook_changed(self, now: float) -> None:
+        if self._bounded:
+            waiters = sorted(waiter for waiter in self._queue if not waiter.future.done())
+            ahead = 0
+            for waiter in waiters:
+                ahead += not self._refuse_if_hopeless(waiter, ahead, now)
+        self._pump(now)
+
+    def _refuse_if_hopeless(self, waiter: _Waiter, ahead: int, now: float) -> bool:
+        if waiter.deadline == inf or waiter.deadline >= (at := self._opening(now, ahead)):
+            return False
+        waiter.future.set_exception(PlaceTooFarError(at - now))
+        return True
+
+    def _too_late(self, waiter: _Waiter) -> None:
+        if not waiter.future.done():
+            assert self._loop is not None
+            now = self._loop.time()
+            at = self._opening(now, self._ahead_of(waiter))
+            waiter.future.set_exception(PlaceTooFarError(at - now if now < at else None))
+
+    def _opening(self, now: float, ahead: int) -> float:
+        """Estimate the earliest departure; with all places taken that is the opening of the gate."""
+        at = self.throttle.ready_at(now, ahead)
+        return at if at < inf else self.throttle.paused_until
+
+    def _ahead_of(self, waiter: _Waiter) -> int:
+        return sum(other < waiter and not other.future.done() for other in self._queue)
+
+    def _set_timer(self, at: float) -> None:
+        if at == inf or (self._timer is not None and self._timer_at <= at):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        assert self._loop is not None
+        self._timer_at = at
+        self._timer = self._loop.call_at(at, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self._timer_at = inf
+        assert self._loop is not None
+        self._pump(self._loop.time())
+
+    def close(self) -> None:
+        """Refuse those who wait, and from now on whoever would have to: SessionClosedError."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._timer_at = inf
+        for waiter in self._queue:
+            if not waiter.future.done():
+                waiter.future.set_exception(SessionClosedError("the session is closed"))
+        self._queue.clear()

@@ -1,0 +1,57 @@
+"""What a session counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .._core.throttle.throttle import Throttle
+
+
+class Metrics:
+    """Count what a session and its views did so far.
+
+    `requests`: calls begun; `replayed`: those answered by the journal; `attempts`: requests sent;
+    `retries`: attempts after a failure; `throttled`: 429s; `bytes_received`: of decoded bodies;
+    `learned_rate`: requests a second that the service was found to allow, None while unknown; `in_flight`,
+    `waiting`: requests now; `paused_until`: the event loop's time before which nothing departs, 0.0 when
+    not paused.
+    """
+
+    __slots__ = (
+        "_throttle",
+        "_waiting",
+        "attempts",
+        "bytes_received",
+        "replayed",
+        "requests",
+        "retries",
+    )
+
+    def __init__(self, throttle: Throttle, waiting: Callable[[], int]) -> None:
+        self._throttle = throttle
+        self._waiting = waiting
+        self.requests = 0
+        self.replayed = 0
+        self.attempts = 0
+        self.retries = 0
+        self.bytes_received = 0
+
+    @property
+    def throttled(self) -> int:
+        return self._throttle.throttled
+
+    @property
+    def learned_rate(self) -> float | None:
+        return self._throttle.learned_rate
+
+    @property
+    def paused_until(self) -> float:
+        return self._throttle.paused_until
+
+    @property
+    def in_flight(self) -> int:
+        return self._throttle.in_flight
+
+    @property
+    def waiting(self) -> int:
+        return self._waiting()

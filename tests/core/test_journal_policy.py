@@ -1,0 +1,94 @@
+"""Which answers of an earlier run of a job still hold."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag._core.call import Call
+from slashtag._core.journal_policy import SETTLING_SECONDS, holds, may_replay
+from slashtag._core.queries import AllTime, CountryGeo, DateRange, Day, Query, Year
+from slashtag._core.selectors import Selector
+from slashtag._models import Page
+
+NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
+SETTLED = NOW.timestamp() + SETTLING_SECONDS + 1
+
+
+def page_call(page: int = 3, orderby: str | None = "date") -> Call[Any]:
+    order = (("orderby", orderby),) if orderby else ()
+    params = (("page", str(page)), ("pagesize", "2"), *order)
+    return Call(method="GET", path="urls", params=params, returns=Page, settled_at=-inf)
+
+
+def page(number: int = 3, items: int = 2, page_size: int = 2) -> Page[object]:
+    return Page(page=number, page_size=page_size, items=[object()] * items)
+
+
+def test_a_full_page_of_a_listing_from_the_oldest_holds() -> None:
+    assert may_replay(page_call(), page(), SETTLED)
+
+
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        pytest.param(page_call(), page(items=1), id="a short page, which grows"),
+        pytest.param(page_call(), page(items=0), id="an empty page, which fills"),
+        pytest.param(page_call(), page(items=0, page_size=0), id="a page of no size"),
+        pytest.param(page_call(orderby="-date"), page(), id="a page from the latest, which shifts"),
+        pytest.param(page_call(orderby=None), page(), id="a page in the default order, which shifts"),
+        pytest.param(page_call(4), page(3), id="another page than asked for, which ends the listing"),
+    ],
+)
+def test_a_page_that_can_change_does_not_hold(call: Call[Any], answer: Page[object]) -> None:
+    assert not may_replay(call, answer, SETTLED)
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST"])
+def test_a_write_is_never_replayed(method: str) -> None:
+    assert not may_replay(Call(method=method, path="tags", returns=object, settled_at=-inf), None, SETTLED)
+
+
+def calls(query: Query[Any]) -> list[Call[Any]]:
+    return [query.call(Selector(keys=("spring",)), piece) for piece in query.pieces(UTC, NOW, "inclusive")]
+
+
+@pytest.mark.parametrize(
+    ("query", "held"),
+    [
+        (Day("2024-06-14"), True),
+        (Day("2024-06-15"), False),
+        (DateRange("2024-06-01", "2024-06-14"), True),
+        (DateRange("2024-06-01", "2024-06-15"), False),
+        (DateRange("2024-06-01T00:00:00Z", "2024-06-15T11:59:59Z"), True),
+        (DateRange("2024-06-01T00:00:00Z", "2024-06-15T12:00:01Z"), False),
+        (Year(2023), True),
+        (Year(2024), False),
+        (AllTime(), False),
+        (CountryGeo("US", "2024-06-01", "2024-06-14"), True),
+        (CountryGeo("US", "2024-06-01", "2024-06-15"), False),
+    ],
+)
+def test_statistics_hold_once_what_they_count_has_ended(query: Query[Any], held: bool) -> None:
+    assert [may_replay(call, None, SETTLED) for call in calls(query)] == [held]
+
+
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_exactly_the_windows_that_had_ended_hold(days: int, ago: int) -> None:
+    end = NOW.date() - timedelta(days=ago)
+    for call in calls(DateRange(end - timedelta(days=days), end)):
+        last = datetime.fromisoformat(dict(call.params)["date_range"].split(",")[1])
+        assert holds(call, SETTLED) == (last <= NOW) == (last.date() < NOW.date())
+
+
+def test_what_had_ended_only_just_is_asked_again() -> None:
+    (call,) = calls(Day(date(2024, 6, 14)))
+    midnight = datetime(2024, 6, 15, tzinfo=UTC).timestamp()
+    assert not holds(call, midnight + 1)
+    assert not holds(call, midnight + SETTLING_SECONDS - 2)
+    assert holds(call, midnight + SETTLING_SECONDS + 2)

@@ -1,0 +1,492 @@
+"""The throttle's promises, one by one, told `now` by the test."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag._core.throttle.headers import RateHint
+from slashtag._core.throttle.hypotheses import ConcurrencyCap, Strays
+from slashtag._core.throttle.schedule import EARLY, LATE, Flow, Pace, Ticket
+from slashtag._core.throttle.throttle import CAPPED, PACED, PROBING, QUOTA, START, UNPACED, Throttle
+
+
+def fill(throttle: Throttle, now: float) -> list[Ticket]:
+    """Let everything depart that may at `now`."""
+    tickets: list[Ticket] = []
+    while throttle.ready_at(now) <= now:
+        tickets.append(throttle.depart(now))
+        assert len(tickets) <= 10_000
+    return tickets
+
+
+def exhausted(concurrency: int = 32, retry_after: float | None = None) -> tuple[Throttle, list[Ticket]]:
+    """Return a throttle that sent a first burst at 10.0 and met one 429 at 10.1, with the rest in flight."""
+    throttle = Throttle(concurrency)
+    tickets = fill(throttle, 10.0)
+    throttle.rejected(tickets.pop(), 10.1, retry_after)
+    return throttle, tickets
+
+
+def probe(throttle: Throttle, now: float) -> tuple[Ticket, float]:
+    """Wait for the next probe; return it with the time of its departure."""
+    at = max(now, throttle.ready_at(now))
+    assert at < inf
+    return throttle.depart(at), at
+
+
+def accept_probes(throttle: Throttle, now: float, count: int = 3) -> float:
+    for _ in range(count):
+        ticket, now = probe(throttle, now)
+        now += 0.1
+        throttle.accepted(ticket, now)
+    return now
+
+
+# -- concurrency
+
+
+def test_starts_at_sixteen_and_grows_by_accepts_to_the_concurrency() -> None:
+    throttle = Throttle(64)
+    now, most = 0.0, []
+    for _ in range(20):
+        tickets = fill(throttle, now)
+        most.append(throttle.in_flight)
+        now += 0.1
+        for ticket in tickets:
+            throttle.accepted(ticket, now)
+    assert most[0] == START
+    assert most == sorted(most)
+    assert most[-1] == 64
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 3, 16, 64])
+def test_never_more_in_flight_than_the_concurrency(concurrency: int) -> None:
+    throttle = Throttle(concurrency)
+    assert len(fill(throttle, 1.0)) == min(concurrency, START)
+    assert throttle.ready_at(1.0) == inf
+
+
+@pytest.mark.parametrize("bad", [0, -1])
+def test_a_concurrency_below_one_is_refused(bad: int) -> None:
+    with pytest.raises(ValueError, match="concurrency"):
+        Throttle(bad)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, inf, float("nan")])
+def test_a_rate_that_is_no_rate_is_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="rate"):
+        Throttle(4, bad)
+
+
+def test_every_way_back_gives_the_place_back() -> None:
+    throttle = Throttle(4)
+    one, two, three, four = fill(throttle, 0.0)
+    throttle.accepted(one, 0.1)
+    throttle.failed(two, 0.1)
+    throttle.cancelled(three, 0.1)
+    throttle.rejected(four, 0.1)
+    assert throttle.in_flight == 0
+    assert throttle.throttled == 1
+
+
+# -- the gate
+
+
+def test_retry_after_stops_everybody() -> None:
+    throttle, _ = exhausted(retry_after=2.0)
+    assert throttle.paused_until == throttle.ready_at(10.2) == pytest.approx(12.1)
+
+
+def test_the_longest_retry_after_counts() -> None:
+    throttle, tickets = exhausted(retry_after=2.0)
+    throttle.rejected(tickets[0], 10.2, 1.0)
+    assert throttle.paused_until == pytest.approx(12.1)
+
+
+@pytest.mark.parametrize("retry_after", [None, 0.0])
+def test_without_retry_after_the_pause_is_one_and_a_half_round_trips(retry_after: float | None) -> None:
+    throttle, _ = exhausted(retry_after=retry_after)
+    assert throttle.ready_at(10.1) == pytest.approx(10.25)
+
+
+def test_a_huge_retry_after_is_kept_and_told() -> None:
+    throttle = Throttle(4)
+    told: list[str] = []
+    throttle.notify = told.append
+    throttle.rejected(throttle.depart(1.0), 1.1, 86_400.0)
+    assert throttle.ready_at(2.0) == pytest.approx(86_401.1)
+    assert told == ["waiting 86400 s for the service's limit"]
+
+
+def test_a_503_with_retry_after_sets_the_gate_and_cuts_no_rate() -> None:
+    throttle = Throttle(4)
+    one, two, *_ = fill(throttle, 0.0)
+    throttle.failed(one, 0.1)
+    assert throttle.ready_at(0.1) <= 0.1
+    throttle.failed(two, 0.1, 5.0)
+    assert throttle.ready_at(0.2) == pytest.approx(5.1)
+    assert throttle.state == UNPACED
+
+
+def test_paused_until_is_zero_once_the_gate_is_open() -> None:
+    throttle = Throttle(4)
+    throttle.failed(throttle.depart(0.0), 0.1, 1.0)
+    assert throttle.ready_at(2.0) <= 2.0
+    assert throttle.paused_until == 0.0
+
+
+# -- probing
+
+
+def test_after_the_gate_one_request_goes_and_nobody_else() -> None:
+    throttle, _ = exhausted()
+    _, at = probe(throttle, 10.1)
+    assert throttle.state == PROBING
+    assert throttle.ready_at(at) == inf
+
+
+def test_an_answer_to_a_request_from_before_the_gate_opens_nothing() -> None:
+    throttle, tickets = exhausted()
+    for ticket in tickets:
+        throttle.accepted(ticket, 10.15)
+    assert throttle.ready_at(10.16) == pytest.approx(10.25)
+    _, at = probe(throttle, 10.16)
+    assert throttle.ready_at(at + 1) == inf
+    assert throttle.state == PROBING
+
+
+@pytest.mark.parametrize("end", ["cancelled", "failed"])
+def test_a_probe_that_ends_without_an_answer_gives_its_place_back(end: str) -> None:
+    throttle, _ = exhausted()
+    ticket, at = probe(throttle, 10.1)
+    getattr(throttle, end)(ticket, at + 0.1)
+    assert throttle.ready_at(at + 0.1) < at + 1
+
+
+def test_the_429s_of_one_event_are_only_counted() -> None:
+    throttle, tickets = exhausted()
+    for ticket in tickets:
+        throttle.rejected(ticket, 10.2)
+    assert throttle.throttled == START
+    assert throttle.ready_at(10.2) == pytest.approx(10.25)
+
+
+def test_probes_are_further_and_further_apart_up_to_seconds() -> None:
+    throttle, tickets = exhausted()
+    for ticket in tickets:
+        throttle.cancelled(ticket, 10.1)
+    now, departures = 10.1, []
+    for _ in range(25):
+        ticket, now = probe(throttle, now)
+        departures.append(now)
+        throttle.rejected(ticket, now + 0.05)
+    gaps = [round(b - a, 6) for a, b in pairwise(departures)]
+    assert gaps == sorted(gaps)
+    assert 2 < gaps[-1] <= 5
+
+
+# -- a cap in flight
+
+
+def test_a_first_probe_accepted_after_several_were_suspects_a_cap_in_flight() -> None:
+    throttle, tickets = exhausted()
+    for ticket in tickets[:8]:
+        throttle.accepted(ticket, 10.15)
+    for ticket in tickets[8:]:
+        throttle.rejected(ticket, 10.15)
+    now = accept_probes(throttle, 10.2)
+    assert throttle.state == CAPPED
+    for _ in range(10):
+        for ticket in fill(throttle, now):
+            throttle.accepted(ticket, now + 0.05)
+        now += 0.05
+    assert len(fill(throttle, now)) == 8
+
+
+def test_a_cap_never_falls_below_one() -> None:
+    cap = ConcurrencyCap()
+    assert cap.suspect(0, 0.0) >= 1
+    assert min(cap.rejected(1, float(n)) for n in range(100)) == 1
+    assert cap.safe == 1
+    assert cap.disproved
+
+
+def test_a_429_over_the_safe_number_is_no_strike_and_delays_the_next_try() -> None:
+    cap = ConcurrencyCap()
+    cap.suspect(8, 0.0)
+    assert cap.accepted(8, 2.0, 8) == 9
+    assert cap.rejected(9, 2.1) == 8
+    assert cap.strikes == 0
+    assert cap.accepted(8, 3.9, 8) == 8
+    assert cap.accepted(8, 4.2, 8) == 9
+
+
+# -- the pace
+
+
+def test_a_known_rate_is_kept_from_the_first_request_on() -> None:
+    throttle = Throttle(64, rate=100.0)
+    assert throttle.state == PACED
+    assert len(fill(throttle, 50.0)) <= 1 + 100 * EARLY + 1e-9
+
+
+@given(
+    rate=st.floats(1, 500),
+    waits=st.lists(st.floats(0, 0.2), max_size=200),
+    width=st.floats(0.01, 5),
+)
+def test_a_known_rate_is_exceeded_in_no_window_beyond_its_allowance(
+    rate: float, waits: list[float], width: float
+) -> None:
+    throttle = Throttle(1000, rate)
+    now, departures = 100.0, []
+    for wait in waits:
+        now += wait
+        for ticket in fill(throttle, now):
+            departures.append(now)
+            throttle.accepted(ticket, now)
+    allowance = 1 + rate * (width + EARLY + LATE)
+    for first, start in enumerate(departures):
+        inside = sum(1 for at in departures[first:] if at < start + width)
+        assert inside <= allowance + 1e-6
+
+
+def test_a_known_rate_catches_up_with_late_timers() -> None:
+    throttle = Throttle(64, rate=50.0)
+    now, sent = 10.0, 0
+    while now < 30.0:
+        for ticket in fill(throttle, now):
+            sent += 1
+            throttle.accepted(ticket, now)
+        now = throttle.ready_at(now) + 0.004
+    assert sent == pytest.approx(1000, abs=3)
+
+
+def test_a_known_rate_survives_429s() -> None:
+    throttle = Throttle(64, rate=50.0)
+    now = 0.0
+    for _ in range(200):
+        now = max(now, throttle.ready_at(now))
+        throttle.rejected(throttle.depart(now), now + 0.01, 0.5)
+        now += 0.01
+    while throttle.state != PACED:
+        ticket, now = probe(throttle, now)
+        now += 0.01
+        throttle.accepted(ticket, now)
+    assert throttle.learned_rate == 50.0
+
+
+def test_a_known_rate_probes_a_dry_service_and_comes_back_to_the_rate() -> None:
+    throttle = Throttle(64, rate=50.0)
+    now = 0.0
+    for _ in range(20):
+        now = max(now, throttle.ready_at(now))
+        throttle.rejected(throttle.depart(now), now + 0.01)
+        now += 0.01
+    assert throttle.state == PROBING
+    accept_probes(throttle, now, 1)
+    assert throttle.state == PACED
+    assert throttle.learned_rate == 50.0
+
+
+def test_the_curve_comes_back_to_the_rate_and_probes_above_it() -> None:
+    pace = Pace()
+    pace.steer(100.0, 20.0, 0.1, 5.0, 100.0)
+    assert [round(pace.at(100.0 + t), 2) for t in (-9, 0, 5, 10, 15)] == [18.0, 18.0, 20.0, 22.0, 36.0]
+
+
+def test_the_curve_stands_still_while_nobody_asks() -> None:
+    pace = Pace()
+    pace.steer(0.0, 20.0, 0.1, 5.0, 0.0)
+    pace.depart(0.0)
+    pace.depart(3600.0)
+    assert pace.at(3600.0) == pytest.approx(18.0, rel=0.01)
+
+
+def test_the_curve_starts_anew_where_it_has_come_to_so_that_a_limit_that_is_gone_is_forgotten() -> None:
+    pace = Pace()
+    pace.steer(0.0, 20.0, 0.1, 5.0, 0.0)
+    now = 0.0
+    while now < 60.0:
+        now = max(now, pace.due)
+        pace.depart(now)
+    assert pace.rate > 200.0
+
+
+def test_the_flow_is_what_was_let_pass_between_two_exhaustions() -> None:
+    flow = Flow()
+    flow.restart(Ticket(10.0, 100, 1))
+    flow.lost = 5
+    assert flow.rate(Ticket(12.0, 145, 1)) == pytest.approx(20.0)
+
+
+def test_the_flow_looks_behind_a_dry_spell() -> None:
+    flow = Flow()
+    flow.restart(Ticket(10.0, 100, 1))
+    flow.advance(Ticket(15.0, 200, 1))
+    flow.lost = 8
+    flow.advance(Ticket(15.5, 210, 1))
+    flow.lost = 2
+    assert flow.rate(Ticket(16.0, 222, 1), dry=True) == pytest.approx((22 - 10 + 100) / 6.0)
+    assert flow.rate(Ticket(16.0, 222, 1)) == pytest.approx(10 / 0.5)
+
+
+# -- quota
+
+
+def test_a_long_dry_spell_is_a_window_with_a_quota() -> None:
+    throttle = Throttle(8)
+    told: list[str] = []
+    throttle.notify = told.append
+    tickets = fill(throttle, 0.0)
+    for ticket in tickets[:6]:
+        throttle.accepted(ticket, 0.1)
+    for ticket in tickets[6:]:
+        throttle.rejected(ticket, 0.1, 30.0)
+    assert accept_probes(throttle, 0.2) > 30
+    assert throttle.state == QUOTA
+    assert throttle.learned_rate == pytest.approx(6 / 30, rel=0.02)
+    assert told == ["waiting 30 s for the service's limit", "the service allows about 6 requests in 30 s"]
+
+
+def test_what_was_learnt_is_told_while_a_probe_is_under_way() -> None:
+    throttle = known_quota()
+    learnt = throttle.learned_rate
+    throttle.rejected(throttle.depart(61.5), 61.6, 58.0)
+    assert throttle.state == PROBING
+    assert throttle.learned_rate == learnt
+
+
+# -- strays
+
+
+def test_the_same_share_of_429s_at_a_slower_pace_proves_strays() -> None:
+    strays = Strays()
+    assert [strays.proved(pace, 0.1) for pace in (100, 80, 65, 60, 55)] == [False, False, False, False, True]
+    assert strays.share == 0.1
+
+
+def test_fewer_429s_at_a_slower_pace_prove_none() -> None:
+    strays = Strays()
+    assert not any(
+        strays.proved(pace, share) for pace, share in ((100, 0.5), (60, 0.2), (50, 0.1), (48, 0.01))
+    )
+
+
+def test_strays_leave_many_429s_in_a_row_an_event() -> None:
+    strays = Strays()
+    for pace in (100, 60, 60, 60):
+        strays.proved(pace, 0.1)
+    assert [strays.rejected(10) for _ in range(9)].count(False) == 3
+    for _ in range(40):
+        strays.accepted()
+    assert strays.rejected(10)
+
+
+# -- estimates and hints
+
+
+def known_quota() -> Throttle:
+    throttle = Throttle(8)
+    tickets = fill(throttle, 0.0)
+    for ticket in tickets:
+        throttle.accepted(ticket, 0.1)
+    throttle.rejected(throttle.depart(0.2), 0.3, 60.0)
+    accept_probes(throttle, 0.3)
+    return throttle
+
+
+@pytest.mark.parametrize(
+    "throttle",
+    [Throttle(8), Throttle(8, 5.0), exhausted()[0], exhausted(retry_after=9.0)[0], known_quota()],
+    ids=["unpaced", "known", "probing", "gate", "quota"],
+)
+def test_the_estimate_is_finite_and_does_not_fall_with_the_place_in_the_queue(throttle: Throttle) -> None:
+    estimates = [throttle.ready_at(70.0, ahead) for ahead in range(1, 300)]
+    assert estimates == sorted(estimates)
+    assert estimates[0] >= 70.0
+    assert estimates[-1] < inf
+
+
+@given(rate=st.floats(1, 300), queued=st.integers(1, 200))
+def test_the_estimate_at_a_known_rate_is_honest(rate: float, queued: int) -> None:
+    throttle = Throttle(1000, rate)
+    throttle.depart(10.0)
+    estimate = throttle.ready_at(10.0, queued)
+    now = 10.0
+    for _ in range(queued + 1):
+        now = max(now, throttle.ready_at(now))
+        throttle.depart(now)
+    assert estimate <= now + 1e-6
+    assert now - estimate <= 2 * EARLY + 1 / rate
+
+
+def test_a_request_beyond_the_quota_waits_for_a_later_window() -> None:
+    throttle = known_quota()
+    first = throttle.ready_at(61.0, 1)
+    assert first == 61.0
+    assert throttle.ready_at(61.0, 9) > 110
+    assert throttle.ready_at(61.0, 20) > throttle.ready_at(61.0, 9) + 50
+
+
+def test_headers_are_believed_before_a_429_is_met() -> None:
+    throttle = Throttle(8)
+    ticket = throttle.depart(0.0)
+    throttle.hint(0.1, RateHint(remaining=3, reset=10.0))
+    throttle.accepted(ticket, 0.1)
+    assert len(fill(throttle, 0.2)) == 3
+    assert throttle.ready_at(0.2) == inf
+
+
+def test_headers_that_leave_nothing_stop_until_the_reset() -> None:
+    throttle = Throttle(8)
+    ticket = throttle.depart(0.0)
+    throttle.hint(0.1, RateHint(remaining=0, reset=10.0))
+    throttle.accepted(ticket, 0.1)
+    assert throttle.ready_at(0.2) == pytest.approx(10.1)
+    assert throttle.ready_at(10.2) <= 10.2
+
+
+def test_headers_of_the_last_answer_in_flight_let_the_rest_go() -> None:
+    throttle = Throttle(8)
+    one, two = throttle.depart(0.0), throttle.depart(0.0)
+    throttle.hint(0.1, RateHint(remaining=1, reset=10.0))
+    throttle.accepted(one, 0.1)
+    assert throttle.ready_at(0.1) == inf
+    throttle.hint(0.2, RateHint(remaining=1, reset=9.9))
+    throttle.accepted(two, 0.2)
+    assert throttle.ready_at(0.2) <= 0.2
+
+
+def test_headers_without_a_reset_change_nothing() -> None:
+    throttle = Throttle(8)
+    throttle.hint(0.1, RateHint(remaining=0))
+    assert throttle.ready_at(0.2) <= 0.2
+
+
+def test_the_estimate_counts_the_windows_that_headers_tell_of() -> None:
+    throttle = Throttle(8)
+    throttle.hint(0.0, RateHint(remaining=5, reset=10.0, limit=100, window=60.0))
+    assert throttle.ready_at(0.0, 4) == 0.0
+    assert throttle.ready_at(0.0, 5) == 10.0
+    assert throttle.ready_at(0.0, 104) == 10.0
+    assert throttle.ready_at(0.0, 105) == 70.0
+
+
+def test_a_session_that_wakes_after_an_age_counts_its_cycle_anew() -> None:
+    throttle = Throttle(8)
+    for ticket in fill(throttle, 0.0):
+        throttle.accepted(ticket, 0.1)
+    tickets = fill(throttle, 3600.0)
+    for ticket in tickets[:4]:
+        throttle.accepted(ticket, 3600.1)
+    for ticket in tickets[4:]:
+        throttle.rejected(ticket, 3600.1, 1.0)
+    accept_probes(throttle, 3600.1)
+    assert throttle.learned_rate is not None
+    assert throttle.learned_rate > 3

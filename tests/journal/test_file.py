@@ -1,0 +1,400 @@
+"""A file that cannot be the journal of a job is told as such, before anything is sent, and left as it is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sqlite3
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slashtag import AsyncSession, ConfigurationError, DateRange, JournalError
+from slashtag.sandbox import Sandbox
+
+from ..support.journals import committed
+from ..support.sending import until
+from .test_journal import BASE, KEY, call, fill, journal, session, threads
+
+SPAN = DateRange("2022-01-01", "2024-12-31")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "job.journal"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+
+async def refused(path: Path, match: str, base_url: str = BASE, apikey: str = KEY) -> None:
+    """A session with this journal does not begin, and changes nothing."""
+    before = contents(path.parent) if path.parent.is_dir() else {}
+    job = AsyncSession(base_url, apikey=apikey, apisecret="s" * 12, journal=path)
+    with pytest.raises(ConfigurationError, match=match) as refusal:
+        async with job:
+            pass
+    await job.aclose()
+    assert apikey not in str(refusal.value)
+    assert (contents(path.parent) if path.parent.is_dir() else {}) == before
+    assert threads() == []
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Have no more rights than a file's mode gives."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+# --- whose it is --------------------------------------------------------------------------------------
+
+
+async def test_the_journal_of_another_account_is_refused(path: Path) -> None:
+    await fill(path, b"body")
+    await refused(path, "another account", apikey=KEY[::-1])
+
+
+async def test_the_journal_of_another_service_is_refused(path: Path) -> None:
+    await fill(path, b"body")
+    await refused(path, "is of a job against http://127.0.0.1:1/api/v1/, not", base_url="http://127.0.0.1:2")
+
+
+async def test_the_same_base_url_in_another_form_is_not_another_service(path: Path) -> None:
+    await fill(path, b"body")
+    for base_url in ("http://127.0.0.1:1", "http://127.0.0.1:1/", "http://127.0.0.1:1/api/v1"):
+        async with AsyncSession(base_url, apikey=KEY, apisecret="s" * 12, journal=path):
+            pass
+
+
+async def test_the_journal_of_another_format_is_refused(path: Path) -> None:
+    await fill(path, b"body")
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA user_version=99")
+    await refused(path, "another version of slashtag")
+
+
+async def test_a_journal_without_its_owner_is_refused(path: Path) -> None:
+    await fill(path, b"body")
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("DELETE FROM job WHERE name != 'base_url'")
+    await refused(path, "another account")
+
+
+# --- what it is ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content", [b"slashtag,clicks\nspring,3\n", b"\0", b"SQLite format 3\0" + b"\0" * 4_000]
+)
+async def test_a_file_that_is_not_a_journal_is_refused(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    path.chmod(0o644)
+    await refused(path, "not a journal")
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+async def test_the_database_of_another_program_is_refused_and_not_even_opened(path: Path, mode: str) -> None:
+    with closing(sqlite3.connect(path)) as file:
+        file.execute(f"PRAGMA journal_mode={mode}")
+        file.execute("CREATE TABLE job (name, value)")
+        file.commit()
+        await refused(path, "not a journal of slashtag")
+
+
+async def test_an_empty_file_becomes_a_journal(path: Path) -> None:
+    path.touch()
+    await fill(path, b"body")
+    kept = journal(path)
+    kept.open()
+    assert kept.find(call(0)) == b"body"
+    await kept.aclose()
+
+
+async def test_a_folder_is_refused(path: Path) -> None:
+    path.mkdir()
+    await refused(path, "not a regular file")
+
+
+async def test_a_pipe_is_refused(path: Path) -> None:
+    os.mkfifo(path)
+    with pytest.raises(ConfigurationError, match="not a regular file"):
+        journal(path).open()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_path_that_cannot_be_one_is_told(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be opened"):
+        journal(Path(name)).open()
+
+
+async def test_a_missing_parent_folder_is_told(tmp_path: Path) -> None:
+    await refused(tmp_path / "missing" / "job.journal", "No such file")
+
+
+@pytest.mark.parametrize("exists", [False, True])
+async def test_a_folder_that_cannot_be_written_is_told(path: Path, exists: bool) -> None:
+    if exists:
+        await fill(path, b"body")
+        path.chmod(0o666)
+    path.parent.chmod(0o555)
+    for folder in path.parent.parents:
+        if folder.stat().st_uid == os.geteuid() and folder.name.startswith("pytest"):
+            folder.chmod(0o755)
+    try:
+        with unprivileged(), pytest.raises(ConfigurationError, match="cannot be opened"):
+            journal(path).open()
+    finally:
+        path.parent.chmod(0o755)
+    assert [file.name for file in path.parent.iterdir()] == ([path.name] if exists else [])
+
+
+async def test_a_name_that_sqlite_takes_for_memory_is_a_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    for name in (":memory:", "file:x?mode=memory", "100% #1?.journal"):
+        await fill(Path(name), b"body")
+        kept = journal(Path(name))
+        kept.open()
+        assert kept.find(call(0)) == b"body"
+        await kept.aclose()
+        assert Path(name).stat().st_size
+
+
+@pytest.mark.parametrize("max_age", [-1.0, float("nan")])
+def test_an_age_that_is_none_is_refused(path: Path, max_age: float) -> None:
+    with pytest.raises(ConfigurationError, match="journal_max_age"):
+        journal(path, max_age=max_age)
+
+
+# --- in use -------------------------------------------------------------------------------------------
+
+HOLD = """
+import sys
+from pathlib import Path
+from slashtag._journal.journal import Journal
+Journal(Path(sys.argv[1]), sys.argv[2], sys.argv[3], 3600.0).open()
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_journal_in_use_by_another_process_is_refused(path: Path) -> None:
+    command = [sys.executable, "-c", HOLD, str(path), BASE, KEY]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"open\n"
+        with pytest.raises(ConfigurationError, match="in use by another session"):
+            journal(path).open()
+        holder.kill()
+    kept = journal(path)
+    kept.open()
+    asyncio.run(kept.aclose())
+
+
+def test_a_journal_in_use_in_this_process_is_refused_by_any_name(path: Path) -> None:
+    kept = journal(path)
+    kept.open()
+    link = path.with_name("link")
+    link.symlink_to(path)
+    for name in (path, link):
+        with pytest.raises(ConfigurationError, match="in use by another session"):
+            journal(name).open()
+    # Nor did looking at it give up the lock.
+    command = [sys.executable, "-c", HOLD, str(path), BASE, KEY]
+    other = subprocess.run(command, input=b"", capture_output=True)
+    assert b"in use by another session" in other.stderr
+    asyncio.run(kept.aclose())
+
+
+async def test_of_two_that_open_it_at_once_the_second_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(path, b"body")
+    reading, go_on = threading.Event(), threading.Event()
+    read = Path.open
+
+    def slow(self: Path, *mode: Any) -> Any:
+        if not reading.is_set():
+            reading.set()
+            assert go_on.wait(60)
+        return read(self, *mode)
+
+    monkeypatch.setattr(Path, "open", slow)
+    first = journal(path)
+    opening = asyncio.create_task(first.start())
+    assert await asyncio.to_thread(reading.wait, 60)
+    try:
+        with pytest.raises(ConfigurationError, match="in use by another session"):
+            journal(path).open()
+    finally:
+        go_on.set()
+    await opening
+    command = [sys.executable, "-c", HOLD, str(path), BASE, KEY]
+    other = await asyncio.to_thread(subprocess.run, command, input=b"", capture_output=True)
+    assert b"in use by another session" in other.stderr
+    assert first.find(call(0)) == b"body"
+    await first.aclose()
+
+
+async def test_a_journal_that_was_refused_can_be_opened_later(path: Path) -> None:
+    path.write_bytes(b"not a journal")
+    for _ in range(2):
+        await refused(path, "not a journal")
+    path.unlink()
+    await fill(path, b"body")
+
+
+# --- what others can see ------------------------------------------------------------------------------
+
+
+async def test_no_file_of_it_holds_the_key_or_the_secret(path: Path) -> None:
+    async with Sandbox(urls=20, clicks=200, tags=1) as box, session(box, path) as job:
+        await job.stats.collect(SPAN, tag=box.truth.tags()[0].name)
+        await until(lambda: committed(path), 60)
+        raw = b"".join(file.read_bytes() for file in path.parent.iterdir())
+    raw += path.read_bytes()
+    assert b"clicks" in raw
+    for secret in (box.apikey, box.apisecret):
+        assert secret.encode() not in raw
+        assert secret.encode("utf-16-le") not in raw
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
+async def test_every_file_of_it_is_for_its_owner_only(path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        kept = journal(path)
+        kept.open()
+        kept.keep(call(), None, b"body")
+        await until(lambda: committed(path), 60)
+    finally:
+        os.umask(before)
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+    await kept.aclose()
+    assert path.name + "-wal" in modes
+    assert {mode & 0o177 for mode in modes.values()} == {0}
+
+
+# --- damaged ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_overwritten_pages_are_told_and_never_replayed(path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    bodies = [rng.randbytes(rng.choice((300, 3_000, 30_000))) for _ in range(60)]
+    await fill(path, *bodies)
+    pages = path.stat().st_size // 4096
+    with path.open("r+b") as file:
+        for page in rng.sample(range(1, pages), 4):
+            file.seek(4096 * page)
+            file.write(rng.randbytes(4096))
+    damaged = path.read_bytes()
+    kept = journal(path)
+    told: list[str] = []
+    try:
+        kept.open()
+    except ConfigurationError as error:
+        told.append(str(error))
+    for n, body in enumerate(bodies if kept._file.main else ()):
+        try:
+            assert kept.find(call(n)) in (body, None)
+        except JournalError as error:
+            told.append(str(error))
+    await kept.aclose()
+    assert told
+    assert all("damaged" in text for text in told)
+    assert path.read_bytes() == damaged
+
+
+async def test_one_bit_of_a_body_is_told(path: Path) -> None:
+    await fill(path, b'{"clicks": 1000}', b'{"clicks": 2000}')
+    raw = path.read_bytes()
+    path.write_bytes(raw.replace(b"1000", b"1008"))
+    kept = journal(path)
+    kept.open()
+    assert kept.find(call(1)) == b'{"clicks": 2000}'
+    with pytest.raises(JournalError, match="damaged"):
+        kept.find(call(0))
+    await kept.aclose()
+
+
+async def test_a_file_cut_short_is_told(path: Path) -> None:
+    await fill(path, *(bytes([n]) * 5_000 for n in range(20)))
+    os.truncate(path, path.stat().st_size // 2)
+    before = path.read_bytes()
+    with pytest.raises(ConfigurationError, match="damaged"):
+        journal(path).open()
+    assert path.read_bytes() == before
+
+
+# --- no room ------------------------------------------------------------------------------------------
+
+FULL = textwrap.dedent("""
+    import asyncio, resource, sys
+    from slashtag import AsyncSession, DateRange, JournalError
+
+    async def main(path, base_url, apikey, apisecret):
+        failures = []
+        options = dict(apikey=apikey, apisecret=apisecret, journal=path, concurrency=4)
+        async with AsyncSession(base_url, **options) as job:
+            keys = [url.slashtag for url in await job.urls.list(pagesize=10).to_list()]
+            try:
+                each = job.stats.collect_each(DateRange("2022-01-01", "2024-12-31"), keys=keys,
+                    guided=False, on_error=failures.append)
+                async for _ in each:
+                    pass
+            except JournalError as error:
+                print(job.metrics.attempts, len(failures), error)
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, before[1]))
+    asyncio.run(main(*sys.argv[1:]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)  # what measures the tests writes files of its own
+""")
+
+
+async def complete(box: Sandbox, path: Path) -> dict[str, Any]:
+    """Run the job again; give its table."""
+    before = len(box.requests)
+    async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret, journal=path) as job:
+        each = job.stats.collect_each(SPAN, keys=[url.slashtag for url in box.truth.urls()], guided=False)
+        table = {key: stats.clicks async for key, stats in each}
+        assert job.metrics.replayed > 30
+        assert job.metrics.replayed + len(box.requests) - before == job.metrics.requests
+    return table
+
+
+def test_a_full_disk_stops_the_job_and_the_rerun_completes(path: Path) -> None:
+    with Sandbox(urls=30, clicks=600) as box:
+        # Slow enough for a commit to come while there is still something to be asked.
+        box.latency = 0.005
+        command = [sys.executable, "-c", FULL, str(path), box.base_url, box.apikey, box.apisecret]
+        run = subprocess.run(command, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        attempts, failures, told = run.stdout.split(maxsplit=2)
+        assert "cannot be written" in told
+        assert "what it holds is intact: run the job again" in told
+        assert int(failures) == 0
+        assert int(attempts) < 30 * 36
+        box.latency = 0.0
+        truth = box.truth.per_key("2022-01-01", "2024-12-31")
+        assert asyncio.run(complete(box, path)) == {key: true.clicks for key, true in truth.items()}

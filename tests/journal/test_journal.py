@@ -1,0 +1,511 @@
+"""A job that is run again asks only for what is missing, and its answer is the same."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slashtag import AllTime, AsyncSession, CountryGeo, DateRange, Day, SessionClosedError, Year
+from slashtag._core.call import Call
+from slashtag._errors import JournalError
+from slashtag._journal import file as _journal_file
+from slashtag._journal import journal as _journal
+from slashtag._journal.journal import Journal
+from slashtag._resources import stats as _stats
+from slashtag.sandbox import Sandbox
+
+from ..support.journals import committed
+from ..support.sending import until
+
+BASE = "http://127.0.0.1:1/api/v1/"
+KEY = "journalapikey0123456789"
+SPAN = DateRange("2023-01-01", "2023-12-31")
+
+
+@pytest.fixture
+async def box() -> AsyncIterator[Sandbox]:
+    async with Sandbox(urls=70, clicks=1_500, tags=3) as box:
+        yield box
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "job.journal"
+
+
+def session(box: Sandbox, path: Path, **options: Any) -> AsyncSession:
+    return AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret, journal=path, **options)
+
+
+def journal(path: Path, *, max_age: float = 3600.0) -> Journal:
+    return Journal(path, BASE, KEY, max_age)
+
+
+def call(name: object = "spring") -> Call[Any]:
+    """A question about a time that has ended."""
+    return Call(method="GET", path="stats", params=(("tag", str(name)),), returns=object, settled_at=0.0)
+
+
+async def fill(path: Path, *bodies: bytes) -> None:
+    """Keep an answer a body, to the calls named 0, 1, 2 ..."""
+    kept = journal(path)
+    kept.open()
+    for n, body in enumerate(bodies):
+        kept.keep(call(n), None, body)
+    await kept.aclose()
+
+
+# --- what is asked again ------------------------------------------------------------------------------
+
+
+async def asked(box: Sandbox, path: Path, query: Any, **options: Any) -> tuple[Any, int]:
+    """Run a job of one question; give its answer and how many requests it sent."""
+    before = len(box.requests)
+    async with session(box, path, **options) as job:
+        answer = await job.stats.collect(query, keys=job.urls.list(pagesize=20, prefetch=1))
+        assert job.metrics.requests - job.metrics.replayed == len(box.requests) - before
+    return answer, len(box.requests) - before
+
+
+async def test_a_job_run_again_asks_only_for_the_page_that_grows(box: Sandbox, path: Path) -> None:
+    answer, requests = await asked(box, path, SPAN)
+    assert requests == 4 + 12
+    assert await asked(box, path, SPAN) == (answer, 1)
+    assert box.requests[-1].query["page"] == "4"
+    assert answer.clicks == box.truth.range("2023-01-01", "2023-12-31").clicks
+
+
+@pytest.mark.parametrize(
+    "query", [Day("2023-05-05"), Year(2023), CountryGeo("US", "2023-01-01", "2023-12-31")]
+)
+async def test_a_time_that_has_ended_is_not_asked_for_again(box: Sandbox, path: Path, query: Any) -> None:
+    answer, requests = await asked(box, path, query)
+    assert requests == 4 + 1
+    assert await asked(box, path, query) == (answer, 1)
+
+
+@pytest.mark.parametrize("query", [DateRange.last(1), AllTime()])
+async def test_what_has_not_ended_is_asked_for_again(box: Sandbox, path: Path, query: Any) -> None:
+    assert [(await asked(box, path, query))[1] for _ in range(2)] == [5, 2]
+
+
+async def test_one_series_a_slashtag_replays_its_guides_too(box: Sandbox, path: Path) -> None:
+    keys = [url.slashtag for url in box.truth.urls()]
+    tables: list[dict[str, Any]] = []
+    requests: list[int] = []
+    for _ in range(2):
+        async with session(box, path) as job:
+            tables.append({key: stats async for key, stats in job.stats.collect_each(SPAN, keys=keys)})
+            requests.append(job.metrics.requests - job.metrics.replayed)
+    truth = box.truth.per_key("2023-01-01", "2023-12-31")
+    assert {key: stats.clicks for key, stats in tables[0].items()} == {k: t.clicks for k, t in truth.items()}
+    assert tables[0] == tables[1]
+    assert requests[0] > len(truth)
+    assert requests[1] == 0
+
+
+async def test_a_guide_from_before_a_month_had_ended_does_not_leave_that_month_out(
+    box: Sandbox, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = box.truth.urls()[0].slashtag
+    for today in (datetime(2026, 1, 31, 12, tzinfo=UTC), datetime(2026, 5, 1, 12, tzinfo=UTC)):
+        monkeypatch.setattr(_journal.time, "time", today.timestamp)
+        monkeypatch.setattr(_stats, "_now", lambda today=today: today)
+        async with session(box, path, journal_max_age=1e9) as job:
+            each = job.stats.collect_each(DateRange("2025-06-01", today.date()), keys=[key])
+            (told,) = [stats async for _, stats in each]
+        true = box.truth.range("2025-06-01", today.date(), keys=[key])
+        assert told.clicks == true.clicks
+        box.add_click(key, datetime(2026, 2, 10, tzinfo=UTC), times=7)
+
+
+async def test_clicks_that_came_after_the_last_run_are_counted(box: Sandbox, path: Path) -> None:
+    today = DateRange.last(40)
+    before, _ = await asked(box, path, today)
+    box.add_click(box.truth.urls()[0].slashtag, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()), times=3)
+    after, requests = await asked(box, path, today)
+    assert (after.total - before.total, requests) == (3, 2)
+
+
+async def test_links_that_came_after_the_last_run_are_listed(box: Sandbox, path: Path) -> None:
+    for n in range(30):
+        async with session(box, path) as job:
+            listed = [url.slashtag async for url in job.urls.list(pagesize=20)]
+        assert listed == [url.slashtag for url in box.truth.urls()]
+        box.add_url(f"new-{n}")
+
+
+async def test_what_this_session_fetched_itself_is_not_replayed(box: Sandbox, path: Path) -> None:
+    async with session(box, path) as job:
+        for n in (1, 2):
+            await job.stats.collect(Day("2023-05-05"), tag=box.truth.tags()[0].name)
+            await until(lambda: committed(path), 60)
+            assert len(box.requests) == n
+        assert job.metrics.replayed == 0
+
+
+async def test_only_the_latest_of_two_answers_is_kept(path: Path) -> None:
+    for body in (b"first", b"second"):
+        kept = journal(path)
+        kept.open()
+        for _ in range(3):
+            kept.keep(call(), None, body)
+        await kept.aclose()
+    kept = journal(path)
+    kept.open()
+    assert kept.find(call()) == b"second"
+    await kept.aclose()
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT count(*) FROM response").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(("seconds", "replayed"), [(3_599, True), (3_601, False), (-10, False)])
+async def test_what_is_too_old_or_from_the_future_is_asked_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, replayed: bool
+) -> None:
+    await fill(path, b"body")
+    now = time.time() + seconds
+    monkeypatch.setattr(_journal.time, "time", lambda: now)
+    kept = journal(path)
+    kept.open()
+    assert (kept.find(call(0)) is not None) == replayed
+    await kept.aclose()
+
+
+async def test_an_age_of_zero_asks_for_everything_again(box: Sandbox, path: Path) -> None:
+    answer, requests = await asked(box, path, SPAN)
+    assert await asked(box, path, SPAN, journal_max_age=0) == (answer, requests)
+
+
+async def test_views_share_the_journal(box: Sandbox, path: Path) -> None:
+    tag = box.truth.tags()[0].name
+    for replayed in (0, 24):
+        async with session(box, path) as job:
+            for view in (job, job.with_options(timeout=5)):
+                await view.stats.collect(
+                    SPAN if view is job else DateRange("2022-01-01", "2022-12-31"), tag=tag
+                )
+            assert job.metrics.replayed == replayed
+
+
+async def test_writes_are_sent_every_time(box: Sandbox, path: Path) -> None:
+    key = box.truth.urls()[0].id
+    for _ in range(2):
+        async with session(box, path) as job:
+            await job.urls.update(key, destination="https://www.example/")
+    assert len(box.requests) == 2
+
+
+async def test_other_parameters_are_another_request(path: Path) -> None:
+    await fill(path, b"body")
+    kept = journal(path)
+    kept.open()
+    for other in (
+        Call(method="GET", path="stats/yearly", params=call(0).params, returns=object, settled_at=0.0),
+        Call(method="GET", path="stats", params=(("tag", "0"), ("timezone", "+01:00")), returns=object),
+        Call(method="GET", path="stats", params=(("url_keys", "0"),), returns=object, settled_at=0.0),
+        Call(method="PUT", path="stats", params=call(0).params, returns=object, settled_at=0.0),
+    ):
+        assert kept.find(other) is None
+    assert kept.find(call(0)) == b"body"
+    await kept.aclose()
+
+
+# --- the event loop -----------------------------------------------------------------------------------
+
+
+async def test_reading_never_waits_for_a_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await fill(path, b"body")
+    kept = journal(path)
+    kept.open()
+    committing, go_on = threading.Event(), threading.Event()
+    commit = kept._file.append
+
+    def slow(rows: Any) -> str | None:
+        failure = commit(rows)
+        kept._file.main.execute("BEGIN IMMEDIATE")  # type: ignore[union-attr]
+        committing.set()
+        go_on.wait(10)
+        kept._file.main.execute("ROLLBACK")  # type: ignore[union-attr]
+        return failure
+
+    monkeypatch.setattr(kept._file, "append", slow)
+    kept.keep(call("other"), None, b"more")
+    await asyncio.to_thread(committing.wait, 10)
+    assert kept.find(call(0)) == b"body"
+    go_on.set()
+    await kept.aclose()
+
+
+async def test_others_have_their_turn_while_a_job_is_replayed(box: Sandbox, path: Path) -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    tags = [tag.name for tag in box.truth.tags()]
+    for _ in range(2):
+        async with session(box, path) as job:
+            turning = asyncio.create_task(other())
+            await asyncio.sleep(0)
+            turns = 0
+            await job.stats.collect(DateRange("2022-01-01", "2025-12-31"), tags=tags)
+            turning.cancel()
+    assert job.metrics.replayed == len(box.requests) > 100
+    # All workers had one each meanwhile.
+    assert turns >= job.metrics.replayed // 32
+
+
+async def test_what_was_kept_is_in_the_file_within_the_interval(path: Path) -> None:
+    kept = journal(path)
+    kept.open()
+    for n in range(3):
+        kept.keep(call(n), None, b"body")
+        # The disk and the thread may take their time on top of the interval.
+        await until(lambda n=n: wal(path).count(b"body") >= n + 1, 2)
+    await kept.aclose()
+
+
+async def test_many_answers_at_once_are_all_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_journal, "COMMIT_BYTES", 100_000)
+    monkeypatch.setattr(_journal, "CROWDED_BYTES", 300_000)
+    kept = journal(path)
+    kept.open()
+    waits = 0
+
+    async def worker(first: int) -> None:
+        nonlocal waits
+        for n in range(first, first + 250):
+            if kept.keep(call(n), None, b"x" * 1_000 + str(n).encode()):
+                waits += 1
+                await kept.wait()
+
+    await asyncio.gather(*(worker(first) for first in range(0, 5_000, 250)))
+    assert waits
+    assert kept._pending_bytes <= 400_000
+    await kept.aclose()
+    again = journal(path)
+    again.open()
+    assert all(again.find(call(n)) == b"x" * 1_000 + str(n).encode() for n in range(5_000))
+    await again.aclose()
+
+
+async def test_waiting_can_be_cancelled(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_journal, "CROWDED_BYTES", 1)
+    kept = journal(path)
+    kept.open()
+    assert kept.keep(call(0), None, b"body")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await kept.wait()
+    await kept.wait()
+    await kept.aclose()
+    assert threads() == []
+
+
+# --- its life -----------------------------------------------------------------------------------------
+
+
+def wal(path: Path) -> bytes:
+    return path.with_name(path.name + "-wal").read_bytes()
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "slashtag-journal"]
+
+
+async def test_a_session_that_is_left_without_use_leaves_an_empty_journal(box: Sandbox, path: Path) -> None:
+    for _ in range(2):
+        async with session(box, path):
+            assert threads() == []
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
+    async with session(box, path) as job:
+        assert job.metrics.replayed == 0
+
+
+async def test_a_session_that_was_never_entered_makes_no_file(box: Sandbox, path: Path) -> None:
+    await session(box, path).aclose()
+    assert not path.exists()
+
+
+async def test_a_session_without_a_with_block_opens_it_at_first_use(box: Sandbox, path: Path) -> None:
+    for requests in (1, 1):
+        job = session(box, path)
+        await job.stats.collect(Day("2023-05-05"), tag=box.truth.tags()[0].name)
+        await job.aclose()
+        assert len(box.requests) == requests
+
+
+class Opening:
+    """How often journals were opened, and by which threads; each waits until it may go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.threads: list[threading.Thread] = []
+        self.go_on = threading.Event()
+        self._open = _journal.JournalFile.open
+        monkeypatch.setattr(_journal.JournalFile, "open", lambda file: self._wait(file))
+
+    def _wait(self, file: _journal.JournalFile) -> None:
+        self.threads.append(threading.current_thread())
+        assert self.go_on.wait(60)
+        self._open(file)
+
+    async def begun(self) -> None:
+        await until(lambda: self.threads, 60)
+
+
+@pytest.fixture
+def opening(monkeypatch: pytest.MonkeyPatch) -> Opening:
+    return Opening(monkeypatch)
+
+
+async def test_without_a_with_block_it_is_opened_once_and_off_the_event_loop(
+    box: Sandbox, path: Path, opening: Opening
+) -> None:
+    job = session(box, path)
+    days = [Day(f"2023-05-{n:02}") for n in range(1, 9)]
+    asking = [asyncio.create_task(job.stats.collect(day, tag=box.truth.tags()[0].name)) for day in days]
+    await opening.begun()
+    assert not box.requests
+    opening.go_on.set()
+    await asyncio.gather(*asking)
+    await job.aclose()
+    assert len(opening.threads) == 1
+    assert opening.threads[0] is not threading.current_thread()
+    async with session(box, path) as again:
+        await asyncio.gather(*(again.stats.collect(day, tag=box.truth.tags()[0].name) for day in days))
+        assert again.metrics.replayed == len(days) == len(box.requests)
+
+
+async def test_who_gives_up_while_it_is_opened_takes_it_from_nobody(
+    box: Sandbox, path: Path, opening: Opening
+) -> None:
+    job = session(box, path)
+    tag = box.truth.tags()[0].name
+    first = asyncio.create_task(job.stats.collect(Day("2023-05-05"), tag=tag))
+    await opening.begun()
+    second = asyncio.create_task(job.stats.collect(Day("2023-05-06"), tag=tag))
+    await asyncio.sleep(0)
+    first.cancel()
+    opening.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    await second
+    await job.aclose()
+    async with session(box, path) as again:
+        await again.stats.collect(Day("2023-05-06"), tag=tag)
+        assert again.metrics.replayed == 1
+
+
+@pytest.mark.parametrize("patient", [True, False])
+async def test_a_session_closed_while_it_is_opened_leaves_it_closed(
+    box: Sandbox, path: Path, opening: Opening, patient: bool
+) -> None:
+    job = session(box, path)
+    asking = asyncio.create_task(job.stats.collect(Day("2023-05-05"), tag="spring"))
+    await opening.begun()
+    closing = asyncio.create_task(job.aclose())
+    await asyncio.sleep(0.01)
+    if not patient:
+        closing.cancel()
+    opening.go_on.set()
+    with pytest.raises(SessionClosedError):
+        await asking
+    await asyncio.wait((closing,))
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert not _journal_file._open
+
+
+async def test_a_closed_session_does_not_open_it_again(box: Sandbox, path: Path) -> None:
+    async with session(box, path) as job:
+        pass
+    path.unlink()
+    with pytest.raises(SessionClosedError):
+        await job.stats.collect(Day("2023-05-05"), tag="spring")
+    assert not path.exists()
+
+
+async def test_closing_commits_what_is_left_and_ends_the_thread(path: Path) -> None:
+    kept = journal(path)
+    kept.open()
+    kept.open()
+    kept.keep(call(), None, b"body")
+    assert len(threads()) == 1
+    await kept.aclose()
+    await kept.aclose()
+    assert threads() == []
+    assert not kept.keep(call("late"), None, b"body")
+    assert kept.find(call()) is None
+    assert b"body" in path.read_bytes()
+
+
+@pytest.mark.parametrize("ending", ["start", "aclose"])
+async def test_cancelling_the_opening_or_the_closing_leaves_the_file_closed(path: Path, ending: str) -> None:
+    kept = journal(path)
+    if ending == "aclose":
+        kept.open()
+        kept.keep(call(), None, b"body")
+    task = asyncio.create_task(getattr(kept, ending)())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert kept._file.main is None
+    assert threads() == []
+    other = journal(path)
+    other.open()
+    assert other.find(call()) == (b"body" if ending == "aclose" else None)
+    await other.aclose()
+
+
+async def test_a_commit_that_breaks_in_any_way_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = journal(path)
+    kept.open()
+    kept.keep(call("spring"), None, [])  # type: ignore[arg-type]
+    with pytest.raises(JournalError, match="cannot be written"):
+        await kept.aclose()
+    assert threads() == []
+
+
+def journal_of(job: AsyncSession) -> Journal:
+    kept = job._wiring.shared.journal
+    assert isinstance(kept, Journal)
+    return kept
+
+
+async def test_once_the_journal_cannot_be_written_nothing_is_sent(box: Sandbox, path: Path) -> None:
+    async with session(box, path) as job:
+        kept = journal_of(job)
+        kept.keep(call("spring"), None, [])  # type: ignore[arg-type]
+        await until(lambda: kept._failure is not None)
+        link = box.truth.urls()[0]
+        for work in (job.urls.update(link.id, redirect_code=308), job.tags.create("late"), job.tags.page()):
+            with pytest.raises(JournalError, match="cannot be written"):
+                await work
+    assert len(box.requests) == 0
+
+
+async def test_a_change_that_was_made_is_told_as_made_whatever_became_of_the_journal(
+    box: Sandbox, path: Path
+) -> None:
+    async with session(box, path) as job:
+        await job.tags.page()
+        box.latency = 0.1
+        box.requests.clear()
+        task = asyncio.create_task(job.urls.update(box.truth.urls()[0].id, redirect_code=308))
+        await until(lambda: box.requests)
+        journal_of(job)._failure = "the disk is full"
+        assert await task == 1
+        journal_of(job)._failure = None

@@ -1,0 +1,79 @@
+"""Figures, days and labels read as they should."""
+
+from __future__ import annotations
+
+from datetime import date
+from html import unescape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag.report import _format as words
+
+
+@given(st.text())
+def test_a_label_is_text_and_no_markup(label: str) -> None:
+    shown = words.text(label)
+    assert not set("<>\"'") & set(shown)
+    assert unescape(shown) == words.plain(label)
+    shown.encode()
+
+
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=0x7E)))
+def test_a_plain_label_is_shown_whole(label: str) -> None:
+    assert unescape(words.text(label)) == label
+
+
+def test_what_no_page_can_hold_is_replaced() -> None:
+    assert words.plain("a\x00b\nc\ud800d\u202ee") == "a\ufffdb\ufffdc\ufffdd\ufffde"
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "shown"),
+    [
+        (0, 0, "0.0 %"),
+        (0, 9, "0.0 %"),
+        (1, 10_000, "<0.1 %"),
+        (1, 3, "33.3 %"),
+        (9, 9, "100.0 %"),
+    ],
+)
+def test_shares(part: int, whole: int, shown: str) -> None:
+    assert words.share(part, whole) == shown
+
+
+@pytest.mark.parametrize(
+    ("ratio", "shown"),
+    [(0.0, "±0.0 %"), (0.0004, "±0.0 %"), (0.5, "+50.0 %"), (-0.123, "−12.3 %"), (123.4, "+12,340.0 %")],
+)
+def test_changes(ratio: float, shown: str) -> None:
+    assert words.change(ratio) == shown
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "shown"),
+    [
+        (date(2024, 2, 1), date(2024, 2, 1), "1 Feb 2024"),
+        (date(2024, 2, 1), date(2024, 2, 29), "1 – 29 Feb 2024"),
+        (date(2024, 1, 1), date(2024, 12, 31), "1 Jan – 31 Dec 2024"),
+        (date(2023, 12, 31), date(2024, 1, 1), "31 Dec 2023 – 1 Jan 2024"),
+    ],
+)
+def test_spans(first: date, last: date, shown: str) -> None:
+    assert words.days(first, last) == shown
+
+
+def test_names() -> None:
+    assert words.name_of("country", "DE") == "Germany"
+    assert words.name_of("country", "??") == "??"
+    assert words.name_of("browser", "DE") == "DE"
+    assert words.name_of("country", "unknown.") == "Unknown"
+    assert words.name_of("referrer", "") == "(empty)"
+    assert words.weekday(date(2024, 3, 4)) == "Mon, 4 Mar 2024"
+    assert (words.many(1, "click", "clicks"), words.many(1234, "click", "clicks")) == (
+        "1 click",
+        "1,234 clicks",
+    )
+    assert len(words.COUNTRIES) == 250
+    assert all(len(code) == 2 and code.isupper() and name for code, name in words.COUNTRIES.items())

@@ -1,0 +1,533 @@
+"""One answer a slashtag: equal to the truth of each, for far fewer requests than slashtags x windows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from slashtag import (
+    AllTime,
+    BadRequestError,
+    CountryGeo,
+    DateRange,
+    Day,
+    Failure,
+    InvalidRequestError,
+    PeriodStats,
+    RangeStats,
+    RetryPolicy,
+    ServerError,
+    ShortUrl,
+    UnknownTagError,
+    Year,
+)
+from slashtag.sandbox import Fault, Sandbox
+from tests.resources.accounts import (
+    END,
+    START,
+    YEARS,
+    Account,
+    client,
+    counts,
+    period,
+    places,
+    scripted,
+    serving,
+    slowly,
+)
+from tests.support import wire
+from tests.support.sending import until_idle
+
+
+def paths(box: Sandbox) -> Counter[str]:
+    return Counter(arrival.path.removeprefix("/api/v1/") for arrival in box.requests)
+
+
+# --- guided ------------------------------------------------------------------------------------------
+
+
+async def test_300_slashtags_over_three_years_are_true_for_under_7000_requests(
+    account: Account,
+) -> None:
+    keys = tuple(account.keys[:300])
+    async with account.serve() as box, client(box) as api:
+        answers = {key: stats async for key, stats in api.stats.collect_each(YEARS, keys=keys)}
+        requests = len(box.requests)
+        assert {arrival.status for arrival in box.requests} == {200}
+    truth = account.each(keys)
+    assert answers.keys() == truth.keys()
+    assert all(counts(answers[key]) == counts(truth[key]) for key in keys)
+    assert requests < 7_000 < len(keys) * 35
+
+
+@pytest.mark.parametrize("guided", [False, True])
+@pytest.mark.parametrize("zone", [None, "America/New_York", "Australia/Lord_Howe", "America/Santiago"])
+async def test_guided_or_not_and_in_whatever_zone_the_answers_are_the_truth(
+    account: Account, guided: bool, zone: str | None
+) -> None:
+    keys = tuple(account.keys[:9])
+    async with account.serve() as box, client(box) as api:
+        each = api.stats.collect_each(YEARS, keys=keys, timezone=zone and ZoneInfo(zone), guided=guided)
+        answers = {key: counts(stats) async for key, stats in each}
+        asked = paths(box)
+    assert answers == {key: counts(stats) for key, stats in account.each(keys, zone).items()}
+    if guided:
+        # All-time statistics are asked under each offset: for the batch, and for each slashtag.
+        assert asked["stats/alltime"] == 10 * (1 if zone is None else 2)
+    else:
+        assert asked["stats/alltime"] == 0
+        assert asked["stats"] >= 9 * 35
+
+
+async def test_a_click_of_an_hour_that_only_the_zone_counts_to_the_month_is_found() -> None:
+    # 00:30 on April 1, an hour that bears another date under the offset of all later days.
+    async with serving() as (box, api):
+        box.add_url("a", created_at="2018-01-01")
+        box.add_click("a", "2018-03-31T13:30:00+00:00")
+        query, zone = DateRange("2018-04-01", "2018-09-30"), ZoneInfo("Australia/Sydney")
+        ((_, stats),) = [item async for item in api.stats.collect_each(query, keys=["a"], timezone=zone)]
+    assert stats.total == stats.clicks[date(2018, 4, 1)] == 1
+
+
+async def test_short_spans_are_asked_at_once(account: Account) -> None:
+    async with account.serve() as box, client(box) as api:
+        for query in (DateRange("2024-01-01", "2024-02-29"), Day("2024-01-01")):
+            assert len([item async for item in api.stats.collect_each(query, keys=account.keys[:5])]) == 5
+        assert paths(box) == {"stats": 5 * 2 + 5}
+
+
+async def test_a_batch_without_clicks_costs_one_request() -> None:
+    async with serving() as (box, api):
+        keys = [f"s{n}" for n in range(100)]
+        for key in keys:
+            box.add_url(key)
+        answers = [item async for item in api.stats.collect_each(YEARS, keys=keys)]
+        assert sorted(key for key, _ in answers) == sorted(keys)
+        assert all(stats.total == 0 and len(stats.clicks) == 1096 for _, stats in answers)
+        assert paths(box) == {"stats/alltime": 1}
+
+
+async def test_the_current_and_the_previous_month_are_always_asked_for() -> None:
+    today = datetime.now(UTC)
+    async with serving() as (box, api):
+        for key in ("a", "b"):
+            box.add_url(key)
+        query = DateRange(today.date() - timedelta(days=400), today.date())
+        answers = [item async for item in api.stats.collect_each(query, keys=["a", "b"])]
+        assert [stats.total for _, stats in answers] == [0, 0]
+        # The two months are 29 to 62 days.
+        assert paths(box) in ({"stats/alltime": 1, "stats": 4}, {"stats/alltime": 1, "stats": 2})
+
+
+async def test_parts_of_days_are_guided_too() -> None:
+    start, end = datetime(2024, 1, 31, 23, tzinfo=UTC), datetime(2024, 7, 1, 1, tzinfo=UTC)
+    async with serving() as (box, api):
+        box.add_url("a", created_at="2023-01-01")
+        for instant in (start, end):
+            for n in (-1, 0, 1):
+                box.add_click("a", instant + timedelta(seconds=n))
+        ((_, stats),) = [item async for item in api.stats.collect_each(DateRange(start, end), keys=["a"])]
+        assert counts(stats) == counts(box.truth.range(start, end))
+        assert paths(box) == {"stats/alltime": 1, "stats": 2}
+    assert stats.total == 4
+
+
+async def test_without_all_time_statistics_everything_is_asked(account: Account) -> None:
+    keys = tuple(account.keys[:8])
+    async with account.serve() as box, client(box) as api:
+        box.faults = [Fault(kind="404", path="/api/v1/stats/alltime")]
+        answers = {key: counts(stats) async for key, stats in api.stats.collect_each(YEARS, keys=keys)}
+        # Once at its stated path, once at the samples' ("Date is required").
+        assert paths(box) == {"stats/alltime": 1, "stats": 1 + 8 * 35}
+        box.requests.clear()
+        (only,) = [item async for item in api.stats.collect_each(YEARS, keys=keys[:1])]
+        assert paths(box) == {"stats/alltime": 1, "stats": 35}
+    truth = account.each(keys)
+    assert answers == {key: counts(truth[key]) for key in keys}
+    assert counts(only[1]) == counts(truth[keys[0]])
+
+
+async def test_a_service_with_the_paths_of_the_samples_guides_as_well(account: Account) -> None:
+    keys = tuple(account.keys[:8])
+    async with account.serve(paths="samples") as box, client(box, concurrency=1) as api:
+        answers = {key: counts(stats) async for key, stats in api.stats.collect_each(YEARS, keys=keys)}
+        assert paths(box)["stats/alltime"] == 1
+        assert len(box.requests) < 8 * 35
+    assert answers == {key: counts(stats) for key, stats in account.each(keys).items()}
+
+
+@pytest.mark.parametrize("max_target", [200, 8190])
+async def test_a_batch_that_is_too_long_for_the_service_is_asked_one_by_one(
+    account: Account, max_target: int
+) -> None:
+    keys = tuple(account.keys[:8])
+    async with account.serve(max_target=max_target) as box, client(box) as api:
+        answers = {key: counts(stats) async for key, stats in api.stats.collect_each(YEARS, keys=keys)}
+        assert paths(box)["stats/alltime"] == 9
+    assert answers == {key: counts(stats) for key, stats in account.each(keys).items()}
+
+
+# --- a service whose all-time statistics lie ---------------------------------------------------------
+
+
+class Ledger:
+    """A service with a few clicks, that may tell other months for all time than it does for ranges."""
+
+    def __init__(self, clicks: dict[str, dict[date, int]], lie: Callable[[date], date]) -> None:
+        self.clicks = clicks
+        self.lie = lie
+        self.short = 0
+
+    def __call__(self, request: wire.Request) -> wire.Answer:
+        keys = request.query["url_keys"][0].split(",")
+        told = [(day, n) for key in keys for day, n in self.clicks[key].items()]
+        if request.path.endswith("alltime"):
+            breakdown: dict[str, Counter[str]] = {}
+            for day, n in told:
+                told_as = self.lie(day)
+                breakdown.setdefault(str(told_as.year), Counter())[str(told_as.month)] += n
+            total = sum(n for _, n in told) + self.short
+            members = {"clicks_total": total, "clicks_unique": total, "clicks_repeated": 0}
+            return wire.ok({**members, "clicks_breakdown": breakdown})
+        first, last = (datetime.fromisoformat(at).date() for at in request.query["date_range"][0].split(","))
+        days = {str(day): n for day, n in told if first <= day <= last}
+        return wire.ok({"total_clicks": sum(days.values()), "clicks": days})
+
+
+def a_month_early(day: date) -> date:
+    return day.replace(day=1) - timedelta(days=1)
+
+
+HONEST = {
+    "a": {date(2023, 5, 5): 3, date(2023, 6, 30): 4},
+    "b": {date(2023, 2, 1): 1},
+    "c": {},
+}
+YEAR = DateRange("2023-01-01", "2023-12-31")
+
+
+async def test_honest_all_time_statistics_are_believed() -> None:
+    async with scripted(Ledger(HONEST, lambda day: day)) as (server, api):
+        answers = {key: stats.total async for key, stats in api.stats.collect_each(YEAR, keys=HONEST)}
+        assert answers == {"a": 7, "b": 1, "c": 0}
+        # The batch, each of the three, two months in two windows, one month.
+        assert len(server.requests) == 1 + 3 + 2 + 1
+
+
+async def test_months_that_lie_are_found_out_and_all_is_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with scripted(Ledger(HONEST, a_month_early), concurrency=1) as (server, api):
+        each = api.stats.collect_each(YEAR, keys=["a", "b", "c"], ordered=True)
+        answers = [(key, {day: n for day, n in stats.clicks.items() if n}) async for key, stats in each]
+        assert answers == list(HONEST.items())
+        windows = [request for request in server.requests if request.path.endswith("stats")]
+        assert len(windows) >= 3 * 12
+    assert "asking for every window from here on" in caplog.text
+
+
+async def test_a_breakdown_that_does_not_add_up_guides_nothing() -> None:
+    ledger = Ledger(HONEST, lambda day: day)
+    ledger.short = 5
+    async with scripted(ledger) as (server, api):
+        answers = {key: stats.total async for key, stats in api.stats.collect_each(YEAR, keys=HONEST)}
+        assert answers == {"a": 7, "b": 1, "c": 0}
+        assert sum(request.path.endswith("stats") for request in server.requests) == 3 * 12
+
+
+async def test_a_window_that_contradicts_itself_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with scripted(wire.ok({"total_clicks": 3, "clicks": {"2024-01-01": 1}})) as (_, api):
+        query = DateRange("2024-01-01", "2024-01-05")
+        ((_, stats),) = [item async for item in api.stats.collect_each(query, keys=["a"])]
+    assert not stats.reconciles
+    assert "slashtag 'a', 2024-01-01..2024-01-05: the answer contradicts itself" in caplog.text
+
+
+async def test_a_batch_that_comes_after_the_guiding_ended_is_asked_whole() -> None:
+    ledger = Ledger({f"s{n}": {} for n in range(150)}, lambda day: day)
+
+    def answer(request: wire.Request) -> wire.Answer:
+        if request.path.endswith("alltime"):
+            return wire.envelope(404, "Not found.", [])
+        if "date_range" not in request.query:
+            return wire.envelope(400, "Bad request. Date is required.", [])
+        return ledger(request)
+
+    async with scripted(answer, concurrency=1) as (server, api):
+        query = DateRange("2024-01-01", "2024-03-31")
+        each = api.stats.collect_each(query, keys=list(ledger.clicks))
+        assert len([item async for item in each]) == 150
+        # The first batch is asked twice for nothing, the second is not.
+        assert len(server.requests) == 2 + 150 * 3
+
+
+# --- failures ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("guided", [False, True])
+async def test_one_unknown_slashtag_among_a_thousand_costs_itself_only(
+    account: Account, guided: bool
+) -> None:
+    keys = account.keys[:1000]
+    keys[537] = "nobody-has-this"
+    failures: list[Failure] = []
+    query = DateRange("2024-03-01", "2024-05-31") if guided else DateRange("2024-03-01", "2024-03-31")
+    async with account.serve(unknown_keys="error") as box, client(box) as api:
+        answers = {k: s async for k, s in api.stats.collect_each(query, keys=keys, on_error=failures.append)}
+        rest = [key for key in keys if key != "nobody-has-this"]
+        truth = box.truth.range(query.start, query.end, keys=rest)
+        requests = len(box.requests)
+    assert list(answers) != rest
+    assert sorted(answers) == sorted(rest)
+    assert counts(RangeStats.merge(answers.values())) == counts(truth)
+    (failure,) = failures
+    assert failure.call.keys == ("nobody-has-this",)
+    assert isinstance(failure.error, BadRequestError)
+    assert requests < 1000 * 3
+
+
+async def test_the_first_failure_ends_the_iterator_and_names_slashtag_and_window(account: Account) -> None:
+    keys = [*account.keys[:40], "nobody-has-this", *account.keys[40:60]]
+    query = DateRange("2024-03-01", "2024-03-31")
+    async with account.serve(unknown_keys="error") as box, client(box, concurrency=3) as api:
+        each = api.stats.collect_each(query, keys=keys)
+        with pytest.raises(BadRequestError) as caught:
+            await gather(each)
+        assert caught.value.__notes__ == [
+            "while asking for slashtag 'nobody-has-this', 2024-03-01..2024-03-31"
+        ]
+        # What was sent before may still arrive.
+        await asyncio.sleep(0.05)
+        requests = len(box.requests)
+        assert [item async for item in each] == []
+        await asyncio.sleep(0.05)
+        assert requests == len(box.requests) < 50
+        assert api.metrics.in_flight == 0
+
+
+async def gather(each: AsyncIterator[Any]) -> list[Any]:
+    return [item async for item in each]
+
+
+async def test_a_failed_guide_of_a_batch_costs_none_of_its_slashtags(account: Account) -> None:
+    keys = tuple(account.keys[:8])
+    failures: list[Failure] = []
+    async with account.serve() as box, client(box, retry=RetryPolicy(max_attempts=1)) as api:
+        box.faults = [Fault(kind="500", path="*/alltime", times=1)]
+        with pytest.raises(ServerError):
+            await gather(api.stats.collect_each(YEARS, keys=keys))
+        box.faults = [Fault(kind="500", path="*/alltime", times=1)]
+        answers = await gather(api.stats.collect_each(YEARS, keys=keys, on_error=failures.append))
+        assert failures == []
+        assert {key: counts(stats) for key, stats in answers} == {
+            key: counts(stats) for key, stats in account.each(keys).items()
+        }
+        # Where each fails alone, each is told.
+        box.faults = [Fault(kind="500", path="*/alltime")]
+        assert await gather(api.stats.collect_each(YEARS, keys=keys, on_error=failures.append)) == []
+    assert sorted(failure.call.keys for failure in failures) == sorted((key,) for key in keys)
+    assert {failure.call.label.partition(", ")[2] for failure in failures} == {"all time"}
+
+
+async def test_a_slashtag_that_failed_in_several_windows_is_told_once_and_not_given(account: Account) -> None:
+    keys = account.keys[:5]
+    failures: list[Failure] = []
+    told: list[tuple[int, int | None]] = []
+    async with account.serve() as box, client(box, retry=RetryPolicy(max_attempts=1)) as api:
+        box.faults = [Fault(kind="500", path="/api/v1/stats", every=2)]
+        answers = await gather(
+            api.stats.collect_each(
+                YEARS,
+                keys=keys,
+                guided=False,
+                on_error=failures.append,
+                progress=lambda *done: told.append(done),
+            )
+        )
+    assert answers == []
+    assert sorted(failure.call.keys[0] for failure in failures) == sorted(keys)
+    assert told == [(n, 5) for n in range(1, 6)]
+
+
+async def test_an_ordered_iterator_ends_where_all_that_it_held_back_failed() -> None:
+    def answer(request: wire.Request) -> wire.Answer:
+        refusal = wire.envelope(400, "Bad request.", [])
+        return wire.delayed(0.1, refusal) if request.query["url_keys"] == ["s0"] else refusal
+
+    failures: list[Failure] = []
+    keys = [f"s{n}" for n in range(200)]
+    async with scripted(answer, concurrency=2) as (_, api), asyncio.timeout(5):
+        each = api.stats.collect_each(Day("2024-01-01"), keys=keys, ordered=True, on_error=failures.append)
+        assert await gather(each) == []
+    assert len(failures) == 200
+
+
+# --- what is asked about, and in which order ---------------------------------------------------------
+
+
+async def test_a_tag_alone_equals_the_truth(account: Account) -> None:
+    async with account.serve() as box, client(box) as api:
+        name = box.truth.tags()[0].name
+        ((_, stats),) = await gather(api.stats.collect_each(YEARS, tag=name))
+        assert counts(stats) == counts(box.truth.range(START, END, tag=name))
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_tags_each_equal_the_truth(account: Account, ordered: bool) -> None:
+    async with account.serve() as box, client(box) as api:
+        names = [tag.name for tag in box.truth.tags()[:6]]
+        each = api.stats.collect_each(Year(2024), tags=[*names, *names], ordered=ordered)
+        answers = await gather(each)
+        assert {name: period(stats) for name, stats in answers} == {
+            name: period(box.truth.year(2024, tag=name)) for name in names
+        }
+        assert len(answers) == len(names)
+        if ordered:
+            assert [name for name, _ in answers] == names
+        with pytest.raises(UnknownTagError):
+            await gather(api.stats.collect_each(YEARS, tags=[*names, "nobody's"]))
+
+
+@pytest.mark.parametrize("guided", [False, True])
+async def test_ordered_keeps_the_order_asked(guided: bool) -> None:
+    async with serving(latency=(0.0, 0.01)) as (box, api):
+        keys = [f"s{n}" for n in range(150)]
+        for n, key in enumerate(keys):
+            box.add_url(key)
+            box.add_click(key, f"2024-0{n % 6 + 1}-01T00:00:00", times=n % 3 + 1)
+        query = DateRange("2024-01-01", "2024-06-30")
+        each = api.stats.collect_each(query, keys=keys, ordered=True, guided=guided)
+        answers = [(key, stats.total) async for key, stats in each]
+    assert answers == [(f"s{n}", n % 3 + 1) for n in range(150)]
+
+
+async def test_ordered_passes_over_what_failed(account: Account) -> None:
+    keys = account.keys[:50]
+    keys[0] = keys[17] = keys[49] = "nobody-has-this"
+    keys[30] = "nor-this"
+    async with account.serve(unknown_keys="error", latency=(0.0, 0.004)) as box, client(box) as api:
+        each = api.stats.collect_each(Day("2024-05-05"), keys=keys, ordered=True, on_error=lambda _: None)
+        answers = [key async for key, _ in each]
+    assert answers == [key for key in keys if key not in ("nobody-has-this", "nor-this")]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_slashtags_may_come_from_anywhere_and_are_answered_once(
+    account: Account, asynchronous: bool
+) -> None:
+    keys = account.keys[:120]
+    links = [ShortUrl(id=n, slashtag=key) for n, key in enumerate(keys)]
+    async with account.serve() as box, client(box) as api:
+        truth = {
+            key: counts(stats) for key, stats in box.truth.per_key("2024-05-05", "2024-05-05", keys).items()
+        }
+        for given in (keys, keys + keys, links, (key for key in keys), set(keys)):
+            told: list[tuple[int, int | None]] = []
+            source = slowly(given) if asynchronous else given
+            each = api.stats.collect_each(
+                Day("2024-05-05"), keys=source, progress=lambda *done, told=told: told.append(done)
+            )
+            answers = [(key, counts(stats)) async for key, stats in each]
+            assert len(answers) == 120
+            assert dict(answers) == truth
+            assert told == [(n, None if asynchronous else 120) for n in range(1, 121)]
+
+
+async def test_a_listing_may_say_what_is_asked_about(account: Account) -> None:
+    async with account.serve() as box, client(box) as api:
+        each = api.stats.collect_each(Day("2024-05-05"), keys=api.urls.list(pagesize=200), ordered=True)
+        answers = [(key, counts(stats)) async for key, stats in each]
+        truth = box.truth.per_key("2024-05-05", "2024-05-05")
+    assert answers == [(key, counts(stats)) for key, stats in truth.items()]
+
+
+async def test_asynchronous_slashtags_that_cannot_be_asked_for_are_told(account: Account) -> None:
+    keys = [account.keys[0], "a,b", account.keys[1], ""]
+    failures: list[Failure] = []
+    async with account.serve() as box, client(box) as api:
+        each = api.stats.collect_each(YEARS, keys=slowly(keys), on_error=failures.append, ordered=True)
+        assert [key async for key, _ in each] == account.keys[:2]
+        with pytest.raises(InvalidRequestError, match="comma"):
+            await gather(api.stats.collect_each(YEARS, keys=slowly(keys)))
+        with pytest.raises(TypeError, match="slashtags or ShortUrls"):
+            await gather(api.stats.collect_each(YEARS, keys=slowly([5]), on_error=failures.append))
+    assert [failure.call.label for failure in failures] == ["slashtag 'a,b'", "slashtag ''"]
+
+
+async def test_what_a_source_raises_surfaces_as_itself(account: Account) -> None:
+    class Boom(Exception):
+        pass
+
+    async def source() -> AsyncIterator[str]:
+        yield account.keys[0]
+        raise Boom
+
+    async with account.serve() as box, client(box) as api:
+        with pytest.raises(Boom):
+            await gather(api.stats.collect_each(YEARS, keys=source()))
+
+
+async def test_years_all_time_and_countries_are_asked_once_a_slashtag(account: Account) -> None:
+    keys = account.keys[5:10]
+    async with account.serve(places=10_000) as box, client(box) as api:
+        years = [item async for item in api.stats.collect_each(Year(2024), keys=keys)]
+        times = [item async for item in api.stats.collect_each(AllTime(), keys=keys, timezone="-03:30")]
+        lands = [item async for item in api.stats.collect_each(CountryGeo("US", START, END), keys=keys)]
+        assert len(box.requests) == 15
+        for key, stats in years:
+            truth = box.truth.year(2024, keys=[key])
+            assert period(stats) == period(truth)
+            assert (stats.clicks_unique, stats.unique_is_exact) == (truth.clicks_unique, True)
+        for key, stats in times:
+            assert period(stats) == period(box.truth.alltime(keys=[key], timezone="-03:30"))
+        for key, land in lands:
+            assert places(land) == places(box.truth.country("US", START, END, keys=[key]))
+    assert len(years) == len(times) == len(lands) == 5
+    assert isinstance(years[0][1], PeriodStats)
+
+
+# --- a slow consumer ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_results_do_not_pile_up_before_a_slow_consumer(
+    account: Account, ordered: bool, asynchronous: bool
+) -> None:
+    async with account.serve() as box, client(box, concurrency=4) as api:
+        keys = slowly(account.keys) if asynchronous else account.keys
+        each = api.stats.collect_each(Day("2024-05-05"), keys=keys, ordered=ordered)
+        async with each:
+            for taken in range(1, 4):
+                await anext(each)
+                await until_idle(api)
+                # 64 results may wait, and 4 workers bring one more each.
+                assert 60 <= len(box.requests) <= 64 + 4 + taken
+            assert len([item async for item in each]) == len(account.keys) - 3
+
+
+async def test_a_listing_is_read_no_further_than_its_slashtags_are_needed(account: Account) -> None:
+    async with account.serve() as box, client(box, concurrency=4) as api:
+        listing = api.urls.list(pagesize=20, prefetch=1)
+        async with api.stats.collect_each(Day("2024-05-05"), keys=listing) as each:
+            await anext(each)
+            await until_idle(api)
+            # A batch is 100 slashtags; the first two make room for no third.
+            assert paths(box)["urls"] <= 11
+
+
+async def test_guided_results_are_bounded_by_a_few_batches_more(account: Account) -> None:
+    query = DateRange("2024-01-01", "2024-03-31")
+    told: list[tuple[int, int | None]] = []
+    async with account.serve() as box, client(box) as api:
+        each = api.stats.collect_each(query, keys=account.keys, progress=lambda *done: told.append(done))
+        async with each:
+            await anext(each)
+            await until_idle(api)
+            assert 64 <= len(told) <= 64 + 400 + 100

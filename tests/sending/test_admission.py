@@ -1,0 +1,362 @@
+"""Every request passes one admission: the oldest first, no place is lost, and nobody waits in vain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from math import inf
+from typing import cast
+
+import pytest
+
+from slashtag import SessionClosedError
+from slashtag._core.throttle.headers import RateHint
+from slashtag._core.throttle.throttle import Throttle, Ticket
+from slashtag._sending.admission import Admission, PlaceTooFarError
+
+from ..support.sending import turns, until
+
+
+class Fake:
+    """A throttle with a gate, a cap and a known spacing of departures."""
+
+    def __init__(self, places: int = 1, spacing: float = 0.0) -> None:
+        self.places = places
+        self.spacing = spacing
+        self.paused_until = 0.0
+        self.due = 0.0
+        self.in_flight = 0
+        self.told: list[str] = []
+
+    def ready_at(self, now: float, ahead: int = 0) -> float:
+        if ahead == 0 and self.in_flight >= self.places:
+            return inf
+        return max(self.paused_until, self.due + ahead * self.spacing)
+
+    def depart(self, now: float) -> Ticket:
+        assert self.ready_at(now) <= now
+        self.in_flight += 1
+        self.due = now + self.spacing
+        return cast("Ticket", object())
+
+    def _back(self, what: str) -> None:
+        self.in_flight -= 1
+        self.told.append(what)
+
+    def accepted(self, ticket: Ticket, now: float) -> None:
+        self._back("accepted")
+
+    def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
+        self._back("rejected")
+        self.paused_until = now + (retry_after or 0)
+
+    def failed(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
+        self._back("failed")
+        self.paused_until = now + (retry_after or 0)
+
+    def cancelled(self, ticket: Ticket, now: float) -> None:
+        self._back("cancelled")
+
+    def hint(self, now: float, limit: RateHint) -> None:
+        self.paused_until = now + (limit.reset or 0)
+
+
+class Door:
+    """An admission and those who stand before it."""
+
+    def __init__(self) -> None:
+        self.throttle = Fake()
+        self.admission = Admission(cast("Throttle", self.throttle))
+        self.tasks: list[asyncio.Task[Ticket]] = []
+
+    @property
+    def now(self) -> float:
+        """The time of the loop."""
+        return asyncio.get_running_loop().time()
+
+    async def come(self, order: int | None = None, max_wait: float | None = None) -> asyncio.Task[Ticket]:
+        task = asyncio.create_task(
+            self.admission.enter(self.admission.order() if order is None else order, max_wait)
+        )
+        self.tasks.append(task)
+        await turns(3)
+        return task
+
+    def full(self) -> Ticket:
+        """Take the only place."""
+        ticket = self.admission.try_enter(self.now)
+        assert ticket is not None
+        return ticket
+
+    def shut(self, seconds: float) -> None:
+        self.throttle.paused_until = self.now + seconds
+
+
+@pytest.fixture
+async def door() -> AsyncIterator[Door]:
+    door = Door()
+    yield door
+    door.admission.close()
+    for task in door.tasks:
+        task.cancel()
+    await asyncio.gather(*door.tasks, return_exceptions=True)
+
+
+async def test_a_request_enters_at_once_where_nothing_is_in_its_way(door: Door) -> None:
+    assert door.admission.try_enter(door.now) is not None
+    assert door.throttle.in_flight == 1
+    assert door.admission.try_enter(door.now) is None
+
+
+async def test_nobody_passes_those_who_wait(door: Door) -> None:
+    ticket = door.full()
+    waiting = await door.come()
+    door.throttle.places = 2
+    assert door.admission.try_enter(door.now) is None
+    door.admission.accepted(ticket, door.now)
+    await waiting
+    assert door.admission.try_enter(door.now) is not None
+
+
+async def test_the_oldest_goes_first_whenever_it_comes_back(door: Door) -> None:
+    ticket = door.full()
+    old = door.admission.order()
+    young = [await door.come() for _ in range(3)]
+    oldest = await door.come(old)
+    assert door.admission.waiting == 4
+    for task in (oldest, *young):
+        assert not task.done()
+        door.admission.accepted(ticket, door.now)
+        ticket = await task
+    assert door.throttle.in_flight == 1
+
+
+async def test_a_place_given_back_in_any_way_goes_to_the_next(door: Door) -> None:
+    admission = door.admission
+    ticket = door.full()
+    for give_back in (
+        lambda ticket: admission.accepted(ticket, door.now),
+        lambda ticket: admission.rejected(ticket, door.now, None),
+        lambda ticket: admission.failed(ticket, door.now, None),
+        admission.cancelled,
+    ):
+        task = await door.come()
+        give_back(ticket)
+        ticket = await task
+    assert door.throttle.told == ["accepted", "rejected", "failed", "cancelled"]
+    assert door.throttle.in_flight == 1
+
+
+async def test_the_gate_opens_by_itself(door: Door) -> None:
+    door.throttle.places = 5
+    door.shut(0.02)
+    opens = door.throttle.paused_until
+    tasks = [await door.come() for _ in range(5)]
+    await asyncio.gather(*tasks)
+    assert opens <= door.now
+
+
+async def test_departures_are_spaced_by_one_timer(door: Door) -> None:
+    door.throttle.places, door.throttle.spacing = 50, 0.003
+    times: list[float] = []
+
+    async def enter() -> None:
+        await door.admission.enter(door.admission.order())
+        times.append(door.now)
+
+    await asyncio.gather(*(enter() for _ in range(10)))
+    assert times == sorted(times)
+    assert times[-1] - times[0] >= 9 * 0.003 - 0.001
+
+
+async def test_a_gate_that_moves_is_waited_for(door: Door) -> None:
+    door.shut(0.01)
+    task = await door.come()
+    door.shut(0.05)
+    opens = door.throttle.paused_until
+    await task
+    assert door.now >= opens
+
+
+async def test_a_gate_that_opens_earlier_is_noticed(door: Door) -> None:
+    door.throttle.places = 2
+    ticket = door.full()
+    door.shut(60)
+    task = await door.come()
+    door.throttle.paused_until = 0
+    door.admission.failed(ticket, door.now, None)
+    await task
+
+
+async def test_an_earlier_opening_moves_the_timer(door: Door) -> None:
+    door.throttle.places = 2
+    door.shut(60)
+    task = await door.come()
+    door.shut(0.02)
+    await door.come()
+    await task
+
+
+# --- cancellation ------------------------------------------------------------------------------------
+
+
+async def test_a_cancelled_request_leaves_the_queue(door: Door) -> None:
+    ticket = door.full()
+    tasks = [await door.come() for _ in range(3)]
+    tasks[0].cancel()
+    tasks[1].cancel()
+    await turns()
+    assert door.admission.waiting == 1
+    door.admission.accepted(ticket, door.now)
+    await tasks[2]
+    assert door.throttle.in_flight == 1
+
+
+async def test_a_request_admitted_and_cancelled_at_once_gives_its_place_on(door: Door) -> None:
+    ticket = door.full()
+    first, second = await door.come(), await door.come()
+    door.admission.accepted(ticket, door.now)
+    first.cancel()
+    await second
+    assert first.cancelled()
+    assert door.throttle.in_flight == 1
+
+
+async def test_the_last_to_leave_closes_no_door(door: Door) -> None:
+    ticket = door.full()
+    task = await door.come()
+    task.cancel()
+    await turns()
+    door.admission.accepted(ticket, door.now)
+    assert door.admission.waiting == 0
+    assert await (await door.come()) is not None
+
+
+# --- max_wait ----------------------------------------------------------------------------------------
+
+
+async def refused(task: asyncio.Task[Ticket]) -> float | None:
+    with pytest.raises(PlaceTooFarError) as told:
+        await task
+    return told.value.seconds
+
+
+async def test_what_cannot_depart_in_time_is_refused_at_once(door: Door) -> None:
+    door.shut(60)
+    task = await door.come(max_wait=59)
+    assert task.done()
+    assert await refused(task) == pytest.approx(60, abs=1)
+
+
+async def test_a_gate_within_max_wait_is_waited_for(door: Door) -> None:
+    door.shut(0.02)
+    assert await (await door.come(max_wait=60)) is not None
+
+
+async def test_those_who_wait_are_refused_when_the_gate_closes_for_too_long(door: Door) -> None:
+    ticket = door.full()
+    impatient, patient, unbounded = [await door.come(max_wait=wait) for wait in (10, 100, None)]
+    door.admission.rejected(ticket, door.now, 60)
+    await turns(3)
+    assert [task.done() for task in (impatient, patient, unbounded)] == [True, False, False]
+    assert await refused(impatient) == pytest.approx(60, abs=1)
+
+
+async def test_a_failure_and_a_hint_that_close_the_gate_refuse_too(door: Door) -> None:
+    ticket = door.full()
+    task = await door.come(max_wait=10)
+    door.admission.hint(door.now, RateHint(remaining=0, reset=60.0))
+    assert await refused(task) == pytest.approx(60, abs=1)
+    door.throttle.paused_until = 0
+    task = await door.come(max_wait=10)
+    door.admission.failed(ticket, door.now, 60)
+    assert await refused(task) == pytest.approx(60, abs=1)
+
+
+async def test_each_is_refused_by_its_own_place_in_the_queue(door: Door) -> None:
+    door.throttle.places, door.throttle.spacing = 100, 1.0
+    door.full()
+    tasks = [await door.come(max_wait=5.5) for _ in range(10)]
+    await turns()
+    assert [task.done() for task in tasks] == [False] * 5 + [True] * 5
+
+
+async def test_one_that_comes_back_is_not_behind_those_who_came_later(door: Door) -> None:
+    old = door.admission.order()
+    door.throttle.places, door.throttle.spacing = 100, 1.0
+    door.full()
+    young = [await door.come() for _ in range(10)]
+    assert not (await door.come(old, max_wait=5)).done()
+    assert not any(task.done() for task in young)
+
+
+async def test_the_refused_make_room_for_those_behind_them(door: Door) -> None:
+    door.throttle.places, door.throttle.spacing = 100, 1.0
+    ticket = door.full()
+    old = door.admission.order()
+    tasks = [await door.come(max_wait=100) for _ in range(5)]
+    impatient = await door.come(old, max_wait=1.5)
+    patient = await door.come(max_wait=10)
+    assert not impatient.done()
+    door.admission.rejected(ticket, door.now, 4)
+    await turns(3)
+    assert impatient.done()
+    assert not patient.done()
+    assert not any(task.done() for task in tasks)
+    assert await refused(impatient) == pytest.approx(4, abs=1)
+
+
+async def test_a_full_house_is_left_when_the_time_is_over(door: Door) -> None:
+    door.full()
+    task = await door.come(max_wait=0.02)
+    assert not task.done()
+    assert await refused(task) is None
+    assert door.admission.waiting == 0
+    assert door.throttle.in_flight == 1
+
+
+async def test_the_end_of_the_time_tells_when_the_gate_opens(door: Door) -> None:
+    door.throttle.places = 2
+    ticket = door.full()
+    task = await door.come(max_wait=0.02)
+    blocked = await door.come(max_wait=0.02)
+    door.throttle.paused_until = door.now + 60
+    del ticket, blocked
+    await until(task.done)
+    task = await door.come(max_wait=0.02)
+    assert await refused(task) == pytest.approx(60, abs=1)
+
+
+async def test_no_time_at_all_means_now_or_never(door: Door) -> None:
+    ticket = await (await door.come(max_wait=0))
+    task = await door.come(max_wait=0)
+    assert await refused(task) is None
+    door.admission.accepted(ticket, door.now)
+    assert await (await door.come(max_wait=-1)) is not None
+
+
+# --- the end -----------------------------------------------------------------------------------------
+
+
+async def test_closing_refuses_those_who_wait_and_whoever_comes(door: Door) -> None:
+    ticket = door.full()
+    waiting, bounded, cancelled = await door.come(), await door.come(max_wait=60), await door.come()
+    door.admission.close()
+    cancelled.cancel()
+    await turns()
+    assert cancelled.cancelled()
+    for task in (waiting, bounded, await door.come()):
+        with pytest.raises(SessionClosedError):
+            await task
+    assert door.admission.waiting == 0
+    door.admission.accepted(ticket, door.now)
+    assert door.throttle.in_flight == 0
+
+
+async def test_closing_stops_the_timer(door: Door) -> None:
+    door.shut(60)
+    task = await door.come()
+    door.admission.close()
+    with pytest.raises(SessionClosedError):
+        await task
+    assert door.admission._timer is None

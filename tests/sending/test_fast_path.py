@@ -1,0 +1,441 @@
+"""Requests of our own sessions go past `ClientSession.request`, unless somebody stands there to see them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import ssl
+import warnings
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from slashtag import AsyncSession, RetryPolicy, TransportError, UnexpectedResponseError
+from slashtag._core.call import Call
+from slashtag._sending import fast_path as http1
+
+from ..support import wire as wires
+from ..support.sending import APIKEY, PAGE, ROWS, connect, get, put, until
+from ..support.wire import Connection, Wire, message, ok
+
+ONCE = RetryPolicy(max_attempts=1)
+QUESTION: Call[Any] = Call(method="GET", path="urls", returns=dict)
+PAGE_BYTES = wires.body_of(200, "ok", PAGE)
+
+
+def lane_of(session: AsyncSession) -> http1.FastPath:
+    lane = session._wiring.shared.transport._lane
+    assert lane is not None
+    return lane
+
+
+# --- who sees the requests -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The methods of requests that went through aiohttp's public interface."""
+    seen: list[str] = []
+    sent = aiohttp.ClientRequest.send
+
+    async def watched(self: aiohttp.ClientRequest, connection: Any) -> aiohttp.ClientResponse:
+        seen.append(self.method)
+        return await sent(self, connection)
+
+    monkeypatch.setattr(aiohttp.ClientRequest, "send", watched)
+    return seen
+
+
+async def test_requests_pass_by_the_session(seen: list[str]) -> None:
+    async with Wire([ok(PAGE), ok(ROWS)]) as wire, connect(wire) as session:
+        await get(session)
+        await put(session)
+    assert seen == []
+    assert [request.method for request in wire.requests] == ["GET", "PUT"]
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As recorders and mocks do."""
+    original = aiohttp.ClientSession._request
+
+    async def recorded(self: aiohttp.ClientSession, *args: Any, **options: Any) -> aiohttp.ClientResponse:
+        return await original(self, *args, **options)
+
+    monkeypatch.setattr(aiohttp.ClientSession, "_request", recorded)
+
+
+def stand_in_publicly(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = aiohttp.ClientSession.request
+
+    def recorded(self: aiohttp.ClientSession, *args: Any, **options: Any) -> Any:
+        return original(self, *args, **options)
+
+    monkeypatch.setattr(aiohttp.ClientSession, "request", recorded)
+
+
+def trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As instrumentations do that give every session a trace."""
+    made = aiohttp.ClientSession.__init__
+
+    def traced(self: aiohttp.ClientSession, *args: Any, **options: Any) -> None:
+        made(self, *args, trace_configs=[aiohttp.TraceConfig()], **options)
+
+    monkeypatch.setattr(aiohttp.ClientSession, "__init__", traced)
+
+
+def replace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As who puts a class of his own in the place of aiohttp's."""
+    original = aiohttp.ClientSession._request
+
+    async def _request(self: aiohttp.ClientSession, *args: Any, **options: Any) -> aiohttp.ClientResponse:
+        return await original(self, *args, **options)
+
+    # Not inherited from by a statement, which aiohttp warns of.
+    monkeypatch.setattr(aiohttp.ClientSession, "__init_subclass__", lambda: None)
+    replaced = type("Replaced", (aiohttp.ClientSession,), {"_request": _request})
+    monkeypatch.setattr(aiohttp, "ClientSession", replaced)
+
+
+def another_aiohttp(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http1, "_KNOWN", False)
+
+
+@pytest.mark.parametrize("watch", [stand_in, stand_in_publicly, trace, replace, another_aiohttp])
+async def test_whoever_watches_aiohttp_sees_each_request(
+    monkeypatch: pytest.MonkeyPatch, seen: list[str], watch: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    async with Wire([ok(PAGE), ok(ROWS), ok(PAGE)]) as wire:
+        with monkeypatch.context() as patch:
+            watch(patch)
+            async with connect(wire) as session:
+                await get(session)
+                await put(session)
+        assert seen == ["GET", "PUT"]
+        async with connect(wire) as session:
+            await get(session)
+        assert seen == ["GET", "PUT"]
+
+
+async def test_who_begins_to_watch_sees_the_requests_from_then_on(
+    monkeypatch: pytest.MonkeyPatch, seen: list[str]
+) -> None:
+    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
+        await get(session)
+        assert seen == []
+        stand_in(monkeypatch)
+        await get(session)
+        assert seen == ["GET"]
+
+
+async def recorded() -> None: ...
+
+
+def wrapped() -> None: ...
+
+
+wrapped.__module__ = "aiohttp.client"
+wrapped.__wrapped__ = recorded  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("function", [recorded, wrapped, None, "no function"])
+def test_what_stood_in_before_the_import_is_recognised(function: object) -> None:
+    assert http1._own(function) is None
+    assert http1._own(aiohttp.ClientSession._request) is aiohttp.ClientSession._request
+
+
+# --- what is sent --------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("way")
+async def test_both_ways_send_the_same() -> None:
+    async with Wire([ok(PAGE), ok(ROWS)]) as wire, connect(wire) as session:
+        await session.urls.page()
+        await session.urls.update("ü /,", destination="https://elsewhere.example/ü")
+    question, change = wire.requests
+    common = {
+        "host": wire.base_url.removeprefix("http://"),
+        "apikey": APIKEY,
+        "apisecret": "wiresecret_0123",
+        "accept": "application/json",
+        "accept-encoding": question.headers["accept-encoding"],
+        "user-agent": aiohttp.http.SERVER_SOFTWARE,
+    }
+    assert "gzip" in question.headers["accept-encoding"]
+    assert question.headers == common
+    body = '{"destination":"https://elsewhere.example/ü"}'.encode()
+    assert change.headers == common | {"content-type": "application/json", "content-length": str(len(body))}
+    assert (change.target, change.body) == ("/api/v1/urls/%C3%BC%20%2F%2C", body)
+
+
+async def test_what_comes_before_the_answer_is_passed_over() -> None:
+    early = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"
+    async with Wire(wires.raw(early + message(200, PAGE_BYTES), keep_alive=True)) as wire:
+        async with connect(wire) as session:
+            await get(session)
+            await get(session)
+        assert wire.connections == 1
+
+
+async def test_another_protocol_is_no_answer() -> None:
+    switching = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: other\r\nConnection: upgrade\r\n\r\n"
+    async with Wire([wires.raw(switching, keep_alive=True), ok(PAGE)]) as wire:
+        async with connect(wire, retry=ONCE) as session:
+            with pytest.raises(UnexpectedResponseError) as told:
+                await get(session)
+            assert told.value.status == 101
+            await get(session)
+        assert [request.connection for request in wire.requests] == [1, 2]
+
+
+@pytest.mark.parametrize("code", ["000", "099"])
+async def test_a_status_that_is_none_is_an_answer_all_the_same(code: str) -> None:
+    odd = b"HTTP/1.1 %s Odd\r\nContent-Length: 0\r\n\r\n" % code.encode()
+    async with Wire(wires.raw(odd, keep_alive=True)) as wire, connect(wire, retry=ONCE) as session:
+        for operation in (get, put):
+            with pytest.raises(UnexpectedResponseError) as told:
+                await operation(session)
+            assert told.value.status == int(code)
+
+
+@pytest.mark.usefixtures("way")
+async def test_what_bears_a_body_or_could_says_how_long_it_is() -> None:
+    async with Wire(ok({})) as wire, connect(wire) as session:
+        await session.send(Call(method="POST", path="tags", returns=dict))
+        await session.send(Call(method="GET", path="tags", returns=dict, body=b"{}"))
+    assert [request.headers["content-length"] for request in wire.requests] == ["0", "2"]
+    assert [request.body for request in wire.requests] == [b"", b"{}"]
+
+
+@pytest.mark.usefixtures("way")
+async def test_what_is_no_method_is_not_sent() -> None:
+    async with Wire([]) as wire, connect(wire) as session:
+        with pytest.raises(ValueError, match="ethod"):
+            await session.send(Call(method="GET\r\nX: y", path="tags", returns=dict))
+        assert session.metrics.in_flight == 0
+    assert wire.requests == []
+
+
+# --- connections at rest -------------------------------------------------------------------------------
+
+
+class Clock:
+    """Stand in for the loop of a lane: time passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def is_closed(self) -> bool:
+        return False
+
+    def call_at(self, at: float, callback: Callable[[], None]) -> Any:
+        self.timers.append((at, callback))
+        return asyncio.get_running_loop().call_soon(lambda: None)
+
+    def to(self, now: float) -> None:
+        self.now = now
+        due = [callback for at, callback in self.timers if at <= now]
+        self.timers = [timer for timer in self.timers if timer[0] > now]
+        for callback in due:
+            callback()
+
+
+async def with_clock(session: AsyncSession) -> tuple[http1.FastPath, Clock]:
+    """Give the session a lane, all of whose connections are closed, and the clock of it."""
+    await get(session)
+    lane, clock = lane_of(session), Clock()
+    lane._sweep()
+    assert lane._sweeper is not None
+    lane._sweeper.cancel()
+    lane._sweeper = None
+    lane._loop = clock  # type: ignore[assignment]
+    while lane._idle:
+        lane._idle.pop()[0].close()
+    return lane, clock
+
+
+async def test_connections_that_nobody_needs_are_closed_and_the_last_used_stays() -> None:
+    async with Wire(ok(PAGE)) as wire, connect(wire, concurrency=3) as session:
+        lane, clock = await with_clock(session)
+        await until(lambda: wire.open_connections == 0)
+        start = clock.now
+        await asyncio.gather(*(get(session) for _ in range(3)))
+        assert wire.open_connections == 3
+        for second in (6, 12):
+            clock.to(start + second)
+            await get(session)
+        clock.to(start + http1.KEEP_ALIVE)
+        await until(lambda: wire.open_connections == 1)
+        assert len(lane._idle) == 1
+        clock.to(start + 12 + http1.KEEP_ALIVE - 1)
+        await get(session)
+        assert wire.connections == 4
+        clock.to(clock.now + http1.KEEP_ALIVE)
+        await wire.abandoned()
+        assert clock.timers == []
+        await get(session)
+        assert wire.connections == 5
+        assert session.metrics.retries == 0
+
+
+async def test_a_connection_that_rested_too_long_is_not_used_though_the_timer_is_late() -> None:
+    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
+        _, clock = await with_clock(session)
+        await get(session)
+        clock.timers.clear()
+        clock.now += http1.KEEP_ALIVE + 1
+        await get(session)
+        assert [request.connection for request in wire.requests] == [1, 2, 3]
+
+
+async def test_connections_at_rest_close_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http1, "KEEP_ALIVE", 0.01)
+    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
+        await get(session)
+        await wire.abandoned()
+        assert session.metrics.retries == 0
+
+
+async def test_a_connection_that_the_service_closed_at_rest_costs_no_attempt() -> None:
+    async with Wire(wires.closing(ok(PAGE))) as wire, connect(wire, retry=ONCE) as session:
+        for _ in range(3):
+            await get(session)
+            await until(lambda: all(connection.closed for connection, _ in lane_of(session)._idle))
+        assert wire.connections == 3
+
+
+@pytest.mark.parametrize("at_rest", [False, True])
+async def test_an_answer_to_no_question_is_not_taken_for_the_next_ones(at_rest: bool) -> None:
+    unasked = message(408, b"")
+    go_on = asyncio.Event()
+
+    async def play(connection: Connection) -> None:
+        if at_rest:
+            await connection.send(message(200, PAGE_BYTES))
+            await go_on.wait()
+            await connection.send(unasked)
+        else:
+            await connection.send(message(200, PAGE_BYTES) + unasked)
+        await connection.peer_gone()
+
+    async with Wire([wires.Answer(play), ok(PAGE)]) as wire, connect(wire, retry=ONCE) as session:
+        await get(session)
+        if at_rest:
+            [(connection, _)] = lane_of(session)._idle
+            go_on.set()
+            await until(lambda: connection.protocol is not None and connection.protocol.should_close)
+        await get(session)
+        assert [request.connection for request in wire.requests] == [1, 2]
+
+
+async def test_a_new_connection_that_is_closed_at_once_has_sent_nothing() -> None:
+    async with Wire(ok(ROWS)) as wire, connect(wire) as session:
+        await put(session)
+        lane = lane_of(session)
+        lane._idle.pop()[0].close()
+        opened = lane._connector.connect
+
+        async def closed_at_once(*args: Any) -> Any:
+            lane._connector.connect = opened  # type: ignore[method-assign]
+            connection = await opened(*args)
+            assert connection.transport is not None
+            connection.transport.close()
+            return connection
+
+        lane._connector.connect = closed_at_once  # type: ignore[method-assign]
+        with pytest.raises(TransportError, match="closed before the request was sent") as told:
+            await put(session.with_options(retry=ONCE))
+        assert told.value.unsent
+        await put(session)
+        assert len(wire.requests) == 2
+
+
+async def test_an_answer_that_is_not_read_to_its_end_gives_no_connection_back() -> None:
+    """Whole at the parser is not yet read: aiohttp may have paused the connection for it."""
+    large = message(200, wires.body_of(200, "ok" + "k" * 2**20, PAGE))
+    async with Wire(wires.raw(large, keep_alive=True)) as wire, connect(wire) as session:
+        await get(session)
+        lane = lane_of(session)
+        for _ in range(20):
+            *_, close = await lane.request(QUESTION, "/api/v1/urls")
+            assert lane._idle == []
+            close()
+            await get(session)
+        assert session.metrics.retries == 0
+
+
+async def test_connections_that_are_at_rest_end_with_the_session() -> None:
+    async with Wire(ok(PAGE)) as wire:
+        session = connect(wire, concurrency=4)
+        await asyncio.gather(*(get(session) for _ in range(8)))
+        lane = lane_of(session)
+        assert lane._idle
+        await session.aclose()
+        assert not lane._idle
+        assert lane._sweeper is not None
+        assert lane._sweeper.cancelled()
+        await wire.abandoned()
+
+
+async def test_sessions_that_are_dropped_hold_no_connection(recwarn: pytest.WarningsRecorder) -> None:
+    loop = asyncio.get_running_loop()
+    handler = loop.get_exception_handler()
+    told: set[str] = set()
+    loop.set_exception_handler(lambda _, context: told.add(context["message"]))
+    warnings.simplefilter("ignore", ResourceWarning)
+    async with Wire(ok(PAGE)) as wire:
+        for _ in range(5):
+            session = connect(wire, concurrency=4)
+            await asyncio.gather(*(get(session) for _ in range(8)))
+            dropped = weakref.ref(lane_of(session))
+            del session
+            gc.collect()
+            assert dropped() is None
+        await wire.abandoned()
+    loop.set_exception_handler(handler)
+    assert "Unclosed client session" in told
+    assert told <= {"Unclosed client session", "Unclosed connector", "Unclosed connection"}
+
+
+# --- TLS -----------------------------------------------------------------------------------------------
+
+
+CERTIFICATE, AUTHORITY = (Path(__file__).with_name(f"localhost{name}.pem") for name in ("", "_ca"))
+
+
+class Secure(Wire):
+    """A wire behind TLS, for the name localhost: a certificate of an authority that nobody trusts."""
+
+    async def __aenter__(self) -> Secure:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(CERTIFICATE)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=context)
+        self.base_url = f"https://localhost:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+
+async def test_tls_is_verified_before_anything_is_sent() -> None:
+    async with Secure(ok(PAGE)) as wire, connect(wire, retry=ONCE) as session:
+        with pytest.raises(TransportError, match="certificate") as told:
+            await put(session)
+        assert told.value.unsent
+        assert wire.requests == []
+
+
+async def test_a_trusted_service_is_asked_over_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = ssl.create_default_context(cafile=AUTHORITY)
+    monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", context)
+    async with Secure(ok(PAGE)) as wire:
+        async with connect(wire) as session:
+            for _ in range(3):
+                await get(session)
+        assert wire.connections == 1
+        assert {request.headers["apikey"] for request in wire.requests} == {APIKEY}
+        await wire.abandoned()

@@ -1,0 +1,869 @@
+"""One call from its first attempt to its end: what is told, what is sent again, what the server sees."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from email.utils import formatdate
+from itertools import pairwise
+from time import time
+from typing import Any
+from unittest.mock import Mock
+
+import aiohttp
+import pytest
+from aioresponses import aioresponses
+
+import slashtag
+from slashtag import (
+    APIError,
+    AsyncSession,
+    AuthenticationError,
+    BadRequestError,
+    NotFoundError,
+    OutcomeUnknownError,
+    RateLimitError,
+    RequestTimeoutError,
+    RetryPolicy,
+    ServerError,
+    SlashtagError,
+    TagLimitError,
+    TransportError,
+    UnexpectedResponseError,
+    UnknownTagError,
+)
+from slashtag._sending.sender import Sender
+
+from ..support import wire as wires
+from ..support.sending import (
+    OPERATIONS,
+    PAGE,
+    TAG,
+    admission_of,
+    budget_of,
+    connect,
+    get,
+    post,
+    put,
+    rename,
+    spend,
+    turns,
+    until,
+)
+from ..support.wire import Answer, Request, Wire, envelope, html, ok
+
+BASE = "https://links.example"
+ONCE = RetryPolicy(max_attempts=1)
+TAG_LIMIT = "The maximum allowed number of tags is reached. Please contact support to have it raised."
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[aioresponses]:
+    class Response(aiohttp.ClientResponse):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            kwargs.setdefault("stream_writer", Mock(output_size=0))
+            super().__init__(*args, **kwargs)
+
+    monkeypatch.setattr("aioresponses.core.ClientResponse", Response)
+    with aioresponses() as mocked:
+        yield mocked
+
+
+@pytest.fixture
+def no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every backoff be as long as it can be."""
+    monkeypatch.setattr("slashtag._sending.sender.random.random", lambda: 1.0)
+
+
+def sent(answers: aioresponses) -> list[str]:
+    return [method for (method, _), calls in answers.requests.items() for _ in calls]
+
+
+# --- what an answer is told as -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "message", "data"),
+    [
+        (400, {"message": "Bad request. No.", "data": None}, BadRequestError, "Bad request. No.", None),
+        (400, {"message": "Bad request. No.", "data": []}, BadRequestError, "Bad request. No.", []),
+        (
+            401,
+            {"message": "Api key and secret is not valid or missing."},
+            AuthenticationError,
+            "Api key and secret is not valid or missing.",
+            None,
+        ),
+        (404, {"message": "Not found.", "data": None}, NotFoundError, "Not found.", None),
+        (409, {"message": "Conflict.", "data": {"id": 7}}, APIError, "Conflict.", {"id": 7}),
+        (500, {"message": "Oops.", "data": None}, ServerError, "Oops.", None),
+        (501, {"message": "Oops.", "data": None}, ServerError, "Oops.", None),
+        (599, {"message": "Oops.", "data": None}, ServerError, "Oops.", None),
+    ],
+)
+@pytest.mark.parametrize("enveloped", [False, True], ids=["HTTP status", "envelope in a 200"])
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_an_error_status_is_its_error(
+    answers: aioresponses,
+    name: str,
+    enveloped: bool,
+    status: int,
+    body: dict[str, Any],
+    kind: type[APIError],
+    message: str,
+    data: object,
+) -> None:
+    method = "PUT" if "rename" in name else name
+    answers.add(
+        re.compile(".*"), method, status=200 if enveloped else status, payload={"status": status, **body}
+    )
+    async with connect(BASE, retry=ONCE) as session:
+        with pytest.raises(APIError) as told:
+            await OPERATIONS[name][0](session)
+    error = told.value
+    assert type(error) is kind
+    assert (error.status, error.message, error.data) == (status, message, data)
+    assert (error.method, error.attempts, error.retry_after) == (method, 1, None)
+    assert error.path == {"GET": "urls", "PUT": "urls/spring", "rename by id": "urls/7", "POST": "tags"}.get(
+        name, "urls/spring"
+    )
+    assert str(error) == f"{method} {error.path}: {status} {message}"
+
+
+@pytest.mark.parametrize("status", [201, 202, 204, 205, 206, 300, 301, 302, 303, 304, 307, 308])
+async def test_an_undocumented_status_is_unexpected_and_not_asked_again(
+    answers: aioresponses, status: int
+) -> None:
+    answers.get(re.compile(".*"), status=status, payload={"status": 200, "message": "ok", "data": PAGE})
+    async with connect(BASE) as session:
+        with pytest.raises(UnexpectedResponseError) as told:
+            await get(session)
+    assert (told.value.status, told.value.attempts, told.value.path) == (status, 1, "urls")
+    assert ("redirects are never followed" in str(told.value)) == (status >= 300)
+    assert sent(answers) == ["GET"]
+
+
+async def test_an_unknown_tag_is_told_as_such(answers: aioresponses) -> None:
+    answers.get(
+        re.compile(".*"),
+        status=400,
+        payload={"status": 400, "message": "Bad request. Tag does not exists.", "data": []},
+    )
+    async with connect(BASE) as session:
+        with pytest.raises(UnknownTagError) as told:
+            await session.stats.collect(slashtag.AllTime(), tag="spring")
+    assert told.value.path == "stats/alltime"
+
+
+async def test_the_attempts_are_told(answers: aioresponses) -> None:
+    answers.get(re.compile(".*"), status=500, payload={"status": 500, "message": "Oops."}, repeat=True)
+    async with connect(BASE) as session:
+        with pytest.raises(ServerError, match=r"GET urls: 500 Oops\. \(after 5 attempts\)") as told:
+            await get(session)
+    assert told.value.attempts == 5
+
+
+async def test_a_page_of_a_proxy_is_told_as_its_text(answers: aioresponses) -> None:
+    answers.get(re.compile(".*"), status=403, body="<html>No entrance</html>", content_type="text/html")
+    async with connect(BASE) as session:
+        with pytest.raises(APIError, match="403 <html>No entrance</html>") as told:
+            await get(session)
+    assert told.value.data is None
+
+
+# --- what is sent again --------------------------------------------------------------------------------
+
+AGAIN, LOST, FINAL, DONE = "again", "lost", "final", "done"
+
+#: Failures by name: how the server fails, and whether that is repeated for GET and PUT (AGAIN), the same
+#: with the answer to a write lost (LOST), or repeated for nobody (FINAL), though a write may be DONE.
+FAILURES: dict[str, tuple[Answer, str, type[SlashtagError]]] = {
+    "408": (html(408), AGAIN, APIError),
+    "500": (envelope(500, "Oops.", None), AGAIN, ServerError),
+    "HTML 500": (html(500), AGAIN, ServerError),
+    "503": (html(503), AGAIN, ServerError),
+    "408 in a 200": (envelope(408, "Late.", None, http_status=200), AGAIN, APIError),
+    "500 in a 200": (envelope(500, "Oops.", None, http_status=200), AGAIN, ServerError),
+    "503 in a 200": (envelope(503, "Oops.", None, http_status=200), AGAIN, ServerError),
+    "502": (html(502), LOST, ServerError),
+    "504": (html(504), LOST, ServerError),
+    "502 in a 200": (envelope(502, "Oops.", None, http_status=200), LOST, ServerError),
+    "reset": (wires.reset(), LOST, TransportError),
+    "hang-up": (wires.hang_up(), LOST, TransportError),
+    "truncated": (wires.truncated(), LOST, TransportError),
+    "truncated without a length": (wires.no_length(), LOST, UnexpectedResponseError),
+    "empty 200": (wires.response(200, b""), LOST, UnexpectedResponseError),
+    "HTML 200": (html(200), LOST, UnexpectedResponseError),
+    "no envelope": (wires.response(200, b"[1, 2]"), LOST, UnexpectedResponseError),
+    "no data": (wires.response(200, b'{"status": 200, "message": "ok"}'), LOST, UnexpectedResponseError),
+    "data of another shape": (ok({"page": "one"}), LOST, UnexpectedResponseError),
+    "null data": (ok(None), LOST, UnexpectedResponseError),
+    "bad UTF-8": (wires.bad_utf8(), LOST, UnexpectedResponseError),
+    "deep nesting": (wires.deep_nesting(), LOST, UnexpectedResponseError),
+    "stall": (wires.stall(), LOST, RequestTimeoutError),
+    "stall after the headers": (wires.stall(headers_sent=True), LOST, RequestTimeoutError),
+    "slow loris": (wires.slow_loris(), LOST, RequestTimeoutError),
+    **{
+        f"bad framing: {kind}": (wires.bad_framing(kind), LOST, TransportError) for kind in wires.BAD_FRAMINGS
+    },
+    "400": (envelope(400, "Bad request.", None), FINAL, BadRequestError),
+    "400 in a 200": (envelope(400, "Bad request.", None, http_status=200), FINAL, BadRequestError),
+    "401": (envelope(401, "Api key and secret is not valid or missing."), FINAL, AuthenticationError),
+    "401 in a 200": (envelope(401, "No.", http_status=200), FINAL, AuthenticationError),
+    "404": (envelope(404, "Not found.", None), FINAL, NotFoundError),
+    "HTML 403": (html(403), FINAL, APIError),
+    "HTML 414": (html(414), FINAL, APIError),
+    "501": (html(501), FINAL, ServerError),
+    "505": (html(505), FINAL, ServerError),
+    "redirect": (wires.redirect("/elsewhere"), FINAL, UnexpectedResponseError),
+    "redirect in a 200": (envelope(302, "Found.", None, http_status=200), FINAL, UnexpectedResponseError),
+    "201": (envelope(201, "Created.", TAG), DONE, UnexpectedResponseError),
+    "204": (wires.raw(b"HTTP/1.1 204 No Content\r\n\r\n", keep_alive=True), DONE, UnexpectedResponseError),
+}
+
+
+def outcome(name: str, failure: str) -> tuple[int, type[SlashtagError] | None]:
+    """How many requests arrive where the second would be answered, and what is raised."""
+    _, fate, kind = FAILURES[failure]
+    if fate in (FINAL, DONE):
+        return 1, OutcomeUnknownError if fate == DONE and name != "GET" else kind
+    if name == "POST" or (name == "rename" and fate == LOST):
+        return 1, OutcomeUnknownError if fate == LOST else kind
+    return 2, None
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_what_failed_once_is_sent_again_exactly_where_that_is_safe(name: str, failure: str) -> None:
+    operation, data = OPERATIONS[name]
+    answer, _, kind = FAILURES[failure]
+    requests, error = outcome(name, failure)
+    slow = kind is RequestTimeoutError
+    async with (
+        Wire([answer, *([ok(data)] * (requests - 1))]) as wire,
+        connect(wire, timeout=0.3 if slow else 5) as session,
+    ):
+        if error is None:
+            await operation(session)
+        else:
+            with pytest.raises(SlashtagError) as told:
+                await operation(session)
+            assert type(told.value) is error
+            assert told.value.attempts == 1  # type: ignore[attr-defined]
+            if error is OutcomeUnknownError:
+                assert type(told.value.__cause__) is kind
+        assert len(wire.requests) == session.metrics.attempts == requests
+        assert session.metrics.in_flight == 0
+        assert len({(request.method, request.target, request.body) for request in wire.requests}) == 1
+
+
+@pytest.mark.parametrize("failure", ["500", "502", "reset", "HTML 200", "truncated"])
+@pytest.mark.parametrize("name", ["GET", "PUT", "rename by id"])
+async def test_what_fails_for_ever_is_given_up_after_max_attempts(name: str, failure: str) -> None:
+    answer, fate, kind = FAILURES[failure]
+    async with Wire(answer) as wire, connect(wire) as session:
+        with pytest.raises(SlashtagError) as told:
+            await OPERATIONS[name][0](session)
+        assert len(wire.requests) == told.value.attempts == 5  # type: ignore[attr-defined]
+        assert session.metrics.retries == 4
+    assert type(told.value) is (OutcomeUnknownError if name != "GET" and fate == LOST else kind)
+
+
+async def test_an_update_whose_answer_was_lost_before_it_was_refused_may_have_been_done() -> None:
+    async with Wire([html(502), envelope(400, "Bad request.", None)]) as wire, connect(wire) as session:
+        with pytest.raises(OutcomeUnknownError) as told:
+            await put(session)
+    assert isinstance(told.value.__cause__, BadRequestError)
+    assert (told.value.attempts, told.value.method, told.value.path) == (2, "PUT", "urls/spring")
+
+
+async def test_a_rename_that_does_not_find_its_link_on_a_repetition_may_have_been_done() -> None:
+    async with Wire([html(500), envelope(404, "Not found.", None)]) as wire, connect(wire) as session:
+        with pytest.raises(OutcomeUnknownError) as told:
+            await rename(session)
+    assert isinstance(told.value.__cause__, NotFoundError)
+    assert told.value.attempts == 2
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_a_refused_connection_is_tried_again_for_everyone(name: str) -> None:
+    refusing = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = refusing.sockets[0].getsockname()[1]
+    refusing.close()
+    await refusing.wait_closed()
+    async with connect(f"http://127.0.0.1:{port}") as session:
+        with pytest.raises(TransportError) as told:
+            await OPERATIONS[name][0](session)
+    assert type(told.value) is TransportError
+    assert told.value.unsent
+    assert told.value.attempts == 5
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_what_was_never_sent_is_sent_once_the_service_is_there(name: str) -> None:
+    operation, data = OPERATIONS[name]
+    refusals = 2
+
+    async def refuse(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        nonlocal refusals
+        if refusals:
+            refusals -= 1
+            raise aiohttp.ClientConnectorError(request.connection_key, OSError(111, "Connection refused"))
+        return await handler(request)
+
+    async with (
+        Wire([ok(data)]) as wire,
+        aiohttp.ClientSession(middlewares=[refuse]) as http,
+        connect(wire, http=http) as session,
+    ):
+        await operation(session)
+        assert len(wire.requests) == 1
+        assert session.metrics.attempts == 3
+
+
+async def test_a_tls_handshake_that_fails_sent_nothing() -> None:
+    async with Wire(wires.hang_up(before_request=True)) as wire:
+        async with connect(wire.base_url.replace("http:", "https:")) as session:
+            with pytest.raises(TransportError) as told:
+                await post(session)
+        assert told.value.unsent
+        assert wire.connections == told.value.attempts == 5
+
+
+# --- hidden repetitions --------------------------------------------------------------------------------
+
+
+async def passing(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    return await handler(request)
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own session", "given session"])
+@pytest.mark.parametrize(("name", "arrivals"), [("GET", 5), ("PUT", 5), ("rename", 1), ("POST", 1)])
+@pytest.mark.parametrize("answer", [wires.hang_up(), wires.reset()], ids=["hang-up", "reset"])
+async def test_a_dropped_request_arrives_once_an_attempt(
+    answer: Answer, name: str, arrivals: int, own: bool
+) -> None:
+    operation = OPERATIONS[name][0]
+    async with (
+        Wire(answer) as wire,
+        aiohttp.ClientSession(middlewares=[passing, passing]) as http,
+        connect(wire, http=None if own else http) as session,
+    ):
+        with pytest.raises(TransportError if name == "GET" else OutcomeUnknownError):
+            await operation(session)
+        assert len(wire.requests) == session.metrics.attempts == arrivals
+
+
+@pytest.mark.parametrize("name", ["rename", "POST"])
+async def test_a_write_on_a_stale_connection_arrives_once(name: str) -> None:
+    operation, data = OPERATIONS[name]
+    async with Wire(ok(data), answers_per_connection=1) as wire, connect(wire) as session:
+        await operation(session)
+        with pytest.raises(OutcomeUnknownError):
+            await operation(session)
+        assert [request.connection for request in wire.requests] == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["GET", "PUT", "rename by id"])
+async def test_a_stale_connection_costs_one_retry(name: str) -> None:
+    operation, data = OPERATIONS[name]
+    async with Wire(ok(data), answers_per_connection=2) as wire, connect(wire) as session:
+        for _ in range(5):
+            await operation(session)
+        assert [request.connection for request in wire.requests] == [1, 1, 1, 2, 2, 2, 3]
+        assert session.metrics.retries == 2
+
+
+# --- 429 -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("http_status", [429, 200])
+async def test_the_limit_of_tags_costs_one_request_and_slows_nothing(http_status: int) -> None:
+    limit = envelope(429, TAG_LIMIT, None, http_status=http_status, headers=[("Retry-After", "60")])
+    async with (
+        Wire(lambda request: limit if request.method == "POST" else ok(PAGE)) as wire,
+        connect(wire) as session,
+    ):
+        with pytest.raises(TagLimitError) as told:
+            await post(session)
+        assert (told.value.attempts, told.value.status, told.value.message) == (1, 429, TAG_LIMIT)
+        async with asyncio.timeout(5):
+            await get(session)
+        assert len(wire.requests) == 2
+        assert session.metrics.throttled == 0
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        html(429),
+        wires.response(429, b""),
+        envelope(429, "Too many requests. Please slow down.", None),
+        envelope(429, "Too many requests.", http_status=200),
+    ],
+    ids=["HTML", "bare", "envelope", "in a 200"],
+)
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_a_rate_limit_is_waited_for_by_everyone_and_costs_no_attempt(name: str, limit: Answer) -> None:
+    operation, data = OPERATIONS[name]
+    async with Wire([limit, limit, ok(data)]) as wire, connect(wire, retry=ONCE) as session:
+        await operation(session)
+        metrics = session.metrics
+        assert len(wire.requests) == metrics.attempts == 3
+        assert (metrics.requests, metrics.throttled, metrics.retries) == (1, 2, 0)
+
+
+async def test_a_429_costs_none_of_the_attempts() -> None:
+    script = [html(500), html(429), html(429), html(500), html(429), html(500)]
+    async with (
+        Wire(script) as wire,
+        connect(wire, retry=RetryPolicy(max_attempts=3, backoff_base=0)) as session,
+    ):
+        with pytest.raises(ServerError) as told:
+            await get(session)
+        assert told.value.attempts == 3
+        assert (session.metrics.attempts, session.metrics.retries, session.metrics.throttled) == (6, 2, 3)
+
+
+def http_date(seconds: float) -> str:
+    return formatdate(seconds, usegmt=True)
+
+
+async def test_a_429_stops_the_whole_session_as_long_as_it_says() -> None:
+    def script(request: Request) -> Answer:
+        return html(429, retry_after=1) if len(wire.requests) == 1 else ok(PAGE)
+
+    async with Wire(script) as wire, connect(wire) as session:
+        calls = [asyncio.create_task(get(session))]
+        await until(lambda: session.metrics.throttled)
+        calls += [asyncio.create_task(get(session)) for _ in range(5)]
+        await asyncio.gather(*calls)
+        first, *rest = [request.at for request in wire.requests]
+        assert len(rest) == 6
+        assert min(rest) >= first + 0.99
+
+
+RETRY_AFTER = ("Retry-After", "30")
+DATES = [("Date", http_date(0)), ("Retry-After", http_date(30))]
+RESET = [("RateLimit-Remaining", "0"), ("RateLimit-Reset", "30")]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        html(429, retry_after=30),
+        envelope(429, "Slow.", None, headers=[RETRY_AFTER]),
+        envelope(429, "Slow.", None, headers=DATES),
+        envelope(429, "Slow.", None, headers=RESET),
+        envelope(429, "Slow.", None, http_status=200, headers=[RETRY_AFTER]),
+        html(503, retry_after=30),
+        envelope(503, "Down.", None, headers=DATES),
+        envelope(503, "Down.", None, http_status=200, headers=[RETRY_AFTER]),
+    ],
+)
+async def test_whatever_says_how_long_closes_the_gate(answer: Answer) -> None:
+    async with Wire(answer) as wire, connect(wire) as session:
+        calls = [asyncio.create_task(get(session))]
+        await until(lambda: session.metrics.paused_until)
+        calls += [asyncio.create_task(get(session)) for _ in range(5)]
+        await until(lambda: session.metrics.waiting >= 5)
+        left = session.metrics.paused_until - asyncio.get_running_loop().time()
+        assert left == pytest.approx(30, abs=5)
+        assert len(wire.requests) == 1
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
+
+
+async def test_a_success_whose_headers_say_that_nothing_is_left_stops_the_session() -> None:
+    async with Wire([ok(PAGE, headers=RESET)]) as wire, connect(wire) as session:
+        await get(session)
+        with pytest.raises(RateLimitError) as told:
+            await get(session.with_options(retry=RetryPolicy(max_wait=5)))
+        assert told.value.retry_after == pytest.approx(30, abs=5)
+
+
+@pytest.mark.parametrize("status", [500, 502, 504, 400])
+async def test_retry_after_of_any_other_status_closes_no_gate(status: int) -> None:
+    async with Wire([html(status, retry_after=30)]) as wire, connect(wire, retry=ONCE) as session:
+        with pytest.raises(APIError):
+            await get(session)
+        assert session.metrics.paused_until <= asyncio.get_running_loop().time()
+
+
+async def test_a_date_without_the_servers_clock_counts_from_ours() -> None:
+    limit = envelope(429, "Slow.", None, headers=[("Retry-After", http_date(time() + 600))])
+    async with Wire([limit]) as wire, connect(wire, retry=RetryPolicy(max_wait=5)) as session:
+        with pytest.raises(RateLimitError) as told:
+            await get(session)
+    assert told.value.retry_after == pytest.approx(600, abs=3)
+
+
+async def test_the_oldest_request_goes_first_after_a_429() -> None:
+    def script(request: Request) -> Answer:
+        return html(429) if len(wire.requests) == 1 else ok(PAGE)
+
+    async with Wire(script) as wire, connect(wire, concurrency=1) as session:
+        await asyncio.gather(*(session.urls.page(n) for n in range(1, 9)))
+        pages = [int(request.query["page"][0]) for request in wire.requests]
+    # While the first came back the second may have departed.
+    assert pages[0] == 1
+    assert 1 in pages[1:3]
+    assert pages[3:] == sorted(pages[3:])
+
+
+async def test_a_retry_goes_before_those_who_came_later() -> None:
+    gone = asyncio.Event()
+
+    async def script(request: Request) -> Answer:
+        if len(wire.requests) == 1:
+            return html(500)
+        await gone.wait()
+        return ok(PAGE)
+
+    async with Wire(script) as wire, connect(wire, concurrency=1) as session:
+        calls = [asyncio.create_task(session.urls.page(1))]
+        await wire.arrived(1)
+        calls += [asyncio.create_task(session.urls.page(n)) for n in range(2, 6)]
+        await wire.arrived(2)
+        await until(lambda: session.metrics.waiting == 4)
+        gone.set()
+        await asyncio.gather(*calls)
+        pages = [int(request.query["page"][0]) for request in wire.requests]
+    assert pages[:3] == [1, 2, 1]
+
+
+# --- max_wait, max_elapsed, timeout --------------------------------------------------------------------
+
+
+async def shut(session: AsyncSession, wire: Wire, seconds: int = 60) -> None:
+    """Close the session's gate by a 429, in answer to a call that is then abandoned."""
+    call = asyncio.create_task(get(session))
+    await until(lambda: session.metrics.paused_until)
+    call.cancel()
+    await asyncio.wait([call])
+
+
+async def test_what_would_wait_too_long_fails_at_once_and_unsent() -> None:
+    async with Wire(html(429, retry_after=60)) as wire, connect(wire) as session:
+        await shut(session, wire)
+        quick = session.with_options(retry=RetryPolicy(max_wait=30))
+        async with asyncio.timeout(5):
+            with pytest.raises(RateLimitError, match=r"not sent: its turn comes in (60|59)\.\d s") as told:
+                await get(quick)
+        assert told.value.attempts == 0
+        assert told.value.status == 429
+        assert told.value.path == "urls"
+        assert told.value.retry_after == pytest.approx(60, abs=5)
+        assert len(wire.requests) == 1
+        assert session.metrics.waiting == session.metrics.in_flight == 0
+
+
+async def test_those_who_wait_fail_when_the_gate_closes_for_too_long() -> None:
+    gate = asyncio.Event()
+
+    async def script(request: Request) -> Answer:
+        await gate.wait()
+        return html(429, retry_after=60)
+
+    policy = RetryPolicy(max_wait=30)
+    async with Wire(script) as wire, connect(wire, concurrency=1, retry=policy) as session:
+        calls = [asyncio.create_task(get(session)) for _ in range(5)]
+        await wire.arrived(1)
+        gate.set()
+        async with asyncio.timeout(5):
+            errors = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(error) for error in errors] == [RateLimitError] * 5
+    assert [error.attempts for error in errors] == [0] * 5  # type: ignore[union-attr]
+    assert all(error.retry_after == pytest.approx(60, abs=5) for error in errors)  # type: ignore[union-attr]
+    assert len(wire.requests) == 1
+
+
+async def test_waiting_is_added_up_over_several_429s() -> None:
+    policy = RetryPolicy(max_wait=1.5)
+    async with Wire(html(429, retry_after=1)) as wire, connect(wire, retry=policy) as session:
+        with pytest.raises(RateLimitError):
+            await get(session)
+        assert len(wire.requests) == 2
+
+
+async def test_a_full_session_is_waited_for_no_longer_than_max_wait() -> None:
+    async with Wire(wires.stall()) as wire, connect(wire, concurrency=1) as session:
+        stalled = asyncio.create_task(get(session))
+        await wire.arrived(1)
+        with pytest.raises(RateLimitError, match="its turn did not come in time") as told:
+            await get(session.with_options(retry=RetryPolicy(max_wait=0.05)))
+        assert (told.value.attempts, told.value.retry_after) == (0, None)
+        stalled.cancel()
+        await asyncio.wait([stalled])
+
+
+async def test_a_request_that_waits_too_long_to_be_retried_tells_its_attempts() -> None:
+    down = html(503, retry_after=60)
+    async with Wire(down) as wire, connect(wire, retry=RetryPolicy(max_wait=1, backoff_base=0)) as session:
+        left = budget_of(session).left
+        with pytest.raises(RateLimitError) as told:
+            await get(session)
+        assert told.value.attempts == len(wire.requests) == 1
+        # A retry that was never sent costs nothing and earns nothing.
+        assert budget_of(session).left == left
+
+
+async def test_max_elapsed_counts_attempts_and_backoff(no_jitter: None) -> None:
+    policy = RetryPolicy(max_attempts=100, max_elapsed=0.9, backoff_base=0.3, backoff_cap=0.3)
+    async with Wire(html(500)) as wire, connect(wire, retry=policy) as session:
+        with pytest.raises(ServerError) as told:
+            await get(session)
+    assert told.value.attempts in (2, 3)
+    policy = RetryPolicy(max_attempts=100, max_elapsed=1.49, backoff_base=0)
+    async with Wire(wires.delayed(0.5, html(500))) as wire, connect(wire, retry=policy) as session:
+        with pytest.raises(ServerError) as told:
+            await get(session)
+    assert told.value.attempts == 3
+
+
+async def test_max_elapsed_does_not_count_waiting_for_admission(no_jitter: None) -> None:
+    policy = RetryPolicy(max_elapsed=0.9, backoff_base=0.001)
+    script = [html(500), html(429, retry_after=1), html(500), ok(PAGE)]
+    async with Wire(script) as wire, connect(wire, retry=policy) as session:
+        await get(session)
+        assert wire.requests[-1].at - wire.requests[0].at >= 0.99
+
+
+async def test_no_time_to_retry_means_no_retry() -> None:
+    async with Wire([html(500)]) as wire, connect(wire, retry=RetryPolicy(max_elapsed=0)) as session:
+        with pytest.raises(ServerError):
+            await get(session)
+        assert session.metrics.retries == 0
+
+
+async def test_the_backoff_doubles_up_to_its_cap(no_jitter: None, caplog: pytest.LogCaptureFixture) -> None:
+    policy = RetryPolicy(max_attempts=5, backoff_base=0.02, backoff_cap=0.05)
+    with caplog.at_level(logging.INFO, "slashtag"):
+        async with Wire(html(500)) as wire, connect(wire, retry=policy) as session:
+            with pytest.raises(ServerError):
+                await get(session)
+    times = [request.at for request in wire.requests]
+    waits = [after - before for before, after in pairwise(times)]
+    assert all(wait >= least - 0.001 for wait, least in zip(waits, [0.02, 0.04, 0.05, 0.05], strict=True))
+    told = [record.getMessage().rpartition("again in ")[2] for record in caplog.records]
+    assert told == ["0.02 s", "0.04 s", "0.05 s", "0.05 s"]
+
+
+async def test_a_retry_that_finds_no_turn_in_time_tells_the_last_failure() -> None:
+    policy = RetryPolicy(max_elapsed=0.05, backoff_base=0.001)
+    async with Wire([html(500)]) as wire, connect(wire, retry=policy) as session:
+        await spend(budget_of(session))
+        with pytest.raises(ServerError) as told:
+            await get(session)
+        assert told.value.attempts == 1
+        assert session.metrics.retries == 0
+
+
+async def test_a_timeout_tells_how_long_it_waited() -> None:
+    async with Wire(wires.stall()) as wire, connect(wire, timeout=0.05, retry=ONCE) as session:
+        with pytest.raises(RequestTimeoutError, match=r"GET urls: no whole answer within 0\.05 s") as told:
+            await get(session)
+    assert isinstance(told.value, TimeoutError)
+    assert told.value.attempts == 1
+
+
+async def test_a_drip_is_ended_by_the_timeout_and_its_connection_given_up() -> None:
+    async with Wire(wires.slow_loris(0.005)) as wire, connect(wire, timeout=0.1, retry=ONCE) as session:
+        async with asyncio.timeout(5):
+            with pytest.raises(RequestTimeoutError):
+                await get(session)
+            await wire.abandoned()
+
+
+async def test_the_timeout_counts_from_admission() -> None:
+    async with (
+        Wire(wires.delayed(0.12, ok(PAGE))) as wire,
+        connect(wire, timeout=1.0, concurrency=1, retry=ONCE) as session,
+    ):
+        await asyncio.gather(*(get(session) for _ in range(10)))
+        assert wire.requests[-1].at - wire.requests[0].at >= 1.0
+
+
+async def test_an_owners_middleware_that_hides_a_timeout_leaves_no_cancellation_behind() -> None:
+    async def hide(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        try:
+            return await handler(request)
+        except asyncio.CancelledError:
+            raise aiohttp.ClientError("hidden") from None
+
+    async with (
+        Wire(wires.stall()) as wire,
+        aiohttp.ClientSession(middlewares=[hide]) as http,
+        connect(wire, timeout=0.05, retry=ONCE, http=http) as session,
+    ):
+        with pytest.raises(TransportError, match="hidden"):
+            await get(session)
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+
+# --- many calls and a service that is down ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", [html(503), wires.hang_up()], ids=["503", "hang-up"])
+async def test_a_thousand_calls_to_a_service_that_is_down_cost_at_most_two_thousand_requests(
+    answer: Answer,
+) -> None:
+    policy = RetryPolicy(max_elapsed=1.0, backoff_base=0.01, backoff_cap=0.1)
+    async with Wire(answer) as wire, connect(wire, retry=policy) as session:
+        calls = [get(session) for _ in range(1_000)]
+        errors = await asyncio.gather(*calls, return_exceptions=True)
+        assert {type(error) for error in errors} <= {ServerError, TransportError}
+        assert 1_000 <= len(wire.requests) <= 2_000
+        assert len(wire.requests) == session.metrics.attempts
+        assert session.metrics.in_flight == session.metrics.waiting == 0
+
+
+async def test_an_outage_of_a_second_is_survived_by_all_with_few_requests() -> None:
+    def script(request: Request) -> Answer:
+        return html(503) if request.at < wire.requests[0].at + 1.2 else ok(PAGE)
+
+    async with Wire(script) as wire, connect(wire, retry=RetryPolicy()) as session:
+        pages = await asyncio.gather(*(get(session) for _ in range(1_000)))
+        assert len(pages) == 1_000
+        assert len(wire.requests) <= 2_200
+        assert (
+            session.metrics.attempts
+            == len(wire.requests)
+            == session.metrics.requests + session.metrics.retries
+        )
+
+
+async def test_a_flaky_service_is_survived_by_all() -> None:
+    def script(request: Request) -> Answer:
+        return html(502) if len(wire.requests) % 3 == 0 else ok(PAGE)
+
+    policy = RetryPolicy(max_attempts=50, backoff_base=0.001, backoff_cap=0.01)
+    async with Wire(script) as wire, connect(wire, retry=policy) as session:
+        await asyncio.gather(*(get(session) for _ in range(1_000)))
+        assert budget_of(session).left > 40
+
+
+async def test_a_request_that_succeeds_at_once_earns_for_the_budget() -> None:
+    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
+        await spend(budget_of(session))
+        for _ in range(10):
+            await get(session)
+        assert budget_of(session).left == pytest.approx(2)
+
+
+@pytest.mark.parametrize("answer", [ok(PAGE), envelope(404, "Not found.", None)], ids=["200", "404"])
+async def test_any_answer_to_a_retry_shows_that_the_service_is_well(answer: Answer) -> None:
+    async with Wire([html(500), answer]) as wire, connect(wire) as session:
+        left = budget_of(session).left
+        with suppress(NotFoundError):
+            await get(session)
+        assert budget_of(session).left == left
+
+
+# --- what is counted and logged ------------------------------------------------------------------------
+
+
+async def test_metrics_add_up() -> None:
+    def script(request: Request) -> Answer:
+        n = len(wire.requests)
+        return html(429) if n % 7 == 0 else html(500) if n % 5 == 0 else ok(PAGE)
+
+    async with Wire(script) as wire, connect(wire) as session:
+        await asyncio.gather(*(get(session) for _ in range(200)))
+        metrics = session.metrics
+        assert metrics.requests == 200
+        assert metrics.attempts == len(wire.requests)
+        assert metrics.attempts == metrics.requests + metrics.retries + metrics.throttled
+        assert metrics.throttled == len(wire.requests) // 7
+        assert (metrics.in_flight, metrics.waiting) == (0, 0)
+
+
+async def test_bytes_are_counted_decoded() -> None:
+    body = wires.body_of(200, "ok", PAGE)
+    async with Wire([ok(PAGE), envelope(404, "Not found.", None)]) as wire, connect(wire) as session:
+        await get(session)
+        assert session.metrics.bytes_received == len(body)
+        with pytest.raises(NotFoundError):
+            await get(session)
+        assert session.metrics.bytes_received == len(body) + len(wires.body_of(404, "Not found.", None))
+
+
+async def test_requests_are_logged_at_debug_and_retries_and_throttling_at_info(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "slashtag")
+    script = [html(500), html(429), ok(PAGE), envelope(404, "Not found.", None)]
+    async with Wire(script) as wire, connect(wire) as session:
+        await session.urls.page(3)
+        with pytest.raises(NotFoundError):
+            await put(session)
+    told = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "slashtag"]
+    size = len(wires.body_of(200, "ok", PAGE))
+    assert ("DEBUG", "GET urls?page=3&pagesize=50: ServerError") in told
+    assert ("INFO", "GET urls: 429, back to the queue") in told
+    assert ("DEBUG", f"GET urls?page=3&pagesize=50: 200, {size} bytes") in told
+    assert ("DEBUG", "PUT urls/spring: NotFoundError") in told
+    retries = [text for level, text in told if level == "INFO" and "attempt 1 failed, again in" in text]
+    assert len(retries) == 1
+
+
+async def test_a_hundred_slashtags_are_logged_as_their_number(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "slashtag")
+    data = {"state": {}, "city": {}, "postalcode": {}}
+    keys = [f"key{n}" for n in range(100)]
+    async with Wire(ok(data)) as wire, connect(wire) as session:
+        await session.stats.collect(slashtag.CountryGeo("US", "2024-01-01", "2024-01-31"), keys=keys)
+    line = next(record.getMessage() for record in caplog.records if ": 200," in record.getMessage())
+    assert "100 slashtags from 'key0' to 'key99'" in line
+    assert "key50" not in line
+
+
+async def test_nothing_is_made_up_for_a_log_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slashtag._sending.sender._told", lambda call: pytest.fail("told"))
+    logging.getLogger("slashtag").setLevel(logging.WARNING)
+    try:
+        async with Wire(ok(PAGE)) as wire, connect(wire) as session:
+            await get(session)
+    finally:
+        logging.getLogger("slashtag").setLevel(logging.NOTSET)
+
+
+async def test_the_senders_of_a_session_share_its_admission() -> None:
+    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
+        view = session.with_options(timeout=1)
+        senders = [one.urls._send for one in (session, view)]
+        assert all(isinstance(sender, Sender) for sender in senders)
+        assert len({id(sender) for sender in senders}) == 2
+        assert {id(sender._admission) for sender in senders} == {id(admission_of(session))}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("debug", [False, True])
+async def test_many_calls_at_once_over_every_fault(debug: bool) -> None:
+    """Reset, hang up, cut, stall, refuse: every call ends, and every place is given back."""
+    asyncio.get_running_loop().set_debug(debug)
+    faults = [answer for answer, fate, _ in FAILURES.values() if fate in (AGAIN, LOST)]
+
+    def script(request: Request) -> Answer:
+        n = len(wire.requests)
+        return faults[n // 3 % len(faults)] if n % 3 == 0 else ok(PAGE)
+
+    policy = RetryPolicy(max_attempts=50, backoff_base=0.001, backoff_cap=0.01)
+    async with Wire(script) as wire, connect(wire, timeout=0.5, retry=policy) as session:
+        await asyncio.gather(*(get(session) for _ in range(300)))
+        metrics = session.metrics
+        # On a busy machine an attempt may time out before it arrives.
+        assert len(wire.requests) <= metrics.attempts == metrics.requests + metrics.retries
+        assert (metrics.in_flight, metrics.waiting) == (0, 0)
+    await turns()

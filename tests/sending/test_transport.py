@@ -1,0 +1,528 @@
+"""One exchange, byte by byte: every failure is one of ours, and what is sent arrives as it is."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+import zlib
+from typing import Any
+from urllib.parse import unquote, unquote_plus
+
+import aiohttp
+import pytest
+
+from slashtag import (
+    AsyncSession,
+    OutcomeUnknownError,
+    RetryPolicy,
+    ServerError,
+    SessionClosedError,
+    SlashtagError,
+    TransportError,
+    UnexpectedResponseError,
+    Year,
+)
+from slashtag.sandbox import Sandbox
+
+from ..support import wire as wires
+from ..support.sending import APIKEY, APISECRET, OPERATIONS, PAGE, connect, get, put, until
+from ..support.wire import Answer, Wire, html, ok
+
+ONCE = RetryPolicy(max_attempts=1)
+pytestmark = pytest.mark.usefixtures("way")
+PERIOD: dict[str, Any] = {
+    **dict.fromkeys(("clicks_total", "clicks_unique", "clicks_repeated"), 0),
+    **{name: {} for name in ("clicks_breakdown", "browser", "country", "device", "platform", "referrer")},
+}
+
+
+async def failure(answer: Answer, **options: Any) -> SlashtagError:
+    """What a GET fails with after one attempt."""
+    async with Wire(answer) as wire, connect(wire, **{"retry": ONCE} | options) as session:
+        with pytest.raises(SlashtagError) as told:
+            await get(session)
+        assert len(wire.requests) <= 1
+        assert session.metrics.in_flight == 0
+    return told.value
+
+
+# --- what is sent --------------------------------------------------------------------------------------
+
+
+async def test_every_request_bears_both_credentials_and_nothing_that_it_need_not() -> None:
+    for operation, data in OPERATIONS.values():
+        async with Wire(ok(data)) as wire, connect(wire) as session:
+            await operation(session)
+        headers = wire.requests[0].headers
+        assert (headers["apikey"], headers["apisecret"]) == (APIKEY, APISECRET)
+        assert headers["accept"] == "application/json"
+        assert ("content-type" in headers) == bool(wire.requests[0].body)
+        assert headers.get("content-type", "application/json") == "application/json"
+        assert not {"cookie", "authorization"} & set(headers)
+
+
+SLASHTAGS = [
+    "a/b",
+    "/",
+    "a?b=c",
+    "a#b",
+    "100%",
+    "%2F",
+    "%252e",
+    "two words",
+    " ",
+    "a+b",
+    "a&b=c",
+    "a;b",
+    "it's",
+    '"quoted"',
+    "back\\slash",
+    "(a)[b]{c}|^`~!@$*:_-.",
+    "grüße",
+    "e\u0301",
+    "\u00e9",
+    "🦄",
+    "👩\u200d👩\u200d👧",
+    "日本語",
+    "\u202eright-to-left",
+    "line\nbreak\ttab",
+    "nul\x00",
+    "...",
+    "..a",
+    "../..",
+    "../../tags",
+    "%2e%2e",
+    "./a",
+    "a/../b",
+    ".\\..",
+    "..;",
+    "x" * 100,
+    "🦄" * 100,
+]
+
+
+@pytest.mark.parametrize("slashtag", SLASHTAGS, ids=lambda slashtag: ascii(slashtag)[:30])
+async def test_a_slashtag_arrives_intact_in_a_path(slashtag: str) -> None:
+    async with Wire(ok({"rows_updated": 1})) as wire, connect(wire) as session:
+        await session.urls.update(slashtag, destination="https://elsewhere.example/")
+        segment = wire.requests[0].target.removeprefix("/api/v1/urls/")
+    assert len(wire.requests) == 1
+    assert not set(segment) & set("/?#; +&=\"'\\"), segment
+    assert segment.isascii()
+    assert unquote(segment, errors="strict") == slashtag
+
+
+@pytest.mark.parametrize("slashtag", SLASHTAGS, ids=lambda slashtag: ascii(slashtag)[:30])
+async def test_a_slashtag_arrives_intact_in_a_query(slashtag: str) -> None:
+    async with Wire(ok(PERIOD)) as wire, connect(wire) as session:
+        await session.stats.collect(Year(2024), keys=[slashtag, "plain"])
+        path, _, query = wire.requests[0].target.partition("?")
+    assert path == "/api/v1/stats/yearly"
+    pairs = [pair.split("=") for pair in query.split("&")]
+    assert query.isascii()
+    assert not set(query) & set('#; "\\')
+    assert [(name, unquote_plus(value, errors="strict")) for name, value in pairs] == [
+        ("url_keys", f"{slashtag},plain"),
+        ("year", "2024"),
+    ]
+
+
+@pytest.mark.parametrize("tag", ["a&tag=b", "100% + more; #1", "ünï=cödé", "🦄?"])
+async def test_a_tag_arrives_intact(tag: str) -> None:
+    async with Wire(ok(PERIOD)) as wire, connect(wire) as session:
+        await session.stats.collect(Year(2024), tag=tag)
+    assert wire.requests[0].query["tag"] == [tag]
+
+
+@pytest.mark.parametrize("key", ["..", "."])
+async def test_what_would_leave_the_path_is_refused(key: str) -> None:
+    async with Wire([]) as wire, connect(wire) as session:
+        with pytest.raises(SlashtagError, match="cannot be sent in a path"):
+            await session.urls.update(key, destination="https://elsewhere.example/")
+
+
+async def test_the_sandbox_finds_each_slashtag() -> None:
+    async with Sandbox(urls=0, clicks=0, tags=0) as box, connect(box) as session:
+        for n, slashtag in enumerate(SLASHTAGS):
+            box.add_url(slashtag)
+            box.add_click(slashtag, "2024-05-05T12:00:00", times=n + 1)
+        for n, slashtag in enumerate(SLASHTAGS):
+            assert await session.urls.update(slashtag, destination=f"https://elsewhere.example/{n}") == 1
+        clicks = {
+            key: stats.total async for key, stats in session.stats.collect_each(Year(2024), keys=SLASHTAGS)
+        }
+    assert clicks == {slashtag: n + 1 for n, slashtag in enumerate(SLASHTAGS)}
+
+
+async def test_text_arrives_intact_in_a_body() -> None:
+    text = 'ünï "quoted" \\ \u2028 🦄 </script>'
+    async with Wire(ok({"id": 1, "name": "n"})) as wire, connect(wire) as session:
+        await session.tags.create("n", description=text)
+    assert wire.requests[0].json() == {"name": "n", "description": text}
+
+
+# --- redirects, cookies, the environment ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["own session", "given session"])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_a_redirect_is_not_followed_and_its_target_receives_nothing(
+    name: str, status: int, given: bool
+) -> None:
+    async with Wire([]) as other, aiohttp.ClientSession() as http:
+        async with (
+            Wire([wires.redirect(f"{other.base_url}/api/v1/urls", status)]) as wire,
+            connect(wire, http=http if given else None) as session,
+        ):
+            with pytest.raises(UnexpectedResponseError, match="redirects are never followed") as told:
+                await OPERATIONS[name][0](session)
+        assert (told.value.status, told.value.attempts, told.value.repeatable) == (status, 1, False)
+        assert other.connections == 0
+
+
+async def test_cookies_are_neither_kept_nor_sent() -> None:
+    async with Wire(ok(PAGE, headers=[("Set-Cookie", "a=b; Path=/")])) as wire, connect(wire) as session:
+        await get(session)
+        await get(session)
+    assert "cookie" not in wire.requests[1].headers
+
+
+async def test_the_environment_sets_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Wire([]) as proxy, Wire([ok(PAGE)]) as wire:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.base_url)
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        async with connect(wire) as session:
+            await get(session)
+        assert proxy.connections == 0
+
+
+# --- broken answers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", wires.BAD_FRAMINGS)
+async def test_bad_framing_is_a_transport_error(kind: str) -> None:
+    error = await failure(wires.bad_framing(kind))
+    assert type(error) is TransportError
+    assert not error.unsent
+    # aiohttp makes up a status of 400 for these.
+    assert "400" not in str(error) or "the body was cut short or broken" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (wires.reset(), "reset"),
+        (wires.hang_up(), "the service closed the connection without an answer"),
+        (wires.truncated(), "the body was cut short or broken"),
+        (wires.bad_framing(), "the answer is not HTTP"),
+        (wires.bad_framing("gzip"), "the body was cut short or broken"),
+    ],
+)
+async def test_a_transport_error_says_what_happened(answer: Answer, text: str) -> None:
+    error = await failure(answer)
+    assert type(error) is TransportError
+    assert str(error).startswith("GET urls: ")
+    assert text in str(error)
+
+
+@pytest.mark.parametrize(
+    ("answer", "begin"),
+    [
+        (wires.no_length(), b'{"status": 200, "mess'),
+        (html(200), b"<html>"),
+        (wires.bad_utf8(), b'{"status": 200, "message": "\xff\xfe\xc3('),
+        (wires.deep_nesting(), b'{"status": 200, "message": "ok", "data": [[['),
+        (wires.response(200, b""), b""),
+        (wires.response(200, b"x" * 1000), b"x" * 200),
+    ],
+)
+async def test_what_is_not_the_envelope_is_shown_by_its_first_200_bytes(answer: Answer, begin: bytes) -> None:
+    error = await failure(answer)
+    assert type(error) is UnexpectedResponseError
+    assert error.excerpt.startswith(begin)
+    assert len(error.excerpt) <= 200
+    assert error.repeatable
+    assert error.status == 200
+
+
+async def test_an_error_page_of_any_content_is_told_by_its_status() -> None:
+    for body in (b"\xff\xfe", b"", b"[" * 100_000, b"null", b'"text"', b"1" * 10_000):
+        error = await failure(wires.response(500, body))
+        assert type(error) is ServerError
+        assert len(str(error)) < 400
+
+
+async def test_a_body_in_many_pieces_is_read_whole() -> None:
+    body = wires.body_of(200, "ok", PAGE | {"padding": "x" * 300_000})
+
+    async def play(connection: wires.Connection) -> None:
+        await connection.send(wires.message(200, b"", [("Transfer-Encoding", "chunked")], length=None))
+        for start in range(0, len(body), 50_000):
+            piece = body[start : start + 50_000]
+            await connection.send(b"%x\r\n%b\r\n" % (len(piece), piece))
+            await asyncio.sleep(0)
+        await connection.send(b"0\r\n\r\n")
+
+    async with Wire(Answer(play, keep_alive=True)) as wire, connect(wire) as session:
+        for _ in range(2):
+            assert (await session.urls.page()).items == []
+        assert session.metrics.bytes_received == 2 * len(body)
+        assert wire.connections == 1
+
+
+# --- the size of a body --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1_000, 300_000])
+async def test_a_body_of_exactly_max_response_bytes_is_read(size: int) -> None:
+    body = wires.body_of(200, "ok", PAGE).ljust(size)
+    async with Wire(wires.response(200, body)) as wire:
+        async with connect(wire, max_response_bytes=size) as session:
+            await get(session)
+        async with connect(wire, max_response_bytes=size - 1) as session:
+            with pytest.raises(UnexpectedResponseError, match=rf"max_response_bytes \({size - 1}\)") as told:
+                await get(session)
+    assert not told.value.repeatable
+    assert told.value.attempts == 1
+    assert told.value.excerpt == body[:200]
+
+
+async def test_a_body_too_large_is_told_whatever_its_status() -> None:
+    error = await failure(wires.response(500, b"x" * 1_000), max_response_bytes=100)
+    assert type(error) is UnexpectedResponseError
+    assert error.status == 500
+
+
+async def test_the_answer_to_a_write_that_is_too_large_is_lost() -> None:
+    async with (
+        Wire([wires.response(200, b" " * 1_000)]) as wire,
+        connect(wire, max_response_bytes=100) as session,
+    ):
+        with pytest.raises(OutcomeUnknownError):
+            await put(session)
+
+
+@pytest.mark.parametrize("endless", [False, True])
+async def test_an_answer_without_end_is_left_at_the_limit(endless: bool) -> None:
+    announced = 10**10
+
+    async def play(connection: wires.Connection) -> None:
+        length = None if endless else announced
+        await connection.send(wires.message(200, b"", length=length))
+        while not connection.writer.is_closing():
+            await connection.send(b" " * 65_536)
+
+    async with Wire(Answer(play)) as wire, connect(wire, max_response_bytes=2**20) as session:
+        async with asyncio.timeout(5):
+            with pytest.raises(UnexpectedResponseError):
+                await get(session)
+            await wire.abandoned()
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["own session", "given session"])
+async def test_a_gzip_bomb_is_stopped_with_little_memory(given: bool) -> None:
+    bomb = wires.gzip_bomb()
+    async with (
+        Wire(bomb) as wire,
+        aiohttp.ClientSession() as http,
+        connect(wire, max_response_bytes=2**20, http=http if given else None) as session,
+    ):
+        tracemalloc.start()
+        try:
+            with pytest.raises(UnexpectedResponseError) as told:
+                await get(session)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert len(wire.requests) == 1
+    assert peak < 16 * 2**20
+    assert len(told.value.excerpt) <= 200
+
+
+async def test_compressed_answers_are_asked_for_and_read() -> None:
+    body = zlib.compress(wires.body_of(200, "ok", PAGE))
+    answer = wires.response(200, body, [("Content-Encoding", "deflate")])
+    async with Wire(answer) as wire, connect(wire) as session:
+        await get(session)
+        assert "gzip" in wire.requests[0].headers["accept-encoding"]
+
+
+# --- a given aiohttp session ---------------------------------------------------------------------------
+
+
+async def test_a_given_session_is_sent_with_the_credentials_of_each_request_and_left_open() -> None:
+    async with Wire(ok(PAGE)) as wire, aiohttp.ClientSession() as http:
+        async with connect(wire, http=http) as session:
+            await get(session)
+        async with connect(wire, http=http, apikey="x" * 20, apisecret="y" * 12) as session:
+            await get(session)
+        assert not http.closed
+        async with http.get(wire.base_url) as response:
+            await response.read()
+        keys = [request.headers.get("apikey") for request in wire.requests]
+        assert keys == [APIKEY, "x" * 20, None]
+        assert not {"apikey", "apisecret"} & set(http.headers)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"raise_for_status": True},
+        {"base_url": "https://elsewhere.example/deeper/"},
+        {"headers": {"apikey": "stale", "APISECRET": "stale", "Content-Type": "text/plain"}},
+        {"cookies": {"a": "b"}},
+        {"timeout": aiohttp.ClientTimeout(total=0.001)},
+        {"auto_decompress": False},
+        {"connector_owner": False},
+        {"read_bufsize": 16},
+        {"json_serialize": lambda _: "broken"},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+async def test_the_settings_of_a_given_session_do_no_harm(options: dict[str, Any]) -> None:
+    headers = [("Set-Cookie", "c=d"), ("Content-Encoding", "deflate")]
+    slow = wires.delayed(0.02, wires.response(200, zlib.compress(wires.body_of(200, "ok", PAGE)), headers))
+    async with Wire([slow, html(500), slow, wires.envelope(200, "ok", {"rows_updated": 1})]) as wire:
+        http = aiohttp.ClientSession(**options)
+        try:
+            async with connect(wire, http=http) as session:
+                await get(session)
+                await get(session)
+                await put(session)
+        finally:
+            if not options.get("connector_owner", True):
+                assert http.connector is not None
+                await http.connector.close()
+            await http.close()
+        for request in wire.requests:
+            assert (request.headers["apikey"], request.headers["apisecret"]) == (APIKEY, APISECRET)
+            assert request.target.startswith("/api/v1/urls")
+        assert wire.requests[-1].headers["content-type"] == "application/json"
+
+
+async def test_the_limit_of_a_given_connector_bounds_what_is_in_flight() -> None:
+    for limits, most in (({"limit": 3}, 3), ({"limit": 0, "limit_per_host": 2}, 2), ({"limit": 0}, 5)):
+        async with Sandbox(urls=5, clicks=0, tags=0, latency=0.005) as box:
+            async with (
+                aiohttp.ClientSession(connector=aiohttp.TCPConnector(**limits)) as http,
+                connect(box, http=http, concurrency=5) as session,
+            ):
+                await asyncio.gather(*(get(session) for _ in range(40)))
+            assert box.max_in_flight == most
+
+
+async def test_a_given_connector_counts_no_waiting_as_a_requests_time() -> None:
+    async with (
+        Wire(wires.delayed(0.1, ok(PAGE))) as wire,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=1)) as http,
+        connect(wire, http=http, timeout=1.0, retry=ONCE) as session,
+    ):
+        await asyncio.gather(*(get(session) for _ in range(12)))
+
+
+async def test_the_middlewares_of_a_given_session_are_kept() -> None:
+    async def mark(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        request.headers["X-Marked"] = "yes"
+        return await handler(request)
+
+    async with (
+        Wire(ok(PAGE)) as wire,
+        aiohttp.ClientSession(middlewares=[mark]) as http,
+        connect(wire, http=http) as session,
+    ):
+        await get(session)
+    assert wire.requests[0].headers["x-marked"] == "yes"
+
+
+async def test_an_error_of_a_given_session_that_is_not_a_connections_surfaces_as_itself() -> None:
+    async def broken(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        raise RuntimeError("the owner's own")
+
+    async with (
+        Wire([]) as wire,
+        aiohttp.ClientSession(middlewares=[broken]) as http,
+        connect(wire, http=http) as session,
+    ):
+        with pytest.raises(RuntimeError, match="the owner's own"):
+            await get(session)
+        assert session.metrics.in_flight == 0
+
+
+async def test_a_proxys_refusal_is_told_and_nothing_was_sent() -> None:
+    async with Wire(html(407)) as proxy, aiohttp.ClientSession(proxy=proxy.base_url) as http:
+        async with connect("https://links.example", http=http) as session:
+            with pytest.raises(TransportError, match="the proxy answered 407") as told:
+                await session.tags.create("spring")
+        assert told.value.unsent
+        assert told.value.attempts == len(proxy.requests) == 5
+        assert not any("apikey" in request.headers for request in proxy.requests)
+
+
+async def test_a_given_session_that_was_closed_is_told() -> None:
+    async with Wire([]) as wire:
+        http = aiohttp.ClientSession()
+        async with connect(wire, http=http) as session:
+            await http.close()
+            with pytest.raises(SessionClosedError, match="the aiohttp session is closed"):
+                await get(session)
+            assert session.metrics.in_flight == 0
+
+
+@pytest.mark.parametrize(("name", "kind"), [("GET", SessionClosedError), ("PUT", OutcomeUnknownError)])
+@pytest.mark.parametrize("headers_sent", [False, True])
+async def test_a_given_session_that_is_closed_under_a_request_is_told(
+    headers_sent: bool, name: str, kind: type[SlashtagError]
+) -> None:
+    async with Wire(wires.stall(headers_sent=headers_sent)) as wire:
+        http = aiohttp.ClientSession()
+        # aiohttp does not wake who reads a body; the timeout does.
+        async with connect(wire, http=http, timeout=0.2) as session:
+            call = asyncio.create_task(OPERATIONS[name][0](session))
+            await wire.arrived(1)
+            await asyncio.sleep(0.01)
+            await http.close()
+            with pytest.raises(kind):
+                await call
+            assert session.metrics.in_flight == 0
+
+
+# --- connections ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 7])
+async def test_concurrency_is_never_exceeded_at_the_server(concurrency: int) -> None:
+    async with Sandbox(urls=5, clicks=0, tags=0, latency=0.015) as box:
+        async with connect(box, concurrency=concurrency) as session:
+            views: list[AsyncSession] = [session, session.with_options(timeout=3)]
+            await asyncio.gather(*(get(views[n % 2]) for n in range(100)))
+        assert box.max_in_flight == concurrency
+
+
+async def test_connections_are_used_again() -> None:
+    async with Wire(ok(PAGE)) as wire, connect(wire, concurrency=3) as session:
+        await asyncio.gather(*(get(session) for _ in range(50)))
+        assert wire.connections <= 3
+
+
+async def test_a_connection_whose_answer_was_given_up_is_not_used_again() -> None:
+    async with (
+        Wire([wires.stall(headers_sent=True), ok(PAGE)]) as wire,
+        connect(wire, timeout=1.0) as session,
+    ):
+        await get(session)
+        assert [request.connection for request in wire.requests] == [1, 2]
+        await until(lambda: wire.open_connections == 1)
+
+
+async def test_a_session_leaves_no_connection() -> None:
+    async with Wire(ok(PAGE)) as wire:
+        async with connect(wire) as session:
+            await asyncio.gather(*(get(session) for _ in range(10)))
+        await wire.abandoned()

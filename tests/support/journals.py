@@ -1,0 +1,41 @@
+"""What the file of a journal holds, also while its session runs or after it was killed."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from slashtag._core.call import Call
+from slashtag._journal.journal import _request
+from slashtag.sandbox import Arrival
+
+
+def committed(journal: Path) -> set[bytes]:
+    """Read the names of the requests that a journal holds, from a copy, as reading it would repair it."""
+    with TemporaryDirectory() as scratch:
+        for part in journal.parent.glob(f"{journal.name}*"):
+            shutil.copy(part, scratch)
+        try:
+            with closing(sqlite3.connect(Path(scratch) / journal.name)) as file:
+                return {request for (request,) in file.execute("SELECT request FROM response")}
+        except sqlite3.OperationalError:
+            return set()  # killed before it had a table
+
+
+def asked(arrivals: Iterable[Arrival]) -> set[bytes]:
+    """Name what arrived, as the journal does."""
+    return {
+        _request(
+            Call(
+                method="GET",
+                path=arrival.path.removeprefix("/api/v1/"),
+                params=tuple(arrival.query.items()),
+                returns=object,
+            )
+        )
+        for arrival in arrivals
+    }
