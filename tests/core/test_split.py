@@ -8,7 +8,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slashtag import InvalidRequestError
@@ -252,6 +252,8 @@ def test_a_date_on_the_wrong_side_of_an_instant_is_refused(start: date, end: dat
         windows(start, end, UTC)
 
 
+@example((date(2024, 10, 31), date(2024, 12, 1)), UTC, {10, 12})
+@example((date(2004, 10, 1), date(2004, 12, 1)), ZoneInfo("America/New_York"), {10, 12})
 @given(spans, clicklog.zones(), st.sets(st.integers(1, 12)))
 def test_with_months_exactly_the_seconds_of_those_months_are_covered(
     span: tuple[date, date], zone: tzinfo, numbers: set[int]
@@ -263,6 +265,7 @@ def test_with_months_exactly_the_seconds_of_those_months_are_covered(
         assert _holding(tiles, instant) == (span[0] <= local <= span[1] and month_of(local) in chosen)
 
 
+@example((date(2024, 10, 31), date(2024, 12, 1)), {10, 12})
 @given(spans, st.sets(st.integers(1, 12)))
 def test_with_months_there_are_as_few_windows_as_can_be(span: tuple[date, date], numbers: set[int]) -> None:
     chosen = {month for month in months(*span) if month[1] in numbers}

@@ -198,22 +198,26 @@ def midnight(day: date, zone: tzinfo = UTC) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=zone)
 
 
-def tiled(found: Iterable[Stretch], months: Container[Month] | None = None) -> list[Window]:
-    """Cut spans into windows; with `months` cover only the days in those (year, month), by as few windows."""
-    return [window for span in found for window in _tile(*span, months)]
+def tiled(found: Iterable[Stretch], only: Container[Month] | None = None) -> list[Window]:
+    """Cut spans into windows; with `only` cover only the days in those (year, month), by as few windows."""
+    return [window for span in found for window in _tile(*span, only)]
 
 
-def _tile(first: datetime, last: datetime, months: Container[Month] | None) -> Iterator[Window]:
+def _tile(first: datetime, last: datetime, only: Container[Month] | None) -> Iterator[Window]:
     zone = first.tzinfo or UTC
     while first <= last:
-        if months is not None and month_of(first) not in months:
+        if only is not None and month_of(first) not in only:
             first = _month_start(first, zone, 1)
             continue
         # As a difference: the sum may lie outside the calendar.
         most = MAX_WINDOW_DAYS * _DAY - (first - midnight(first.date(), zone)) - _SECOND
         stop = first + min(last - first, most)
-        while months is not None and month_of(stop) not in months:
-            stop = _month_start(stop, zone, 0) - _SECOND
+        if only is not None:
+            # Months in between count too: 32 days from October 31 step over all of November.
+            for month in months(first, stop):
+                if month not in only:
+                    stop = midnight(date(*month, 1), zone) - _SECOND
+                    break
         yield Window(first, stop)
         first = stop + _SECOND
 
