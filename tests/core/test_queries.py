@@ -51,7 +51,7 @@ def test_a_reversed_range_is_refused(start: Any, end: Any) -> None:
 
 @pytest.mark.parametrize(
     "bound",
-    ["", "soon", "2024-13-01", "2024-02-30", "24-01-01", "2024-01-01T25:00:00+00:00", "２０２４-01-01"],
+    ["", "soon", "2024-13-01", "2024-02-30", "24-01-01", "2024-01-01T24:00:00+00:00", "２０２４-01-01"],
 )
 def test_text_that_is_not_iso_8601_is_refused(bound: str) -> None:
     with pytest.raises(InvalidRequestError, match="ISO 8601"):
@@ -62,6 +62,21 @@ def test_text_that_is_not_iso_8601_is_refused(bound: str) -> None:
 def test_a_datetime_without_an_offset_is_refused(bound: Any) -> None:
     with pytest.raises(InvalidRequestError, match="without an offset"):
         DateRange("2024-01-01", bound)
+
+
+@pytest.mark.parametrize(
+    ("text", "hour"),
+    [
+        ("2024-01-01T05:00Z", 5),
+        ("2024-01-01 05:00:00+00:00", 5),
+        ("2024-01-01T05:30:00.25+00:30", 5),
+        ("2024-01-01T23:59:59,5-1200", 35),
+    ],
+)
+def test_an_iso_8601_date_time_is_read(text: str, hour: int) -> None:
+    read = DateRange(text, "2024-02-01").start
+    assert isinstance(read, datetime)
+    assert int((read - datetime(2024, 1, 1, tzinfo=UTC)).total_seconds()) // 3600 == hour
 
 
 @pytest.mark.parametrize("bound", ["20240101", "2024-W01-1"])

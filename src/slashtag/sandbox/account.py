@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 from time import time
 
 from .store import Link, Store, Tag
-from .truth import Truth
+from .truth import Truth, read_instant
 from .world import DIRECT, DOMAINS, UNKNOWN
 
 
 def seconds(when: datetime | str) -> int:
     """Return Unix seconds of an instant; one without an offset is UTC."""
-    instant = datetime.fromisoformat(when) if isinstance(when, str) else when
+    instant = read_instant(when) if isinstance(when, str) else when
     return int((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp())
 
 

@@ -13,7 +13,8 @@ MAX_PAGESIZE = 500
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
-_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[+-][0-9]{2}:[0-9]{2}")
+# Not 24:00, which datetime.fromisoformat reads since Python 3.14.
+_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}[+-][0-9]{2}:[0-9]{2}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 

@@ -3,6 +3,7 @@
 Nothing here is shared with the endpoints' questions, so that an error there shows as a difference.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -248,9 +249,17 @@ class _Span:
         return [first + timedelta(days=n) for n in range((last - first).days + 1)]
 
 
+def read_instant(text: str) -> datetime:
+    """Read an ISO 8601 date-time; ValueError for 24:00, which only Python 3.14 and later would read."""
+    instant = datetime.fromisoformat(text)
+    if instant.day != date.fromisoformat(re.split("[T ]", text)[0]).day:
+        raise ValueError(f"the hour must be in 0..23: {text}")
+    return instant
+
+
 def _when(value: When) -> date | datetime:
     if isinstance(value, str):
-        value = date.fromisoformat(value) if len(value) == 10 else datetime.fromisoformat(value)
+        value = date.fromisoformat(value) if len(value) == 10 else read_instant(value)
     if isinstance(value, datetime) and value.tzinfo is None:
         raise ValueError(f"a datetime needs an offset: {value}")
     return value
