@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 
 import pytest
 
-from slashtag import SessionClosedError
-from slashtag._fanout import ResultQueue, Stream, Tasks, WorkerPool, first_of
+from slashtag import ExportError, SessionClosedError
+from slashtag._fanout import ResultQueue, Stream, Tasks, WorkerPool, first_of, in_thread
 
 from .support.sending import turns, until
 
@@ -375,6 +375,30 @@ async def test_a_failure_that_nobody_asks_for_is_not_told_by_the_loop() -> None:
     tasks.spawn(fail())
     await turns()
     gc.collect()  # the guard fails the test where the loop was told
+
+
+@pytest.mark.parametrize("ends", ["as it was", "with an error"])
+async def test_a_failure_in_a_thread_after_a_cancellation_is_logged(
+    ends: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cancelled = threading.Event()
+
+    def work() -> None:
+        cancelled.wait(60)
+        if ends == "with an error":
+            raise ExportError("the disk is full")
+
+    task = asyncio.create_task(in_thread(work))
+    await turns()
+    task.cancel()
+    await turns()
+    assert not task.done()
+    cancelled.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    logged = [record.getMessage() for record in caplog.records if record.name == "slashtag"]
+    assert len(logged) == (ends == "with an error")
+    assert all("the disk is full" in line for line in logged)
 
 
 async def test_a_task_may_close_what_it_belongs_to() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,8 @@ from ._errors import SessionClosedError
 W = TypeVar("W")
 T = TypeVar("T")
 R = TypeVar("R")
+
+log = logging.getLogger("slashtag")
 
 Source = Iterable[W] | AsyncIterator[W]
 Work = Callable[[W], Awaitable[Iterable[W] | None]]
@@ -151,14 +154,20 @@ async def in_thread(function: Callable[[], T]) -> T:
     work = asyncio.wrap_future(pool.submit(function))
     pool.shutdown(wait=False)
     try:
-        return await asyncio.shield(work)
+        await asyncio.wait((work,))
     except asyncio.CancelledError:
         while not work.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait((work,))
-        if not work.cancelled():
-            work.exception()
+        log_late_failure(work)
         raise
+    return work.result()
+
+
+def log_late_failure(work: asyncio.Future[Any]) -> None:
+    """Log how something failed whose caller was cancelled meanwhile: nobody else gets to see it."""
+    if not work.cancelled() and (error := work.exception()) is not None:
+        log.warning("failed after it was cancelled: %s", str(error) or type(error).__name__)
 
 
 class Tasks:

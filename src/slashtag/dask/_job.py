@@ -10,6 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from .._errors import ConfigurationError, TransportError
+from .._fanout import log_late_failure
 from ._worker import Done, GetCredentials, Sessions, Work, distributed, run_part
 
 P = TypeVar("P")
@@ -190,8 +191,7 @@ class Job:
             loop.call_soon_threadsafe(task.cancel)
             while _next(steps) is not None:
                 pass
-            if not task.cancelled():
-                task.exception()
+            log_late_failure(task)
             raise
         return task.result()
 

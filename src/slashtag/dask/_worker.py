@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 from msgspec import Struct
 
 from .._errors import ConfigurationError, SessionClosedError, SlashtagError
+from .._fanout import log_late_failure
 from .._session import AsyncSession
 
 P = TypeVar("P")
@@ -179,14 +180,13 @@ async def _aside(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) 
 
     loop.call_soon_threadsafe(begin)
     try:
-        await asyncio.shield(ended)
+        await asyncio.wait((ended,))
     except asyncio.CancelledError:
         loop.call_soon_threadsafe(cancel)
         while not ended.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait((ended,))
-        if not begun[0].cancelled():
-            begun[0].exception()
+        log_late_failure(begun[0])
         raise
     return ended.result().result()
 

@@ -250,8 +250,15 @@ class Sandbox(Account):
         """Open in a thread, so that the loop goes on; not one of the loop's own, which would stay."""
         with ThreadPoolExecutor(1) as pool:
             opening = pool.submit(self._open)
+            # Not shielded: Python 3.14 would report a failure after a cancellation, which is raised here.
+            waiting = asyncio.wrap_future(opening)
             try:
-                return await asyncio.shield(asyncio.wrap_future(opening))
+                await asyncio.wait((waiting,))
             except asyncio.CancelledError:
-                opening.result().close()
+                try:
+                    opening.result().close()
+                finally:
+                    if not waiting.cancel():
+                        waiting.exception()
                 raise
+            return waiting.result()
