@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from contextlib import suppress
 from time import time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import anyio
 from msgspec import Struct
 
 from .._core.call import Call
@@ -279,9 +279,9 @@ class Sender:
         log.info(
             "%s %s: attempt %d failed, again in %.2f s", call.method, call.path, journey.attempts, seconds
         )
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await closing.wait()
+        # Not asyncio.timeout: up to Python 3.11.2 it cannot end in a task that was cancelled before.
+        with anyio.move_on_after(seconds):
+            await closing.wait()
         if closing.is_set():
             raise SessionClosedError("the session was closed before a retry")
         patience = self._options.retry.max_elapsed - journey.spent - seconds
