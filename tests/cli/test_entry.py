@@ -135,10 +135,16 @@ def test_the_shell_completes_commands(shell: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_behind_stdout_is_one_line() -> None:
-    for command in (("urls", "list"), ("tags", "list", "--limit", "1"), ("export", "urls")):
-        with open("/dev/full", "wb") as full:
-            ran = run(*command, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "command", ["urls list", "tags list --limit 1", "export urls", "export tags --format csv"]
+)
+def test_a_full_disk_behind_stdout_is_one_line(command: str, unbuffered: str) -> None:
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "wb") as full:
+        ran = run(
+            *command.split(), capture_output=False, stdout=full, stderr=subprocess.PIPE, env=environment
+        )
         assert (ran.returncode, ran.stderr) == (1, "error: No space left on device\n")
 
 

@@ -92,11 +92,18 @@ def run() -> int:
     try:
         code = _run()
         sys.stdout.flush()
+        return code
     except BrokenPipeError:
-        # Whoever read the output has seen enough. Python would complain at its end if it could not flush.
+        # Whoever read the output has seen enough.
+        pass
+    except OSError as error:
+        tell_os_error(error)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # Python flushes once more at its end, and would print a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    return code
+    return 1
 
 
 def _run() -> int:
@@ -107,6 +114,4 @@ def _run() -> int:
     except SlashtagError as error:
         tell(error)
         return exit_code(error)
-    except OSError as error:
-        tell_os_error(error)
-    return 1
+    return 0

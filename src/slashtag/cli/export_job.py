@@ -109,6 +109,7 @@ async def export(
             writer = open_writer(form, sys.stdout.buffer, table, excel_safe=destination.excel_safe)
             summary = await work(session, writer)
             writer.close()
+            sys.stdout.flush()
             sent = session.metrics.attempts
         conclude(connection, "stdout", summary, sent, failures)
         return
