@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import time
 from pathlib import Path
 
@@ -307,7 +308,18 @@ def test_a_line_that_was_cut_is_written_anew(tmp_path: Path) -> None:
         assert file.before["f"].status == "done"
         file.append([ENTRY])
     assert len(path.read_bytes().splitlines()) == 150
-    assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
+def test_only_its_owner_may_read_it_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    path = tmp_path / "told.jsonl"
+    before = os.umask(umask)
+    try:
+        with OutcomeFile(path):
+            pass
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("content", ["slashtag,id\na1,\n", '{"some": "thing"}\n', "my only copy"])

@@ -45,6 +45,18 @@ def test_what_was_kept_is_used_and_only_its_owner_may_read_it(cli: Cli, logged_i
     assert cli("tags", "list").code == 0
 
 
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
+@pytest.mark.usefixtures("nothing_set")
+def test_only_its_owner_may_read_it_whatever_the_umask(umask: int) -> None:
+    kept.path().parent.mkdir()
+    before = os.umask(umask)
+    try:
+        file = kept.keep("http://127.0.0.1", APIKEY, APISECRET)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
 def test_what_was_kept_can_be_removed(cli: Cli, logged_in: Path) -> None:
     assert cli("login", "--remove").err == f"removed {logged_in}\n"
     assert cli("login", "--remove").err == "no credentials were kept\n"

@@ -103,6 +103,7 @@ class JournalFile:
         try:
             # Not by SQLite, which would let the umask decide who may read it.
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            self.path.chmod(0o600)  # the umask may have taken something off
         except FileExistsError:
             pass
         except ValueError as error:  # a NUL, or what the file system cannot encode

@@ -79,6 +79,7 @@ def keep(base_url: str, apikey: str, apisecret: str) -> Path:
     part = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
+        part.chmod(0o600)  # the umask may have taken something off
         with os.fdopen(handle, "wb") as opened:
             opened.write(
                 msgspec.json.encode({"base_url": base_url, "apikey": apikey, "apisecret": apisecret})

@@ -62,7 +62,10 @@ class OutcomeFile:
                 # Who reads a pipe waits for ever.
                 raise ExportError(f"{path} cannot be written: it is not a regular file")
             if writable:
+                is_new = not path.exists()
                 self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+                if is_new:
+                    path.chmod(0o600)  # the umask may have taken something off
                 if os.name == "posix" and not lock(self._handle):
                     raise ExportError(f"another run writes to {path}")
             content = path.read_bytes() if path.exists() else b""
