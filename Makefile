@@ -2,6 +2,8 @@
 #
 #   make demo          run the main job against the sandbox
 #   make test          the tests, with branch coverage            ARGS="-k paging" passes options to pytest
+#   make test-more     the laws at 1,000 random examples each
+#   make test-lowest   the tests with the lowest versions of the run-time dependencies
 #   make check         ruff, mypy --strict, pyright
 #   make bench         all benchmarks, in one table with the goals ARGS="--size 0.1"
 #   make bench-pacing  the throttle against simulated servers
@@ -30,7 +32,7 @@ PY := $(VENV)/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-only check bench bench-pacing clean
+.PHONY: demo test test-only test-more test-lowest check bench bench-pacing clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/slashtag demo
@@ -44,6 +46,12 @@ test: $(VENV)/.dev
 
 test-only: $(VENV)/.dev
 	$(PY) -m pytest -n $(JOBS) $(ARGS)
+
+test-more: $(VENV)/.dev
+	$(PY) -m pytest -n $(JOBS) -m hypothesis --hypothesis-profile=more $(ARGS)
+
+test-lowest: .venv-lowest/.dev
+	.venv-lowest/bin/python -m pytest -n $(JOBS) $(ARGS)
 
 check: $(VENV)/.dev
 	$(PY) -m ruff check
@@ -60,7 +68,7 @@ bench-pacing: $(VENV)/.dev
 	$(PY) -m benchmarks.pacing.nginx
 
 clean:
-	rm -rf .venv .venv-3.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov
+	rm -rf .venv .venv-3.* .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov
 	rm -rf build dist slashtag-demo benchmarks/results
 	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
@@ -71,8 +79,12 @@ $(VENV)/.demo $(VENV)/.dev: pyproject.toml .ci/constraints.txt .ci/setup $(VENV)
 	@sh .ci/setup '$(VENV)' '$(EXTRA)' '$(PYTHON)'
 	@touch $@
 
+.venv-lowest/.dev: pyproject.toml .ci/constraints.txt .ci/setup .ci/lowest .venv-lowest/bin/python
+	@bash .ci/lowest .venv-lowest '$(PYTHON)'
+	@touch $@
+
 $(VENV)/.bench: $(VENV)/.dev benchmarks/requirements.txt
 	$(PY) -m pip install -qq --disable-pip-version-check --no-input -r benchmarks/requirements.txt
 	@touch $@
 
-$(VENV)/bin/python: ;
+$(VENV)/bin/python .venv-lowest/bin/python: ;

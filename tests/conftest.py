@@ -5,19 +5,53 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
-import os
 import time
+import zlib
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("local", deadline=None)
-settings.register_profile(
-    "ci", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+# Examples are random; --randomly-seed and --hypothesis-seed repeat a run. `make test-more` takes "more".
+settings.register_profile("usual", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("more", settings.get_profile("usual"), max_examples=1_000)
+settings.load_profile("usual")
+
+#: What may differ between Pythons: sending, sessions, pickling, types, zones, the command line's start.
+DIFFERS = (
+    "tests/sending/",
+    "tests/cli/test_entry.py",
+    "tests/core/test_split.py",
+    "tests/test_errors.py",
+    "tests/test_fanout.py",
+    "tests/test_models.py",
+    "tests/test_session.py",
+    "tests/test_surface.py",
 )
-settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--third", type=int, metavar="N", help="run a third of the tests, chosen by N")
+    parser.addoption(
+        "--differs", action="store_true", help="with --third, all that may differ between Pythons"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    number = config.getoption("third")
+    if number is None:
+        return
+    differs = DIFFERS if config.getoption("differs") else ()
+    if missing := [path for path in differs if not (config.rootpath / path).exists()]:
+        raise pytest.UsageError(f"tests/conftest.py: DIFFERS names {missing}, which are not there")
+    chosen = [
+        item
+        for item in items
+        if item.nodeid.startswith(differs) or zlib.crc32(item.nodeid.encode()) % 3 == number % 3
+    ]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    items[:] = chosen
 
 
 #: A collection that takes longer than this, in seconds, goes through much that is there to stay.
