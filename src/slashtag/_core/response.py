@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import html
 import json
 import re
@@ -205,12 +206,16 @@ class Scrubber:
         return value
 
 
+# Looked up here, as a codec is a file: errors are told also where no file can be opened.
+_utf16 = codecs.getencoder("utf-16-be")
+
+
 @lru_cache(maxsize=256)
 def _in_each_form(char: str) -> str:
     """Give a pattern for one character as it is, in JSON, percent-encoded and in HTML."""
     in_json = r"\/" if char == "/" else json.dumps(char)[1:-1]
     in_form = "+" if char == " " else char
-    units = char.encode("utf-16-be").hex()
+    units = _utf16(char)[0].hex()
     # An echo may be JSON within JSON.
     forms = {r"\\{0,7}" + re.escape(form) for form in (char, in_json, in_form, html.escape(char))} | {
         "".join(rf"\\{{1,7}}u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4)),

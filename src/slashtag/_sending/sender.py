@@ -246,8 +246,13 @@ class Sender:
     # --- retries -------------------------------------------------------------------------------------
 
     async def _retry(self, call: Call[T], journey: CallState) -> T:
-        # A quarter of the time that importing this package would take, for what most runs never need.
-        import tenacity
+        try:
+            # A quarter of the time that importing this package would take, for what most runs never need.
+            import tenacity
+        except OSError:
+            # No file can be opened, nor a connection: so that is what failed.
+            assert journey.last is not None
+            raise final_error(call, journey.last, journey.attempts, lost=journey.lost) from None
 
         policy = self._options.retry
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from errno import EMFILE, ENFILE
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -66,7 +67,10 @@ def _describe(error: BaseException) -> str:
         return "the service closed the connection without an answer"
     if isinstance(error, aiohttp.ClientPayloadError):
         return f"the body was cut short or broken ({_gist(str(error))})"
-    return str(error) or type(error).__name__
+    text = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.errno in (EMFILE, ENFILE):
+        return f"{text}; raise the limit on open files (ulimit -n), or lower concurrency"
+    return text
 
 
 def _gist(text: str) -> str:
