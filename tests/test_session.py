@@ -590,6 +590,14 @@ async def test_leaving_the_block_by_an_error_ends_what_is_under_way() -> None:
         await wire.abandoned()
 
 
+async def test_metrics_show_their_numbers() -> None:
+    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
+        await get(session)
+        shown = repr(session.metrics)
+    assert "requests=1" in shown
+    assert f"bytes_received={session.metrics.bytes_received}" in shown
+
+
 async def test_a_session_that_is_closed_keeps_its_metrics() -> None:
     async with Wire(ok(PAGE)) as wire:
         async with connect(wire) as session:

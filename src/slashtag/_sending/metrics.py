@@ -36,6 +36,11 @@ class Metrics:
         self.retries = 0
         self.bytes_received = 0
 
+    def __repr__(self) -> str:
+        names = ("requests", "replayed", "attempts", "retries", "throttled", "bytes_received", "learned_rate")
+        numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in (*names, "in_flight", "waiting"))
+        return f"Metrics({numbers})"
+
     @property
     def throttled(self) -> int:
         return self._throttle.throttled
