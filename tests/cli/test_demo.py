@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
+import sys
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 
 from slashtag import GeoStats, PeriodStats, RangeStats, ShortUrl
-from slashtag.cli import demo
+from slashtag.cli import demo, main
 from slashtag.cli.demo_checks import differences, listing_differences
 from slashtag.sandbox import Sandbox, TrueCountry, TruePeriod, TrueRange, TrueUrl
 
@@ -47,6 +49,17 @@ def test_every_total_is_exact(cli: Cli, folder: Path) -> None:
     assert "NO" not in ran.out
     assert len(re.findall(r" yes +$", ran.out, re.M)) == 6
     assert max(map(len, ran.out.splitlines())) <= 80
+
+
+@pytest.mark.usefixtures("environment", "folder")
+def test_an_ascii_terminal_shows_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, "ascii", write_through=True))
+    monkeypatch.setattr(sys, "argv", ["slashtag", *SMALL])
+    assert main() == 0
+    text = printed.getvalue().decode("ascii")
+    assert "2024, tag ?" in text
+    assert len(re.findall("^exact: yes  ", text, re.M)) == 5
 
 
 def test_it_writes_the_links_and_the_days(cli: Cli, folder: Path) -> None:

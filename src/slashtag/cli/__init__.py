@@ -4,6 +4,7 @@ import os
 import sys
 from importlib import import_module
 from importlib.util import find_spec
+from io import TextIOWrapper
 
 
 def main() -> int:
@@ -28,3 +29,6 @@ def _open_standard_files() -> None:
         if getattr(sys, name) is None:
             # In this order each gets the number of the one that is closed.
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - as long as we run
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A table on an ASCII terminal shows "?" for what it lacks. JSON Lines and CSV are UTF-8 everywhere.
+        sys.stdout.reconfigure(errors="replace")
