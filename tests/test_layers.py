@@ -27,7 +27,7 @@ LEVELS = [
     {"_journal"},
     {"_resources"},
     {"_session"},
-    {"_public"},
+    {"_public", "_internal"},
     {"__init__"},
     {"bulk_update", "export", "pytest_plugin"},
     {"report", "dask"},
