@@ -99,7 +99,7 @@ OPTIONS = {
     "range-end scheduler timezone update",
     "export tags": f"{SERVICE} {FILE}",
     "export urls": f"{SERVICE} {FILE} with-tag-names",
-    "doctor": f"{SERVICE} format keys no-limit",
+    "doctor": f"{SERVICE} format keys",
     "login": "allow-http base-url remove timeout",
     "report": f"{SERVICE} {SELECTION} no-count output range-end timezone top",
     "stats alltime": f"{SERVICE} {SELECTION} dry-run format timezone",

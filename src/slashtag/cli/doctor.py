@@ -1,47 +1,47 @@
-"""What `slashtag doctor` finds out: how this service behaves where its document leaves it open."""
+"""What `slashtag doctor` checks: how the service behaves where its document leaves it open.
+
+A reading of the service is reported only if two independent places in the click history agree on it;
+otherwise the finding is "unknown". Only GETs are sent, one after the other.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
-from math import floor
+from statistics import median
+from time import perf_counter
 from typing import Literal
 
-from .. import AsyncSession, AuthenticationError, ShortUrl, SlashtagError
-from .._core.call import MAX_PAGESIZE
-from .._core.selectors import check_slashtag
-from .._core.split import Month, midnight
-from .._errors import InvalidRequestError
-from .probes import (
-    DAY,
-    PATIENCE,
-    SECOND,
-    Observer,
-    Prober,
-    after,
-    days_of,
-    first_end,
-    months_of,
-    percentile,
-    read_end,
-    start_of,
+from .. import (
+    AllTime,
+    AsyncSession,
+    AuthenticationError,
+    DateRange,
+    InvalidRequestError,
+    PaginationError,
+    RangeStats,
+    RetryPolicy,
+    ShortUrl,
+    SlashtagError,
 )
-from .rate_probe import Burst
+from .._internal import MAX_PAGESIZE, Month, check_slashtag, flattened, last_day, midnight
+from .range_end import DAY, HOUR, SECOND, Reading, agreed, first_second, read_end
 
 Result = Literal["ok", "differs", "unknown", "failed"]
-
-#: So many links with most hits are asked about together.
-KEYS = 20
-#: GETs whose time is taken, one after the other.
-TIMED = 20
-#: Months without all-time statistics that are looked at for a click, and ended ones with clicks.
-MONTHS_BACK, MONTHS_TRIED = 12, 3
-_NO_CLICK = "no link with a click was found: give one with --keys"
+#: Waits for a rate limit, but does not spend minutes on a service that is down.
+RETRY = RetryPolicy(max_attempts=3, max_wait=10.0)
+#: Links with the most hits, whose clicks are counted together unless --keys names others.
+LINKS = 20
+#: Pages of this size are compared with one large page.
+SMALL_PAGE = 10
+#: Months and clicks examined at most for one finding, and requests timed.
+MONTHS, CLICKS, TIMED = 6, 4, 10
+NO_CLICK = "no click on a day that is over was found; name a link with clicks by --keys"
+NOT_CONFIRMED = "fewer than two clicks agree on it; name a link with more clicks by --keys"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Hold what was found, and the option to use for it on the command line and in Python."""
+    """Result of one check, with the option to use on the command line and the argument in Python."""
 
     check: str
     result: Result
@@ -51,42 +51,28 @@ class Finding:
 
 
 class Doctor:
-    """Ask step by step; each finding is given as it is known.
+    """Series of checks of one service; `examine` yields each finding as it is known."""
 
-    `fresh` makes the session of the burst that looks for a limit; None: it is not looked for. `requests` and
-    `throttled` count those of that burst.
-    """
-
-    def __init__(
-        self, session: AsyncSession, keys: tuple[str, ...], fresh: Callable[[], AsyncSession] | None
-    ) -> None:
-        self._session = session.with_options(retry=PATIENCE)
-        self._observer = Observer(session)
-        self._prober = Prober(self._session, keys)
-        self._fresh = fresh
-        self.requests = 0
-        self.throttled = 0
-        self._alltime: str | None = None
+    def __init__(self, session: AsyncSession, keys: tuple[str, ...] = ()) -> None:
+        self._session = session.with_options(retry=RETRY)
+        self._keys = keys
+        #: Clicks by month, as all-time statistics count them in UTC.
         self._months: dict[Month, int] = {}
-        self._month: datetime | None = None
-        self._day: date | None = None
-        self._end: datetime | None = None
-        self._exclusive = False
+        #: Seconds with a click that agreed on the reading of range ends.
+        self._seconds: list[datetime] = []
+        self._reading: Reading = "unclear"
 
     async def examine(self) -> AsyncIterator[Finding]:
-        """Yield the findings; ends at wrong credentials, as nothing else can be asked then."""
-        steps: list[tuple[str, Callable[[], Awaitable[list[Finding]]]]] = [
-            ("credentials", self._credentials),
-            ("paths", self._paths),
-            ("one day", self._one_day),
-            ("range end", self._range_end),
-            ("timezone, days", self._zone_of_days),
-            ("timezone, months", self._zone_of_months),
-            ("latency", self._latency),
-        ]
-        if self._fresh is not None:
-            steps.append(("rate limit", partial(self._limit, self._fresh)))
-        for name, step in steps:
+        """Yield the findings; raises AuthenticationError after the finding that names it."""
+        steps: dict[str, Callable[[], Awaitable[list[Finding]]]] = {
+            "credentials": self._check_credentials,
+            "paging": self._check_paging,
+            "range end": self._check_range_end,
+            "timezone, days": self._check_zone_of_days,
+            "timezone, months": self._check_zone_of_months,
+            "latency": self._check_latency,
+        }
+        for name, step in steps.items():
             try:
                 for finding in await step():
                     yield finding
@@ -98,217 +84,188 @@ class Doctor:
                     raise
                 yield Finding(name, "failed", str(error))
 
-    async def _credentials(self) -> list[Finding]:
-        """Read the oldest links: with what is accepted come the page size and links to ask about."""
-        urls = await self._session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="date")
+    async def _check_credentials(self) -> list[Finding]:
+        oldest = await self._session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="date")
         tags = await self._session.tags.page(1, pagesize=MAX_PAGESIZE)
-        if not self._prober.keys:
+        if not self._keys:
             newest = await self._session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="-date")
-            self._prober = Prober(self._session, _most_clicked(urls.items + newest.items))
-        lowered = {
-            name: size
-            for name, size in (("links", urls.page_size), ("tags", tags.page_size))
-            if size != MAX_PAGESIZE
-        }
-        pages = f"up to {MAX_PAGESIZE} a page, as documented"
+            self._keys = _most_clicked(oldest.items + newest.items)
+        sizes = {"links": oldest.page_size, "tags": tags.page_size}
+        lowered = [f"{size} {name}" for name, size in sizes.items() if size != MAX_PAGESIZE]
+        found = f"up to {MAX_PAGESIZE} a page, as documented"
         if lowered:
-            sizes = " and ".join(f"{size} {name}" for name, size in lowered.items())
-            pages = f"{MAX_PAGESIZE} are asked for and at most {sizes} come; listings heed it"
+            found = f"at most {' and '.join(lowered)} a page instead of {MAX_PAGESIZE}; listings adapt to it"
         return [
             Finding("credentials", "ok", "accepted"),
-            Finding("page size", "differs" if lowered else "ok", pages),
+            Finding("page size", "differs" if lowered else "ok", found),
         ]
 
-    async def _paths(self) -> list[Finding]:
-        if not self._prober.keys:
-            return [Finding("paths", "unknown", "the account has no link to ask about")]
-        year = str(datetime.now(UTC).year)
-        findings: list[Finding] = []
-        for check, params in (("yearly", {"year": year}), ("alltime", {})):
-            stated = await self._prober.period(f"stats/{check}", **params)
-            sampled = await self._prober.period("stats", **params)
-            if check == "alltime" and (answer := stated or sampled):
-                self._alltime = "stats/alltime" if stated else "stats"
-                self._months = months_of(answer)
-            if stated:
-                also = ", also on that of the samples" if sampled else ""
-                findings.append(Finding(f"path, {check}", "ok", f"answers on its stated path{also}"))
-            elif sampled:
-                found = "answers on the path of the samples, /stats, only; it is found by itself"
-                findings.append(Finding(f"path, {check}", "differs", found))
-            else:
-                findings.append(Finding(f"path, {check}", "differs", "answers on neither path"))
-        return findings
+    async def _check_paging(self) -> list[Finding]:
+        """Compare the links on small pages with those on a large one."""
+        urls = self._session.urls
+        try:
+            large = await urls.list(pagesize=MAX_PAGESIZE).to_list(limit=3 * SMALL_PAGE)
+            small = await urls.list(pagesize=SMALL_PAGE).to_list(limit=3 * SMALL_PAGE)
+            # Past the first large page, where a service that lowers page sizes in silence shows it.
+            await urls.list(pagesize=MAX_PAGESIZE).to_list(limit=MAX_PAGESIZE + 1)
+        except PaginationError as error:
+            return [Finding("paging", "differs", f"listings fail, as pages cannot be told apart: {error}")]
+        if [url.id for url in small] == [url.id for url in large]:
+            return [Finding("paging", "ok", "pages of different sizes list the same links")]
+        found = (
+            f"pages of {SMALL_PAGE} and of {MAX_PAGESIZE} list different links: listings may be incomplete"
+        )
+        return [Finding("paging", "differs", found)]
 
-    async def _one_day(self) -> list[Finding]:
-        """Find a month and a day with a click, and ask for that day alone."""
-        if not self._prober.keys:
-            return [Finding("one day", "unknown", _NO_CLICK)]
-        found: list[Finding] = []
-        async for month, end in self._months_to_try():
-            answer = await self._prober.range(month, end)
-            if answer.total_clicks:
-                days = days_of(answer)
-                self._month, self._day = month, min(days) if days else None
-                if not days:
-                    found = [Finding("several days", "differs", "answers leave the days out")]
+    async def _check_range_end(self) -> list[Finding]:
+        check = "range end"
+        spans = await self._spans_with_clicks()
+        readings: list[Reading] = []
+        # What is left of a span is searched after the other spans, so that days differ where they can.
+        for low, high in spans:
+            second = await first_second(self._count, low, high)
+            if second is None:
+                continue
+            spans.append((second + SECOND, high))
+            reading = await read_end(self._count, second)
+            if reading != "unclear":
+                readings.append(reading)
+                self._seconds.append(second)
+            if len(readings) == 2 or len(spans) == 2 * CLICKS:
                 break
-        alone = await self._prober.day(self._day or (datetime.now(UTC) - DAY).date())
-        if days_of(alone) is not None:
-            found.append(Finding("one day", "ok", "the answer for one day bears `clicks`"))
-        elif alone.total_clicks:
-            found.append(
-                Finding("one day", "ok", "the answer for one day has no `clicks`; its total is taken")
-            )
-        else:
-            found.append(Finding("one day", "unknown", _NO_CLICK))
-        return found
+        self._reading = agreed(readings) or "unclear"
+        if self._reading == "inclusive":
+            return [Finding(check, "ok", "inclusive: the last second of a range is counted")]
+        if self._reading == "exclusive":
+            found = "exclusive: the last second of a range is not counted"
+            return [Finding(check, "differs", found, "--range-end exclusive", 'range_end="exclusive"')]
+        if self._reading == "whole days":
+            return [Finding(check, "differs", "whole days are counted: the time of day is ignored")]
+        return [Finding(check, "unknown", NOT_CONFIRMED if spans else NO_CLICK)]
 
-    async def _months_to_try(self) -> AsyncIterator[tuple[datetime, datetime]]:
-        """Yield months that have clicks, or may have some, as ranges; those that have ended first."""
+    async def _spans_with_clicks(self) -> list[tuple[datetime, datetime]]:
+        """Return days that are over and have clicks; a month where the service does not count days.
+
+        Each is (start, end), the end not included.
+        """
+        spans: list[tuple[datetime, datetime]] = []
+        yesterday = datetime.now(UTC).date() - DAY
+        for month in (await self._months_with_clicks(yesterday)) if self._keys else []:
+            first, last = date(*month, 1), min(last_day(month), yesterday)
+            # A day more: a service that excludes the end of a range would hide the last second.
+            counted = await self._range(first, last + DAY)
+            if counted.days_complete:
+                clicked = [day for day, clicks in counted.clicks.items() if clicks and day <= last]
+                spans += [(midnight(day), midnight(day + DAY)) for day in clicked]
+            elif counted.total:
+                spans.append((midnight(first), midnight(last + DAY)))
+            if len(spans) >= CLICKS:
+                break
+        return spans[:CLICKS]
+
+    async def _months_with_clicks(self, before: date) -> list[Month]:
+        """Return months that have clicks, the latest first; the last twelve if it does not say."""
+        try:
+            self._months = await self._alltime(None)
+        except SlashtagError:
+            latest = before.year * 12 + before.month - 1
+            return [(n // 12, n % 12 + 1) for n in range(latest, latest - 2 * MONTHS, -1)]
+        months = (month for month in self._months if date(*month, 1) <= before)
+        return sorted(months, reverse=True)[: 2 * MONTHS]
+
+    async def _check_zone_of_days(self) -> list[Finding]:
+        """Ask for 25 hours before or after a click, in a zone where its date is another one."""
+        check = "timezone, days"
+        votes: list[Literal["zone", "UTC"]] = []
+        if self._reading not in ("inclusive", "exclusive"):
+            return [Finding(check, "unknown", "no click is known to the second")]
+        for second in self._seconds:
+            last = second if self._reading == "inclusive" else second + SECOND
+            if second.hour >= 10:
+                offset, local, start, end = "+14:00", second.date() + DAY, second - DAY - HOUR, last
+            else:
+                offset, local, start, end = "-11:00", second.date() - DAY, second, last + DAY + HOUR
+            counted = await self._range(start, end, offset)
+            if counted.days_complete:
+                votes.append("zone" if counted.clicks.get(local) else "UTC")
+        vote = agreed(votes)
+        if vote is None:
+            return [Finding(check, "unknown", NOT_CONFIRMED)]
+        if vote == "zone":
+            return [Finding(check, "ok", "days are those of the zone asked for")]
+        return [Finding(check, "differs", "days ignore `timezone`: leave it out")]
+
+    async def _check_zone_of_months(self) -> list[Finding]:
+        """Compare all-time months in UTC and 14 hours ahead, where clicks had to move between months."""
+        check, ahead = "timezone, months", timedelta(hours=14)
+        if self._reading not in ("inclusive", "exclusive") or not self._months:
+            return [Finding(check, "unknown", "no month with clicks is known")]
+        moved = await self._alltime("+14:00")
         now = datetime.now(UTC)
-        present: Month = (now.year, now.month)
-        if self._alltime is None:
-            months = [_back(present, n) for n in range(MONTHS_BACK)]
-        else:
-            ended = sorted((month for month in self._months if month < present), reverse=True)
-            months = [*ended[:MONTHS_TRIED], *([present] if present in self._months else [])]
-        for month in months:
-            yield start_of(month), start_of(after(month)) - SECOND
-
-    async def _range_end(self) -> list[Finding]:
-        if self._month is None:
-            return [Finding("range end", "unknown", _NO_CLICK)]
-        count = self._prober.count
-        # From an hour before, so that no click is of the very second in which the range begins.
-        start = self._month - timedelta(hours=1)
-        end: datetime | None = None
-        if self._day is not None:
-            low = midnight(self._day) - SECOND
-            end = await first_end(count, start, low, low + DAY)
-        if end is None:
-            following = after((self._month.year, self._month.month))
-            end = await first_end(count, start, start, start_of(following))
-        reading = "unclear" if end is None or end <= start + SECOND else await read_end(count, end)
-        if end is None or reading == "unclear":
-            return [
-                Finding("range end", "unknown", "the counts of ranges around a click contradict each other")
+        votes: list[Literal["zone", "UTC"]] = []
+        over = sorted((month for month in self._months if month < (now.year, now.month)), reverse=True)
+        for month in over[:MONTHS]:
+            counted = self._months[month]
+            edges = midnight(date(*month, 1)), midnight(last_day(month) + DAY)
+            came, went = [
+                await self._count(edge - ahead, edge if self._reading == "exclusive" else edge - SECOND)
+                for edge in edges
             ]
-        if reading == "days":
-            return [Finding("range end", "differs", "whole days count: the time of day is not heeded")]
-        self._exclusive = reading == "exclusive"
-        self._end = end
-        if self._exclusive:
+            if came != went and moved.get(month, 0) in (counted, counted + came - went):
+                votes.append("UTC" if moved.get(month, 0) == counted else "zone")
+            if len(votes) == 2:
+                break
+        vote = agreed(votes)
+        if vote is None:
             return [
                 Finding(
-                    "range end",
-                    "differs",
-                    "exclusive: the last second of a range is not counted",
-                    "--range-end exclusive",
-                    'range_end="exclusive"',
+                    check, "unknown", "fewer than two months have clicks near their ends that agree on it"
                 )
             ]
-        return [Finding("range end", "ok", "inclusive: the last second of a range is counted")]
+        if vote == "zone":
+            return [Finding(check, "ok", "all-time months are those of the zone asked for")]
+        return [Finding(check, "differs", "all-time months ignore `timezone`: leave it out")]
 
-    async def _zone_of_days(self) -> list[Finding]:
-        """Ask for two days that begin or end with a click, in a zone where that click is of another date."""
-        check = "timezone, days"
-        if self._end is None:
-            return [
-                Finding(check, "unknown", _NO_CLICK if self._month is None else "no single click was found")
-            ]
-        click = self._end - SECOND if self._exclusive else self._end
-        if click.hour >= 10:
-            offset, local = "+14:00", click.date() + DAY
-            answer = await self._prober.range(click - 25 * DAY / 24, self._end, offset)
-        else:
-            offset, local = "-11:00", click.date() - DAY
-            answer = await self._prober.range(click, click + 25 * DAY / 24, offset)
-        days = days_of(answer)
-        if days is None:
-            return [Finding(check, "unknown", "answers leave the days out")]
-        if local in days:
-            return [Finding(check, "ok", f"days are those of the zone asked for ({offset})")]
-        return [Finding(check, "differs", f"days do not follow `timezone` ({offset}): ask without one")]
-
-    async def _zone_of_months(self) -> list[Finding]:
-        """Compare all-time months under two zones; where they are equal, look for clicks that had to move."""
-        check, offset, moved = "timezone, months", "+14:00", timedelta(hours=14)
-        if self._alltime is None or not self._months:
-            return [Finding(check, "unknown", "all-time statistics tell no month with clicks")]
-        answer = await self._prober.period(self._alltime, timezone=offset)
-        if answer is None:
-            return [Finding(check, "differs", "all-time statistics refuse `timezone`")]
-        now = datetime.now(UTC)
-        there = {month: n for month, n in months_of(answer).items() if month < (now.year, now.month)}
-        here = {month: n for month, n in self._months.items() if month < (now.year, now.month)}
-        if there != here:
-            return [Finding(check, "ok", f"all-time months are those of the zone asked for ({offset})")]
-        for month in sorted(here, reverse=True)[: 2 * MONTHS_TRIED]:
-            ends = [start_of(month), start_of(after(month))]
-            came, went = [
-                await self._prober.count(end - moved, end if self._exclusive else end - SECOND)
-                for end in ends
-            ]
-            if came != went:
-                return [
-                    Finding(check, "differs", "all-time months do not follow `timezone`: ask without one")
-                ]
-        return [Finding(check, "unknown", "no click lies close enough to the end of a month to tell")]
-
-    async def _latency(self) -> list[Finding]:
-        self._observer.seconds.clear()
+    async def _check_latency(self) -> list[Finding]:
+        times: list[float] = []
         for _ in range(TIMED):
+            began = perf_counter()
             await self._session.urls.page(1, pagesize=1)
-        median, high = (1000 * percentile(self._observer.seconds, share) for share in (0.5, 0.95))
-        packed = sorted(self._observer.encodings - {"identity"})
+            times.append(1000 * (perf_counter() - began))
+        found = f"median {median(times):.0f} ms, at most {max(times):.0f} ms, of {TIMED} requests"
+        metrics = self._session.metrics
+        limit = f"no request of {metrics.attempts} was refused"
+        if metrics.throttled:
+            limit = f"{metrics.throttled} of {metrics.attempts} requests were refused with 429"
+        if metrics.learned_rate is not None:
+            limit += f"; about {metrics.learned_rate:.3g} requests/s are allowed"
+        limited = metrics.throttled or metrics.learned_rate is not None
         return [
-            Finding("latency", "ok", f"median {median:.0f} ms, 95 % within {high:.0f} ms"),
-            Finding(
-                "compression",
-                "ok",
-                f"answers are compressed ({', '.join(packed)})" if packed else "answers are not compressed",
-            ),
+            Finding("latency", "ok", found),
+            Finding("rate limit", "differs" if limited else "ok", f"{limit}; the client adapts to a limit"),
         ]
 
-    async def _limit(self, fresh: Callable[[], AsyncSession]) -> list[Finding]:
-        check = "rate limit"
-        async with fresh() as session:
-            burst = Burst(session)
-            try:
-                await burst.run()
-            finally:
-                self.requests += session.metrics.requests
-                self.throttled += session.metrics.throttled
-        if burst.stated is not None:
-            # Not rounded up: a rate above the limit would be refused for ever.
-            rate = f"{floor(1000 * burst.stated) / 1000:g}"
-            found = f"{rate} requests/s, as the headers of its answers state"
-            return [Finding(check, "differs", found, f"--rate {rate}", f"rate={rate}")]
-        if burst.stopped is not None:
-            wait = burst.stopped.retry_after
-            asks = f" and asks to wait {wait:.0f} s" if wait else ""
-            return [Finding(check, "differs", f"refuses after {burst.answered} requests{asks}")]
-        if not burst.limited:
-            return [Finding(check, "ok", f"none found up to {burst.speed:.0f} requests/s")]
-        least = floor(burst.kept) if burst.kept >= 10 else floor(10 * burst.kept) / 10
-        # With a lower bound as its --rate a job would be slower than it has to be, for ever.
-        return [Finding(check, "differs", f"at least {least} requests/s; the client learns the limit")]
+    async def _range(
+        self, start: date | datetime, end: date | datetime, offset: str | None = None
+    ) -> RangeStats:
+        return await self._session.stats.collect(DateRange(start, end), keys=self._keys, timezone=offset)
+
+    async def _count(self, start: datetime, end: datetime) -> int:
+        return (await self._range(start, end)).total
+
+    async def _alltime(self, offset: str | None) -> dict[Month, int]:
+        stats = await self._session.stats.collect(AllTime(), keys=self._keys, timezone=offset)
+        return {month: clicks for month, clicks in flattened(stats.clicks_breakdown).items() if clicks}
 
 
 def _most_clicked(urls: list[ShortUrl]) -> tuple[str, ...]:
-    """Choose slashtags of links with most hits, of those that can be asked about."""
-    chosen: dict[str, int] = {}
+    """Return slashtags of the links with the most hits, leaving out those that statistics cannot name."""
+    chosen: dict[str, None] = {}
     for url in sorted(urls, key=lambda url: -url.hits):
         try:
-            chosen[check_slashtag(url)] = url.hits
+            chosen[check_slashtag(url)] = None
         except InvalidRequestError:
             continue
-        if len(chosen) == KEYS:
+        if len(chosen) == LINKS:
             break
     return tuple(chosen)
-
-
-def _back(month: Month, n: int) -> Month:
-    count = 12 * month[0] + month[1] - 1 - n
-    return count // 12, count % 12 + 1

@@ -15,13 +15,13 @@ from ..output import FormatOption, Output, chosen
 
 FINDINGS = Table(tuple(map(Column, ("check", "result", "found", "option", "argument"))))
 DRAWN = ("check", "result", "found")
-MOST_KEYS = 100
+MAX_KEYS = 100
 
 
 def _parse_keys(text: str | None) -> tuple[str, ...]:
-    keys = tuple(key for key in (text or "").split(",") if key)
-    if len(keys) > MOST_KEYS:
-        raise typer.BadParameter(f"--keys takes at most {MOST_KEYS} slashtags here")
+    keys = tuple(key for each in (text or "").split(",") if (key := each.strip()))
+    if len(keys) > MAX_KEYS:
+        raise typer.BadParameter(f"--keys takes at most {MAX_KEYS} slashtags here")
     return keys
 
 
@@ -31,26 +31,23 @@ async def diagnose(
     keys: Annotated[
         str | None,
         typer.Option(
-            metavar="A,B,...", help="Links with clicks to ask about; default: those with most hits."
+            metavar="A,B,...", help="Links with clicks to ask about; default: those with the most hits."
         ),
     ] = None,
-    no_limit: Annotated[bool, typer.Option("--no-limit", help="Do not look for a rate limit.")] = False,
     form: FormatOption = None,
 ) -> None:
     """Find out how the service behaves where its document leaves it open, and which options to use.
 
-    Only reads, with about 60 requests one after the other; then a burst of at most 150 in 5 s looks for a
-    rate limit, unless --no-limit or --rate is given. Exit code 1 where the credentials are refused.
+    Sends about 100 read requests, one after the other. Exit code 1 if the credentials are refused.
     """
     form = chosen(form)
-    fresh = None if no_limit or connection.rate is not None else connection.session
     out = Output(FINDINGS, form, drawn=DRAWN)
     findings: list[Finding] = []
     refused: AuthenticationError | None = None
     async with connection.session() as session:
-        doctor = Doctor(session, _parse_keys(keys), fresh)
+        doctor = Doctor(session, _parse_keys(keys))
         with connection.bars() as start:
-            report = start("asking")
+            report = start("checking")
             try:
                 async for finding in doctor.examine():
                     findings.append(finding)
@@ -58,19 +55,18 @@ async def diagnose(
                     report(session.metrics.requests, None)
             except AuthenticationError as error:
                 refused = error
-        requests = session.metrics.requests + doctor.requests
-        throttled = session.metrics.throttled + doctor.throttled
+        metrics = session.metrics
     out.close()
     if refused is not None:
         sys.stdout.flush()
         tell(refused)
         raise typer.Exit(1)
     if form == "table":
-        _advise(findings)
-    connection.say(f"{many(requests, 'request')}, {throttled:,} times 429")
+        _print_advice(findings)
+    connection.say(f"{many(metrics.requests, 'request')}, {metrics.throttled:,} times 429")
 
 
-def _advise(findings: list[Finding]) -> None:
+def _print_advice(findings: list[Finding]) -> None:
     options = [finding for finding in findings if finding.option]
     if not options:
         print("Options to use: none, the defaults fit.")
