@@ -116,7 +116,9 @@ def test_stats_range_draws_bars(cli: Cli, box: Sandbox) -> None:
 
 
 def test_a_month_is_drawn_day_by_day(cli: Cli) -> None:
-    drawn = cli("stats", "range", "2024-02-01", "2024-02-29", "--keys", "nobody", "--format", "table").out
+    drawn = cli(
+        "stats", "range", "2024-02-01", "2024-02-29", "--keys", "nobody", "--no-check", "--format", "table"
+    ).out
     assert "2024-02-29 Thu" in drawn
     assert "█" not in drawn
 
@@ -126,8 +128,8 @@ def test_progress_shows_on_a_terminal_only(cli: Cli, monkeypatch: pytest.MonkeyP
     quiet = cli(*command)
     monkeypatch.setenv("FORCE_COLOR", "1")
     shown = cli(*command)
-    assert "asking" not in quiet.err
-    assert "asking" in shown.err
+    assert "counting" not in quiet.err
+    assert "counting" in shown.err
     assert shown.out == quiet.out
     assert "reading" in cli("urls", "list").err
 

@@ -92,7 +92,7 @@ def test_help_names_the_commands_and_imports_nothing_heavy() -> None:
 
 #: The commands and their options, help aside: each is told by `--help`, and each command by the README.
 SERVICE = "allow-http base-url concurrency quiet rate timeout verbose"
-SELECTION = "all keys keys-file tag"
+SELECTION = "all check keys keys-file tag"
 FILE = "excel-safe format fresh output"
 OPTIONS = {
     "export clicks": f"{SERVICE} {SELECTION} {FILE} by dimensions dry-run lookback max-failures merged "

@@ -307,3 +307,28 @@ async def test_all_changes_are_checked_before_the_first_is_sent() -> None:
             api.urls.update_many([Change("a", redirect_code=301), Change("a", redirect_code=302)])
         assert [outcome async for outcome in api.urls.update_many([])] == []
         assert server.requests == []
+
+
+async def test_links_are_found_by_slashtag_and_by_short_url() -> None:
+    async with serving(urls=700) as (box, api):
+        urls = box.truth.urls()
+        address = urls[1].short_url
+        keys = [urls[0].slashtag, address, address.split("://")[1] + "/", "nosuch", urls[0].slashtag, ""]
+        found = await api.urls.find(keys)
+        assert list(found) == list(dict.fromkeys(keys))
+        assert [link and link.id for link in found.values()] == [
+            urls[0].id,
+            urls[1].id,
+            urls[1].id,
+            None,
+            None,
+        ]
+
+
+async def test_looking_links_up_ends_with_the_last_one_found() -> None:
+    async with serving(urls=2_600) as (box, api):
+        assert await api.urls.find([]) == {}
+        assert not box.requests
+        oldest = box.truth.urls()[0]
+        assert await api.urls.find([oldest.slashtag])
+        assert len(box.requests) < 6

@@ -27,6 +27,34 @@ class Urls(Resource[ShortUrl]):
         super().__init__(send, tasks)
         self._workers = workers
 
+    async def find(
+        self, keys: Iterable[str], *, progress: Progress | None = None
+    ) -> dict[str, ShortUrl | None]:
+        """Return the link of each slashtag or short URL, None for those that the account does not have.
+
+        The service counts 0 clicks for a slashtag that nobody has; this tells whether one is misspelt. Lists
+        links, the oldest first, until all are found, so a missing one costs the whole listing. `progress` is
+        called with (links read, None). Raises what a listing raises (List short URLs).
+        """
+        found: dict[str, ShortUrl | None] = dict.fromkeys(keys)
+        keys_of: dict[str, set[str]] = {}
+        for key in found:
+            # A short URL is compared without its scheme, which people leave out.
+            for name in filter(None, (key, _address(key))):
+                keys_of.setdefault(name, set()).add(key)
+        missing = len(found)
+        if not keys_of:
+            return found
+        async with self.list(progress=progress) as links:
+            async for link in links:
+                for name in (link.slashtag, _address(link.short_url)):
+                    for key in keys_of.pop(name, ()):
+                        missing -= found[key] is None
+                        found[key] = found[key] or link
+                if not missing:
+                    break
+        return found
+
     async def update(
         self,
         key: str | int,
@@ -117,3 +145,10 @@ async def _outcome(send: Send, change: Change, call: Call[RowsUpdated]) -> Outco
         if is_fatal(error):
             raise
         return Outcome(change, "failed", error=error)
+
+
+def _address(text: str) -> str:
+    """Return the host and path of a short URL, empty for a text without a path."""
+    host, _, path = text.rpartition("://")[2].partition("/")
+    path = path.rstrip("/")
+    return f"{host.lower()}/{path}" if path else ""

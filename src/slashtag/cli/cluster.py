@@ -105,11 +105,11 @@ async def _links(
     selection: Selection, connection: Connection, sharing: Sharing
 ) -> tuple[list[Any], str | None]:
     """Return the slashtags, and the address that the workers are given, None for their own."""
-    selected = selection.streamed()
-    if selected["keys"] is not None:
-        return list(selected["keys"]), connection.base_url
-    # Links are listed here, so that all workers mean the same account.
+    if not (selection.tag or selection.every or selection.check):
+        return list(selection.slashtags), connection.base_url
+    # Links are listed and checked here, so that all workers mean the same account.
     async with connection.session() as session:
+        selected = await selection.streamed(session)
         chosen = selected_of(session, **selected, by="slashtag", merged=False, sharing=sharing)
         async with chosen as (keys, _):
             named = [] if keys is None else [key async for batch in slashtags(keys) for key in batch]

@@ -2,11 +2,11 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from datetime import tzinfo
-from functools import wraps
+from functools import cached_property, wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -14,11 +14,10 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from .. import AsyncSession, InvalidRequestError
-from .._credentials import parse_base_url
-from .._resources.listing import Progress
+from .. import AsyncSession, InvalidRequestError, ShortUrl
+from .._internal import Progress, check_slashtag, parse_base_url
 from .credentials_file import credentials
-from .errors import as_usage, log_lines, say
+from .errors import SOME_FAILED, as_usage, log_lines, say
 from .output import bars
 
 T = TypeVar("T")
@@ -27,6 +26,8 @@ SERVICE = "The service"
 SELECTION = "Which links (one of these)"
 #: Seconds for which an answer of an earlier run may stand in, as the library has it.
 MAX_AGE = 86_400.0
+#: So many slashtags are looked up in the account by default, and so many unknown ones are named.
+CHECKED, NAMED = 1_000, 10
 
 Start = Annotated[str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.")]
 End = Annotated[str, typer.Argument(metavar="END", help="Last day, included.")]
@@ -165,40 +166,105 @@ class Selection:
         bool, typer.Option("--all", help="Every link of the account.", rich_help_panel=SELECTION)
     ] = False
 
+    check: Annotated[
+        bool | None,
+        typer.Option(
+            "--check/--no-check",
+            help=f"Name slashtags that no link has; the default up to {CHECKED:,} slashtags.",
+            rich_help_panel=SELECTION,
+            show_default=False,
+        ),
+    ] = None
+
+    #: What was left out, and why; the exit code is then 3.
+    left_out: list[str] = field(default_factory=list[str], init=False)
+
     def __post_init__(self) -> None:
         if sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.every]) != 1:
             raise typer.BadParameter("exactly one of --keys, --keys-file, --tag and --all says which links")
         file = self.keys_file
         if file and str(file) != "-" and (not file.exists() or file.is_dir()):
             raise typer.BadParameter(f"--keys-file names no file: {file}")
+        if not self.tag and not self.every:
+            # Read and checked before anything is sent or written.
+            self.slashtags  # noqa: B018
 
-    async def of(self, session: AsyncSession) -> dict[str, Any]:
-        """Return the selector, as an argument of `session.stats.collect`."""
-        if self.tag:
-            return {"tags": self.tag}
+    async def of(
+        self, session: AsyncSession, progress: Progress | None = None, *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Return the selector, as an argument of `session.stats.collect`; a dry run checks no slashtags."""
         if self.every:
-            return {"keys": [url.slashtag async for url in session.urls.list()]}
-        return {"keys": self._slashtags()}
+            return {"keys": self._links(session)}
+        found = await self.streamed(session, progress, dry_run=dry_run)
+        return {name: value for name, value in found.items() if value is not None}
 
-    def streamed(self) -> dict[str, Any]:
-        """Return the selector as an argument of an export, to which none means all."""
+    async def streamed(
+        self, session: AsyncSession, progress: Progress | None = None, *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Return the selector as an argument of an export, where no keys and no tags mean all links."""
         if self.tag:
             return {"keys": None, "tags": self.tag}
-        return {"keys": None if self.every else self._slashtags(), "tags": None}
+        if self.every:
+            return {"keys": None, "tags": None}
+        return {"keys": self.slashtags if dry_run else await self._checked(session, progress), "tags": None}
 
-    def _slashtags(self) -> list[str]:
+    async def _links(self, session: AsyncSession) -> AsyncIterator[ShortUrl]:
+        """Yield the links of the account, leaving out those that statistics cannot name."""
+        async with session.urls.list() as links:
+            async for link in links:
+                try:
+                    check_slashtag(link)
+                except InvalidRequestError as error:
+                    self._leave_out(str(error))
+                else:
+                    yield link
+
+    async def _checked(self, session: AsyncSession, progress: Progress | None) -> list[str]:
+        """Return the slashtags that links have, also of short URLs; what no link has is left out."""
+        keys = self.slashtags
+        if not (len(keys) <= CHECKED or any(map(_is_address, keys)) if self.check is None else self.check):
+            return keys
+        found = await session.urls.find(keys, progress=progress)
+        unknown = [key for key, link in found.items() if link is None]
+        if unknown:
+            named = ", ".join(map(repr, unknown[:NAMED]))
+            more = f" and {len(unknown) - NAMED:,} more" if len(unknown) > NAMED else ""
+            self._leave_out(f"no link has the slashtag {named}{more}; --no-check asks for it all the same")
+        if len(unknown) == len(found):
+            raise typer.Exit(SOME_FAILED)
+        return [link.slashtag for link in found.values() if link is not None]
+
+    def _leave_out(self, text: str) -> None:
+        say(text, label="left out: ", style="bold red")
+        self.left_out.append(text)
+
+    @cached_property
+    def slashtags(self) -> list[str]:
+        """Slashtags and short URLs as given; raises InvalidRequestError for what statistics cannot name."""
         if self.keys is not None:
-            where, found = "--keys", [key for key in self.keys.split(",") if key]
+            where, lines = "--keys", self.keys.split(",")
         else:
             file = self.keys_file
             piped = file is None or str(file) == "-"
             where = "stdin" if piped else str(file)
             text = _text(where, sys.stdin.buffer.read() if piped or file is None else file.read_bytes())
-            found = [line for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
+            lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+        found = [key for line in lines if (key := line.strip())]
+        if self.keys is None and found and found[0].lower() == "slashtag":
+            del found[0]
         if not found:
-            # Of nothing the statistics are zeros, and an export would replace a file by its header.
+            # Statistics of no links are zeros, and an export would replace a file by its header.
             raise InvalidRequestError(f"{where} holds no slashtags; --all selects every link")
+        for key in found:
+            if not _is_address(key):
+                check_slashtag(key)
+            elif self.check is False:
+                raise InvalidRequestError(f"{key!r} is a short URL; only --check finds its slashtag")
         return found
+
+
+def _is_address(key: str) -> bool:
+    return "://" in key
 
 
 def _text(where: str, data: bytes) -> str:
@@ -240,14 +306,14 @@ def command(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...,
             continue
         groups[parameter.name] = parameter.annotation
         parameters += [
-            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
-            for field in fields(parameter.annotation)
+            Parameter(option.name, Parameter.KEYWORD_ONLY, default=option.default, annotation=option.type)
+            for option in _options(parameter.annotation)
         ]
 
     @wraps(function)
     def run(**given: Any) -> None:
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+            given[name] = group(**{option.name: given.pop(option.name) for option in _options(group)})
         with ExitStack() as stack:
             for value in given.values():
                 if isinstance(value, Connection):
@@ -260,8 +326,15 @@ def command(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...,
                         value.stop("stopped")
                 raise
 
+        if any(isinstance(value, Selection) and value.left_out for value in given.values()):
+            raise typer.Exit(SOME_FAILED)
+
     vars(run)["__signature__"] = takes.replace(parameters=parameters, return_annotation=None)
     return run
+
+
+def _options(group: Any) -> list[Field[Any]]:
+    return [each for each in fields(group) if each.init]
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:

@@ -190,7 +190,6 @@ async def clicks(
         await _tell_plan(query, selection, connection, timezone, by, merged, range_end)
         return
     failures = Failures(destination.file, max_failures, merged=merged)
-    selected = selection.streamed()
 
     async def work(session: AsyncSession, writer: Writer) -> Summary:
         with connection.bars() as begin:
@@ -198,7 +197,7 @@ async def clicks(
                 session,
                 query,
                 writer,
-                **selected,
+                **await selection.streamed(session, begin("checking")),
                 by=by,
                 merged=merged,
                 dimensions=dimensions,
@@ -245,14 +244,13 @@ async def _update(
         )
     bring = update_sqlite if sqlite else update_parquet
     failures = Failures(path, max_failures)
-    selected = selection.streamed()
     async with resumed(connection, path, fresh=fresh, failures=failures, range_end=range_end) as run:
         with connection.bars() as begin:
             run.summary = await bring(
                 run.session,
                 query,
                 path,
-                **selected,
+                **await selection.streamed(run.session, begin("checking")),
                 lookback=lookback,
                 timezone=timezone,
                 progress=begin("asking"),
@@ -271,7 +269,12 @@ async def _tell_plan(
     range_end: RangeEnd,
 ) -> None:
     async with connection.session(range_end=range_end) as session:
-        async with selected_of(session, **selection.streamed(), by=by, merged=merged) as (keys, tags):
+        async with selected_of(
+            session, **await selection.streamed(session, dry_run=True), by=by, merged=merged
+        ) as (
+            keys,
+            tags,
+        ):
             named = None if keys is None else [key async for batch in slashtags(keys) for key in batch]
         plan = session.stats.plan(query, keys=named, tags=tags, timezone=timezone)
         if merged:

@@ -52,7 +52,7 @@ async def report(
     began = perf_counter()
     async with connection.session(range_end=range_end) as session:
         with connection.bars() as begin:
-            chosen = {} if selection.every else await selection.of(session)
+            chosen = {} if selection.every else await selection.of(session, begin("checking"))
             found = await build(
                 session,
                 start,

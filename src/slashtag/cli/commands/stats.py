@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -120,17 +120,17 @@ async def _answer(
     async with connection.session(range_end=range_end) as session:
         # A whole account would be read before a question that cannot be asked is refused.
         session.stats.plan(query, keys=(), timezone=asking.timezone)
-        if asking.dry_run:
-            plan = session.stats.plan(query, **await selection.of(session), timezone=asking.timezone)
-            tell_plan(session, plan, connection.rate)
-            return
-        # Batches are asked while the list of the links is read.
-        selected: dict[str, Any] = (
-            {"keys": session.urls.list()} if selection.every else await selection.of(session)
-        )
         with connection.bars() as begin:
+            selected = await selection.of(session, begin("checking"), dry_run=asking.dry_run)
+            if asking.dry_run:
+                if selection.every:
+                    selected = {"keys": [link async for link in selected["keys"]]}
+                plan = session.stats.plan(query, **selected, timezone=asking.timezone)
+                tell_plan(session, plan, connection.rate)
+                return
+            # With --all, batches are asked for while the listing is read.
             stats = await session.stats.collect(
-                query, **selected, timezone=asking.timezone, progress=begin("asking")
+                query, **selected, timezone=asking.timezone, progress=begin("counting")
             )
         metrics = session.metrics
     if form == "table":
