@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sqlite3
-import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from ..export._writers import format_of
 from .errors import SOME_FAILED, as_usage, many
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
+from .output import stdout
 
 OUTPUT = "The output"
 _NAME_BYTES = 200
@@ -106,7 +106,7 @@ async def export(
     if file is None:
         async with connection.session(range_end=range_end) as session:
             form = f".{destination.form or 'jsonl'}"
-            writer = open_writer(form, sys.stdout.buffer, table, excel_safe=destination.excel_safe)
+            writer = open_writer(form, stdout(), table, excel_safe=destination.excel_safe)
             summary = await work(session, writer)
             writer.close()
             sys.stdout.flush()

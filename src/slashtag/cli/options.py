@@ -9,12 +9,12 @@ from datetime import tzinfo
 from functools import cached_property, wraps
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
 import typer
 
-from .. import AsyncSession, InvalidRequestError, ShortUrl
+from .. import AsyncSession, InvalidRequestError, Metrics, ShortUrl
 from .._internal import Progress, check_slashtag, parse_base_url
 from .credentials_file import credentials
 from .errors import SOME_FAILED, as_usage, log_lines, say
@@ -92,7 +92,9 @@ class Connection:
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False
 
     #: Whether it was said that Ctrl-C ended it.
-    stopped: ClassVar[bool] = False
+    stopped: bool = field(default=False, init=False)
+    #: The metrics of the session made last.
+    metrics: Metrics | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.base_url:
@@ -108,7 +110,7 @@ class Connection:
     ) -> AsyncSession:
         """Make a session with the credentials of the environment or those that were kept by a login."""
         base_url, apikey, apisecret = credentials(self.base_url)
-        return AsyncSession(
+        session = AsyncSession(
             base_url,
             apikey=apikey,
             apisecret=apisecret,
@@ -120,6 +122,8 @@ class Connection:
             journal=journal,
             journal_max_age=max_age,
         )
+        object.__setattr__(self, "metrics", session.metrics)
+        return session
 
     def say(self, text: str) -> None:
         """Print one line on stderr unless it is to be quiet."""
@@ -133,8 +137,8 @@ class Connection:
             self.say(text)
 
     def bars(self) -> AbstractContextManager[Callable[[str], Progress]]:
-        """Show progress, unless it is to be quiet or lines of the log go to the same terminal."""
-        return bars(shown=not self.quiet and not self.verbose)
+        """Show progress and waits, unless it is to be quiet or lines of the log go to the same terminal."""
+        return bars(shown=not self.quiet and not self.verbose, metrics=self.metrics, quiet=self.quiet)
 
     def log(self) -> AbstractContextManager[None]:
         """Print what the library logs: its warnings, and more or less as was asked for."""
