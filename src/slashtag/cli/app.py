@@ -1,17 +1,55 @@
-"""The commands, put together, and how a run of one ends."""
+"""The program: its commands, imported when they are called, and how a run of one ends."""
 
 import os
 import sys
 from importlib import import_module
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
-from .._errors import SlashtagError
-from .errors import exit_code, tell, tell_os_error
-from .lazy import LazyGroup
+from .commands import COMMANDS
+
+
+class LazyGroup(TyperGroup):
+    """Group that imports a command when more is needed than its line in the list."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {
+            name: TyperCommand(name, help=text, rich_markup_mode=self.rich_markup_mode)
+            for name, (_, text) in COMMANDS.items()
+        }
+        self._placeholders = set(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in self._placeholders:
+            self._placeholders.discard(cmd_name)
+            self.commands[cmd_name] = _load(cmd_name)
+        return self.commands.get(cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        # The list of commands asks for each of them.
+        placeholders, self._placeholders = self._placeholders, set[str]()
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._placeholders = placeholders
+
+
+def _load(name: str) -> Any:
+    found = getattr(import_module(f".commands.{name}", __package__), COMMANDS[name][0])
+    holder = typer.Typer(add_completion=False)
+    # A callback makes typer return a group even for a single command.
+    holder.callback()(lambda: None)
+    if isinstance(found, typer.Typer):
+        holder.add_typer(found, name=name)
+    else:
+        holder.command(name)(found)
+    group: Any = typer.main.get_command(holder)
+    return group.commands[name]
+
 
 app = typer.Typer(
     name="slashtag",
@@ -27,7 +65,7 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"slashtag {__version__}")
         raise typer.Exit
@@ -36,59 +74,19 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Give the options of the program itself."""
-
-
-@app.command()
-def demo(
-    urls: Annotated[int, typer.Option(min=1, help="Links of the made-up account.")] = 5_000,
-    clicks: Annotated[int, typer.Option(min=1, help="Clicks on them.")] = 200_000,
-    rate: Annotated[float, typer.Option(min=1, help="Requests/s that the sandbox allows.")] = 60,
-    seed: Annotated[int, typer.Option(help="The same seed makes the same account.")] = 7,
-    output: Annotated[
-        Path, typer.Option(file_okay=False, help="Folder for links.jsonl, clicks_daily.csv and report.html.")
-    ] = Path("slashtag-demo"),
-) -> None:
-    """Run the main job on a sandbox and check every number.
-
-    Lists all links of an account that limits its callers, then collects a year
-    by day and by tag, all time and one country. Each count is held against the
-    click log of the sandbox. Exit code 1 if anything differs.
-    """
-    # The sandbox takes a while to import, and `slashtag --help` must not.
-    exact = import_module(".demo", __package__).run(
-        urls=urls, clicks=clicks, rate=rate, seed=seed, folder=output
-    )
-    raise typer.Exit(0 if exact else 1)
-
-
-@app.command()
-def sandbox(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8080,
-    urls: Annotated[int, typer.Option(min=0, help="Links of the made-up account.")] = 5_000,
-    clicks: Annotated[int, typer.Option(min=0, help="Clicks on them.")] = 200_000,
-    seed: Annotated[int, typer.Option(help="The same seed makes the same account.")] = 7,
-    rate: Annotated[
-        float | None, typer.Option(min=0.001, help="Requests/s that are allowed; no limit if not given.")
-    ] = None,
-    burst: Annotated[int, typer.Option(min=1, help="Requests allowed at once after a pause.")] = 10,
-    latency: Annotated[float, typer.Option(min=0, help="Seconds before each answer.")] = 0.0,
-) -> None:
-    """Serve a made-up account on this machine, to try things on."""
-    import_module(".serve", __package__).run(
-        port=port, urls=urls, clicks=clicks, seed=seed, rate=rate, burst=burst, latency=latency
-    )
+    """Hold the options of the program itself."""
 
 
 def run() -> int:
     """Run the command that the arguments name and return the exit code.
 
-    0: done; 1: an error, told in one line; 2: wrong usage, also what cannot be asked; 3: some failed;
-    130: Ctrl-C.
+    0: done; 1: an error, printed in one line; 2: wrong usage, also what the service cannot be asked;
+    3: some failed or were left out; 130: Ctrl-C.
     """
+    code = 1
     try:
         code = _run()
         sys.stdout.flush()
@@ -96,14 +94,15 @@ def run() -> int:
     except BrokenPipeError:
         # Whoever read the output has seen enough.
         pass
-    except OSError as error:
-        tell_os_error(error)
+    except Exception as error:
+        # Imported here, as errors need the library and --help does not.
+        code = int(import_module(".errors", __package__).report(error))
     try:
         sys.stdout.flush()
     except OSError:
         # Python flushes once more at its end, and would print a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1
+    return code
 
 
 def _run() -> int:
@@ -111,7 +110,4 @@ def _run() -> int:
         app(prog_name="slashtag")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
-    except SlashtagError as error:
-        tell(error)
-        return exit_code(error)
     return 0

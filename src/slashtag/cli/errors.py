@@ -8,7 +8,7 @@ from errno import EADDRINUSE
 from rich.console import Console
 from rich.text import Text
 
-from .._errors import (
+from .. import (
     APIError,
     AuthenticationError,
     ConfigurationError,
@@ -95,9 +95,16 @@ def as_usage() -> Generator[None, None, None]:
         raise InvalidRequestError(str(error)) from None
 
 
-def exit_code(error: SlashtagError) -> int:
-    """Return how a command ends: 2 where what was typed cannot be asked or sent, as for any wrong usage."""
-    return 2 if isinstance(error, InvalidRequestError) else 1
+def report(error: Exception) -> int:
+    """Print the error that ended a command and return its exit code; raises what is a bug."""
+    if isinstance(error, SlashtagError):
+        tell(error)
+        # What cannot be asked or sent is wrong usage.
+        return 2 if isinstance(error, InvalidRequestError) else 1
+    if isinstance(error, OSError):
+        tell_os_error(error)
+        return 1
+    raise error
 
 
 def tell_os_error(error: OSError) -> None:

@@ -1,0 +1,37 @@
+"""`slashtag sandbox`: a made-up account, served until Ctrl-C."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from ...sandbox import Sandbox
+from ..errors import say
+from ..options import command
+
+
+@command
+async def sandbox(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8080,
+    urls: Annotated[int, typer.Option(min=0, help="Links of the made-up account.")] = 5_000,
+    clicks: Annotated[int, typer.Option(min=0, help="Clicks on them.")] = 200_000,
+    seed: Annotated[int, typer.Option(help="The same seed makes the same account.")] = 7,
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, help="Requests/s that are allowed; no limit if not given.")
+    ] = None,
+    burst: Annotated[int, typer.Option(min=1, help="Requests allowed at once after a pause.")] = 10,
+    latency: Annotated[float, typer.Option(min=0, help="Seconds before each answer.")] = 0.0,
+) -> None:
+    """Serve a made-up account on this machine, to try things on.
+
+    The lines to copy into another terminal go to stdout.
+    """
+    async with Sandbox(
+        port=port, urls=urls, clicks=clicks, seed=seed, rate=rate, burst=burst, latency=latency
+    ) as box:
+        account = f"{urls:,} links and {clicks:,} clicks"
+        say(f"An account of {account} is at {box.base_url} until Ctrl-C. In another terminal:")
+        print(f"export SLASHTAG_BASE_URL={box.base_url}")
+        print(f"export SLASHTAG_APIKEY={box.apikey}")
+        print(f"export SLASHTAG_APISECRET={box.apisecret}", flush=True)
+        await asyncio.get_running_loop().create_future()
