@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -36,6 +36,8 @@ LEVELS = [
 LEVEL_OF = {unit: level for level, units in enumerate(LEVELS) for unit in units}
 UNITS = {*LEVEL_OF, "sandbox"}
 SANDBOX_USERS = {"sandbox", "pytest_plugin", "cli"}
+# Packages around the client. They import public names, and of the internal ones those that `_internal` lists.
+SATELLITES = {"bulk_update", "cli", "dask", "export", "report"}
 HEAVY = {"tenacity", "pyarrow", "altair", "vl_convert", "distributed", "dask", "uvloop"}
 IMPURE = {
     "aiohttp",
@@ -50,7 +52,7 @@ IMPURE = {
 }
 IMPURE |= {"ssl", "subprocess", "tenacity", "threading", "time", "uuid", "uvloop"}
 VAGUE = {"utils", "helpers", "common", "base", "manager"}
-MOST_LINES = 400
+MOST_LINES = 350
 
 
 @dataclass(frozen=True)
@@ -93,16 +95,17 @@ class File:
                 start = above + (node.module.split(".") if node.module else [])
                 for alias in node.names:
                     unit = start[0] if start else alias.name if alias.name in UNITS else "__init__"
-                    yield Import(node.lineno, alias.name, unit)
+                    yield Import(node.lineno, alias.name, unit, ".".join(start))
 
 
 @dataclass(frozen=True)
 class Import:
-    """One imported name: of another distribution (dotted), or of a unit of ours."""
+    """One imported name: of another distribution (dotted), or of a unit and a module of ours."""
 
     line: int
     name: str
     unit: str | None
+    module: str = ""
 
     @property
     def root(self) -> str:
@@ -128,6 +131,16 @@ def imports_point_down(file: File) -> Iterator[str]:
             yield f"line {found.line}: {found.unit} has no place in the list of layers"
         elif LEVEL_OF[found.unit] >= LEVEL_OF[file.unit]:
             yield f"line {found.line}: {file.unit} imports {found.unit}, which is not below it"
+
+
+def satellites_import_declared_names(file: File) -> Iterator[str]:
+    if file.unit not in SATELLITES:
+        return
+    for found in file.imports:
+        if found.unit in {None, file.unit, "__init__", "_internal"}:
+            continue
+        if found.module not in {"", "sandbox", *SATELLITES} or found.name.startswith("_"):
+            yield f"line {found.line}: {found.module}.{found.name} is not declared in _internal"
 
 
 def imports_of_ours_are_relative(file: File) -> Iterator[str]:
@@ -208,6 +221,7 @@ def _last_name(node: ast.expr) -> str:
 
 RULES: list[Rule] = [
     imports_point_down,
+    satellites_import_declared_names,
     imports_of_ours_are_relative,
     only_the_sender_imports_tenacity,
     only_fanout_has_task_groups,
@@ -225,10 +239,61 @@ def files() -> list[File]:
     return [File(path.relative_to(SRC).as_posix(), path.read_text("utf-8")) for path in SRC.rglob("*.py")]
 
 
+# Files that do not keep a rule yet. One that comes to keep it leaves the list, or the test fails.
+PENDING: dict[Rule, set[str]] = {
+    satellites_import_declared_names: {
+        *(f"cli/{name}.py" for name in ("bulk", "changes", "cluster", "dryrun", "export_job", "outcomes")),
+        *(f"cli/commands/{name}.py" for name in ("export", "report")),
+        *(f"dask/_{name}.py" for name in ("collect", "export", "job", "worker")),
+        *(f"export/_{name}.py" for name in ("dataset", "jobs", "table", "target", "update", "writers")),
+        *(f"report/_{name}.py" for name in ("ask", "build", "draw", "figures", "file", "search", "span")),
+    },
+    files_are_short: {"_core/throttle/throttle.py", "_fanout.py"},
+}
+PENDING_CIRCLE = {f"report._{name}" for name in ("draw", "figures", "page", "tables")}
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_package_keeps_the_rule(rule: Rule) -> None:
     assert len(files()) > 10
-    assert [f"{file.path}: {problem}" for file in files() for problem in rule(file)] == []
+    problems = {file.path: list(rule(file)) for file in files()}
+    pending = PENDING.get(rule, set())
+    assert {path: found for path, found in problems.items() if found and path not in pending} == {}
+    assert {path for path in pending if not problems.get(path)} == set()
+
+
+def circles(given: Iterable[File]) -> list[str]:
+    """Return the modules that import each other, also those inside one folder and for types only."""
+    known = {".".join(file.parts): file for file in given}
+    graph = {
+        module: {
+            name if name in known else found.module
+            for found in file.imports
+            if found.unit is not None and (name := f"{found.module}.{found.name}".lstrip("."))
+        }
+        - {module}
+        for module, file in known.items()
+    }
+    left = list(graph)
+    while left:
+        # Whoever imports nothing that is left is in no circle; nor is whoever is imported by nothing.
+        imported = {name for module in left for name in graph[module]}
+        kept = [module for module in left if module in imported and not graph[module].isdisjoint(left)]
+        if kept == left:
+            break
+        left = kept
+    return left
+
+
+def test_no_modules_import_each_other() -> None:
+    assert set(circles(files())) == PENDING_CIRCLE
+
+
+def test_modules_that_import_each_other_are_reported() -> None:
+    one, two = File("report/_a.py", "from ._b import b"), File("report/_b.py", "from . import _a")
+    three = File("report/_c.py", "if TYPE_CHECKING:\n from ._a import a")
+    assert circles([one, two, three]) == ["report._a", "report._b"]
+    assert circles([one, three]) == []
 
 
 BROKEN = [
@@ -257,6 +322,18 @@ BROKEN = [
     (imports_point_down, "sandbox/__init__.py", "from .. import AsyncSession"),
     (imports_point_down, "_unheard_of.py", ""),
     (imports_point_down, "_session.py", "from ._unheard_of import thing"),
+    *(
+        (satellites_import_declared_names, "report/_draw.py", text)
+        for text in (
+            "from .._core.split import months",
+            "from .._core import split",
+            "from .._session import AsyncSession",
+            "from .._errors import ExportError",
+            "from .. import _fanout",
+            "from ..export._writers import load_arrow",
+            "from ..export import _writers",
+        )
+    ),
     (imports_of_ours_are_relative, "cli/urls.py", "from slashtag import AsyncSession"),
     (imports_of_ours_are_relative, "cli/urls.py", "import slashtag.export"),
     (only_the_sender_imports_tenacity, "_sending/transport.py", "import tenacity"),
@@ -322,7 +399,8 @@ KEPT = [
     ("pytest_plugin.py", "from . import AsyncSession\nfrom .sandbox import Sandbox"),
     (
         "cli/urls.py",
-        "from .. import AsyncSession, sandbox\nfrom ..export.csv import write\nfrom . import selectors",
+        "from .. import AsyncSession, sandbox\nfrom ..export import Table\nfrom . import selectors\n"
+        "from .._internal import months\nfrom .. import export",
     ),
     ("export/parquet.py", "def write():\n import pyarrow.parquet as pq\n from pyarrow import Table"),
 ]

@@ -7,7 +7,7 @@ from rich.table import Table as Drawing
 from rich.text import Text
 
 from .. import PeriodStats, RangeStats, Statistics
-from .._core.split import by_month
+from .._internal import by_month
 from .errors import one_line
 from .output import new_drawing
 

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from .. import ConfigurationError
-from .._credentials import parse_base_url
+from .._internal import parse_base_url
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 #: Address, apikey, apisecret.

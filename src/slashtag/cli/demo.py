@@ -13,7 +13,7 @@ from rich.table import Table as Drawing
 from rich.text import Text
 
 from .. import AllTime, AsyncSession, CountryGeo, DateRange, PeriodStats, RangeStats, ShortUrl, Year
-from .._resources.listing import Progress
+from .._internal import Progress
 from ..export import URLS, TableFile, clicks_rows, clicks_table, url_row
 from ..report import Report, build, write
 from ..sandbox import Sandbox, TokenBucket, Truth

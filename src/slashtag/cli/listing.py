@@ -7,8 +7,8 @@ from typing import Annotated, Literal, TypeVar
 
 import typer
 
-from .._models import ShortUrl, Tag
-from .._resources.listing import Resource
+from .. import ShortUrl, Tag
+from .._internal import Resource
 from ..export import Row, Table
 from .options import Connection
 from .output import FormatOption, Output, chosen

@@ -15,11 +15,11 @@ from ... import (
     GeoStats,
     Metrics,
     PeriodStats,
+    Query,
     RangeStats,
     Statistics,
     Year,
 )
-from ..._core.queries import Query
 from ...export import Column, Row, Table
 from ..bar_charts import draw
 from ..dryrun import tell_plan

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..._core.call import REDIRECT_CODES
+from ..._internal import REDIRECT_CODES
 from ...export import URLS, Column, Table, url_row
 from ..bulk import Bulk, update_from
 from ..changes import MAX_DIGITS

@@ -1,0 +1,152 @@
+"""The options that say which links a command is about."""
+
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .. import AsyncSession, InvalidRequestError, ShortUrl
+from .._internal import Progress, check_slashtag
+from .errors import SOME_FAILED, say
+
+SELECTION = "Which links (one of these)"
+#: So many slashtags are looked up in the account by default, and so many unknown ones are named.
+CHECKED, NAMED = 1_000, 10
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Say which links statistics are asked for."""
+
+    keys: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="These slashtags.", rich_help_panel=SELECTION)
+    ] = None
+    keys_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Slashtags from a file, one a line; - reads stdin.",
+            rich_help_panel=SELECTION,
+        ),
+    ] = None
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="The links of this tag; may be repeated.", rich_help_panel=SELECTION
+        ),
+    ] = None
+    every: Annotated[
+        bool, typer.Option("--all", help="Every link of the account.", rich_help_panel=SELECTION)
+    ] = False
+
+    check: Annotated[
+        bool | None,
+        typer.Option(
+            "--check/--no-check",
+            help=f"Name slashtags that no link has; the default up to {CHECKED:,} slashtags.",
+            rich_help_panel=SELECTION,
+            show_default=False,
+        ),
+    ] = None
+
+    #: What was left out, and why; the exit code is then 3.
+    left_out: list[str] = field(default_factory=list[str], init=False)
+
+    def __post_init__(self) -> None:
+        if sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.every]) != 1:
+            raise typer.BadParameter("exactly one of --keys, --keys-file, --tag and --all says which links")
+        file = self.keys_file
+        if file and str(file) != "-" and (not file.exists() or file.is_dir()):
+            raise typer.BadParameter(f"--keys-file names no file: {file}")
+        if not self.tag and not self.every:
+            # Read and checked before anything is sent or written.
+            self.slashtags  # noqa: B018
+
+    async def of(
+        self, session: AsyncSession, progress: Progress | None = None, *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Return the selector, as an argument of `session.stats.collect`; a dry run checks no slashtags."""
+        if self.every:
+            return {"keys": self._links(session)}
+        found = await self.streamed(session, progress, dry_run=dry_run)
+        return {name: value for name, value in found.items() if value is not None}
+
+    async def streamed(
+        self, session: AsyncSession, progress: Progress | None = None, *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Return the selector as an argument of an export, where no keys and no tags mean all links."""
+        if self.tag:
+            return {"keys": None, "tags": self.tag}
+        if self.every:
+            return {"keys": None, "tags": None}
+        return {"keys": self.slashtags if dry_run else await self._checked(session, progress), "tags": None}
+
+    async def _links(self, session: AsyncSession) -> AsyncIterator[ShortUrl]:
+        """Yield the links of the account, leaving out those that statistics cannot name."""
+        async with session.urls.list() as links:
+            async for link in links:
+                try:
+                    check_slashtag(link)
+                except InvalidRequestError as error:
+                    self._leave_out(str(error))
+                else:
+                    yield link
+
+    async def _checked(self, session: AsyncSession, progress: Progress | None) -> list[str]:
+        """Return the slashtags that links have, also of short URLs; what no link has is left out."""
+        keys = self.slashtags
+        if not (len(keys) <= CHECKED or any(map(_is_address, keys)) if self.check is None else self.check):
+            return keys
+        found = await session.urls.find(keys, progress=progress)
+        unknown = [key for key, link in found.items() if link is None]
+        if unknown:
+            named = ", ".join(map(repr, unknown[:NAMED]))
+            more = f" and {len(unknown) - NAMED:,} more" if len(unknown) > NAMED else ""
+            self._leave_out(f"no link has the slashtag {named}{more}; --no-check asks for it all the same")
+        if len(unknown) == len(found):
+            raise typer.Exit(SOME_FAILED)
+        return [link.slashtag for link in found.values() if link is not None]
+
+    def _leave_out(self, text: str) -> None:
+        say(text, label="left out: ", style="bold red")
+        self.left_out.append(text)
+
+    @cached_property
+    def slashtags(self) -> list[str]:
+        """Slashtags and short URLs as given; raises InvalidRequestError for what statistics cannot name."""
+        if self.keys is not None:
+            where, lines = "--keys", self.keys.split(",")
+        else:
+            file = self.keys_file
+            piped = file is None or str(file) == "-"
+            where = "stdin" if piped else str(file)
+            text = _text(where, sys.stdin.buffer.read() if piped or file is None else file.read_bytes())
+            lines = [line for line in text.split("\n") if not line.lstrip().startswith("#")]
+        found = [key for line in lines if (key := line.strip())]
+        if self.keys is None and found and found[0].lower() == "slashtag":
+            del found[0]
+        if not found:
+            # Statistics of no links are zeros, and an export would replace a file by its header.
+            raise InvalidRequestError(f"{where} holds no slashtags; --all selects every link")
+        for key in found:
+            if not _is_address(key):
+                check_slashtag(key)
+            elif self.check is False:
+                raise InvalidRequestError(f"{key!r} is a short URL; only --check finds its slashtag")
+        return found
+
+
+def _is_address(key: str) -> bool:
+    return "://" in key
+
+
+def _text(where: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InvalidRequestError(f"{where}, line {line}: not UTF-8 text") from None
