@@ -154,7 +154,7 @@ def test_each_kind_of_error_says_what_to_do(error: slashtag.SlashtagError, advic
 
 def told(error: slashtag.SlashtagError) -> str:
     with redirect_stderr(io.StringIO()) as stderr:
-        errors.tell(error)
+        errors.print_error(error)
     (line,) = stderr.getvalue().splitlines()
     return line
 
@@ -187,8 +187,8 @@ def test_what_the_system_refuses_is_one_line(cli: Cli, tmp_path: Path, box: Sand
 
 
 def test_an_error_without_a_name_is_told_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    errors.tell_os_error(OSError("odd"))
-    errors.tell_os_error(OSError(errno.ENOSPC, "No space left on device", "x.csv"))
+    errors.report(OSError("odd"))
+    errors.report(OSError(errno.ENOSPC, "No space left on device", "x.csv"))
     assert capsys.readouterr().err == "error: odd\nerror: x.csv: No space left on device\n"
 
 

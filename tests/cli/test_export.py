@@ -225,7 +225,7 @@ def test_links_that_fail_are_told_in_a_file_and_left_out(cli: Cli, box: Sandbox,
     finally:
         box.remove_url("a,b")
     assert ran.code == 3
-    assert "1 failed and is left out, told in" in ran.err
+    assert "1 failed and is left out, listed in" in ran.err
     (failure,) = objects((tmp_path / "c.jsonl.failures.jsonl").read_text("utf-8"))
     assert failure["slashtag"] == "a,b"
     assert failure["error"] == "InvalidRequestError"

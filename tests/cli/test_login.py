@@ -35,7 +35,7 @@ def logged_in(cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.Mon
     answer(monkeypatch, box.base_url, APIKEY, APISECRET)
     ran = cli("login")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == f"the service accepts them; kept in {kept.path()}\n"
+    assert ran.err == f"the service accepts them; saved in {kept.path()}\n"
     return kept.path()
 
 
@@ -59,7 +59,7 @@ def test_only_its_owner_may_read_it_whatever_the_umask(umask: int) -> None:
 
 def test_what_was_kept_can_be_removed(cli: Cli, logged_in: Path) -> None:
     assert cli("login", "--remove").err == f"removed {logged_in}\n"
-    assert cli("login", "--remove").err == "no credentials were kept\n"
+    assert cli("login", "--remove").err == "no credentials were saved\n"
     assert "`slashtag login`" in cli("tags", "list").error
 
 
@@ -112,7 +112,7 @@ def test_a_folder_in_its_place_is_told(cli: Cli, logged_in: Path, monkeypatch: p
     logged_in.mkdir()
     assert "cannot be read" in cli("tags", "list").error
     with pytest.raises(IsADirectoryError):
-        kept.keep("http://127.0.0.1:1", APIKEY, APISECRET)
+        kept.save("http://127.0.0.1:1", APIKEY, APISECRET)
     assert [path.name for path in logged_in.parent.iterdir()] == [logged_in.name]
 
 
@@ -132,7 +132,7 @@ def test_a_terminal_shows_no_credentials(nothing_set: None, box: Sandbox) -> Non
     finally:
         os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert b"kept in" in shown
+    assert b"saved in" in shown
     assert APIKEY.encode() not in shown
     assert APISECRET.encode() not in shown
     ran = subprocess.run(

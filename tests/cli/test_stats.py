@@ -116,7 +116,7 @@ def test_bounds_are_called_bounds(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(_resources.stats.Stats, "collect", collect)
     ran = cli("stats", "alltime", "--all", "--format", "table")
-    assert "unique clicks are at most" in ran.err
+    assert "unique clicks are an upper bound" in ran.err
     assert ["unique", "at", "most", "4"] in [line.split() for line in ran.out.splitlines()]
     ran = cli("stats", "country", "DE", "2024-01-01", "2024-12-31", "--all")
     assert "the named ones are lower bounds" in ran.err

@@ -116,7 +116,7 @@ def test_a_lost_answer_says_to_look(cli: Cli, box: Sandbox, link: int) -> None:
     finally:
         box.faults = ()
     assert ran.code == 1
-    assert ran.error.endswith("look whether it was done before you do it again")
+    assert ran.error.endswith("check whether it was done before you repeat it")
 
 
 def test_a_tag_is_created_once(cli: Cli, box: Sandbox) -> None:

@@ -21,13 +21,13 @@ def main() -> int:
 
 
 def _open_standard_files() -> None:
-    """Put the null device where a standard file is closed.
+    """Open the null device in place of a standard file that is closed.
 
-    Whatever is opened next would get its number, and an event loop that has one of these aborts.
+    Otherwise the next file opened would get its number, with which an event loop aborts.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            # In this order each gets the number of the one that is closed.
+            # In this order each gets the number of the closed one.
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - as long as we run
     if isinstance(sys.stdout, TextIOWrapper):
         # A table on an ASCII terminal shows "?" for what it lacks. JSON Lines and CSV are UTF-8 everywhere.

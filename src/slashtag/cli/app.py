@@ -48,7 +48,17 @@ def _load(name: str) -> Any:
     else:
         holder.command(name)(found)
     group: Any = typer.main.get_command(holder)
-    return group.commands[name]
+    command = group.commands[name]
+    _reflow(command)
+    return command
+
+
+def _reflow(command: Any) -> None:
+    """Join the lines of each paragraph of the help, which typer would break as the docstring does."""
+    paragraphs = (command.help or "").split("\n\n")
+    command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    for inner in getattr(command, "commands", {}).values():
+        _reflow(inner)
 
 
 app = typer.Typer(

@@ -1,4 +1,4 @@
-"""Statistics drawn on the terminal."""
+"""Statistics as bar charts on the terminal."""
 
 from datetime import date
 
@@ -11,9 +11,9 @@ from .._internal import by_month
 from .errors import one_line
 from .output import new_drawing
 
-#: Days of a range that are drawn one by one; of longer ones the months are.
+#: The longest range drawn by day; longer ones are drawn by month.
 MOST_DAYS = 31
-#: Labels of a dimension that are drawn; the rest is one line.
+#: Labels drawn of a dimension; the others are summed in one line.
 MOST_LABELS = 8
 BAR = 30
 
@@ -63,7 +63,7 @@ def _by_month(clicks: dict[date, int]) -> dict[str, int]:
 
 
 def ranked(counts: dict[str, int]) -> list[tuple[str, int]]:
-    """Return labels by their clicks, most first, whatever the order in which answers came."""
+    """Return labels and clicks, most clicks first; equal ones by label."""
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 

@@ -1,4 +1,4 @@
-"""Credentials: those of the environment first, then those that `slashtag login` kept in a file."""
+"""Credentials, from the environment or else from the file that `slashtag login` writes."""
 
 import os
 import secrets
@@ -17,31 +17,31 @@ Found = tuple[str, str, str]
 
 
 def credentials(base_url: str | None) -> Found:
-    """Return the address, apikey and apisecret to use; `base_url` is what was given or is in the environment.
+    """Return the address, apikey and apisecret to use; `base_url` is the option or the environment's.
 
-    Key and secret come from one place. What was kept is sent only to the service that it was kept for.
-    Raises ConfigurationError.
+    Key and secret come from the same place. Those of the file are sent only to the service that they were
+    saved for. Raises ConfigurationError.
     """
     given = [os.environ.get(name) for name in VARIABLES]
-    kept = None if any(given) and base_url else load()
-    if kept is None or any(given):
-        base_url = base_url or (kept[0] if kept else None)
+    saved = None if any(given) and base_url else load()
+    if saved is None or any(given):
+        base_url = base_url or (saved[0] if saved else None)
         missing = [name for name, value in zip(VARIABLES, given, strict=True) if not value]
         if not base_url:
             missing.insert(0, "SLASHTAG_BASE_URL")
         if missing:
             raise ConfigurationError(
                 f"not set in the environment: {', '.join(missing)}; "
-                "`slashtag login` keeps them in a file, `slashtag sandbox` gives you some to try"
+                "`slashtag login` saves them in a file, `slashtag sandbox` prints some to try"
             )
         apikey, apisecret = given
         return str(base_url), str(apikey), str(apisecret)
-    if base_url and _address(base_url) != _address(kept[0]):
+    if base_url and _address(base_url) != _address(saved[0]):
         raise ConfigurationError(
-            f"the credentials that were kept are for {kept[0]} and not sent elsewhere; "
+            f"the saved credentials are for {saved[0]} and are not sent elsewhere; "
             f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
         )
-    return kept
+    return saved
 
 
 def _address(base_url: str) -> str:
@@ -49,12 +49,12 @@ def _address(base_url: str) -> str:
 
 
 def path() -> Path:
-    """Return where credentials are kept."""
+    """Return the path of the credentials file."""
     return Path(typer.get_app_dir("slashtag")) / "credentials.json"
 
 
 def load() -> Found | None:
-    """Return what was kept, None where nothing was; raises ConfigurationError for a file that will not do."""
+    """Return the saved credentials, None if there are none; raises ConfigurationError if unusable."""
     file = path()
     try:
         mode = file.stat().st_mode
@@ -72,8 +72,8 @@ def load() -> Found | None:
         raise ConfigurationError(f"{file} is damaged; run `slashtag login` again") from None
 
 
-def keep(base_url: str, apikey: str, apisecret: str) -> Path:
-    """Keep credentials in a file that only its owner may read, and return its path."""
+def save(base_url: str, apikey: str, apisecret: str) -> Path:
+    """Save credentials in a file that only its owner may read, and return its path."""
     file = path()
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
@@ -92,7 +92,7 @@ def keep(base_url: str, apikey: str, apisecret: str) -> Path:
 
 
 def remove() -> bool:
-    """Forget what was kept; False where nothing was."""
+    """Remove the saved credentials; return False if there are none."""
     try:
         path().unlink()
     except FileNotFoundError:

@@ -35,7 +35,7 @@ DRAWING = ("altair", "vl_convert")
 
 @dataclass
 class Step:
-    """Hold what one step cost, what it counted, and what of it is wrong."""
+    """Cost of one step, what it counted, and what differs from the truth."""
 
     name: str
     requests: int
@@ -48,7 +48,7 @@ class Step:
 
 
 class Demo:
-    """Do the main job step by step."""
+    """The main job, step by step."""
 
     def __init__(self, session: AsyncSession, truth: Truth, start: Callable[[str], Progress]) -> None:
         self._session = session
@@ -59,14 +59,17 @@ class Demo:
         self.year = RangeStats()
 
     async def run(self) -> None:
-        """Take all steps; what is true is counted outside the time of a step."""
+        """Run all steps; the truth is counted outside the time of a step."""
         stats, truth = self._session.stats, self._truth
-        links = await self._step("all links", lambda told: self._session.urls.list(progress=told).to_list())
+        links = await self._step(
+            "all links", lambda progress: self._session.urls.list(progress=progress).to_list()
+        )
         self._check(f"{len(links):,} links", "every field of each", listing_differences(links, truth.urls()))
         self.links = links
 
         year = await self._step(
-            f"{YEAR} by day", lambda told: stats.collect(DateRange(FIRST, LAST), keys=links, progress=told)
+            f"{YEAR} by day",
+            lambda progress: stats.collect(DateRange(FIRST, LAST), keys=links, progress=progress),
         )
         self._check(
             f"{year.total:,} clicks",
@@ -77,7 +80,7 @@ class Demo:
 
         tag = self._largest_tag(links)
         tagged = await self._step(
-            f"{YEAR}, tag {tag}", lambda told: stats.collect(Year(YEAR), tag=tag, progress=told)
+            f"{YEAR}, tag {tag}", lambda progress: stats.collect(Year(YEAR), tag=tag, progress=progress)
         )
         self._check(
             f"{tagged.total:,} clicks",
@@ -85,7 +88,9 @@ class Demo:
             differences(tagged, truth.year(YEAR, tag=tag)),
         )
 
-        ever = await self._step("all time", lambda told: stats.collect(AllTime(), keys=links, progress=told))
+        ever = await self._step(
+            "all time", lambda progress: stats.collect(AllTime(), keys=links, progress=progress)
+        )
         self._check(
             f"{ever.total:,} clicks",
             f"every month and map, {_unique(ever)}",
@@ -94,7 +99,7 @@ class Demo:
 
         places = await self._step(
             f"{YEAR}, {COUNTRY}",
-            lambda told: stats.collect(CountryGeo(COUNTRY, FIRST, LAST), keys=links, progress=told),
+            lambda progress: stats.collect(CountryGeo(COUNTRY, FIRST, LAST), keys=links, progress=progress),
         )
         self._check(
             f"{places.total:,} clicks",
@@ -103,7 +108,7 @@ class Demo:
         )
 
     def _largest_tag(self, links: list[ShortUrl]) -> str:
-        """Choose the tag that most links have."""
+        """Return the tag that most links have."""
         names = {tag.id: tag.name for tag in self._truth.tags()}
         counts = dict.fromkeys(names, 0)
         for url in links:
@@ -136,14 +141,13 @@ def run(*, urls: int, clicks: int, rate: float, seed: int, folder: Path) -> bool
         f"The service allows {rate:g} requests/s; the client is not told."
     )
     limit = TokenBucket(rate, BURST)
-    # What is drawn must be installed, and what is missing is told at the end.
     drawn = all(find_spec(name) is not None for name in DRAWING)
     with Sandbox(
         urls=urls, clicks=clicks, seed=seed, limiter=limit, retry_after=None, latency=LATENCY
     ) as box:
         demo, learned = run_async(_collect(box))
         if drawn:
-            # Checked is what went before: this need not take as long.
+            # The report is not part of the measurement, so it need not wait for the limit.
             limit.rate = limit.burst = NO_LIMIT
             box.latency = 0.0
             write(run_async(_report(box, demo.links)), folder / REPORT)

@@ -1,4 +1,4 @@
-"""Hold answers against what is true of a sandbox's account."""
+"""Comparison of answers with the true figures of a sandbox's account."""
 
 from dataclasses import fields
 from typing import Any, cast
@@ -10,9 +10,9 @@ Truth = TrueRange | TruePeriod | TrueCountry
 
 
 def differences(stats: Statistics, truth: Truth) -> list[str]:
-    """Return the names of the totals and maps that are not as they should be, every label compared.
+    """Return the names of the totals and maps that differ; every label is compared.
 
-    Unique clicks of more than one answer are held against their bounds.
+    Unique clicks summed from several answers are compared with their bounds.
     """
     wrong = [
         field.name
@@ -28,7 +28,7 @@ def differences(stats: Statistics, truth: Truth) -> list[str]:
 
 
 def listing_differences(listed: list[ShortUrl], truth: list[TrueUrl]) -> list[str]:
-    """Return the fields in which listed links are not as they should be, order included."""
+    """Return the fields in which listed links differ; their order counts."""
     if len(listed) != len(truth):
         return ["number of links"]
     wrong: set[str] = set()
@@ -43,7 +43,7 @@ def listing_differences(listed: list[ShortUrl], truth: list[TrueUrl]) -> list[st
 
 
 def _plain(counts: Any) -> Any:
-    # The service ends each map of places with the remainder that it does not name: here there is none.
+    # The service ends each map of places with the rest that it does not name; here that is zero.
     if not isinstance(counts, dict):
         return counts
     labels = cast("dict[object, object]", counts)

@@ -1,4 +1,4 @@
-"""What the command line says about an error: one line on stderr, and what to do."""
+"""Errors as the command line prints them: one line on stderr that says what to do."""
 
 import logging
 from collections.abc import Generator
@@ -26,11 +26,11 @@ from .. import (
     UnknownTagError,
 )
 
-#: The exit code where some keys or rows failed and the rest was done.
+#: The exit code if some keys or rows failed or were left out and the rest was done.
 SOME_FAILED = 3
 
-# What the library says of its arguments, and what one types instead.
-_TYPED = {
+# What the library says in an error, and the option to name instead.
+_OPTIONS = {
     "allow_http=True": "--allow-http",
     "base_url": "--base-url",
     '"+HH:MM", "-HH:MM", a tzinfo or None': "+HH:MM, -HH:MM or a name such as Europe/Berlin",
@@ -39,12 +39,12 @@ _TYPED = {
     ),
 }
 
-# The first that fits counts.
+# The first match is used.
 _ADVICE: list[tuple[type[SlashtagError], str]] = [
     (AuthenticationError, "run `slashtag login`, or check SLASHTAG_APIKEY and SLASHTAG_APISECRET"),
     (UnknownTagError, "`slashtag tags list` shows the tags that exist"),
     (TagLimitError, "the account cannot have more tags"),
-    (OutcomeUnknownError, "look whether it was done before you do it again"),
+    (OutcomeUnknownError, "check whether it was done before you repeat it"),
     (RateLimitError, "try again later, or give the service's limit with --rate"),
     (NotFoundError, "check --base-url"),
     (ServerError, "the service has a problem; try again later"),
@@ -55,12 +55,12 @@ _ADVICE: list[tuple[type[SlashtagError], str]] = [
 
 
 def one_line(text: str) -> str:
-    """Return a text without line breaks and without what could steer a terminal."""
+    """Return a text with a blank for each line break and control character, safe for a terminal."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
 def many(n: int, one: str) -> str:
-    """Write a count with its noun."""
+    """Return a count with its noun, in the plural unless it is 1."""
     return f"{n:,} {one}{'' if n == 1 else 's'}"
 
 
@@ -70,12 +70,12 @@ def say(text: str, *, label: str = "", style: str = "") -> None:
     Console(stderr=True, highlight=False).print(line, soft_wrap=True)
 
 
-def tell(error: SlashtagError) -> None:
-    """Tell an error of the library."""
+def print_error(error: SlashtagError) -> None:
+    """Print an error of the library."""
     text = str(error).rstrip(".")
     if isinstance(error, InvalidRequestError | ConfigurationError):
-        for argument, typed in _TYPED.items():
-            text = text.replace(argument, typed)
+        for argument, option in _OPTIONS.items():
+            text = text.replace(argument, option)
     parts = [text, *getattr(error, "__notes__", ())]
     if isinstance(error, NotFoundError) and error.method == "PUT":
         parts.append("`slashtag urls list` shows the links that exist")
@@ -88,7 +88,7 @@ def tell(error: SlashtagError) -> None:
 
 @contextmanager
 def as_usage() -> Generator[None, None, None]:
-    """Have what the library refuses of an option told as wrong usage."""
+    """Turn what the library refuses of an option into wrong usage, exit code 2."""
     try:
         yield
     except (ConfigurationError, ExportError) as error:
@@ -98,17 +98,17 @@ def as_usage() -> Generator[None, None, None]:
 def report(error: Exception) -> int:
     """Print the error that ended a command and return its exit code; raises what is a bug."""
     if isinstance(error, SlashtagError):
-        tell(error)
+        print_error(error)
         # What cannot be asked or sent is wrong usage.
         return 2 if isinstance(error, InvalidRequestError) else 1
     if isinstance(error, OSError):
-        tell_os_error(error)
+        _print_os_error(error)
         return 1
     raise error
 
 
-def tell_os_error(error: OSError) -> None:
-    """Tell what the operating system refused."""
+def _print_os_error(error: OSError) -> None:
+    """Print an error of the operating system."""
     what = error.strerror or str(error)
     if error.filename:
         what = f"{error.filename}: {what}"
@@ -118,7 +118,7 @@ def tell_os_error(error: OSError) -> None:
 
 
 class _Lines(logging.Handler):
-    """Print what is logged, a line each."""
+    """Handler that prints each record as one line."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(record.getMessage(), label=f"{record.levelname.lower()}: ", style="dim")

@@ -227,7 +227,7 @@ def conclude(
     connection.say("; ".join(parts))
     tell_shared(connection, summary.shared)
     if failures is not None and failures.count:
-        connection.say(failures.told())
+        connection.say(failures.summary())
         raise typer.Exit(SOME_FAILED)
 
 

@@ -1,4 +1,4 @@
-"""What failed in an export while the rest went on."""
+"""Failed requests of an export that goes on without them."""
 
 from pathlib import Path
 
@@ -28,12 +28,11 @@ FAILURES = Table(
 
 
 class Failures:
-    """Take failures, as `on_error`, and write them beside a file, or to stderr where there is none.
+    """`on_error` callback that writes failures to a file beside the export's, or to stderr without one.
 
-    Raises ExportError at once where something other than a file has their name, SlashtagError where more
-    than `most` requests failed: then it is not about single links. Raises the error of a failure that is
-    about no single link: the service cannot be reached; or that another run may get an answer to, where all
-    answers are `merged` into one sum, which would be wrong without it.
+    Raises ExportError at once if something other than a file has that name, and SlashtagError if more than
+    `most` requests fail, since then no single link is at fault. A failure to reach the service is raised, as
+    is, with `merged`, one that another run may not meet: the sum would be wrong without its answer.
     """
 
     def __init__(self, target: Path | None, most: int, *, merged: bool = False) -> None:
@@ -41,17 +40,17 @@ class Failures:
         named = target if target is None or target.name else target.resolve()
         self._path = None if named is None else named.with_name(f"{named.name}.failures.jsonl")
         if self._path is not None and self._path.exists() and not self._path.is_file():
-            # At the end it would stop a run that has asked for everything.
+            # Found only at the end, it would stop a run whose requests are all done.
             raise ExportError(f"{self._path} is in the way: failures are written to a file of this name")
         self._most = most
         self._merged = merged
         self._file: TableFile | None = None
         self.count = 0
-        #: Whether something failed that another run may get an answer to.
+        #: Whether another run may get an answer that failed in this one.
         self.may_come_right = False
 
     def __call__(self, failure: Failure) -> None:
-        """Take one."""
+        """Record one failure."""
         call, error = failure.call, failure.error
         refused = isinstance(error, BadRequestError | InvalidRequestError | NotFoundError)
         unreachable = isinstance(error, TransportError) and not isinstance(error, RequestTimeoutError)
@@ -74,7 +73,7 @@ class Failures:
         if self._file is None:
             self._file = TableFile(self._path, FAILURES)
         status = getattr(error, "status", None)
-        # A slashtag with a comma cannot be asked for, and is not two.
+        # A slashtag with a comma cannot be asked for; it is one key, not two.
         keys = (dict(call.params)["url_keys"],) if isinstance(error, InvalidRequestError) else call.keys
         self._file.write(
             (key, call.tag, call.label, type(error).__name__, status, one_line(str(error)))
@@ -82,20 +81,20 @@ class Failures:
         )
 
     def commit(self) -> None:
-        """Give the file its name; without failures remove that of an earlier run."""
+        """Give the file its final name; without failures, remove the file of an earlier run."""
         if self._file is not None:
             self._file.close()
         elif self._path is not None:
             self._path.unlink(missing_ok=True)
 
     def discard(self) -> None:
-        """Leave no trace of what was not committed."""
+        """Remove the file if it was not committed."""
         if self._file is not None:
             self._file.abandon()
 
-    def told(self) -> str:
-        """Say how many failed, where that is told, and what to do."""
-        where = "" if self._path is None else f", told in {self._path}"
+    def summary(self) -> str:
+        """Return how many failed, where they are listed, and what to do."""
+        where = "" if self._path is None else f", listed in {self._path}"
         again = "; run the same command again to ask for them once more" if self.may_come_right else ""
         are = "is" if self.count == 1 else "are"
         return f"{self.count:,} failed and {are} left out{where}{again}"

@@ -1,4 +1,4 @@
-"""What `slashtag urls list` and `slashtag tags list` have in common."""
+"""Shared part of `slashtag urls list` and `slashtag tags list`."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -18,15 +18,15 @@ T = TypeVar("T", ShortUrl, Tag)
 
 @dataclass(frozen=True)
 class Listed:
-    """Say which records are listed, and how."""
+    """Options of which records are listed, and how."""
 
     orderby: Annotated[
         Literal["date", "-date"],
-        typer.Option(help="date: oldest first, complete also while links arrive; -date: latest first."),
+        typer.Option(help="date: oldest first, complete even while links are added; -date: latest first."),
     ] = "date"
     limit: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="At most so many; default: all.", show_default=False),
+        typer.Option(min=0, metavar="N", help="The most records to list; default: all.", show_default=False),
     ] = None
     form: FormatOption = None
 

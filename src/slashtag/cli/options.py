@@ -1,4 +1,4 @@
-"""Options that several commands share, as groups, and commands that take them."""
+"""Groups of options that several commands share, and the decorator for commands that take them."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -23,7 +23,7 @@ from .selection import Selection
 T = TypeVar("T")
 
 SERVICE = "The service"
-#: Seconds for which an answer of an earlier run may stand in, as the library has it.
+#: Seconds for which a journaled answer may be replayed; the default of the library.
 MAX_AGE = 86_400.0
 
 Start = Annotated[str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.")]
@@ -34,13 +34,15 @@ RangeEnd = Annotated[
 ]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Tell what would be asked; send only what it takes to know the links."),
+    typer.Option(
+        "--dry-run", help="Show what would be requested; send only what is needed to know the links."
+    ),
 ]
 
 
 @dataclass(frozen=True)
 class Connection:
-    """Say which service is asked, and how hard."""
+    """Options of which service is used, and how fast."""
 
     base_url: Annotated[
         str | None,
@@ -83,12 +85,12 @@ class Connection:
             count=True,
             show_default=False,
             metavar="",
-            help="Tell retries and throttling; -vv: every request.",
+            help="Log retries and throttling; -vv: every request.",
         ),
     ] = 0
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False
 
-    #: Whether it was said that Ctrl-C ended it.
+    #: Whether a line about Ctrl-C was printed.
     stopped: bool = field(default=False, init=False)
     #: The metrics of the session made last.
     metrics: Metrics | None = field(default=None, init=False)
@@ -105,7 +107,7 @@ class Connection:
         journal: Path | None = None,
         max_age: float = MAX_AGE,
     ) -> AsyncSession:
-        """Make a session with the credentials of the environment or those that were kept by a login."""
+        """Make a session with the credentials of the environment or those saved by a login."""
         base_url, apikey, apisecret = credentials(self.base_url)
         session = AsyncSession(
             base_url,
@@ -123,27 +125,27 @@ class Connection:
         return session
 
     def say(self, text: str) -> None:
-        """Print one line on stderr unless it is to be quiet."""
+        """Print one line on stderr, unless --quiet."""
         if not self.quiet:
             say(text)
 
     def stop(self, text: str) -> None:
-        """Say that Ctrl-C ended it; only the first who knows what that means has a say."""
+        """Print a line about Ctrl-C; only the first call counts, as the innermost knows what to do next."""
         if not self.stopped:
             object.__setattr__(self, "stopped", True)
             self.say(text)
 
     def bars(self) -> AbstractContextManager[Callable[[str], Progress]]:
-        """Show progress and waits, unless it is to be quiet or lines of the log go to the same terminal."""
+        """Show progress and waits, unless --quiet, or --verbose sends log lines to the same terminal."""
         return bars(shown=not self.quiet and not self.verbose, metrics=self.metrics, quiet=self.quiet)
 
     def log(self) -> AbstractContextManager[None]:
-        """Print what the library logs: its warnings, and more or less as was asked for."""
+        """Print what the library logs: warnings, more with --verbose, errors only with --quiet."""
         return log_lines(-1 if self.quiet else self.verbose)
 
 
 def parse_timezone(text: str) -> str | tzinfo:
-    """Read "+HH:MM", which the library checks, or the name of a zone."""
+    """Return "+HH:MM" as it is, since the library checks it, or the zone of a name."""
     if text.startswith(("+", "-")):
         return text
     try:
@@ -163,7 +165,7 @@ Timezone = Annotated[
 
 
 def command(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Make an async function a command; a parameter that is a group of options becomes these options."""
+    """Turn an async function into a command; a parameter that is a group of options becomes its options."""
     takes = signature(function, eval_str=True)
     groups: dict[str, Any] = {}
     parameters: list[Parameter] = []
@@ -205,7 +207,7 @@ def _options(group: Any) -> list[Field[Any]]:
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run on an event loop of its own, uvloop's where it is installed; Ctrl-C cancels."""
+    """Run on a new event loop, uvloop's if it is installed; Ctrl-C cancels."""
     try:
         import uvloop
     except ImportError:

@@ -1,4 +1,4 @@
-"""How commands show things: data on stdout as a table, JSON Lines or CSV, progress on stderr."""
+"""Output of commands: data on stdout as a table, JSON Lines or CSV, progress on stderr."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ _LAST = 12
 
 
 def chosen(form: Format | None) -> Format:
-    """Return the form asked for, or the one that suits whoever reads."""
+    """Return the form asked for; by default a table on a terminal and JSON Lines elsewhere."""
     return form or ("table" if sys.stdout.isatty() else "jsonl")
 
 
@@ -94,7 +94,7 @@ class Output:
             )
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Take more rows."""
+        """Write more rows."""
         if self._drawing is None:
             self._writer.write(rows)
             return
@@ -102,7 +102,7 @@ class Output:
             self._drawing.add_row(*(_cell(row[n]) for n in self._drawn))
 
     def close(self) -> None:
-        """Print what a form keeps to the end."""
+        """Print what a form can only write at the end."""
         if self._drawing is None:
             self._writer.close()
             return
@@ -116,12 +116,12 @@ class Output:
 
 
 def new_drawing() -> Drawing:
-    """Begin a table in the style of all of them."""
+    """Return an empty table in the style that all share."""
     return Drawing(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
 
 
 def _cell(value: object) -> Text:
-    # Text, not markup: what the service tells is data.
+    # Text, not markup: what the service sends is data.
     return Text("" if value is None else one_line(str(value)))
 
 
@@ -173,7 +173,7 @@ class WaitWatch:
 def bars(
     *, shown: bool = True, metrics: Metrics | None = None, quiet: bool = False
 ) -> Generator[Callable[[str], Progress], None, None]:
-    """Show progress on stderr where it is a terminal; give what starts a bar and returns its callback.
+    """Show progress on stderr if it is a terminal; yields what starts a bar and returns its callback.
 
     With the `metrics` of a session, the bar says what the session waits for; without a terminal one line
     says, unless `quiet`, that the service does not answer.
@@ -192,7 +192,7 @@ def bars(
 
     def start(name: str) -> Progress:
         for earlier in display.tasks:
-            # A bar whose end nobody could know has reached it when the next one starts.
+            # A bar without a known total is complete when the next one starts.
             display.update(earlier.id, total=earlier.completed, status="")
         task = display.add_task(name, total=None, count="", status="")
 

@@ -20,7 +20,7 @@ CHECKED, NAMED = 1_000, 10
 
 @dataclass(frozen=True)
 class Selection:
-    """Say which links statistics are asked for."""
+    """Options of which links a command is about."""
 
     keys: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="These slashtags.", rich_help_panel=SELECTION)

@@ -9,7 +9,7 @@ COMMANDS = {
     "export": ("app", "Links, tags and clicks into files, resumable."),
     "report": ("report", "Show the clicks of a span on one page, or as a picture."),
     "doctor": ("diagnose", "Find out how the service behaves, and which options to use."),
-    "login": ("login", "Keep credentials for later commands."),
+    "login": ("login", "Save credentials for later commands."),
     "demo": ("demo", "Run the main job on a sandbox and check every number."),
     "sandbox": ("sandbox", "Serve a made-up account on this machine, to try things on."),
 }

@@ -9,7 +9,7 @@ import typer
 from ... import AuthenticationError
 from ...export import Column, Table
 from ..doctor import Doctor, Finding
-from ..errors import many, tell
+from ..errors import many, print_error
 from ..options import Connection, command
 from ..output import FormatOption, Output, chosen
 
@@ -59,7 +59,7 @@ async def diagnose(
     out.close()
     if refused is not None:
         sys.stdout.flush()
-        tell(refused)
+        print_error(refused)
         raise typer.Exit(1)
     if form == "table":
         _print_advice(findings)

@@ -1,4 +1,4 @@
-"""`slashtag login`: credentials, asked for, checked and kept."""
+"""`slashtag login`: ask for credentials, check and save them."""
 
 import sys
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ... import AsyncSession
-from .. import credentials_file as kept
+from .. import credentials_file
 from ..errors import say
 from ..options import command
 
@@ -22,16 +22,17 @@ async def login(
     timeout: Annotated[
         float, typer.Option(min=0.001, metavar="SECONDS", help="Seconds that the check may take.")
     ] = 30.0,
-    remove: Annotated[bool, typer.Option("--remove", help="Forget the credentials that were kept.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the saved credentials.")] = False,
 ) -> None:
-    """Keep credentials for later commands.
+    """Save credentials for later commands.
 
-    Asks for the address of the service unless it is given, and for the apikey and the apisecret without
-    showing them; checks them with one request; keeps them in a file that only you may read. Where stdin is
-    no terminal they are read from it, a line each. The environment goes before the file.
+    Asks for the address of the service unless it is given, and for the apikey and apisecret without showing
+    them; checks them with one request; saves them in a file that only you can read. If stdin is not a
+    terminal, they are read from it, one a line. Credentials in the environment take precedence.
     """
     if remove:
-        say(f"removed {kept.path()}" if kept.remove() else "no credentials were kept")
+        removed = credentials_file.remove()
+        say(f"removed {credentials_file.path()}" if removed else "no credentials were saved")
         return
     base_url = base_url or _ask("address of the service", shown=True)
     apikey, apisecret = _ask("apikey"), _ask("apisecret")
@@ -39,7 +40,7 @@ async def login(
         base_url, apikey=apikey, apisecret=apisecret, allow_http=allow_http, timeout=timeout
     ) as session:
         await session.urls.page(pagesize=1)
-    say(f"the service accepts them; kept in {kept.keep(base_url, apikey, apisecret)}")
+    say(f"the service accepts them; saved in {credentials_file.save(base_url, apikey, apisecret)}")
 
 
 def _ask(what: str, *, shown: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""`slashtag report`: one page or picture on the clicks of a span."""
+"""`slashtag report`: the clicks of a span as one page or picture."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from ..options import Connection, End, RangeEnd, Selection, Start, Timezone, com
 
 @dataclass(frozen=True)
 class Reported(Selection):
-    """Say which links a report is about; all, unless told."""
+    """Options of which links a report is about; by default all."""
 
     def __post_init__(self) -> None:
         if self.keys is None and self.keys_file is None and not self.tag:
@@ -34,7 +34,7 @@ async def report(
     selection: Reported,
     connection: Connection,
     timezone: Timezone = None,
-    top: Annotated[int, typer.Option(min=0, metavar="N", help="Links with most clicks to tell apart.")] = 10,
+    top: Annotated[int, typer.Option(min=0, metavar="N", help="Links with the most clicks to list.")] = 10,
     no_count: Annotated[
         bool, typer.Option("--no-count", help="Do not count the links that have clicks: fewer requests.")
     ] = False,
@@ -42,8 +42,8 @@ async def report(
 ) -> None:
     """Write a report on the clicks of a span: one page that opens anywhere, or a picture.
 
-    Clicks by day, month and weekday, links with most clicks, countries, devices, browsers, platforms,
-    referrers, and the change against the span before. Without a selection it is about all links.
+    Shows clicks by day, month and weekday, the links with the most clicks, countries, devices, browsers,
+    platforms, referrers, and the change against the span before. By default it is about all links.
     """
     DateRange(start, end)
     with as_usage():
@@ -61,7 +61,7 @@ async def report(
                 timezone=timezone,
                 places=top,
                 count_links=not no_count,
-                progress=begin("asking"),
+                progress=begin("counting"),
             )
         throttled = session.metrics.throttled
     write(found, output)

@@ -1,4 +1,4 @@
-"""`slashtag stats`: click statistics, of any number of links over any span."""
+"""`slashtag stats`: click statistics of any number of links over any span."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,8 +35,8 @@ COUNTS = Table((Column("dimension"), Column("label"), Column("clicks", "int")))
 
 
 @dataclass(frozen=True)
-class Asking:
-    """Say how a question is asked and its answer shown."""
+class Presentation:
+    """Options of how statistics are requested and shown."""
 
     timezone: Timezone = None
     form: FormatOption = None
@@ -44,7 +44,7 @@ class Asking:
 
     def __post_init__(self) -> None:
         if self.dry_run and self.form not in (None, "table"):
-            raise typer.BadParameter("--dry-run tells its plan in words: leave --format out")
+            raise typer.BadParameter("--dry-run prints its plan in words: leave --format out")
 
 
 @app.command("range")
@@ -54,11 +54,11 @@ async def stats_range(
     end: End,
     selection: Selection,
     connection: Connection,
-    asking: Asking,
+    shown: Presentation,
     range_end: RangeEnd = "inclusive",
 ) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
-    await _answer(DateRange(start, end), selection, connection, asking, range_end)
+    await _answer(DateRange(start, end), selection, connection, shown, range_end)
 
 
 @app.command("day")
@@ -67,11 +67,11 @@ async def stats_day(
     day: Annotated[str, typer.Argument(metavar="DATE", help="The day, YYYY-MM-DD.")],
     selection: Selection,
     connection: Connection,
-    asking: Asking,
+    shown: Presentation,
     range_end: RangeEnd = "inclusive",
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
-    await _answer(Day(day), selection, connection, asking, range_end)
+    await _answer(Day(day), selection, connection, shown, range_end)
 
 
 @app.command("year")
@@ -80,17 +80,17 @@ async def stats_year(
     year: Annotated[int, typer.Argument(metavar="YEAR", min=1000, max=9998, help="The year, YYYY.")],
     selection: Selection,
     connection: Connection,
-    asking: Asking,
+    shown: Presentation,
 ) -> None:
     """Count the clicks of a calendar year, by month and by each dimension; unique ones too."""
-    await _answer(Year(year), selection, connection, asking)
+    await _answer(Year(year), selection, connection, shown)
 
 
 @app.command("alltime")
 @command
-async def stats_alltime(selection: Selection, connection: Connection, asking: Asking) -> None:
+async def stats_alltime(selection: Selection, connection: Connection, shown: Presentation) -> None:
     """Count all clicks up to the present, by month and by each dimension; unique ones too."""
-    await _answer(AllTime(), selection, connection, asking)
+    await _answer(AllTime(), selection, connection, shown)
 
 
 @app.command("country")
@@ -101,36 +101,36 @@ async def stats_country(
     end: End,
     selection: Selection,
     connection: Connection,
-    asking: Asking,
+    shown: Presentation,
 ) -> None:
     """Count the clicks from one country, by state, city and postal code."""
-    await _answer(CountryGeo(country, start, end), selection, connection, asking)
+    await _answer(CountryGeo(country, start, end), selection, connection, shown)
 
 
 async def _answer(
     query: Query[R],
     selection: Selection,
     connection: Connection,
-    asking: Asking,
+    shown: Presentation,
     range_end: RangeEnd = "inclusive",
 ) -> None:
-    """Ask, print the answer, and tell what it cost."""
-    form = chosen(asking.form)
+    """Request the statistics, print them and what they cost."""
+    form = chosen(shown.form)
     began = perf_counter()
     async with connection.session(range_end=range_end) as session:
-        # A whole account would be read before a question that cannot be asked is refused.
-        session.stats.plan(query, keys=(), timezone=asking.timezone)
+        # Refuse an impossible query before the links of the account are listed.
+        session.stats.plan(query, keys=(), timezone=shown.timezone)
         with connection.bars() as begin:
-            selected = await selection.of(session, begin("checking"), dry_run=asking.dry_run)
-            if asking.dry_run:
+            selected = await selection.of(session, begin("checking"), dry_run=shown.dry_run)
+            if shown.dry_run:
                 if selection.every:
                     selected = {"keys": [link async for link in selected["keys"]]}
-                plan = session.stats.plan(query, **selected, timezone=asking.timezone)
+                plan = session.stats.plan(query, **selected, timezone=shown.timezone)
                 tell_plan(session, plan, connection.rate)
                 return
             # With --all, batches are asked for while the listing is read.
             stats = await session.stats.collect(
-                query, **selected, timezone=asking.timezone, progress=begin("counting")
+                query, **selected, timezone=shown.timezone, progress=begin("counting")
             )
         metrics = session.metrics
     if form == "table":
@@ -153,13 +153,13 @@ def _counts(stats: Statistics) -> Iterator[Row]:
 
 
 def _caveats(stats: Statistics) -> Iterator[str]:
-    """Give what is not as exact as the rest."""
+    """Yield what is not exact, and how."""
     if isinstance(stats, RangeStats) and not stats.days_complete:
-        yield "the service left out the days of some windows: the days are incomplete, the total is not"
+        yield "the service left out the days of some windows: the days are incomplete, the total is complete"
     if isinstance(stats, RangeStats) and not stats.reconciles:
-        yield "the days of some windows do not add up to the total that the service told for them"
+        yield "the days of some windows do not add up to the total that the service gave for them"
     if isinstance(stats, PeriodStats) and not stats.unique_is_exact:
-        yield "several answers were added up: unique clicks are at most, repeated ones at least what is told"
+        yield "several answers were added up: unique clicks are an upper bound, repeated ones a lower bound"
     if isinstance(stats, GeoStats) and not stats.places_are_exact:
         yield "some answers put places under Other: the named ones are lower bounds, the total is exact"
 

@@ -31,7 +31,7 @@ async def create_tag(
         str | None, typer.Option(metavar="TEXT", help="At most 255 characters.", show_default=False)
     ] = None,
     exist_ok: Annotated[
-        bool, typer.Option("--exist-ok", help="Where there is one of this name, show it instead.")
+        bool, typer.Option("--exist-ok", help="If a tag of this name exists, show it instead of an error.")
     ] = False,
     form: FormatOption = None,
 ) -> None:

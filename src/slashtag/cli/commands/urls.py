@@ -42,7 +42,7 @@ async def update_url(
     ] = None,
     by_id: Annotated[bool, typer.Option("--id", help="KEY is an id.")] = False,
     destination: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where it leads.", show_default=False)
+        str | None, typer.Option(metavar="URL", help="Its new destination.", show_default=False)
     ] = None,
     slashtag: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Its new slashtag.", show_default=False)
@@ -60,7 +60,7 @@ async def update_url(
         bool | None,
         typer.Option(
             "--password/--no-password",
-            help=f"Protect it with a password, asked for or found in {PASSWORD_VARIABLE}; or with none.",
+            help=f"Protect it with a password, from {PASSWORD_VARIABLE} or a prompt; or with none.",
             show_default=False,
         ),
     ] = None,
@@ -68,9 +68,9 @@ async def update_url(
 ) -> None:
     """Change one link, or with --from many. Only what is given is sent.
 
-    The service does not say whether it resets what is left out: give whatever must keep its value. A file of
-    changes is checked whole before anything is sent. Each change is made once, or told as unknown where its
-    answer was lost; run again, only what is left is done.
+    The service does not say whether it resets what is left out: give every member that must keep its value. A
+    file of changes is checked as a whole before anything is sent. Each change is made at most once; one whose
+    answer was lost is reported as unknown. Run again, the command does only what is left.
     """
     if bulk.source is not None:
         members = (key, destination, slashtag, redirect_code, domain_id, password)
@@ -103,7 +103,7 @@ def _is_id(key: str) -> bool:
 
 
 def _password() -> str:
-    """Return the password of a link, from the environment or asked for without showing it."""
+    """Return the password of a link, from the environment or a prompt that does not show it."""
     if given := environ.get(PASSWORD_VARIABLE):
         return given
     if not sys.stdin.isatty():
