@@ -32,6 +32,7 @@ LEVELS = [
     {"bulk_update", "export", "pytest_plugin"},
     {"report", "dask"},
     {"cli"},
+    {"__main__"},
 ]
 LEVEL_OF = {unit: level for level, units in enumerate(LEVELS) for unit in units}
 UNITS = {*LEVEL_OF, "sandbox"}

@@ -96,14 +96,13 @@ def run() -> int:
     0: done; 1: an error, printed in one line; 2: wrong usage, also what the service cannot be asked;
     3: some failed or were left out; 130: Ctrl-C.
     """
-    code = 1
     try:
         code = _run()
         sys.stdout.flush()
         return code
     except BrokenPipeError:
         # Whoever read the output has seen enough.
-        pass
+        code = 1
     except Exception as error:
         # Imported here, as errors need the library and --help does not.
         code = int(import_module(".errors", __package__).report(error))

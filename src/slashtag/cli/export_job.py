@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
