@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import UTC, datetime, timedelta
 from errno import EACCES
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def test_links_can_be_selected(cli: Cli, box: Sandbox, folder: Path, selection: 
     else:
         value = box.truth.tags()[0].name
         total = box.truth.range("2024-07-01", "2024-07-31", tag=value).total_clicks
-    ran = cli(*JULY, "-o", "report.html", selection, value, "--no-count", "--top", "2")
+    ran = cli(*JULY, "-o", "report.html", selection, value, "--top", "2")
     assert ran.err.startswith(f"{total:,} clicks; ")
     told = "1 chosen link" if selection == "--keys" else f"links tagged {value.lower()}"
     assert told in Path("report.html").read_text("utf-8").lower()
@@ -53,13 +54,21 @@ def test_links_can_be_selected(cli: Cli, box: Sandbox, folder: Path, selection: 
 def test_what_is_to_be_said_with_it_is_told_too(cli: Cli, own: Sandbox) -> None:
     own.add_tag("t")
     own.add_url("a0", tag="t", domain_id=1)
-    told = "Slashtags that a link without the tag bears too, on another domain: 1."
-    assert told in cli(*JULY, "-o", "report.html", "--tag", "t").err
-    assert "bears too, on another domain:" in Path("report.html").read_text("utf-8")
+    own.add_click("a0", "2024-07-02T00:00:00")
+    note = "Slashtags shared with other links: 1, marked *."
+    assert note in cli(*JULY, "-o", "report.html", "--tag", "t").err
+    assert "Slashtags shared with other links:" in Path("report.html").read_text("utf-8")
+
+
+def test_a_span_that_is_not_over_is_said(cli: Cli) -> None:
+    today = datetime.now(UTC).date()
+    ran = cli("report", str(today - timedelta(days=3)), str(today + timedelta(days=3)), "-o", "report.html")
+    assert "3 of 7 days are over" in ran.err
+    assert "3 of 7 days are over" in Path("report.html").read_text("utf-8")
 
 
 def test_it_draws_a_picture(cli: Cli) -> None:
-    ran = cli(*JULY, "-o", "report.png", "--all", "--quiet", "--no-count")
+    ran = cli(*JULY, "-o", "report.png", "--all", "--quiet", "--top", "0")
     assert (ran.code, ran.err) == (0, "")
     assert Path("report.png").read_bytes().startswith(b"\x89PNG")
 

@@ -1,4 +1,4 @@
-"""What the tests of reports share: reports by hand, and a page as a reader of it finds it."""
+"""Reports made by hand, and a parser of their pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stats(start: date, clicks: list[int], **maps: Any) -> RangeStats:
 
 
 def report(clicks: list[int], *, start: date = date(2024, 1, 1), top: Any = (), **changes: Any) -> Report:
-    """A report over these clicks by day, from `start` on; `top` are slashtags, each with all of them."""
+    """A report of these clicks by day, from `start` on; `top` are slashtags, each with all of the clicks."""
     maps = {name: changes.pop(name, {}) for name in ("device", "browser", "platform", "country", "referrer")}
     counted = stats(start, clicks, **maps)
     end = start + timedelta(days=len(clicks) - 1)

@@ -9,24 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag.report import _format as words
+from slashtag.report import _format as fmt
 
 
 @given(st.text())
 def test_a_label_is_text_and_no_markup(label: str) -> None:
-    shown = words.text(label)
+    shown = fmt.text(label)
     assert not set("<>\"'") & set(shown)
-    assert unescape(shown) == words.plain(label)
+    assert unescape(shown) == fmt.plain(label)
     shown.encode()
 
 
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=0x7E)))
 def test_a_plain_label_is_shown_whole(label: str) -> None:
-    assert unescape(words.text(label)) == label
+    assert unescape(fmt.text(label)) == label
 
 
 def test_what_no_page_can_hold_is_replaced() -> None:
-    assert words.plain("a\x00b\nc\ud800d\u202ee") == "a\ufffdb\ufffdc\ufffdd\ufffde"
+    assert fmt.plain("a\x00b\nc\ud800d\u202ee") == "a\ufffdb\ufffdc\ufffdd\ufffde"
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_what_no_page_can_hold_is_replaced() -> None:
     ],
 )
 def test_shares(part: int, whole: int, shown: str) -> None:
-    assert words.share(part, whole) == shown
+    assert fmt.share(part, whole) == shown
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_shares(part: int, whole: int, shown: str) -> None:
     [(0.0, "±0.0 %"), (0.0004, "±0.0 %"), (0.5, "+50.0 %"), (-0.123, "−12.3 %"), (123.4, "+12,340.0 %")],
 )
 def test_changes(ratio: float, shown: str) -> None:
-    assert words.change(ratio) == shown
+    assert fmt.change(ratio) == shown
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,19 @@ def test_changes(ratio: float, shown: str) -> None:
     ],
 )
 def test_spans(first: date, last: date, shown: str) -> None:
-    assert words.days(first, last) == shown
+    assert fmt.days(first, last) == shown
 
 
 def test_names() -> None:
-    assert words.name_of("country", "DE") == "Germany"
-    assert words.name_of("country", "??") == "??"
-    assert words.name_of("browser", "DE") == "DE"
-    assert words.name_of("country", "unknown.") == "Unknown"
-    assert words.name_of("referrer", "") == "(empty)"
-    assert words.weekday(date(2024, 3, 4)) == "Mon, 4 Mar 2024"
-    assert (words.many(1, "click", "clicks"), words.many(1234, "click", "clicks")) == (
+    assert fmt.name_of("country", "DE") == "Germany"
+    assert fmt.name_of("country", "??") == "??"
+    assert fmt.name_of("browser", "DE") == "DE"
+    assert fmt.name_of("country", "unknown.") == "Unknown"
+    assert fmt.name_of("referrer", "") == "(empty)"
+    assert fmt.weekday(date(2024, 3, 4)) == "Mon, 4 Mar 2024"
+    assert (fmt.many(1, "click", "clicks"), fmt.many(1234, "click", "clicks")) == (
         "1 click",
         "1,234 clicks",
     )
-    assert len(words.COUNTRIES) == 250
-    assert all(len(code) == 2 and code.isupper() and name for code, name in words.COUNTRIES.items())
+    assert len(fmt.countries()) == 250
+    assert all(len(code) == 2 and code.isupper() and name for code, name in fmt.countries().items())

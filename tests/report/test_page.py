@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
+from msgspec.structs import replace
 
+from slashtag import RangeStats
 from slashtag.report import Report, build
+from slashtag.report._draw import SOFT
 from slashtag.sandbox import Sandbox
 from tests.report.figures import HOSTILE, Element, Seen, read, report
 from tests.report.test_build import client
@@ -181,24 +184,23 @@ def test_many_labels_are_cut_and_their_sum_is_not() -> None:
     assert "1,992 others" in seen.root.text
 
 
-def test_clicks_without_a_label_are_told() -> None:
+def test_clicks_without_a_label_are_shown() -> None:
     seen = Seen(report([10], device={"Mobile": 7}).to_html())
     assert seen.counts("device") == {"Mobile": 7}
     assert seen.shown("device") == 10
-    assert "Not told by the service" in seen.root.text
+    assert "Not sent by the service" in seen.root.text
 
 
 def test_caveats_are_in_words() -> None:
     found = report(
         [5, 5],
-        links_clicked_is_exact=False,
         unique_from="years",
         unique=4,
         notes=("Links left out: 1. Reason.",),
     )
     text = read(found.to_html()).text
     for words in (
-        *("at least 2", "at most 4", "is a lower bound", "sum of what the service counts for the calendar"),
+        *("at most 4", "sum of what the service counts for the calendar"),
         *("Links left out:", "1. Reason."),
     ):
         assert words in text
@@ -211,13 +213,70 @@ def test_caveats_are_in_words() -> None:
     for words in (
         "Days are missing:",
         "Days and totals differ:",
-        "of the days that were told",
+        "of the days that were sent",
         "left out some",
     ):
         assert words in text
     exact = read(report([5], unique_is_exact=True, unique=5).to_html()).text
     assert "one answer of the service" in exact
     assert "at most" not in exact
+
+
+def unfinished(days: int = 30, **changes: object) -> Report:
+    """A report of June 2026, asked about at noon of the 22nd, with one click a day and 5 today."""
+    found = report([1] * 21 + [5], start=date(2026, 6, 1), before=14, top=["a"])
+    return replace(found, end=date(2026, 6, days), asked_at=datetime(2026, 6, 22, 12, tzinfo=UTC), **changes)
+
+
+def test_a_span_that_is_not_over_is_compared_with_as_many_days() -> None:
+    found = unfinished()
+    assert (found.days, found.days_over, found.partial_day) == (30, 21, date(2026, 6, 22))
+    assert found.before_span == (date(2026, 5, 2), date(2026, 5, 22))
+    assert (found.total, found.total_over, found.change, found.average) == (26, 21, 0.5, 1.0)
+    assert found.counted_days[-1] == date(2026, 6, 22)
+
+
+def test_a_span_that_is_not_over_says_so_at_the_top_and_marks_today() -> None:
+    seen = Seen(unfinished().to_html())
+    header = seen.root.one("header").text
+    assert "21 of 30 days are over" in header
+    assert "22 Jun 2026" in header
+    assert "12:00" in header
+    rows = [row.one("th").text for row in seen.root.one("table", id="days").one("tbody").all("tr")]
+    assert [row for row in rows if "so far" in row] == [rows[-1]]
+    assert "today is left out" in seen.root.text
+    partial = [rect for rect in walk(seen.root) if rect.attributes.get("fill") == SOFT]
+    assert partial
+    assert "days are over" not in Seen(report([1, 2]).to_html()).root.one("header").text
+
+
+@pytest.mark.parametrize("days_complete", [True, False])
+def test_nothing_is_compared_where_the_days_that_are_over_cannot_be_told(days_complete: bool) -> None:
+    stats = RangeStats(total_clicks=9, clicks={date(2026, 6, 22): 9}, days_complete=days_complete)
+    today_only = unfinished(start=date(2026, 6, 22), stats=stats, before=0)
+    assert (today_only.before_span, today_only.change, today_only.average) == (None, None, None)
+    seen = Seen(today_only.to_html())
+    assert "no day of the span is over" in seen.root.text
+    assert seen.root.all("data", id="before") == []
+    if not days_complete:
+        lost = unfinished(stats=RangeStats(total_clicks=26, days_complete=False))
+        assert (lost.change, lost.average, lost.busiest) == (None, None, None)
+        assert Seen(lost.to_html()).figure("total") == 26
+
+
+def test_a_link_that_others_share_is_marked_and_has_no_share() -> None:
+    found = report([10], top=["a", "b"])
+    first, second = found.top
+    page = replace(found, top=(replace(first, is_shared=True), second)).to_html()
+    rows = Seen(page).root.one("table", id="links-table").one("tbody").all("tr")
+    assert ["*" in row.one("th").text for row in rows] == [True, False]
+    assert ["%" in row.text for row in rows] == [False, True]
+
+
+def test_links_that_were_not_counted_one_by_one_are_only_numbered() -> None:
+    seen = Seen(report([5], links_clicked=None).to_html())
+    assert seen.figure("links") == 3
+    assert seen.root.all("data", id="links-clicked") == []
 
 
 def palette(block: str) -> dict[str, str]:

@@ -1,55 +1,162 @@
-"""How a report comes to be: which links, what is asked about them, what is to be said with it."""
+"""Collection of the figures of a report: which links it is about, and what is asked about them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, tzinfo
-from typing import Literal
+from typing import Literal, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from .._core.selectors import check_slashtag
-from .._core.split import format_offset, offset_at, parse_zone
-from .._errors import InvalidRequestError, NotFoundError
-from .._models import RangeStats, ShortUrl, Tag
-from .._resources.collect import Key, Keys
-from .._resources.listing import Progress
-from .._session import AsyncSession
-from ..export._jobs import ids_of
-from ._ask import Asking, ContradictionError, Count, Meter
-from ._figures import Report, TopLink
-from ._search import Search
-from ._span import Span
+from .. import (
+    AsyncSession,
+    DateRange,
+    InvalidRequestError,
+    NotFoundError,
+    PeriodStats,
+    Query,
+    RangeStats,
+    ShortUrl,
+    Statistics,
+    Year,
+)
+from .._internal import Key, Keys, Progress, check_slashtag, format_offset, parse_zone
+from ._figures import TopLink, span_before, unique_years
+from ._report import Report
+
+S = TypeVar("S", bound=Statistics)
+
+#: Answers added up at a time: enough to be fast, few enough to hold.
+MERGED_AT_ONCE = 200
 
 
-class Chosen(Struct):
-    """Collect the slashtags of a report, each once, and what the listing tells about them."""
+class Links(Struct):
+    """The slashtags of a report, each once, with their short URLs where known."""
 
-    hits: dict[str, int] = {}
     short_urls: dict[str, str | None] = {}
-    shared: int = 0
+    #: Slashtags of several links of the report, and those that links outside of it have too.
+    repeated: set[str] = set()
+    foreign: set[str] = set()
     refused: int = 0
-    foreign: int = 0
 
     def add(self, key: Key) -> None:
-        """Take a slashtag or a link. Raises InvalidRequestError where it cannot be asked for."""
+        """Add a slashtag or a link. Raises InvalidRequestError if statistics cannot be requested for it."""
         slashtag = check_slashtag(key)
-        if not isinstance(key, ShortUrl):
-            self.hits.setdefault(slashtag, 0)
-            return
-        self.shared += slashtag in self.short_urls
-        self.hits[slashtag] = self.hits.get(slashtag, 0) + key.hits
-        self.short_urls.setdefault(slashtag, key.short_url)
+        short_url = key.short_url if isinstance(key, ShortUrl) else None
+        if short_url and self.short_urls.get(slashtag):
+            self.repeated.add(slashtag)
+        self.short_urls[slashtag] = self.short_urls.get(slashtag) or short_url
 
-    @property
-    def unclicked(self) -> set[str]:
-        """Give the slashtags that the listing says never had a click."""
-        return {key for key in self.short_urls if not self.hits[key]}
+    def notes(self) -> Iterator[str]:
+        """Yield what to say about them."""
+        if self.repeated:
+            yield (
+                f"Shared slashtags: {len(self.repeated):,}. Several links, on different domains, have them. "
+                "The service counts clicks by slashtag, so such links are one here."
+            )
+        if self.foreign:
+            yield (
+                f"Slashtags shared with other links: {len(self.foreign):,}, marked *. Links without the tag, "
+                "on another domain, have them too. The service counts clicks of a link by slashtag, so these "
+                "rows, and the number of links with clicks, include such links. The total, days and "
+                "breakdowns are those of the tag alone."
+            )
+        if self.refused:
+            yield (
+                f"Links left out: {self.refused:,}. Statistics cannot be requested for a slashtag that is "
+                "empty, holds a comma or is too long."
+            )
 
-    @property
-    def keys(self) -> list[str]:
-        """Give the slashtags, those with most hits first: neighbours are asked for together."""
-        return sorted(self.hits, key=lambda key: -self.hits[key])
+
+class ProgressSum:
+    """One progress made of the progress of several steps."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._steps: list[tuple[int, int]] = []
+
+    def step(self) -> Progress:
+        """Return the callback of one more step."""
+        index = len(self._steps)
+        self._steps.append((0, 0))
+
+        def report(done: int, total: int | None) -> None:
+            self._steps[index] = done, total or done
+            if self._progress is not None:
+                self._progress(sum(done for done, _ in self._steps), sum(total for _, total in self._steps))
+
+        return report
+
+
+class PerLink(NamedTuple):
+    """Statistics of links, each counted alone: their sum, and the clicks of each that has any."""
+
+    total: RangeStats
+    clicks: dict[str, int]
+    best: list[tuple[str, RangeStats]]
+
+
+class Counter:
+    """Statistics of the links or tags of one report."""
+
+    def __init__(
+        self,
+        session: AsyncSession,
+        zone: tzinfo,
+        steps: ProgressSum,
+        keys: Sequence[str],
+        tags: Sequence[str] | None,
+    ) -> None:
+        self._stats = session.stats
+        self._zone = zone
+        self._steps = steps
+        self._keys = keys
+        self._tags = tags
+
+    async def all(self, query: Query[S], zone: str | None = None, among: Iterable[str] | None = None) -> S:
+        """Count all links together: by tag, or the slashtags `among` them that can have clicks."""
+        keys = None if self._tags is not None else self._keys if among is None else list(among)
+        return await self._stats.collect(
+            query, keys=keys, tags=self._tags, timezone=zone or self._zone, progress=self._steps.step()
+        )
+
+    async def year(self, year: int, among: Iterable[str] | None) -> PeriodStats | None:
+        """Count a calendar year; None where the service has no such statistics or the zone no such year."""
+        begin, end = (datetime(n, 1, 1, tzinfo=self._zone).utcoffset() for n in (year, year + 1))
+        if begin is None or begin != end:
+            return None
+        try:
+            return await self.all(Year(year), format_offset(begin), among)
+        except NotFoundError:
+            return None
+
+    async def each(self, span: DateRange, places: int) -> PerLink:
+        """Count each link alone; keep the days of those with most clicks, equals by slashtag."""
+        total = await self._stats.collect(span, keys=(), timezone=self._zone)
+        clicks: dict[str, int] = {}
+        best: list[tuple[str, RangeStats]] = []
+        waiting: list[tuple[str, RangeStats]] = []
+
+        def merge() -> None:
+            nonlocal total, best
+            total = RangeStats.merge([total, *(stats for _, stats in waiting)])
+            ranked = sorted(best + waiting, key=lambda item: (-item[1].total, item[0]))
+            best = ranked[:places]
+            waiting.clear()
+
+        progress = self._steps.step()
+        async with self._stats.collect_each(
+            span, keys=self._keys, timezone=self._zone, progress=progress
+        ) as found:
+            async for slashtag, stats in found:
+                if stats.total or not (stats.days_complete and stats.reconciles):
+                    waiting.append((slashtag, stats))
+                if stats.total:
+                    clicks[slashtag] = stats.total
+                if len(waiting) >= MERGED_AT_ONCE:
+                    merge()
+        merge()
+        return PerLink(total, clicks, [(slashtag, stats) for slashtag, stats in best if stats.total])
 
 
 async def build(
@@ -61,63 +168,71 @@ async def build(
     tags: Iterable[str] | None = None,
     timezone: str | tzinfo | None = None,
     places: int = 10,
-    count_links: bool = True,
     progress: Progress | None = None,
 ) -> Report:
-    """Ask for all figures of a report on the clicks from `start` to `end`, both included.
+    """Collect all figures of a report on the clicks from `start` to `end`, both included.
 
-    It is about `keys` (slashtags or ShortUrls, also asynchronous), the links that bear one of `tags`, or all
-    links of the account. `places` links with most clicks are told apart. Each figure is exact for any number
-    of links and days, unless the report says otherwise.
+    It is about `keys` (slashtags or ShortUrls, also asynchronous), the links with one of `tags`, or all links
+    of the account. Each figure is exact for any number of links and days, unless the report says otherwise.
+    The total, days and breakdowns of tags are those of the tags themselves, also where a slashtag belongs to
+    further links; rows of links are counted by slashtag.
 
-    For b batches of at most 100 links and w windows of at most 32 days it takes about 2bw requests, for
-    three windows or more about b(w + 3), as all-time months then stand in for most of the span before, and w
-    for each of the `places`, whose links are found by counting groups. To know how many links have clicks
-    takes up to one request for each link that ever had any: without `count_links` a lower bound is told.
+    Each link is counted alone (`collect_each`), for the `places` links with most clicks and the number of
+    links with clicks. With `places=0` neither is in the report, which then takes far fewer requests.
 
-    `progress` is called with (requests done, requests known of so far). Raises TypeError for a wrong
-    selector, InvalidRequestError before anything is asked, and what a request raises (Statistics endpoints).
+    Where the span is not over, clicks up to now are counted, and the days that are over are compared with as
+    many days from the start of the span before.
+
+    `progress` is called with (steps done, steps known so far): items listed, requests, slashtags. Raises
+    TypeError for a wrong selector, InvalidRequestError before anything is sent, and what a request raises
+    (Statistics endpoints).
     """
-    _check(keys, tags, places)
+    _check_selection(keys, tags, places)
     zone = parse_zone(timezone)
-    now = datetime.now(UTC)
-    span = Span(start, end, zone, now)
+    now = datetime.now(UTC).astimezone(zone)
+    today = now.date()
+    first, last = _whole_days(start, end, today)
+    before_span = span_before(first, last, today)
+    requests = session.metrics.requests
+    steps = ProgressSum(progress)
     tags = None if tags is None else list(dict.fromkeys(tags))
-    meter = Meter(progress)
-    asked = session.metrics.requests
-    chosen = await _choose(session, keys, tags, meter)
-    try:
-        asking = Asking(session, span, zone, meter, guided=True)
-        found = await _find(asking, span, chosen, places, count_links=count_links)
-    except (ContradictionError, NotFoundError):
-        asking = Asking(session, span, zone, meter, guided=False)
-        found = await _find(asking, span, chosen, places, count_links=count_links)
-    count, clicked, top = found
-    unique, unique_is_exact, unique_from = await _unique(asking, span, zone, count)
+    links = await _list_links(session, keys, tags, steps)
+    count = Counter(session, zone, steps, list(links.short_urls), tags)
+    span = DateRange(first, min(last, today))
+    each = await count.each(span, places) if places else None
+    # Links that share a slashtag with others make the sum of a tag's links more than the tag has.
+    stats = each.total if each and tags is None else await count.all(span)
+    before = (await count.all(DateRange(*before_span))).total if before_span else 0
+    unique = await _unique(count, first, last, stats.total, each)
     return Report(
-        start=span.first,
-        end=span.last,
-        zone=_zone_name(timezone, zone, now),
-        asked_at=now.astimezone(zone),
-        requests=session.metrics.requests - asked,
-        selection=_selection(keys, tags, len(chosen.hits)),
-        links=len(chosen.hits),
-        links_clicked=clicked,
-        links_clicked_is_exact=count_links,
-        stats=count.stats,
-        before=count.before,
-        unique=unique,
-        unique_is_exact=unique_is_exact,
-        unique_from=unique_from,
+        start=first,
+        end=last,
+        zone=str(zone),
+        asked_at=now,
+        requests=session.metrics.requests - requests,
+        selection=_selection(keys, tags, len(links.short_urls)),
+        links=len(links.short_urls),
+        links_clicked=len(each.clicks) if each else None,
+        stats=stats,
+        before=before,
+        unique=unique.clicks,
+        unique_is_exact=unique.is_exact,
+        unique_from=unique.source,
         top=tuple(
-            TopLink(slashtag=key, short_url=chosen.short_urls.get(key), clicks=stats.total, days=stats.clicks)
-            for key, stats in top
+            TopLink(
+                slashtag=slashtag,
+                short_url=links.short_urls[slashtag],
+                clicks=of_link.total,
+                days=of_link.clicks,
+                is_shared=slashtag in links.foreign,
+            )
+            for slashtag, of_link in (each.best if each else ())
         ),
-        notes=tuple(_notes(chosen)),
+        notes=tuple(links.notes()),
     )
 
 
-def _check(keys: object, tags: object, places: object) -> None:
+def _check_selection(keys: object, tags: object, places: object) -> None:
     if keys is not None and tags is not None:
         raise TypeError("at most one of keys= and tags= selects what a report is about")
     for name, given in (("keys", keys), ("tags", tags)):
@@ -127,100 +242,79 @@ def _check(keys: object, tags: object, places: object) -> None:
         raise InvalidRequestError(f"places is {places!r}; it must be a number of links, 0 or more")
 
 
-async def _choose(session: AsyncSession, keys: Keys | None, tags: list[str] | None, meter: Meter) -> Chosen:
-    chosen = Chosen()
+def _whole_days(start: date | str, end: date | str, today: date) -> tuple[date, date]:
+    first, last = DateRange(start, end).bounds
+    if isinstance(first, datetime) or isinstance(last, datetime):
+        raise InvalidRequestError("a report covers whole days: give dates, not date-times")
+    if first > today:
+        raise InvalidRequestError(f"the span of the report begins on {first}, after today, {today}")
+    if first - date.min <= last - first or last.year > 9998:
+        raise InvalidRequestError(f"{start} to {end} lies outside the calendar")
+    return first, last
+
+
+async def _list_links(
+    session: AsyncSession, keys: Keys | None, tags: Sequence[str] | None, steps: ProgressSum
+) -> Links:
+    links = Links()
     if isinstance(keys, AsyncIterable):
         async for key in keys:
-            chosen.add(key)
-        return chosen
-    if keys is not None:
+            links.add(key)
+    elif keys is not None:
         for key in keys:
-            chosen.add(key)
-        return chosen
-    ids: set[int] | None = None
-    if tags is not None:
-        known: list[Tag] = []
-        async with session.tags.list().pages() as tag_pages:
-            async for tag_page in tag_pages:
-                meter.one()
-                known += tag_page.items
-        ids = ids_of(tags, known)
-    others: set[str] = set()
-    async with session.urls.list().pages() as pages:
-        async for page in pages:
-            meter.one()
-            for url in page.items:
+            links.add(key)
+    else:
+        ids = None if tags is None else await _tag_ids(session, tags)
+        others: set[str] = set()
+        async with session.urls.list(progress=steps.step()) as urls:
+            async for url in urls:
                 if ids is not None and url.tag_id not in ids:
                     others.add(url.slashtag)
                     continue
                 try:
-                    chosen.add(url)
+                    links.add(url)
                 except InvalidRequestError:
-                    chosen.refused += 1
-    chosen.foreign = len(others & chosen.hits.keys())
-    return chosen
+                    links.refused += 1
+        links.foreign = others & links.short_urls.keys()
+    return links
 
 
-async def _find(
-    asking: Asking, span: Span, chosen: Chosen, places: int, *, count_links: bool
-) -> tuple[Count, int, list[tuple[str, RangeStats]]]:
-    """Return the sums, how many links have clicks (at least), and those with most."""
-    count = await asking.count(chosen.keys, chosen.unclicked)
-    search = Search(asking.weigh, asking.measure, settled=span.has_ended)
-    if count_links:
-        singles = await search.singles(count.groups)
-        return count, await asking.have_clicks(singles), await search.top(singles, places)
-    top = await search.top(count.groups, places)
-    # Those in place have clicks, and one of each group that has any.
-    return count, max(len(top), len(count.groups)), top
+async def _tag_ids(session: AsyncSession, names: Iterable[str]) -> set[int]:
+    known = {tag.name: tag.id for tag in await session.tags.list().to_list()}
+    for name in names:
+        if name not in known:
+            raise InvalidRequestError(f"the account has no tag {name!r}")
+    return {known[name] for name in names}
 
 
-async def _unique(
-    asking: Asking, span: Span, zone: tzinfo, count: Count
-) -> tuple[int, bool, Literal["years", "clicks"]]:
-    """Return the most unique clicks there can be, whether that is exact, and what says so."""
-    total = count.stats.total
-    years = span.years(zone)
+class Unique(NamedTuple):
+    """Unique clicks of a span: how many at most, whether exactly so many, and where that comes from."""
+
+    clicks: int
+    is_exact: bool
+    source: Literal["years", "clicks"]
+
+
+async def _unique(count: Counter, first: date, last: date, total: int, each: PerLink | None) -> Unique:
+    """Ask for the unique clicks of the calendar years of a span: the service counts no others."""
+    years = unique_years(first, last)
     if not total or years is None:
-        return total, not total, "clicks"
-    keys = [key for group in count.groups for key in group.keys]
-    try:
-        stats = await asking.unique(keys, years)
-    except NotFoundError:
-        return total, False, "clicks"
-    if span.is_whole_year and stats.unique_is_exact:
-        return stats.clicks_unique, True, "years"
-    return min(total, stats.clicks_unique), False, "years"
+        return Unique(total, not total, "clicks")
+    found: list[PeriodStats] = []
+    for year in years:
+        stats = await count.year(year, each.clicks if each else None)
+        if stats is None:
+            return Unique(total, False, "clicks")
+        found.append(stats)
+    stats = PeriodStats.merge(found)
+    if stats.unique_is_exact and (first, last) == (date(last.year, 1, 1), date(last.year, 12, 31)):
+        return Unique(stats.clicks_unique, True, "years")
+    return Unique(min(total, stats.clicks_unique), False, "years")
 
 
-def _zone_name(timezone: str | tzinfo | None, zone: tzinfo, now: datetime) -> str:
-    offset = f"UTC{format_offset(offset_at(zone, now))}"
-    if timezone is None or offset == "UTC+00:00":
-        return "UTC" if timezone is None or isinstance(timezone, str) else str(zone)
-    return offset if isinstance(timezone, str) else str(zone)
-
-
-def _selection(keys: Keys | None, tags: list[str] | None, links: int) -> str:
+def _selection(keys: Keys | None, tags: Sequence[str] | None, links: int) -> str:
     if keys is not None:
         return "1 chosen link" if links == 1 else f"{links:,} chosen links"
     if tags is None:
         return "all links of the account"
     return f"links tagged {', '.join(tags)}" if tags else "no links"
-
-
-def _notes(chosen: Chosen) -> Iterable[str]:
-    if chosen.shared:
-        yield (
-            f"Links that share their slashtag with another one, on another domain: {chosen.shared:,}. "
-            "The service counts clicks by slashtag, so such links are one here."
-        )
-    if chosen.foreign:
-        yield (
-            f"Slashtags that a link without the tag bears too, on another domain: {chosen.foreign:,}. "
-            "The service counts clicks by slashtag, so clicks of those links are included."
-        )
-    if chosen.refused:
-        yield (
-            f"Links left out: {chosen.refused:,}. The service cannot be asked about a slashtag that is "
-            "empty, holds a comma or is too long."
-        )

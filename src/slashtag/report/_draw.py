@@ -6,26 +6,26 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from textwrap import wrap
+from typing import Any
 
-from .._errors import ExportError
-from . import _format as words
+from .. import ExportError
+from . import _format as fmt
+from ._caveats import caveats
+from ._figures import Figures
 
-if TYPE_CHECKING:
-    from ._figures import Report
-
-# The style sheet of the page knows these colours by their values, and turns them where it is dark.
+# style.css matches these colours by value and replaces them in dark mode.
 INK, MUTED, LINE, ACCENT, SOFT = "#14181f", "#59636f", "#e3e6ea", "#3355d1", "#dfe6fb"
 HEAT = ("#f1f3f6", "#e0e8fd", "#bccdfa", "#8fa9f4", "#5c7de8", ACCENT)
 
-#: Up to so many days each is a bar; above it they are one line.
+#: Up to so many days each is a bar; more of them are one line.
 BARS = 62
 _FONT = "Liberation Sans, Arial, sans-serif"
 _ROOT = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
 
 
 class Painter:
-    """Hold the drawing libraries, imported at first use: they take a second, and are an extra."""
+    """Drawing libraries: an extra, and imported at first use because that takes a second."""
 
     def __init__(self) -> None:
         try:
@@ -62,34 +62,34 @@ class Painter:
                 title=None,
             )
         )
-        # The theme that a user has enabled for charts of their own is not for these.
+        # A theme enabled for the user's own charts must not change these.
         with self.alt.theme.enable("none"):
             return chart.to_dict()
 
     def values(self, rows: Sequence[Mapping[str, object]]) -> Any:
-        """Turn rows into the data of a chart."""
+        """Return rows as the data of a chart."""
         return self.alt.InlineData(values=list(rows))
 
 
-def days_svg(painter: Painter, report: Report, *, width: int, height: int, labels: int) -> str:
+def days_svg(painter: Painter, report: Figures, *, width: int, height: int, labels: int) -> str:
     """Draw the clicks by day, with about so many labels below."""
     chart = _days(painter, report, labels).properties(width=width, height=height, background="transparent")
     return _fluid(painter.svg(chart))
 
 
-def picture(report: Report, scale: float) -> bytes:
-    """Draw the main charts as one PNG."""
+def picture(report: Figures, scale: float) -> bytes:
+    """Draw the main charts, with the caveats below, as one PNG."""
     if not 0 < scale <= 10:
         raise ExportError(f"scale is {scale}; it must be a positive number up to 10")
     painter = Painter()
     alt = painter.alt
     stats = report.stats
-    top = {f"/{link.slashtag}": link.clicks for link in report.top}
+    top = {f"/{link.slashtag}{' *' * link.is_shared}": link.clicks for link in report.top}
     charts = [
         _days(painter, report, 12).properties(width=1100, height=220, title=_title(alt, "Clicks by day")),
         alt.hconcat(
             _heat(painter, report),
-            # Its neighbour has labels between its title and its cells.
+            # The heat map has labels between its title and its cells: line up with them.
             _bars(painter, "Top links", top, 450, offset=30),
             spacing=60,
         ),
@@ -99,10 +99,11 @@ def picture(report: Report, scale: float) -> bytes:
             _bars(painter, "Devices", _named("device", stats.device), 250),
             spacing=40,
         ),
+        _footnotes(painter, report),
     ]
     page = alt.vconcat(*charts, spacing=36, background="#ffffff", padding=36).properties(
         title=alt.TitleParams(
-            f"Clicks, {words.days(report.start, report.end)}",
+            f"Clicks, {fmt.days(report.start, report.end)}",
             subtitle=_headline(report),
             anchor="start",
             fontSize=30,
@@ -117,35 +118,53 @@ def picture(report: Report, scale: float) -> bytes:
     return painter.png(page.resolve_scale(color="independent", x="independent", y="independent"), scale)
 
 
-def _headline(report: Report) -> list[str]:
-    total = words.many(report.total, "click", "clicks")
-    if report.change is not None:
+def _headline(report: Figures) -> list[str]:
+    total = fmt.many(report.total, "click", "clicks")
+    if report.change is not None and report.before_span:
+        days = "" if report.is_complete else f"first {fmt.many(report.days_over, 'day', 'days')} "
         total += (
-            f" ({words.change(report.change)} against {words.many(report.before, 'click', 'clicks')} before)"
+            f" ({days}{fmt.change(report.change)} against {fmt.many(report.before, 'click', 'clicks')} "
+            f"on {fmt.days(*report.before_span)})"
         )
-    least = "" if report.links_clicked_is_exact else "at least "
-    most = "" if report.unique_is_exact else "at most "
-    parts = [
-        f"{least}{words.number(report.links_clicked)} of {words.many(report.links, 'link', 'links')} clicked",
-        f"{most}{words.number(report.unique)} unique",
-    ]
+    links = fmt.many(report.links, "link", "links")
+    if report.links_clicked is not None:
+        links = f"{fmt.number(report.links_clicked)} of {links} clicked"
+    parts = [links, f"{'' if report.unique_is_exact else 'at most '}{fmt.number(report.unique)} unique"]
     if report.busiest:
         when, clicks = report.busiest
-        parts.append(f"busiest day {words.weekday(when)} ({words.number(clicks)})")
-    shown = words.plain(f"{report.selection}, days in {report.zone}")
-    return [total, "  ·  ".join(parts), shown if len(shown) <= 130 else f"{shown[:129]}…"]
+        parts.append(f"busiest day {fmt.weekday(when)} ({fmt.number(clicks)})")
+    shown = fmt.plain(f"{report.selection}, days in {report.zone}")
+    lines = [total, "  ·  ".join(parts), shown if len(shown) <= 130 else f"{shown[:129]}…"]
+    return lines if report.unfinished is None else [f"Not over yet: {report.unfinished}", *lines]
 
 
-def _days(painter: Painter, report: Report, labels: int) -> Any:
+def _footnotes(painter: Painter, report: Figures) -> Any:
     alt = painter.alt
-    clicks = [report.stats.clicks.get(report.start + timedelta(days=n), 0) for n in range(report.days)]
-    # Days are numbers here: a date would depend on the time zone of the machine.
-    ticks = _ticks(report.start, report.end, labels)
-    names = [_tick_name(day, report.days) for day in ticks]
-    numbers = [(day - report.start).days for day in ticks]
+    notes = [line for head, rest in caveats(report) for line in wrap(fmt.plain(f"{head} {rest}"), 165)]
+    rows = [{"line": n, "note": note} for n, note in enumerate(notes)]
+    return (
+        alt.Chart(painter.values(rows))
+        .mark_text(align="left", color=MUTED, fontSize=12)
+        .encode(
+            x=alt.value(0),
+            y=alt.Y("line:O", axis=None),
+            text=alt.Text("note:N"),
+        )
+        .properties(width=1100, height=alt.Step(18))
+    )
+
+
+def _days(painter: Painter, report: Figures, labels: int) -> Any:
+    alt = painter.alt
+    days = report.counted_days
+    clicks = [report.stats.clicks.get(day, 0) for day in days]
+    # Days are numbers here: a date would depend on the machine's time zone.
+    ticks = _ticks(days[0], days[-1], labels)
+    names = [_tick_name(day, len(days)) for day in ticks]
+    numbers = [(day - days[0]).days for day in ticks]
     x = alt.X(
         "x:Q",
-        scale=alt.Scale(domain=[-0.5, report.days - 0.5], nice=False, zero=False),
+        scale=alt.Scale(domain=[-0.5, len(days) - 0.5], nice=False, zero=False),
         axis=alt.Axis(
             grid=False,
             values=numbers,
@@ -160,27 +179,35 @@ def _days(painter: Painter, report: Report, labels: int) -> Any:
         scale=alt.Scale(domain=[0, most], nice=4),
         axis=alt.Axis(format=",d", tickCount=min(4, most), domain=False, ticks=False, labelPadding=8),
     )
-    if report.days <= BARS:
-        # A few days are no barn doors.
-        half = min(0.4, 0.05 * report.days)
-        rows = [{"x": n - half, "x2": n + half, "clicks": count} for n, count in enumerate(clicks)]
-        chart = alt.Chart(painter.values(rows)).mark_rect(color=ACCENT)
-        return chart.encode(x=x, x2="x2:Q", y=y, y2=alt.Y2Datum(0))
+    if len(days) <= BARS:
+        # Bars of a few days are kept narrow.
+        half = min(0.4, 0.05 * len(days))
+        rows: list[dict[str, object]] = [
+            {"x": n - half, "x2": n + half, "clicks": count, "partial": day == report.partial_day}
+            for n, (day, count) in enumerate(zip(days, clicks, strict=True))
+        ]
+        return (
+            alt.Chart(painter.values(rows))
+            .mark_rect(stroke=ACCENT, strokeWidth=0.5)
+            .encode(x=x, x2="x2:Q", y=y, y2=alt.Y2Datum(0))
+            .encode(color=alt.condition("datum.partial", alt.value(SOFT), alt.value(ACCENT)))
+        )
     rows = [{"x": n, "clicks": count} for n, count in enumerate(clicks)]
-    return (
-        alt.Chart(painter.values(rows))
-        .mark_area(color=SOFT, line={"color": ACCENT, "strokeWidth": 1.5, "strokeJoin": "round"})
-        .encode(x=x, y=y)
-    )
+    line = alt.Chart(painter.values(rows if report.is_complete else rows[:-1]))
+    line = line.mark_area(color=SOFT, line={"color": ACCENT, "strokeWidth": 1.5, "strokeJoin": "round"})
+    if report.is_complete:
+        return line.encode(x=x, y=y)
+    today = alt.Chart(painter.values(rows[-1:])).mark_point(color=ACCENT, fill=SOFT, size=30, opacity=1)
+    return alt.layer(line.encode(x=x, y=y), today.encode(x=x, y=y))
 
 
-def _heat(painter: Painter, report: Report) -> Any:
+def _heat(painter: Painter, report: Figures) -> Any:
     alt = painter.alt
     rows: list[dict[str, object]] = []
     most = 0
     for (year, month), cells in report.month_weekdays.items():
-        name = f"{words.MONTHS[month - 1]} {year}"
-        for weekday, clicks in zip(words.WEEKDAYS, cells, strict=True):
+        name = f"{fmt.MONTHS[month - 1]} {year}"
+        for weekday, clicks in zip(fmt.WEEKDAYS, cells, strict=True):
             if clicks is not None:
                 rows.append({"month": name, "weekday": weekday, "clicks": clicks})
                 most = max(most, clicks)
@@ -206,7 +233,7 @@ def _heat(painter: Painter, report: Report) -> Any:
 
 def _bars(painter: Painter, title: str, counts: Mapping[str, int], width: int, offset: int = 14) -> Any:
     alt = painter.alt
-    rows = [{"label": words.plain(label), "clicks": n} for label, n in largest(counts, 10)]
+    rows = [{"label": fmt.plain(label), "clicks": n} for label, n in largest(counts, 10)]
     chart = alt.Chart(painter.values(rows or [{"label": "no clicks", "clicks": 0}])).encode(
         y=alt.Y(
             "label:N",
@@ -233,7 +260,7 @@ def _bars(painter: Painter, title: str, counts: Mapping[str, int], width: int, o
 def _named(dimension: str, counts: Mapping[str, int]) -> dict[str, int]:
     named: dict[str, int] = {}
     for label, n in counts.items():
-        name = words.name_of(dimension, label)
+        name = fmt.name_of(dimension, label)
         named[name] = named.get(name, 0) + n
     return named
 
@@ -248,13 +275,13 @@ def largest(counts: Mapping[str, int], most: int) -> list[tuple[str, int]]:
 
 
 def heat_step(clicks: Any, most: int) -> int:
-    """Return the step of the heat scale: 0 for none, 1 to 5 for a fifth of the most each."""
+    """Return the step of the heat scale: 0 for no clicks, 1 to 5 for each fifth of the most."""
     steps = len(HEAT) - 1
     return -(-clicks * steps // most) if clicks else 0
 
 
 def _ticks(first: date, last: date, labels: int) -> list[date]:
-    """Choose the days to label: about so many, at steps that a calendar knows."""
+    """Choose about so many days to label, at steps of whole days, weeks or months."""
     length = (last - first).days + 1
     if length <= BARS:
         step = next((n for n in (1, 2, 5, 7, 10, 14) if length <= n * labels), 21)
@@ -267,10 +294,10 @@ def _ticks(first: date, last: date, labels: int) -> list[date]:
 
 def _tick_name(day: date, length: int) -> str:
     if length <= BARS:
-        return f"{day.day} {words.MONTHS[day.month - 1]}"
-    return str(day.year) if day.month == 1 else words.MONTHS[day.month - 1]
+        return f"{day.day} {fmt.MONTHS[day.month - 1]}"
+    return str(day.year) if day.month == 1 else fmt.MONTHS[day.month - 1]
 
 
 def _fluid(svg: str) -> str:
-    """Let the page say how wide a drawing is, and name it."""
+    """Let the page set the width of a drawing and describe it."""
     return _ROOT.sub(r'<svg viewBox="0 0 \1 \2" aria-hidden="true" focusable="false">', svg, count=1)

@@ -1,4 +1,4 @@
-"""The report as a value: every figure of it, and what follows from them."""
+"""The figures of a report, and what follows from them."""
 
 from __future__ import annotations
 
@@ -7,31 +7,35 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .._core.split import Month, month_of, months
-from .._models import RangeStats
-from ._draw import picture
-from ._page import page
+from .. import RangeStats
+from . import _format as fmt
 
-#: Up to so many days a series is told by day, above it by week.
+#: A trend of up to so many days is shown by day, a longer one by week.
 DAILY = 92
+
+DAY = timedelta(days=1)
 
 
 class TopLink(Struct, frozen=True, kw_only=True):
-    """Hold one of the links with most clicks: its clicks in the span, in all and by day."""
+    """One of the links with most clicks: its clicks in the span, in all and by day.
+
+    `is_shared` says that the slashtag also belongs to a link outside the report, whose clicks it includes.
+    """
 
     slashtag: str
     short_url: str | None = None
     clicks: int
     days: dict[date, int]
+    is_shared: bool = False
 
     @property
     def by_week(self) -> bool:
-        """Tell whether the series counts weeks instead of days."""
+        """Whether the trend is by week."""
         return len(self.days) > DAILY
 
     @property
     def series(self) -> dict[date, int]:
-        """Give clicks by day, of a long span by week from its Monday; the weeks at its ends may be cut."""
+        """Clicks by day, or by week under its Monday; the first and the last week may be cut."""
         if not self.by_week:
             return self.days
         weeks: dict[date, int] = {}
@@ -41,14 +45,14 @@ class TopLink(Struct, frozen=True, kw_only=True):
         return weeks
 
 
-class Report(Struct, frozen=True, kw_only=True):
-    """Hold all figures of a report on the clicks from `start` to `end`, both included.
+class Figures(Struct, frozen=True, kw_only=True):
+    """All figures on the clicks from `start` to `end`, both included.
 
-    `links` slashtags were asked about, of which `links_clicked` have clicks (at least so many, where
-    `links_clicked_is_exact` is False); `before` clicks fell in the span of as many days before it. `unique`
-    clicks are an upper bound unless `unique_is_exact`; `unique_from` says what bounds them: the service's
-    own count of unique clicks in whole years, or the clicks themselves. `asked_at` is the time in `zone` at
-    which the asking began, `requests` what it cost; `notes` are caveats in words.
+    `stats` ends today where the span is not over. `links_clicked` of the `links` slashtags have clicks (None
+    where links were not counted one by one); `before` clicks fell in `before_span`. `unique` clicks are an
+    upper bound unless `unique_is_exact`; `unique_from` is what bounds them: the service's count of unique
+    clicks in whole years, or all clicks. `asked_at` is the time in `zone` before the first request,
+    `requests` their number; `notes` are caveats in words.
     """
 
     start: date
@@ -58,8 +62,7 @@ class Report(Struct, frozen=True, kw_only=True):
     requests: int
     selection: str
     links: int
-    links_clicked: int
-    links_clicked_is_exact: bool = True
+    links_clicked: int | None
     stats: RangeStats
     before: int
     unique: int
@@ -70,55 +73,104 @@ class Report(Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        """Give the clicks of the span."""
+        """Clicks of the span."""
         return self.stats.total_clicks
 
     @property
     def days(self) -> int:
-        """Give the length of the span in days."""
+        """Length of the span in days."""
         return (self.end - self.start).days + 1
 
     @property
-    def before_span(self) -> tuple[date, date]:
-        """Give the first and the last day of the span before: as many days."""
-        return self.start - timedelta(days=self.days), self.start - timedelta(days=1)
-
-    @property
-    def change(self) -> float | None:
-        """Give the change against the span before, 0.5 for half as many more; None where that had none."""
-        return (self.total - self.before) / self.before if self.before else None
+    def days_over(self) -> int:
+        """Number of its days that were over when it was asked about."""
+        return days_over(self.start, self.end, self.asked_at.date())
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether the span had ended when it was asked about."""
-        return self.asked_at.date() > self.end
+        """Whether the whole span was over."""
+        return self.days_over == self.days
+
+    @property
+    def partial_day(self) -> date | None:
+        """The day that was not over when it was counted; None where all were."""
+        return None if self.is_complete else self.asked_at.date()
+
+    @property
+    def unfinished(self) -> str | None:
+        """How much of the span is counted, in words; None once it is over."""
+        if self.partial_day is None:
+            return None
+        over = f"{self.days_over} of {fmt.many(self.days, 'day is', 'days are')} over"
+        return f"{over}; {fmt.weekday(self.partial_day)}, is counted until {self.asked_at:%H:%M}"
+
+    @property
+    def counted_days(self) -> list[date]:
+        """The days of the span that have begun, in order."""
+        return [self.start + n * DAY for n in range(self.days_over + (not self.is_complete))]
+
+    @property
+    def before_span(self) -> tuple[date, date] | None:
+        """First and last day that the span is compared with; None where no day of it is over."""
+        return span_before(self.start, self.end, self.asked_at.date())
+
+    @property
+    def change(self) -> float | None:
+        """Change of the days that are over against `before`, 0.5 for half as many more.
+
+        None where there is nothing to compare with, or today's clicks are unknown.
+        """
+        if not self.before or (self.partial_day and not self.stats.days_complete):
+            return None
+        return (self.total_over - self.before) / self.before
+
+    @property
+    def total_over(self) -> int:
+        """Clicks of the days that are over."""
+        return self.total - (self.stats.clicks.get(self.partial_day, 0) if self.partial_day else 0)
+
+    @property
+    def average(self) -> float | None:
+        """Clicks a day, today left out; None where no day is over or today's clicks are unknown."""
+        if not self.days_over or (self.partial_day and not self.stats.days_complete):
+            return None
+        return self.total_over / self.days_over
 
     @property
     def busiest(self) -> tuple[date, int] | None:
-        """Give the day with most clicks, the first of equals; None where no day has any."""
-        day, clicks = max(self.stats.clicks.items(), key=lambda item: (item[1], -item[0].toordinal()))
-        return (day, clicks) if clicks else None
+        """The day with most clicks, the first of equals; None where no day has any."""
+        counts = self.stats.clicks
+        day = max(counts, key=lambda day: (counts[day], -day.toordinal()), default=None)
+        return (day, counts[day]) if day and counts[day] else None
 
     @property
-    def month_weekdays(self) -> dict[Month, list[int | None]]:
-        """Give the clicks of each (year, month) on its Mondays to Sundays; None where it has none of them."""
-        cells: dict[Month, list[int | None]] = {month: [None] * 7 for month in months(self.start, self.end)}
-        for day, clicks in self.stats.clicks.items():
-            row = cells.get(month_of(day))
-            if row is not None:
-                row[day.weekday()] = (row[day.weekday()] or 0) + clicks
+    def month_weekdays(self) -> dict[tuple[int, int], list[int | None]]:
+        """Clicks of each (year, month) on its Mondays to Sundays; None where it has none of them."""
+        cells: dict[tuple[int, int], list[int | None]] = {}
+        for day in self.counted_days:
+            row = cells.setdefault((day.year, day.month), [None] * 7)
+            if day in self.stats.clicks:
+                row[day.weekday()] = (row[day.weekday()] or 0) + self.stats.clicks[day]
         return cells
 
-    def to_html(self) -> str:
-        """Return the report as one page that needs nothing else: no script, no request.
 
-        Raises ExportError where the extra `report` is not installed.
-        """
-        return page(self)
+def days_over(start: date, end: date, today: date) -> int:
+    """Return how many days of a span were over on a day."""
+    return max(0, (min(end, today - DAY) - start).days + 1)
 
-    def to_png(self, scale: float = 2) -> bytes:
-        """Return the main charts as one picture, 1,200 x `scale` pixels wide.
 
-        Raises ExportError where the extra `report` is not installed.
-        """
-        return picture(self, scale)
+def span_before(start: date, end: date, today: date) -> tuple[date, date] | None:
+    """Return the days to compare a span with: as many as are over, from the start of the span before it.
+
+    A week that is three days old is so compared with the first three days of the week before.
+    """
+    first = start - (end - start) - DAY
+    over = days_over(start, end, today)
+    return (first, first + (over - 1) * DAY) if over else None
+
+
+def unique_years(start: date, end: date) -> range | None:
+    """Return the calendar years of a span; None where it covers less than half of their days."""
+    years = range(start.year, end.year + 1)
+    length = (date(years[-1], 12, 31) - date(years[0], 1, 1)).days + 1
+    return years if 2 * ((end - start).days + 1) >= length else None

@@ -1,21 +1,21 @@
-"""A report as a file, whole or not at all."""
+"""Writing of a report to a file, atomically."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from .._errors import ExportError
+from .. import ExportError
 from ..export import AtomicFile
 from ._draw import Painter
-from ._figures import Report
+from ._report import Report
 
-#: What a report can be written as, by the end of the file's name.
+#: Endings of the files that a report can be written to.
 FORMATS = (".html", ".png")
 
 
 def check_ending(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a report; raises ExportError where its name says no format."""
+    """Return the path of a report; raises ExportError for another ending than FORMATS."""
     found = Path(path)
     if found.suffix.lower() not in FORMATS:
         raise ExportError(
@@ -25,15 +25,15 @@ def check_ending(path: str | os.PathLike[str]) -> Path:
 
 
 def check_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a report, before anything is asked for it; raises ExportError as `write` would."""
+    """Return the path of a report if it can be written; raises ExportError as `write` would."""
     found = check_ending(path)
-    Painter()  # says which extra is missing
+    Painter()  # raises ExportError if the extra is missing
     AtomicFile(found).discard()
     return found
 
 
 def write(report: Report, path: str | os.PathLike[str]) -> None:
-    """Write a report to a .html or .png file, beside it first: a reader never sees half of one.
+    """Write a report to a .html or .png file atomically.
 
     Raises ExportError for another ending, where the file cannot be written, and where the extra `report` is
     not installed.

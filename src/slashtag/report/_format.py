@@ -1,21 +1,32 @@
-"""How figures, days and labels read on a page; labels of the service are data."""
+"""Text of figures, days and labels. Labels come from the service and may hold anything."""
 
 from __future__ import annotations
 
 import re
 from datetime import date
+from functools import cache
 from html import escape
+from importlib.resources import files
 
-from ._countries import COUNTRIES
-
-# Not from the locale of the machine: the page is in English.
+# Not from the machine's locale: the page is in English.
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
-#: What a page cannot hold (controls, halves of surrogate pairs, non-characters), and what makes a text read
-#: as another one: the controls that turn its direction.
+#: Characters that a page cannot hold (controls, lone surrogates, non-characters), and the controls that
+#: change the direction of text, which can make one label look like another.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _UNKNOWN = "unknown."
+
+
+def read(name: str) -> str:
+    """Return a data file of the report."""
+    return files(__package__).joinpath(name).read_text("utf-8")
+
+
+@cache
+def countries() -> dict[str, str]:
+    """Return the names of countries by their ISO 3166 code."""
+    return dict(line.split(" ", 1) for line in read("countries.txt").splitlines())
 
 
 def plain(label: str) -> str:
@@ -24,17 +35,17 @@ def plain(label: str) -> str:
 
 
 def text(label: str) -> str:
-    """Return a label as text of a document or of an attribute: never markup."""
+    """Return a label escaped for a document or an attribute."""
     return escape(plain(label), quote=True)
 
 
 def name_of(dimension: str, label: str) -> str:
-    """Return what a label is called: a country by its name, and what the service did not recognise."""
+    """Return the name to show for a label: a country's name, or Unknown for what was not recognised."""
     if not label:
         return "(empty)"
     if label == _UNKNOWN:
         return "Unknown"
-    return COUNTRIES.get(label, label) if dimension == "country" else label
+    return countries().get(label, label) if dimension == "country" else label
 
 
 def number(n: int) -> str:
@@ -43,7 +54,7 @@ def number(n: int) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """Write a part of a whole as a percentage; what is not nothing does not read as nothing."""
+    """Write a part of a whole as a percentage; a small part does not become 0.0 %."""
     percent = 100 * part / whole if whole else 0.0
     return "<0.1 %" if 0 < percent < 0.05 else f"{percent:.1f} %"
 
@@ -67,7 +78,7 @@ def weekday(when: date) -> str:
 
 
 def days(first: date, last: date) -> str:
-    """Write a span of days, saying nothing twice."""
+    """Write a span of days; a month or year they share is written once."""
     if first == last:
         return day(first)
     if first.year != last.year:

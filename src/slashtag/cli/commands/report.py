@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from ... import DateRange
-from ...report import build, check_path, write
-from ...report._file import check_ending
+from ...report import build, check_ending, check_path, write
 from ..errors import as_usage, many
 from ..options import Connection, End, RangeEnd, Selection, Start, Timezone, command
 
@@ -34,10 +33,10 @@ async def report(
     selection: Reported,
     connection: Connection,
     timezone: Timezone = None,
-    top: Annotated[int, typer.Option(min=0, metavar="N", help="Links with the most clicks to list.")] = 10,
-    no_count: Annotated[
-        bool, typer.Option("--no-count", help="Do not count the links that have clicks: fewer requests.")
-    ] = False,
+    top: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="List the N links with most clicks; 0: far fewer requests."),
+    ] = 10,
     range_end: RangeEnd = "inclusive",
 ) -> None:
     """Write a report on the clicks of a span: one page that opens anywhere, or a picture.
@@ -60,15 +59,16 @@ async def report(
                 **chosen,
                 timezone=timezone,
                 places=top,
-                count_links=not no_count,
                 progress=begin("counting"),
             )
         throttled = session.metrics.throttled
     write(found, output)
     connection.say(
-        f"{many(found.total, 'click')}; {many(found.requests, 'request')}, {throttled:,} times 429, "
+        f"{many(found.total, 'click')}; {many(found.requests, 'request')}, {throttled:,} answered 429, "
         f"{perf_counter() - began:.1f} s"
     )
+    if found.unfinished:
+        connection.say(f"Not over yet: {found.unfinished}")
     for note in found.notes:
         connection.say(note)
     connection.say(f"written to {output}; open {output.resolve().as_uri()} in a browser")
