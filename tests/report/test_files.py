@@ -1,4 +1,4 @@
-"""Reports as files and pictures, and what is told where they cannot be."""
+"""Reports as files and pictures, and the errors where they cannot be written."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import stat
 import struct
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from slashtag import ExportError
 from slashtag.report import check_path, write
+from slashtag.report._caveats import caveats
+from slashtag.report._draw import Painter
 from tests.report.figures import HOSTILE, report
 
 
@@ -42,6 +46,19 @@ def test_a_picture_is_as_large_as_its_scale() -> None:
     assert 700 <= height <= 1_400
     twice = size(found.to_png())
     assert twice[0] == pytest.approx(2 * width, abs=2)
+
+
+def test_a_picture_holds_every_caveat(monkeypatch: pytest.MonkeyPatch) -> None:
+    specs: list[Any] = []
+    monkeypatch.setattr(Painter, "png", lambda self, chart, scale: specs.append(self._spec(chart)) or b"")
+    note = f"Slashtags shared with other links: 2. {'Rows include them. ' * 20}".strip()
+    found = replace(report([1, 2], notes=(note,)), end=date(2026, 1, 9), start=date(2026, 1, 1))
+    found.to_png()
+    ((spec,), rows) = specs, [row for rows in specs[0]["datasets"].values() for row in rows]
+    drawn = " ".join(row["note"] for row in rows if "note" in row)
+    assert drawn == " ".join(f"{head} {rest}" for head, rest in caveats(found))
+    assert note in drawn
+    assert "1 of 9 days over" in spec["title"]["subtitle"][0]
 
 
 @pytest.mark.parametrize("days", [1, 1_500])

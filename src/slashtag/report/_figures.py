@@ -101,7 +101,7 @@ class Figures(Struct, frozen=True, kw_only=True):
         """How much of the span is counted, in words; None once it is over."""
         if self.partial_day is None:
             return None
-        over = f"{self.days_over} of {fmt.many(self.days, 'day is', 'days are')} over"
+        over = f"{self.days_over} of {fmt.many(self.days, 'day', 'days')} over"
         return f"{over}; {fmt.weekday(self.partial_day)}, is counted until {self.asked_at:%H:%M}"
 
     @property
