@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag.sandbox import Behaviour
-from slashtag.sandbox.answers import Ask
+from slashtag.sandbox.answers import Request
 from slashtag.sandbox.generate import fill
 from slashtag.sandbox.routes import Service
 from slashtag.sandbox.store import Store
@@ -226,7 +226,7 @@ def test_whatever_is_sent_is_answered_in_an_envelope(
     store: Store, method: str, path: str, query: dict[str, str], body: bytes, behaviour: Behaviour
 ) -> None:
     headers = {"apikey": "k", "apisecret": "s", "content-type": "application/json"}
-    envelope = Service(store, behaviour, "k", "s").answer(Ask(method, path, query, headers, body))
+    envelope = Service(store, behaviour, "k", "s").answer(Request(method, path, query, headers, body))
     assert envelope.status in (200, 400, 404, 405, 429)
     assert msgspec.json.decode(msgspec.json.encode(envelope))["status"] == envelope.status
 

@@ -8,8 +8,8 @@ from time import thread_time
 
 import pytest
 
-from slashtag.sandbox import Behaviour
-from slashtag.sandbox.answers import Ask
+from slashtag.sandbox import Behaviour, Sandbox
+from slashtag.sandbox.answers import Request
 from slashtag.sandbox.generate import fill
 from slashtag.sandbox.routes import Service
 from slashtag.sandbox.store import Store
@@ -125,7 +125,7 @@ def test_a_question_over_100_keys_and_32_days_is_answered_quickly(usual: Store) 
         "url_keys": ",".join(keys),
         "date_range": "2025-05-01T00:00:00+00:00,2025-06-01T23:59:59+00:00",
     }
-    ask = Ask("GET", "/api/v1/stats", query, {"apikey": "k", "apisecret": "s"}, b"")
+    ask = Request("GET", "/api/v1/stats", query, {"apikey": "k", "apisecret": "s"}, b"")
     total, took = 0, list[float]()
     for _ in range(5):
         began = thread_time()
@@ -151,3 +151,8 @@ def test_a_page_deep_in_a_large_account_is_answered_quickly() -> None:
     assert len(links) == len(store.hits([link.id for link in links])) == 500
     assert thread_time() - began < 0.25
     store.close()
+
+
+def test_a_span_that_ends_before_it_begins_is_refused() -> None:
+    with pytest.raises(ValueError, match="is before since"):
+        Sandbox(since="2026-02-01T00:00:00+00:00")

@@ -185,10 +185,13 @@ def test_a_file_keeps_the_account(tmp_path: Path) -> None:
     path.unlink()
 
 
-def test_a_file_that_cannot_be_filled_is_let_go(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_filled_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("slashtag.sandbox.server.fill", full)
     path = tmp_path / "account.sqlite"
-    box = Sandbox(urls=2, clicks=2, since="2024-01-02", until="2024-01-01", store=path)
-    with pytest.raises(ValueError, match="range"), box:
+    with pytest.raises(OSError, match="disk full"), Sandbox(urls=2, clicks=2, store=path):
         pass
     path.unlink()
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag.sandbox import Behaviour, Sandbox
-from slashtag.sandbox.answers import Ask
+from slashtag.sandbox.answers import Request
 from slashtag.sandbox.routes import Service
 
 from .serve import calling, serving
@@ -28,7 +28,7 @@ def ask(box: Sandbox, path: str, **query: object) -> Any:
     service = Service(box.store, Behaviour(), box.apikey, box.apisecret)
     texts = {name: str(value) for name, value in query.items()}
     headers = {"apikey": box.apikey, "apisecret": box.apisecret}
-    envelope = service.answer(Ask("GET", f"/api/v1/{path}", texts, headers, b""))
+    envelope = service.answer(Request("GET", f"/api/v1/{path}", texts, headers, b""))
     assert (envelope.status, envelope.message) == (200, "ok")
     return envelope.data
 

@@ -24,7 +24,7 @@ def settle(box: Sandbox, timeout: float = 60) -> None:
         # One whose answer is still being waited for is listed, though it is gone.
         await until(lambda: all(one.transport is None for one in server.connections), timeout)
 
-    loop, _ = box._living.result()
+    loop, _ = box._started.result()
     asyncio.run_coroutine_threadsafe(settled(), loop).result()
 
 

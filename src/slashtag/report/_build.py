@@ -1,4 +1,4 @@
-"""Collection of the figures of a report: which links it is about, and what is asked about them."""
+"""Collection of the figures of a report: its links and the requests about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service of the service document on loopback, to build and test against offline."""
+"""The service of docs/service.md on loopback, to build and test against offline."""
 
 from .faults import Fault
 from .gateway import Arrival

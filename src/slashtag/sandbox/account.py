@@ -1,4 +1,4 @@
-"""Content by hand: links, tags and clicks added or removed, also while the sandbox runs."""
+"""Links, tags and clicks added or removed by hand, also while the sandbox runs."""
 
 from datetime import UTC, datetime
 from time import time
@@ -15,20 +15,20 @@ def seconds(when: datetime | str) -> int:
 
 
 class Account:
-    """Hold the content of one account."""
+    """Content of one account."""
 
     _store: Store | None = None
 
     @property
     def store(self) -> Store:
-        """Return the store. Raises RuntimeError while the sandbox does not run."""
+        """The store. Raises RuntimeError while the sandbox does not run."""
         if self._store is None:
             raise RuntimeError("the sandbox is not running")
         return self._store
 
     @property
     def truth(self) -> Truth:
-        """Return the counts to hold answers against; see Truth."""
+        """Counts to compare answers with; see Truth."""
         return Truth(self.store)
 
     def add_url(
@@ -43,9 +43,9 @@ class Account:
         password: str = "",
         id: int = 0,
     ) -> int:
-        """Add a link, created now unless told, and return its id; domains are 0 (none) to 3.
+        """Add a link, created now by default, and return its id; domains are 0 (none) to 3.
 
-        Raises LookupError for an unknown tag or domain, sqlite3.IntegrityError where the domain has the
+        Raises LookupError for an unknown tag or domain, sqlite3.IntegrityError if the domain already has the
         slashtag.
         """
         found = self.store.find_tag(tag) if tag is not None else None
@@ -65,7 +65,7 @@ class Account:
             self.store.remove_link(link.id)
 
     def add_tag(self, name: str, *, description: str = "", created_at: datetime | str | None = None) -> int:
-        """Add a tag, created now unless told, and return its id."""
+        """Add a tag, created now by default, and return its id."""
         at = int(time()) if created_at is None else seconds(created_at)
         return self.store.add_tag(Tag(0, name, description, at))
 
@@ -86,7 +86,7 @@ class Account:
         visitor: int | None = None,
         times: int = 1,
     ) -> None:
-        """Log `times` clicks of a link at one instant; each is somebody new unless `visitor` says who.
+        """Log `times` clicks of a link at one instant, each by a new visitor unless `visitor` names one.
 
         A slashtag on several domains means the first of its links. Raises LookupError for an unknown key.
         """

@@ -1,4 +1,4 @@
-"""The shapes of requests and answers."""
+"""Shapes of requests and answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ API = "/api/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """Hold one request as it arrived; `path` is still percent-encoded, header names are in lower case."""
+class Request:
+    """Request as it arrived: `path` still percent-encoded, header names in lower case."""
 
     method: str
     path: str
@@ -26,7 +26,7 @@ class Ask:
     body: bytes
 
     def json(self) -> dict[str, object]:
-        """Read a body that must be a JSON object, and be said to be JSON (service document, Conventions)."""
+        """Return the body, a JSON object declared as such (docs/service.md, General conventions)."""
         if self.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise bad_request("Content-Type must be application/json.")
         try:
@@ -36,7 +36,7 @@ class Ask:
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """Hold one answer (service document, General conventions); `data` UNSET leaves the member out."""
+    """Answer (docs/service.md, General conventions); with `data` UNSET the member is left out."""
 
     status: int
     message: str
@@ -44,20 +44,20 @@ class Envelope(msgspec.Struct, frozen=True):
 
 
 def split_target(target: str) -> tuple[str, dict[str, str]]:
-    """Split a request target into its encoded path and its decoded query, of which the last value counts."""
-    # Bytes that are no UTF-8 come as lone surrogates, which no database takes.
+    """Split a request target into its encoded path and decoded query; the last of repeated values counts."""
+    # Bytes that are not UTF-8 arrive as lone surrogates, which SQLite refuses.
     target = target.encode(errors="surrogateescape").decode(errors="replace")
     path, _, query = target.partition("?")
     return path, dict(parse_qsl(query, keep_blank_values=True))
 
 
-def nothing(path: str) -> list[object] | None:
-    """Return what an error of this path bears as `data`: an empty array for statistics, null elsewhere."""
+def error_data(path: str) -> list[object] | None:
+    """Return the `data` of an error: an empty array on statistics paths, null elsewhere."""
     return [] if path.startswith(f"{API}/stats") else None
 
 
 def url_item(link: Link, hits: int) -> dict[str, object]:
-    """Return a link as an item of the URL list (service document, Short URL)."""
+    """Return a link as an item of the URL list (docs/service.md, Short URL)."""
     item: dict[str, object] = {
         "id": link.id,
         "destination": link.destination,
@@ -74,7 +74,7 @@ def url_item(link: Link, hits: int) -> dict[str, object]:
 
 
 def tag_item(tag: Tag) -> dict[str, object]:
-    """Return a tag as a record (service document, Tag)."""
+    """Return a tag as a record (docs/service.md, Tag)."""
     return {
         "id": tag.id,
         "name": tag.name,
@@ -83,8 +83,8 @@ def tag_item(tag: Tag) -> dict[str, object]:
     }
 
 
-def texts(counts: Mapping[str, int]) -> dict[str, object]:
-    """Write counts as strings of digits, but the `Direct` entry (service document, Statistics records)."""
+def digits(counts: Mapping[str, int]) -> dict[str, object]:
+    """Write counts as strings of digits, but the `Direct` entry (docs/service.md, Statistics records)."""
     return {label: n if label == DIRECT else str(n) for label, n in counts.items()}
 
 

@@ -1,4 +1,4 @@
-"""Faults as values: what goes wrong, for which requests, how often."""
+"""Faults: what goes wrong, for which requests, how often."""
 
 import asyncio
 import random
@@ -14,31 +14,31 @@ from aiohttp import web
 _KINDS = re.compile(
     r"(html-|envelope-)?[2-5][0-9]{2}|truncated-json|truncated-body|reset|stall|stall-body|slow"
 )
-# Without an answer there is nothing to cut or to delay: these always do the work first.
+# These cut or delay an answer, so the request is always carried out first.
 _NEEDS_ANSWER = ("truncated-json", "truncated-body", "stall-body", "slow")
 _POLL = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """Let matching requests fail: each `every`-th one, or a random `share` of them, at most `times` times.
+    """Failure of matching requests: every `every`-th, or a random `share` of them, at most `times` times.
 
     `kind` is one of:
 
     - `"500"`, or any other status: that status with a JSON envelope;
-    - `"html-502"`, `"html-200"`: that status with an HTML page, as a proxy shows it;
+    - `"html-502"`, `"html-200"`: that status with an HTML page, as proxies send it;
     - `"envelope-400"`: HTTP 200 whose envelope says 400;
     - `"truncated-json"`: 200 with half of the JSON and a Content-Length that fits the half;
-    - `"truncated-body"`: the Content-Length of the whole answer, half of it, then a hang-up;
+    - `"truncated-body"`: the Content-Length of the whole answer, half of it, then the connection is closed;
     - `"reset"`: the connection is aborted;
     - `"stall"`: nothing is sent for `seconds`, then the connection is aborted;
     - `"stall-body"`: headers and half of the answer are sent, and the rest stalls for `seconds`;
     - `"slow"`: the answer comes `seconds` late.
 
     `method` and `path` (still percent-encoded, a glob such as `/api/v1/stats*`) narrow what matches. With
-    `after_work` the request is carried out and its answer lost; where a part of the answer is sent, that is
-    so anyway. `headers` are added to a status or an HTML page. What a limiter refuses is not counted. Raises
-    ValueError for an unknown kind, or for both of `every` and `share`.
+    `after_work` the request is carried out before its answer is lost, as it always is where a part of the
+    answer is sent. `headers` are added to a status or an HTML page. Requests refused by a limiter are not
+    counted. Raises ValueError for an unknown kind, or for both of `every` and `share`.
     """
 
     kind: str
@@ -65,16 +65,16 @@ class Fault:
 
     @property
     def works_first(self) -> bool:
-        """Tell whether the request is carried out before it fails."""
+        """Whether the request is carried out before it fails."""
         return self.after_work or self.kind in _NEEDS_ANSWER
 
     def matches(self, method: str, path: str) -> bool:
-        """Tell whether a request is one of those that may fail."""
+        """Return whether a request is one of those that may fail."""
         return self.method in (None, method) and (self.path is None or fnmatchcase(path, self.path))
 
 
 class FaultPlan:
-    """Say for each request which fault it meets; the same seed and requests meet the same faults."""
+    """Choice of the fault of each request; the same seed and requests give the same faults."""
 
     def __init__(self, faults: Iterable[Fault], seed: int) -> None:
         self._faults = [(fault, random.Random(f"{seed}/{n}"), [0, 0]) for n, fault in enumerate(faults)]
@@ -95,12 +95,12 @@ class FaultPlan:
         return due
 
 
-async def strike(
+async def apply_fault(
     fault: Fault, request: web.BaseRequest, status: int, answer: bytes
 ) -> web.StreamResponse | None:
-    """Fail a request whose answer would have been `answer`; return None where no answer is left to send."""
+    """Fail a request whose answer would have been `answer`; return None if there is nothing left to send."""
     if fault.kind == "slow":
-        await _stay(request, fault.seconds)
+        await _wait_while_connected(request, fault.seconds)
         return web.Response(status=status, body=answer, content_type="application/json")
     if fault.kind == "truncated-json":
         return web.Response(body=answer[: len(answer) // 2], content_type="application/json")
@@ -110,13 +110,13 @@ async def strike(
         await cut.prepare(request)
         await cut.write(answer[: len(answer) // 2])
         if fault.kind == "stall-body":
-            await _stay(request, fault.seconds)
-        hang_up(request, politely=True)
+            await _wait_while_connected(request, fault.seconds)
+        disconnect(request, flush=True)
         return cut
     if fault.kind in ("reset", "stall"):
         if fault.kind == "stall":
-            await _stay(request, fault.seconds)
-        hang_up(request)
+            await _wait_while_connected(request, fault.seconds)
+        disconnect(request)
         return None
     form, _, digits = fault.kind.rpartition("-")
     status = int(digits)
@@ -130,7 +130,7 @@ async def strike(
 
 
 def html_page(status: int, headers: Mapping[str, str] | None = None) -> web.Response:
-    """Return a page as a proxy in front of the service shows it."""
+    """Return an error page as a proxy in front of the service sends it."""
     title = f"{status} {HTTPStatus(status).phrase}"
     text = (
         f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n"
@@ -139,18 +139,18 @@ def html_page(status: int, headers: Mapping[str, str] | None = None) -> web.Resp
     return web.Response(status=status, text=text, content_type="text/html", headers=headers)
 
 
-def hang_up(request: web.BaseRequest, *, politely: bool = False) -> None:
-    """End the connection: after what was written (`politely`), or at once with a reset."""
+def disconnect(request: web.BaseRequest, *, flush: bool = False) -> None:
+    """Close the connection after what was written (`flush`), or reset it at once."""
     transport = request.transport
     if transport is not None:
-        if politely:
+        if flush:
             transport.close()
         else:
             transport.abort()
 
 
-async def _stay(request: web.BaseRequest, seconds: float) -> None:
-    """Wait, but not for a caller who has left: they would count as in flight."""
+async def _wait_while_connected(request: web.BaseRequest, seconds: float) -> None:
+    """Wait, but not for a caller who has disconnected, who would count as in flight."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     while request.transport is not None and (left := end - loop.time()) > 0:  # noqa: ASYNC110

@@ -1,4 +1,4 @@
-"""What stands before the service: the record of requests, limits, latency and faults."""
+"""Requests before they reach the service: recording, limits, latency and faults."""
 
 import asyncio
 import random
@@ -13,18 +13,18 @@ from typing import Literal
 import msgspec
 from aiohttp import web
 
-from .answers import Ask, Envelope, nothing, split_target
-from .faults import Fault, FaultPlan, html_page, strike
+from .answers import Envelope, Request, error_data, split_target
+from .faults import Fault, FaultPlan, apply_fault, html_page
 from .limits import Limiter
 
 
 @dataclass(slots=True)
 class Arrival:
-    """Hold one request that arrived and what became of it.
+    """A request that arrived, and its outcome.
 
     `path` is as on the wire, percent-encoded; `at` is seconds since the start; `in_flight` counts the
-    requests then under way, this one included; `status` is None while none was sent; `fault` is the kind of
-    the fault it met, `"limit"` where a limiter refused it.
+    requests under way then, this one included; `status` is None until one is sent; `fault` is the kind of
+    its fault, or `"limit"` where a limiter refused it.
     """
 
     method: str
@@ -38,7 +38,7 @@ class Arrival:
 
 
 class Gateway:
-    """Pass requests on to the service, or fail them."""
+    """Passes requests on to the service, or makes them fail."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Gateway:
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        """Return the faults; setting them starts their counting afresh."""
+        """The faults; setting them resets their counters."""
         return self._faults
 
     @faults.setter
@@ -75,18 +75,20 @@ class Gateway:
         self._plan = FaultPlan(faults, self._seed)
 
     def begin(self) -> None:
-        """Take this instant as the start."""
+        """Start the clock of `Arrival.at`."""
         self._began = asyncio.get_running_loop().time()
 
-    async def hang_up(self) -> None:
-        """Drop every request under way."""
+    async def cancel_requests(self) -> None:
+        """Cancel every request under way."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def handle(self, answer: Callable[[Ask], Envelope], request: web.BaseRequest) -> web.StreamResponse:
-        """Record a request and have it answered."""
+    async def handle(
+        self, answer: Callable[[Request], Envelope], request: web.BaseRequest
+    ) -> web.StreamResponse:
+        """Record a request and answer it."""
         path, query = split_target(request.raw_path)
         at = asyncio.get_running_loop().time() - self._began
         task = asyncio.current_task()
@@ -100,7 +102,7 @@ class Gateway:
         try:
             response = await self._respond(answer, request, arrival, admitted)
             if response is None:
-                return web.Response()  # to a connection that is gone
+                return web.Response()  # never sent: the connection is gone
             arrival.status = response.status
             return response
         finally:
@@ -110,7 +112,7 @@ class Gateway:
 
     async def _respond(
         self,
-        answer: Callable[[Ask], Envelope],
+        answer: Callable[[Request], Envelope],
         request: web.BaseRequest,
         arrival: Arrival,
         admitted: list[Limiter],
@@ -133,14 +135,14 @@ class Gateway:
         status, body = 0, b""
         if fault is None or fault.works_first:
             headers = {name.lower(): value for name, value in request.headers.items()}
-            done = answer(Ask(arrival.method, arrival.path, arrival.query, headers, arrival.body))
+            done = answer(Request(arrival.method, arrival.path, arrival.query, headers, arrival.body))
             status, body = done.status, msgspec.json.encode(done)
         if fault is not None:
-            return await strike(fault, request, status, body)
+            return await apply_fault(fault, request, status, body)
         return web.Response(status=status, body=body, content_type="application/json")
 
     def _admit(self, now: float, admitted: list[Limiter]) -> float | None:
-        """Ask the limiters in turn; those that let the request in are appended to `admitted`."""
+        """Ask the limiters in turn; append those that admit the request to `admitted`."""
         for limiter in self._limiters:
             wait = limiter.admit(now)
             if wait is not None:
@@ -149,13 +151,13 @@ class Gateway:
         return None
 
     def _refuse(self, path: str, wait: float) -> web.Response:
-        """Build the 429 of a limiter, which is not the one of the tag limit."""
+        """Build the 429 of a limiter (unlike the 429 of the tag limit)."""
         headers: dict[str, str] = {}
         if self._retry_after == "seconds":
             headers["Retry-After"] = str(max(1, ceil(wait)))
         elif self._retry_after == "date":
-            # A date has whole seconds: rounded up, so that it is never too early.
+            # A date has whole seconds: round up, so that it is never too early.
             when = datetime.fromtimestamp(ceil(time() + wait), UTC)
             headers["Retry-After"] = format_datetime(when, usegmt=True)
-        body = msgspec.json.encode(Envelope(429, "Too many requests. Please slow down.", nothing(path)))
+        body = msgspec.json.encode(Envelope(429, "Too many requests. Please slow down.", error_data(path)))
         return web.Response(status=429, body=body, content_type="application/json", headers=headers)

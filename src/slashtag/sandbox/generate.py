@@ -1,4 +1,4 @@
-"""Seeded content: the same seed makes the same account, whatever the machine or the day."""
+"""Generated content: the same seed gives the same account on any machine and day."""
 
 import random
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ def fill(store: Store, *, urls: int, clicks: int, tags: int, seed: int, since: i
 
     `since` and `until` are Unix seconds, both included. Clicks follow Zipf's law over the links, and four
     links in ten have none; a link's clicks begin at its creation and lie in bursts; weekends are quieter and
-    later years busier.
+    later years are busier.
     """
     rng = random.Random(seed)
     tag_ids = _fill_tags(store, tags, rng, since, until)
@@ -117,14 +117,14 @@ def _clicks(
 ) -> Iterator[Click]:
     """Yield (link, instant, place, agent, referrer, visitor) of every click, link by link."""
     active = rng.sample(created, max(1, round(len(created) * 0.6)))
-    # An older link had more time for its clicks.
+    # An older link has had more time for clicks.
     zipf = list(accumulate((until - birth + 1) / (rank + 2) for rank, (_, birth) in enumerate(active, 1)))
     per_link = [0] * len(active)
     for chosen in rng.choices(range(len(active)), cum_weights=zipf, k=clicks):
         per_link[chosen] += 1
     ids, shares = labels["referrer"]
     referrers = iter(rng.choices(ids, cum_weights=shares, k=clicks))
-    # A visitor keeps place and device; about one click in six is somebody's who was just there.
+    # A visitor keeps place and device; about one click in six is by the previous visitor.
     ids, shares = labels["place"]
     places = rng.choices(ids, cum_weights=shares, k=clicks)
     ids, shares = labels["agent"]

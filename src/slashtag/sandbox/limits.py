@@ -1,4 +1,4 @@
-"""Ways in which a service limits its callers. None is documented; each may be what a client meets."""
+"""Rate limits as services have them; docs/service.md shows none."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -6,20 +6,20 @@ from typing import Protocol
 
 
 class Limiter(Protocol):
-    """Decide about one request at a time; `now` is in seconds on any steady clock."""
+    """Limit that decides about one request at a time; `now` is in seconds of any monotonic clock."""
 
     def admit(self, now: float) -> float | None:
-        """Return None to let a request in, or the seconds after which another try may succeed."""
+        """Return None to admit a request, or the seconds after which another try may succeed."""
         ...
 
     def release(self) -> None:
-        """Hear that a request that was let in has been answered."""
+        """Note that an admitted request has been answered."""
         ...
 
 
 @dataclass
 class TokenBucket:
-    """Allow `rate` requests a second, and `burst` at once after a pause; `rate` may change at any time."""
+    """`rate` requests a second, and `burst` at once after a pause; `rate` may change at any time."""
 
     rate: float
     burst: float = 10
@@ -31,7 +31,7 @@ class TokenBucket:
             raise ValueError("rate is positive and burst at least 1")
 
     def admit(self, now: float) -> float | None:
-        """Take a token, or tell when there will be one."""
+        """Take a token, or return the time until there is one."""
         if self._at is None:
             self._tokens = self.burst
         else:
@@ -43,12 +43,12 @@ class TokenBucket:
         return (1 - self._tokens) / self.rate
 
     def release(self) -> None:
-        """Do nothing: tokens come back with time."""
+        """Do nothing: time brings tokens back."""
 
 
 @dataclass
 class FixedWindow:
-    """Allow `limit` requests in each window of `seconds`; windows follow the clock."""
+    """`limit` requests in each window of `seconds`; windows are aligned to the clock."""
 
     limit: int
     seconds: float = 1.0
@@ -60,7 +60,7 @@ class FixedWindow:
             raise ValueError("limit is at least 1 and seconds positive")
 
     def admit(self, now: float) -> float | None:
-        """Count into the window of now, or tell when the next one begins."""
+        """Count in the current window, or return the time until the next one."""
         window = int(now // self.seconds)
         if window != self._window:
             self._window, self._count = window, 0
@@ -70,12 +70,12 @@ class FixedWindow:
         return (window + 1) * self.seconds - now
 
     def release(self) -> None:
-        """Do nothing: the next window forgets."""
+        """Do nothing: the next window starts at zero."""
 
 
 @dataclass
 class SlidingWindow:
-    """Allow `limit` requests in any `seconds`; with `count_refused` a refused try counts as well."""
+    """`limit` requests in any span of `seconds`; with `count_refused` refused tries count too."""
 
     limit: int
     seconds: float = 1.0
@@ -87,7 +87,7 @@ class SlidingWindow:
             raise ValueError("limit is at least 1 and seconds positive")
 
     def admit(self, now: float) -> float | None:
-        """Count the last `seconds`, or tell when enough of them will have passed."""
+        """Count the last `seconds`, or return the time until one of the counted leaves them."""
         while self._times and self._times[0] <= now - self.seconds:
             self._times.popleft()
         admitted = len(self._times) < self.limit
@@ -96,12 +96,12 @@ class SlidingWindow:
         return None if admitted else self._times[-self.limit] + self.seconds - now
 
     def release(self) -> None:
-        """Do nothing: times grow old by themselves."""
+        """Do nothing: old requests leave the span by themselves."""
 
 
 @dataclass
 class InFlightCap:
-    """Allow `limit` requests at once."""
+    """`limit` requests at once."""
 
     limit: int
     retry_after: float = 1.0
@@ -112,12 +112,12 @@ class InFlightCap:
             raise ValueError("limit is at least 1")
 
     def admit(self, now: float) -> float | None:
-        """Let a request in while fewer than `limit` are being answered."""
+        """Admit a request while fewer than `limit` are under way."""
         if self.in_flight < self.limit:
             self.in_flight += 1
             return None
         return self.retry_after
 
     def release(self) -> None:
-        """Make room for another request."""
+        """Count one request less."""
         self.in_flight -= 1

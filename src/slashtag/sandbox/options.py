@@ -1,4 +1,4 @@
-"""What the service document leaves open, as values that a sandbox is given."""
+"""Options for what docs/service.md leaves open."""
 
 from dataclasses import dataclass, fields
 from typing import Literal, get_args, get_origin, get_type_hints
@@ -6,7 +6,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Behaviour:
-    """Fix every behaviour that the service document does not state.
+    """Choice for each behaviour that docs/service.md does not state.
 
     Raises ValueError for a value that is not one of those listed.
     """
@@ -14,25 +14,25 @@ class Behaviour:
     range_end: Literal["inclusive", "exclusive"] = "inclusive"
     """Whether a click at the end instant of `date_range` is counted."""
     range_span: Literal["elapsed", "dates"] = "elapsed"
-    """Whether the 32 days of a `date_range` are time elapsed, or also the dates that it touches."""
+    """Whether the limit of 32 days is time elapsed, or also the number of dates that a range touches."""
     day_clicks: bool = False
-    """Whether the answer for one single day bears `clicks`."""
+    """Whether the answer for a single day has the member `clicks`."""
     zero_days: bool = False
     """Whether `clicks` lists days, and `clicks_breakdown` the months of an active year, without clicks."""
     empty_maps: Literal["object", "array"] = "object"
     """How a map without entries is written: `{}` or `[]`."""
     places: int = 50
-    """How many names a geo map shows before `Other`."""
+    """Number of names that a geo map shows before `Other`."""
     paths: Literal["stated", "samples", "both"] = "stated"
-    """Where yearly and all-time statistics live: their stated paths, the form of the samples, or both."""
+    """Paths of yearly and all-time statistics: the stated ones, those of the samples, or both."""
     unknown_keys: Literal["ignore", "error"] = "ignore"
-    """Whether a slashtag nobody has counts zero or makes the question a 400."""
+    """Whether a slashtag that no link has counts zero or gives a 400."""
     omitted: Literal["keep", "reset"] = "keep"
-    """What an update does to the members it does not name: nothing, or the defaults of the document."""
+    """What an update does to omitted members: keep them, or reset them to the documented defaults."""
     max_pagesize: int = 500
-    """Page sizes above this, up to the documented 500, are lowered silently; the answer says so."""
+    """Larger page sizes, up to the documented 500, are lowered to this; the answer's `pageSize` shows it."""
     max_tags: int = 500
-    """How many tags the account may have."""
+    """Maximum number of tags of the account."""
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))

@@ -1,4 +1,4 @@
-"""What the truth is told in: plain frozen values."""
+"""Plain frozen values that Truth returns."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -6,7 +6,7 @@ from datetime import date
 
 @dataclass(frozen=True, kw_only=True)
 class TrueUrl:
-    """Hold one link; instants as records show them, `YYYY-MM-DD HH:MM:SS`."""
+    """A link; instants as records show them, `YYYY-MM-DD HH:MM:SS`."""
 
     id: int
     slashtag: str
@@ -23,7 +23,7 @@ class TrueUrl:
 
 @dataclass(frozen=True, kw_only=True)
 class TrueTag:
-    """Hold one tag; the instant as records show it, `YYYY-MM-DD HH:MM:SS`."""
+    """A tag; the instant as records show it, `YYYY-MM-DD HH:MM:SS`."""
 
     id: int
     name: str
@@ -33,7 +33,7 @@ class TrueTag:
 
 @dataclass(frozen=True, kw_only=True)
 class TrueRange:
-    """Hold the counts of a range: `clicks` has every day of it, zeros too; the maps no zero entries."""
+    """Counts of a range: `clicks` has every day of it, zeros too; the maps have no zero entries."""
 
     total_clicks: int
     clicks: dict[date, int]
@@ -46,7 +46,7 @@ class TrueRange:
 
 @dataclass(frozen=True, kw_only=True)
 class TruePeriod:
-    """Hold the counts of a year or of all time; `clicks_breakdown` is year -> month -> clicks, no zeros."""
+    """Counts of a year or of all time; `clicks_breakdown` is year -> month -> clicks, no zeros."""
 
     clicks_total: int
     clicks_unique: int
@@ -62,7 +62,7 @@ class TruePeriod:
 
 @dataclass(frozen=True, kw_only=True)
 class TrueCountry:
-    """Hold the counts of one country, every name of it and no `Other`."""
+    """Counts of one country: all names, no `Other`."""
 
     state: dict[str, int]
     city: dict[str, int]

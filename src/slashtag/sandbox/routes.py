@@ -1,4 +1,4 @@
-"""The eight endpoints, from a request's values to an answer's values; no socket and no waiting."""
+"""The eight endpoints, from request values to answer values; no socket and no waiting."""
 
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -7,17 +7,17 @@ from time import time
 from urllib.parse import unquote
 
 from . import rules, statistics
-from .answers import API, Ask, Envelope, nothing, tag_item, texts, url_item
+from .answers import API, Envelope, Request, digits, error_data, tag_item, url_item
 from .options import Behaviour
 from .rules import RefusedError, bad_request
 from .store import Store, Tag
 from .world import DOMAINS, OTHER
 
-Endpoint = Callable[[Ask], object]
+Endpoint = Callable[[Request], object]
 
 
 class Service:
-    """Answer requests from a store."""
+    """Endpoints over a store."""
 
     def __init__(self, store: Store, behaviour: Behaviour, apikey: str, apisecret: str) -> None:
         self._store = store
@@ -33,17 +33,17 @@ class Service:
             **{path: {"GET": handler} for path, handler in stats.items()},
         }
 
-    def answer(self, ask: Ask) -> Envelope:
+    def answer(self, request: Request) -> Envelope:
         """Answer one request; a refusal is an answer too."""
         try:
-            methods = self._methods(ask.path)
-            if ask.method not in methods:
+            methods = self._methods(request.path)
+            if request.method not in methods:
                 raise RefusedError(405, f"Method not allowed. Use {' or '.join(methods)}.")
-            if (ask.headers.get("apikey"), ask.headers.get("apisecret")) != self._credentials:
+            if (request.headers.get("apikey"), request.headers.get("apisecret")) != self._credentials:
                 return Envelope(401, "Api key and secret is not valid or missing.")
-            return Envelope(200, "ok", methods[ask.method](ask))
+            return Envelope(200, "ok", methods[request.method](request))
         except RefusedError as refused:
-            return Envelope(refused.status, refused.message, nothing(ask.path))
+            return Envelope(refused.status, refused.message, error_data(request.path))
 
     def _methods(self, path: str) -> Mapping[str, Endpoint]:
         if methods := self._endpoints.get(path):
@@ -55,19 +55,19 @@ class Service:
 
     # Links
 
-    def _list_urls(self, ask: Ask) -> object:
+    def _list_urls(self, request: Request) -> object:
         """Answer endpoint 1, List short URLs."""
-        asked = rules.listing(ask.query, self._behaviour.max_pagesize)
-        offset = (asked.page - 1) * asked.pagesize
-        links = self._store.links(latest_first=asked.latest_first, offset=offset, limit=asked.pagesize)
+        listing = rules.listing(request.query, self._behaviour.max_pagesize)
+        offset = (listing.page - 1) * listing.pagesize
+        links = self._store.links(latest_first=listing.latest_first, offset=offset, limit=listing.pagesize)
         hits = self._store.hits([link.id for link in links])
         items = [url_item(link, hits.get(link.id, 0)) for link in links]
-        return {"page": asked.page, "pageSize": asked.pagesize, "items": items}
+        return {"page": listing.page, "pageSize": listing.pagesize, "items": items}
 
-    def _update_url(self, ask: Ask) -> object:
-        """Answer endpoint 2, Update a short URL; digits are an id, or a slashtag where no link has the id."""
-        change = rules.update(ask.json())
-        key = unquote(ask.path.rpartition("/")[2])
+    def _update_url(self, request: Request) -> object:
+        """Answer endpoint 2, Update a short URL; digits are an id, or a slashtag if no link has that id."""
+        change = rules.update(request.json())
+        key = unquote(request.path.rpartition("/")[2])
         by_id = (
             self._store.find_links(id=int(key)) if key.isascii() and key.isdigit() and len(key) < 19 else []
         )
@@ -97,17 +97,17 @@ class Service:
 
     # Tags
 
-    def _list_tags(self, ask: Ask) -> object:
+    def _list_tags(self, request: Request) -> object:
         """Answer endpoint 3, List tags."""
-        asked = rules.listing(ask.query, self._behaviour.max_pagesize)
-        offset = (asked.page - 1) * asked.pagesize
-        tags = self._store.tags(latest_first=asked.latest_first, offset=offset, limit=asked.pagesize)
+        listing = rules.listing(request.query, self._behaviour.max_pagesize)
+        offset = (listing.page - 1) * listing.pagesize
+        tags = self._store.tags(latest_first=listing.latest_first, offset=offset, limit=listing.pagesize)
         items = [tag_item(tag) for tag in tags]
-        return {"page": asked.page, "pageSize": asked.pagesize, "items": items}
+        return {"page": listing.page, "pageSize": listing.pagesize, "items": items}
 
-    def _create_tag(self, ask: Ask) -> object:
+    def _create_tag(self, request: Request) -> object:
         """Answer endpoint 4, Create a tag."""
-        name, description = rules.new_tag(ask.json())
+        name, description = rules.new_tag(request.json())
         if self._store.find_tag(name):
             raise bad_request("Tag with this name already exists.")
         if self._store.rows("SELECT count(*) FROM tag")[0][0] >= self._behaviour.max_tags:
@@ -120,8 +120,8 @@ class Service:
 
     # Statistics
 
-    def _selector(self, ask: Ask) -> statistics.Selector:
-        name, keys = rules.selector(ask.query)
+    def _selector(self, request: Request) -> statistics.Selector:
+        name, keys = rules.selector(request.query)
         if name is not None:
             tag = self._store.find_tag(name)
             if tag is None:
@@ -133,17 +133,19 @@ class Service:
                 raise bad_request(f"URL key does not exist: {unknown[0]}")
         return statistics.Selector(slashtags=keys)
 
-    def _range_or_sample(self, ask: Ask) -> object:
-        """Answer endpoint 5, or 6 and 7 in the form of the document's samples where that is the behaviour."""
-        if self._behaviour.paths != "stated" and not (ask.query.get("date") or ask.query.get("date_range")):
-            return self._yearly(ask) if ask.query.get("year") else self._alltime(ask)
-        return self._range(ask)
+    def _range_or_sample(self, request: Request) -> object:
+        """Answer endpoint 5, and 6 and 7 on the path of the document's samples if so configured."""
+        if self._behaviour.paths != "stated" and not (
+            request.query.get("date") or request.query.get("date_range")
+        ):
+            return self._yearly(request) if request.query.get("year") else self._alltime(request)
+        return self._range(request)
 
-    def _range(self, ask: Ask) -> object:
+    def _range(self, request: Request) -> object:
         """Answer endpoint 5, Statistics for a date or date range."""
-        selector = self._selector(ask)
-        offset = rules.offset(ask.query)
-        bounds = rules.instants(ask.query, self._behaviour.range_end, self._behaviour.range_span)
+        selector = self._selector(request)
+        offset = rules.offset(request.query)
+        bounds = rules.instants(request.query, self._behaviour.range_end, self._behaviour.range_span)
         if bounds is None:
             raise bad_request("Date is required.")
         start, end = bounds
@@ -155,21 +157,21 @@ class Service:
             shown = {day.isoformat(): n for day, n in every.items() if n or self._behaviour.zero_days}
             data["clicks"] = self._map(shown)
         for name in ("device", "browser", "platform", "country", "referrer"):
-            data[name] = self._map(texts(counts.maps[name]))
+            data[name] = self._map(digits(counts.maps[name]))
         return data
 
-    def _yearly(self, ask: Ask) -> object:
+    def _yearly(self, request: Request) -> object:
         """Answer endpoint 6, Statistics for a year."""
-        selector = self._selector(ask)
-        offset = rules.offset(ask.query)
-        year = rules.year(ask.query)
+        selector = self._selector(request)
+        offset = rules.offset(request.query)
+        year = rules.year(request.query)
         start, end = statistics.whole_days(date(year, 1, 1), date(year, 12, 31), offset)
         return self._period(statistics.count(self._store, selector, start, end, offset))
 
-    def _alltime(self, ask: Ask) -> object:
+    def _alltime(self, request: Request) -> object:
         """Answer endpoint 7, Statistics for all time."""
-        selector = self._selector(ask)
-        return self._period(statistics.count_all(self._store, selector, rules.offset(ask.query)))
+        selector = self._selector(request)
+        return self._period(statistics.count_all(self._store, selector, rules.offset(request.query)))
 
     def _period(self, counts: statistics.Counts) -> object:
         breakdown: dict[str, dict[str, int]] = {}
@@ -187,14 +189,14 @@ class Service:
             "languages": self._map({}),
         }
         for name in ("browser", "country", "device", "platform", "referrer", "timezone"):
-            data[name] = self._map(texts(counts.maps[name]))
+            data[name] = self._map(digits(counts.maps[name]))
         return data
 
-    def _country(self, ask: Ask) -> object:
+    def _country(self, request: Request) -> object:
         """Answer endpoint 8, Country geo-location statistics."""
-        selector = self._selector(ask)
-        offset = rules.offset(ask.query)
-        code, first, last = rules.country_days(ask.query)
+        selector = self._selector(request)
+        offset = rules.offset(request.query)
+        code, first, last = rules.country_days(request.query)
         start, end = statistics.whole_days(first, last, offset)
         maps = statistics.count_country(self._store, selector, start, end, code)
         data: dict[str, object] = {}
@@ -209,6 +211,6 @@ class Service:
 
 
 def _day(at: int, offset: int) -> date:
-    """Return the date of an instant; the calendar ends before every offset of its last day has."""
+    """Return the date of an instant, clamped to the calendar."""
     ordinal = (at + offset) // statistics.DAY + statistics.EPOCH
     return date.fromordinal(min(max(ordinal, date.min.toordinal()), date.max.toordinal()))

@@ -1,4 +1,4 @@
-"""The rules for what a caller may send: pure functions from texts to values, or a refusal."""
+"""Validation of requests: pure functions from texts to values."""
 
 import re
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ DATE_FORMAT = "Date format is incorrect. Please provide date in ISO 8601 format.
 
 
 class RefusedError(Exception):
-    """Refuse a request with a status and a message (service document, Errors)."""
+    """Refusal of a request, with status and message (docs/service.md, Errors)."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -31,13 +31,13 @@ class RefusedError(Exception):
 
 
 def bad_request(detail: str) -> RefusedError:
-    """Build the refusal of an invalid request: status 400, `Bad request. ` and the detail."""
+    """Return the refusal of an invalid request: status 400, `Bad request. ` and the detail."""
     return RefusedError(400, f"Bad request. {detail}")
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Hold what a listing was asked for; `page` counts from 1."""
+    """Parameters of a listing; `page` counts from 1."""
 
     page: int
     pagesize: int
@@ -45,7 +45,7 @@ class Listing:
 
 
 def listing(query: Mapping[str, str], max_pagesize: int) -> Listing:
-    """Read page, pagesize and orderby (service document, List short URLs)."""
+    """Read page, pagesize and orderby (docs/service.md, List short URLs)."""
     page, pagesize = query.get("page", "1"), query.get("pagesize", "50")
     if not _NUMBER.fullmatch(page) or int(page) < 1:
         raise bad_request("Page must be a positive integer.")
@@ -58,7 +58,7 @@ def listing(query: Mapping[str, str], max_pagesize: int) -> Listing:
 
 
 def selector(query: Mapping[str, str]) -> tuple[str | None, list[str]]:
-    """Read the tag name, or the slashtags in their order (service document, Common selector)."""
+    """Read the tag name, or the slashtags in their order (docs/service.md, Statistics: common selector)."""
     tag = query.get("tag", "")
     keys = [key for key in query.get("url_keys", "").split(",") if key]
     if not tag and not keys:
@@ -163,7 +163,7 @@ def _text(body: Mapping[str, object], name: str, longest: int | None, *, empty: 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Update:
-    """Hold the members of an update; None for one that was omitted."""
+    """Members of an update; None for an omitted one."""
 
     destination: str | None
     slashtag: str | None
@@ -173,7 +173,7 @@ class Update:
 
 
 def update(body: Mapping[str, object]) -> Update:
-    """Read the body of an update (service document, Update a short URL)."""
+    """Read the body of an update (docs/service.md, Update a short URL)."""
     destination = _text(body, "destination", None)
     if destination is not None and not _URL.fullmatch(destination):
         raise bad_request("destination must be a URL.")
@@ -195,7 +195,7 @@ def update(body: Mapping[str, object]) -> Update:
 
 
 def new_tag(body: Mapping[str, object]) -> tuple[str, str]:
-    """Read name and description (empty where absent) of a new tag (service document, Create a tag)."""
+    """Read name and description (empty where absent) of a new tag (docs/service.md, Create a tag)."""
     name = _text(body, "name", 25)
     if name is None:
         raise bad_request("name is required.")

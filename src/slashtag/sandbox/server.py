@@ -1,4 +1,4 @@
-"""The sandbox: the service on a socket of this machine."""
+"""Sandbox: the service and its life cycle on a socket of this machine."""
 
 import asyncio
 import threading
@@ -21,16 +21,16 @@ from .options import Behaviour
 from .routes import Service
 from .store import Store
 
-# Longer request lines than any `max_target`, so that the option decides and not the web server's own limit.
+# Above any `max_target`, so that the option decides and not the web server's own limit.
 _MAX_LINE = 2**20
-# Seconds for an answer that is being sent when it stops.
+# Seconds that an answer under way has to finish when the sandbox stops.
 _GRACE = 1.0
-# An account of at most so many links and clicks is made sooner than a thread for it has started.
+# An account of at most so many links and clicks is made faster than a thread starts.
 _QUICK = 2_000
 
 
 class BehaviourOptions(TypedDict, total=False):
-    """Name the options of Behaviour as keyword arguments."""
+    """Options of Behaviour as keyword arguments."""
 
     range_end: Literal["inclusive", "exclusive"]
     range_span: Literal["elapsed", "dates"]
@@ -46,16 +46,16 @@ class BehaviourOptions(TypedDict, total=False):
 
 
 class Sandbox(Account):
-    """Run the service of the service document on loopback, with an account of its own.
+    """The service of docs/service.md on loopback, with an account of its own.
 
     `async with` (or `start` and `stop`) runs it in the current loop, `with` in a thread of its own.
 
-    The account is made from `urls`, `clicks` and `tags` (how many of each), `seed`, `since` and `until`, or
-    found in the file `store`. `rate` requests a second are let in, with `burst` at once, and of these what
-    `limiter` lets in; the others get a 429 with Retry-After in the form of `retry_after`. `latency` seconds
-    pass before each answer, a pair being bounds. A request target longer than `max_target` bytes is a 414
-    with an HTML page. `requests` stays empty without `keep_requests`, so that it can run for days. What the
-    document leaves open is an option: see Behaviour. Raises ValueError for a value that no option has.
+    The account is generated from the numbers of `urls`, `clicks` and `tags`, from `seed`, `since` and
+    `until`, or read from the file `store` if that holds one. Requests over `rate` a second (with `burst` at
+    once) or refused by `limiter` get a 429 with Retry-After in the form of `retry_after`. Each answer takes
+    `latency` seconds, or a random time between a pair of bounds. A request target longer than `max_target`
+    bytes gets a 414 with an HTML page. With `keep_requests=False` `requests` stays empty, for runs of days.
+    What the document leaves open is an option: see Behaviour. Raises ValueError for a wrong value.
     """
 
     def __init__(
@@ -87,6 +87,9 @@ class Sandbox(Account):
         self.apikey = apikey
         self.apisecret = apisecret
         bucket = None if rate is None else TokenBucket(rate, burst)
+        first, last = seconds(since), seconds(until)
+        if last < first:
+            raise ValueError(f"until ({until}) is before since ({since})")
         self._gateway = Gateway(
             limiters=[one for one in (bucket, limiter) if one is not None],
             retry_after=retry_after,
@@ -98,18 +101,16 @@ class Sandbox(Account):
         )
         self._behaviour = Behaviour(**behaviour)
         self._path = store
-        self._fill = partial(
-            fill, urls=urls, clicks=clicks, tags=tags, seed=seed, since=seconds(since), until=seconds(until)
-        )
+        self._fill = partial(fill, urls=urls, clicks=clicks, tags=tags, seed=seed, since=first, until=last)
         self._is_quick = max(urls, clicks) <= _QUICK
         self._address = (host, port)
         self._running: tuple[web.Server, asyncio.Server] | None = None
         self._thread: threading.Thread | None = None
-        self._living: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        self._started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     @property
     def port(self) -> int:
-        """Return the port it listens on. Raises RuntimeError while it does not run."""
+        """The port it listens on. Raises RuntimeError while it does not run."""
         if self._running is None:
             raise RuntimeError("the sandbox is not running")
         _server, listener = self._running
@@ -117,23 +118,23 @@ class Sandbox(Account):
 
     @property
     def base_url(self) -> str:
-        """Return the base address, without a path. Raises RuntimeError while it does not run."""
+        """Base address, without a path. Raises RuntimeError while it does not run."""
         host = self._address[0]
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     @property
     def requests(self) -> list[Arrival]:
-        """Return what arrived so far, in order; it may be cleared."""
+        """Requests that arrived so far, in order; the list may be cleared."""
         return self._gateway.requests
 
     @property
     def max_in_flight(self) -> int:
-        """Return the most requests that were under way at once."""
+        """Largest number of requests under way at once so far."""
         return self._gateway.max_in_flight
 
     @property
     def latency(self) -> float | tuple[float, float]:
-        """Return the seconds before each answer, or their bounds; may be set while it runs."""
+        """Seconds before each answer, or their bounds; may be set while the sandbox runs."""
         return self._gateway.latency
 
     @latency.setter
@@ -142,7 +143,7 @@ class Sandbox(Account):
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        """Return the faults; setting them, also while it runs, starts their counting afresh."""
+        """The faults; setting them, also while the sandbox runs, resets their counters."""
         return self._gateway.faults
 
     @faults.setter
@@ -150,10 +151,10 @@ class Sandbox(Account):
         self._gateway.faults = tuple(faults)
 
     async def start(self) -> None:
-        """Make or open the account and listen. Raises OSError where the port is taken."""
+        """Generate or open the account and listen. Raises OSError where the port is taken."""
         if self._running is not None:
             raise RuntimeError("the sandbox is running already")
-        store = self._open() if self._is_quick else await self._open_aside()
+        store = self._open() if self._is_quick else await self._open_in_thread()
         service = Service(store, self._behaviour, self.apikey, self.apisecret)
         handle = partial(self._gateway.handle, service.answer)
         server = web.Server(handle, access_log=None, max_line_size=_MAX_LINE)
@@ -166,34 +167,34 @@ class Sandbox(Account):
         self._gateway.begin()
 
     async def stop(self) -> None:
-        """Hang up on whoever is still waiting, and end. May be called again."""
+        """Close all connections and stop. May be called again."""
         if self._thread not in (None, threading.current_thread()):
-            self.close()  # its loop is not this one
+            self.close()  # it runs in another loop
             return
         running, self._running = self._running, None
         if running is None:
             return
         server, listener = running
-        # Accept no more, before the listener is closed: a connection that was accepted just then would be
-        # left open. The server knows it, and hangs up on it, some turns later.
+        # Stop accepting before the listener is closed. A connection accepted just before is known to the
+        # server only some iterations of the loop later; without them it would stay open.
         for sock in listener.sockets:
             asyncio.get_running_loop().remove_reader(sock.fileno())
         for _turn in range(3):
             await asyncio.sleep(0)
         listener.close()
-        await self._gateway.hang_up()
+        await self._gateway.cancel_requests()
         server.pre_shutdown()
         await server.shutdown(_GRACE)
         self.store.close()
         self._store = None
 
     def close(self) -> None:
-        """End the thread that `with` began. May be called again."""
+        """End the thread that `with` started. May be called again."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
-        if self._living.exception() is None:
-            loop, stopping = self._living.result()
+        if self._started.exception() is None:
+            loop, stopping = self._started.result()
             loop.call_soon_threadsafe(stopping.set)
         thread.join()
 
@@ -209,11 +210,13 @@ class Sandbox(Account):
     def __enter__(self) -> Self:
         if self._running is not None or self._thread is not None:
             raise RuntimeError("the sandbox is running already")
-        self._living = Future()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), name="sandbox", daemon=True)
+        self._started = Future()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._run_thread()), name="sandbox", daemon=True
+        )
         self._thread.start()
         try:
-            self._living.result()
+            self._started.result()
         except BaseException:
             self.close()
             raise
@@ -224,15 +227,15 @@ class Sandbox(Account):
     ) -> None:
         self.close()
 
-    async def _live(self) -> None:
-        """Serve until told to stop: the life of the thread."""
+    async def _run_thread(self) -> None:
+        """Run in the thread until `close` is called."""
         try:
             await self.start()
         except BaseException as error:
-            self._living.set_exception(error)
+            self._started.set_exception(error)
             return
         stopping = asyncio.Event()
-        self._living.set_result((asyncio.get_running_loop(), stopping))
+        self._started.set_result((asyncio.get_running_loop(), stopping))
         await stopping.wait()
         await self.stop()
 
@@ -246,8 +249,8 @@ class Sandbox(Account):
             raise
         return store
 
-    async def _open_aside(self) -> Store:
-        """Open in a thread, so that the loop goes on; not one of the loop's own, which would stay."""
+    async def _open_in_thread(self) -> Store:
+        """Open in a thread so that the loop goes on; not one of the loop's executor, which would stay."""
         with ThreadPoolExecutor(1) as pool:
             opening = pool.submit(self._open)
             # Not shielded: Python 3.14 would report a failure after a cancellation, which is raised here.

@@ -1,5 +1,5 @@
-"""Click statistics as SQL questions over the click log."""
-# ruff: noqa: S608 - only names that stand in this file are put into a query; values are bound
+"""Click statistics as SQL queries over the click log."""
+# ruff: noqa: S608 - only names from this file are put into a query; values are bound
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ EPOCH = date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Select clicks: of the links with a tag, or with any of these slashtags."""
+    """Selection of the links with a tag, or with any of these slashtags."""
 
     tag_id: int | None = None
     slashtags: Sequence[str] = ()
 
     def sql(self) -> tuple[str, list[object]]:
-        """Return the subquery for the ids of the links, and its values."""
+        """Return the subquery for the ids of the links, and its parameters."""
         if self.tag_id is not None:
             return "SELECT id FROM link WHERE tag = ?", [self.tag_id]
         marks = ", ".join("?" * len(self.slashtags))
@@ -29,7 +29,7 @@ class Selector:
 
 @dataclass(slots=True)
 class Counts:
-    """Hold the counts of one question; days are dates in the question's offset."""
+    """Counts of one request; days are dates in its offset."""
 
     total: int = 0
     unique: int = 0
@@ -38,7 +38,7 @@ class Counts:
 
 
 def unknown_slashtags(store: Store, slashtags: Sequence[str]) -> list[str]:
-    """Return those slashtags that no link has."""
+    """Return the slashtags that no link has."""
     marks = ", ".join("?" * len(slashtags))
     known = {
         row[0] for row in store.names(f"SELECT slashtag FROM link WHERE slashtag IN ({marks})", slashtags)
@@ -49,8 +49,8 @@ def unknown_slashtags(store: Store, slashtags: Sequence[str]) -> list[str]:
 def count(store: Store, selector: Selector, start: int, end: int, offset: int) -> Counts:
     """Count the clicks from `start` to before `end`, in Unix seconds.
 
-    Days are read `offset` seconds east of UTC. The rows are fetched once and each column is then summed: for
-    the few thousand rows of a usual question this is faster than letting SQLite sort them once a dimension.
+    Days are those of a zone `offset` seconds east of UTC. The rows are fetched once and summed by column:
+    for the few thousand rows of a usual request this is faster than one GROUP BY for each dimension.
     """
     links, values = selector.sql()
     rows = store.rows(
@@ -70,7 +70,7 @@ def count(store: Store, selector: Selector, start: int, end: int, offset: int) -
 
 
 def count_all(store: Store, selector: Selector, offset: int) -> Counts:
-    """Count every click there is; days are read `offset` seconds east of UTC."""
+    """Count every click; days are those of a zone `offset` seconds east of UTC."""
     return count(store, selector, -(2**62), 2**62, offset)
 
 
@@ -109,6 +109,6 @@ def _named(
         sums = Counter[str]()
         for id, n in by_id.items():
             sums[labels[id][place]] += n
-        # Ties by label, so that an answer does not depend on the order of rows.
+        # Ties are ordered by label, so that an answer does not depend on the order of rows.
         maps[column] = Counter(dict(sorted(sums.items(), key=lambda entry: (-entry[1], entry[0]))))
     return maps

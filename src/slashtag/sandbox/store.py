@@ -1,5 +1,5 @@
 """The account: links, tags and the click log, in SQLite."""
-# ruff: noqa: S608 - only names that stand in this file are put into a query; values are bound
+# ruff: noqa: S608 - only names from this file are put into a query; values are bound
 
 import sqlite3
 import threading
@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from .world import DOMAINS
 
-# A click row is a few small integers: labels live in their own little tables. The log's primary key is what
-# every question selects by, and without a rowid the table is its own covering index.
+# A click row is a few small integers; labels are in tables of their own. Every query selects by the log's
+# primary key, and without a rowid the table is its own covering index.
 _SCHEMA = """
 CREATE TABLE domain (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
 CREATE TABLE tag (
@@ -46,7 +46,7 @@ FIRST_TAG_ID = 501
 
 
 class Link(NamedTuple):
-    """Hold one short URL; instants are Unix seconds."""
+    """A short URL; instants are Unix seconds."""
 
     id: int
     slashtag: str
@@ -60,7 +60,7 @@ class Link(NamedTuple):
 
 
 class Tag(NamedTuple):
-    """Hold one tag; the instant is Unix seconds."""
+    """A tag; the instant is Unix seconds."""
 
     id: int
     name: str
@@ -68,11 +68,11 @@ class Tag(NamedTuple):
     created_at: int
 
 
-# Row ids of link, Unix seconds, row ids of place, agent and referrer, visitor.
+# Id of the link, Unix seconds, row ids of place, agent and referrer, visitor.
 Click = tuple[int, int, int, int, int, int]
 
-# The most clicks that are kept in memory for the next question about the truth.
-_KEPT_LOG = 300_000
+# Largest click log that is kept in memory for the next use of Truth.
+_LARGEST_CACHED_LOG = 300_000
 
 # The tables of labels and their columns after the id, in order.
 LABELS = {
@@ -86,15 +86,15 @@ _TAG_COLUMNS = ", ".join(Tag._fields)
 
 
 class Store:
-    """Keep one account, in memory or in a file.
+    """One account, in memory or in a file. Usable from several threads.
 
-    A file that already holds an account is opened as it is. Usable from several threads.
+    A file that already holds an account is opened as it is.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
         self.lock = threading.RLock()
         self._db = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
-        self._db.execute("PRAGMA synchronous = OFF")  # a file outlives the process, which is enough here
+        self._db.execute("PRAGMA synchronous = OFF")  # a file has to survive the process, not the machine
         self.is_new = not self.rows("SELECT 1 FROM sqlite_master")
         if self.is_new:
             self._db.executescript(_SCHEMA)
@@ -103,7 +103,7 @@ class Store:
             self.insert("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", start)
         self._labels: dict[str, dict[int, tuple[str, ...]]] = {}
         self._logged: tuple[tuple[int, int], list[Click]] | None = None
-        # The greatest numbers so far: the next click and the next visitor take the ones after.
+        # Largest numbers so far: the next click and the next visitor take the following ones.
         self._clicks, self.visitors = self.rows(
             "SELECT coalesce(max(n), 0), coalesce(max(visitor), 0) FROM click"
         )[0]
@@ -114,17 +114,17 @@ class Store:
             self._db.close()
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[int, ...]]:
-        """Return every row of a query over integers."""
+        """Return every row of a query for integers."""
         with self.lock:
             return self._db.execute(sql, values).fetchall()
 
     def names(self, sql: str, values: Sequence[object] = ()) -> list[tuple[str, ...]]:
-        """Return every row of a query over texts."""
+        """Return every row of a query for texts."""
         with self.lock:
             return self._db.execute(sql, values).fetchall()
 
     def insert(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
-        """Write many rows in one transaction, all or none."""
+        """Insert many rows in one transaction."""
         with self.lock:
             self._db.execute("BEGIN")
             try:
@@ -153,15 +153,15 @@ class Store:
             return [Link(*row) for row in self._db.execute(f"SELECT {_LINK_COLUMNS} FROM link")]
 
     def find_links(self, *, id: int | None = None, slashtag: str | None = None) -> list[Link]:
-        """Return the links with this id, or with this slashtag on whatever domain."""
+        """Return the links with this id, or with this slashtag on any domain."""
         sql = f"SELECT {_LINK_COLUMNS} FROM link WHERE id = ? OR slashtag = ? ORDER BY id"
         with self.lock:
             return [Link(*row) for row in self._db.execute(sql, (id, slashtag))]
 
     def add_link(self, link: Link) -> int:
-        """Insert a link and return its id; an id of 0 lets the store choose.
+        """Insert a link and return its id; id 0 takes the next free one.
 
-        Raises sqlite3.IntegrityError where the domain already has the slashtag.
+        Raises sqlite3.IntegrityError if the domain already has the slashtag.
         """
         sql = f"INSERT INTO link ({', '.join(Link._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         with self.lock:
@@ -170,7 +170,7 @@ class Store:
     def change_link(self, link: Link) -> None:
         """Overwrite the link with this id.
 
-        Raises sqlite3.IntegrityError where the domain already has the slashtag.
+        Raises sqlite3.IntegrityError if the domain already has the slashtag.
         """
         columns = ", ".join(f"{name} = ?" for name in Link._fields[1:])
         with self.lock:
@@ -209,9 +209,9 @@ class Store:
         return Tag(*row) if row else None
 
     def add_tag(self, tag: Tag) -> int:
-        """Insert a tag and return its id; an id of 0 lets the store choose.
+        """Insert a tag and return its id; id 0 takes the next free one.
 
-        Raises sqlite3.IntegrityError where the name is taken.
+        Raises sqlite3.IntegrityError if the name is taken.
         """
         with self.lock:
             sql = f"INSERT INTO tag ({_TAG_COLUMNS}) VALUES (?, ?, ?, ?)"
@@ -228,7 +228,7 @@ class Store:
             return self._labels[table]
 
     def add_labels(self, table: str, rows: Sequence[tuple[str, ...]]) -> list[int]:
-        """Return the row ids of places, agents or referrers, making the rows that are new."""
+        """Return the row ids of places, agents or referrers, inserting those that are new."""
         columns = LABELS[table]
         marks = ", ".join("?" * len(columns))
         where = " AND ".join(f"{column} = ?" for column in columns)
@@ -238,20 +238,20 @@ class Store:
             return [self.rows(f"SELECT id FROM {table} WHERE {where}", row)[0][0] for row in rows]
 
     def log(self) -> list[Click]:
-        """Return the raw click log; it may be the list that the last call gave."""
+        """Return the raw click log; it may be the list returned before."""
         sql = "SELECT link, at, place, agent, referrer, visitor FROM click"
         with self.lock:
-            # Writes of ours, and of other connections to the same file.
+            # Changes by this connection, and by others to the same file.
             changes = (self._db.total_changes, self.rows("PRAGMA data_version")[0][0])
             if self._logged is None or self._logged[0] != changes:
                 log = self._db.execute(sql).fetchall()
-                if len(log) > _KEPT_LOG:
+                if len(log) > _LARGEST_CACHED_LOG:
                     return log
                 self._logged = (changes, log)
             return self._logged[1]
 
     def add_clicks(self, clicks: Iterable[Click]) -> None:
-        """Append clicks; fastest where they come sorted by link and instant."""
+        """Append clicks; fastest if sorted by link and instant."""
         with self.lock:
             first = self._clicks + 1
             rows = [(c[0], c[1], n, c[2], c[3], c[4], c[5]) for n, c in enumerate(clicks, first)]

@@ -1,6 +1,6 @@
-"""What is true of the account, counted in one pass over the raw click log.
+"""The true counts of an account, from one pass over the raw click log.
 
-Nothing here is shared with the endpoints' questions, so that an error there shows as a difference.
+Nothing here is shared with the endpoints, so that an error there shows as a difference.
 """
 
 import re
@@ -35,7 +35,7 @@ class _Tally:
 
 
 class Truth:
-    """Count the account as it is now.
+    """Counts of the account as it is now.
 
     Every method takes `keys` (slashtags, each counted once; None: every link) or `tag` (a name), and
     `timezone`: None for UTC, `"+HH:MM"`, or a tzinfo; the day of a click is its local date there.
@@ -54,7 +54,7 @@ class Truth:
     ) -> TrueRange:
         """Count whole days from `start` to `end`, or from instant to instant, both included.
 
-        ISO texts stand for dates or datetimes; a datetime must bear an offset (ValueError).
+        ISO texts stand for dates or datetimes; a datetime must have an offset (ValueError).
         """
         span = _Span(start, end, _zone(timezone))
         return self._range(self._tally(keys, tag, span.zone, span.holds), span, self._names())
@@ -62,7 +62,7 @@ class Truth:
     def per_key(
         self, start: When, end: When, keys: Iterable[str] | None = None, timezone: Zone = None
     ) -> dict[str, TrueRange]:
-        """Count as `range` does, for each slashtag on its own, those without clicks too."""
+        """Count as `range` does, for each slashtag alone, including those without clicks."""
         span = _Span(start, end, _zone(timezone))
         every = [url.slashtag for url in self.urls()] if keys is None else list(keys)
         tallies = {slashtag: _Tally() for slashtag in every}
@@ -80,7 +80,7 @@ class Truth:
     def alltime(
         self, keys: Iterable[str] | None = None, tag: str | None = None, timezone: Zone = None
     ) -> TruePeriod:
-        """Count every click there is."""
+        """Count every click."""
         return self._period(keys, tag, timezone, lambda _day, _at: True)
 
     def country(
@@ -147,7 +147,7 @@ class Truth:
         zone: tzinfo,
         holds: Callable[[date, int], bool],
     ) -> Iterator[tuple[str, date, Click]]:
-        """Yield slashtag, local date and row of every click that is asked for."""
+        """Yield slashtag, local date and row of every selected click."""
         if keys is not None and tag is not None:
             raise TypeError("give keys or tag, not both")
         tag_ids = {found.name: found.id for found in self._store.all_tags()}
@@ -226,7 +226,7 @@ def _sums(counts: Counter[int], names: dict[int, str]) -> dict[str, int]:
 
 
 class _Span:
-    """Hold a range of whole days, or of instants."""
+    """Range of whole days, or of instants."""
 
     def __init__(self, start: When, end: When, zone: tzinfo) -> None:
         self.zone = zone
@@ -235,7 +235,7 @@ class _Span:
             raise TypeError("start and end are both dates or both datetimes")
 
     def holds(self, day: date, at: int) -> bool:
-        """Tell whether a click of this local date and instant lies in the range."""
+        """Return whether a click of this local date and instant lies in the range."""
         if isinstance(self._start, datetime) and isinstance(self._end, datetime):
             return self._start.timestamp() <= at <= self._end.timestamp()
         return self._start <= day <= self._end

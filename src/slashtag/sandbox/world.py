@@ -1,4 +1,4 @@
-"""Made-up but lifelike labels: places, devices, referrers, words. Data only."""
+"""Invented but lifelike labels: places, devices, referrers, words. Data only."""
 
 UNKNOWN = "unknown."
 DIRECT = "Direct"
