@@ -1,4 +1,4 @@
-"""What the README shows works: its Python, its commands, its transcript of the demo, its links."""
+"""README and docs: their Python runs, their commands parse, their links resolve, their tables agree."""
 
 from __future__ import annotations
 
@@ -25,24 +25,42 @@ from slashtag.cli.app import app
 from slashtag.sandbox import Sandbox
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text("utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+FILES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+PAGES = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in FILES}
+README = PAGES["README.md"]
+SPEED = PAGES["docs/speed.md"]
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.M | re.S)
+def blocks(language: str, text: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
 
 
-PYTHON = blocks("python")
-SCRIPTS = [block for block in PYTHON if "asyncio.run(" in block]
-TESTS = [block for block in PYTHON if "def test_" in block]
-FRAGMENTS = [block for block in PYTHON if block not in SCRIPTS + TESTS]
-COMMANDS = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")]
+PYTHON = [(page, block) for page, text in PAGES.items() for block in blocks("python", text)]
+SCRIPTS = [(page, block) for page, block in PYTHON if "asyncio.run(" in block]
+TESTS = [(page, block) for page, block in PYTHON if "def test_" in block]
+#: Other blocks of a page run one after the other, within one session.
+FRAGMENTS = {
+    page: [block for of, block in PYTHON if of == page and (page, block) not in SCRIPTS + TESTS]
+    for page in PAGES
+}
+COMMANDS = [
+    line[2:]
+    for text in PAGES.values()
+    for block in blocks("console", text)
+    for line in block.splitlines()
+    if line.startswith("$ ")
+]
 
 
 @pytest.fixture
 def box(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
-    """Give the account that the code of the README finds in the environment."""
+    """Serve the account that the code of the pages finds in the environment."""
     with Sandbox(urls=30, clicks=500) as box:
         for slashtag in ("a-slashtag", "another"):
             box.add_url(slashtag)
@@ -54,46 +72,48 @@ def box(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
 
 
 def test_every_block_is_tested() -> None:
-    assert len(SCRIPTS) == len(TESTS) == 1
-    assert len(FRAGMENTS) == 3
-    assert len(re.findall("^```", README, re.M)) == 2 * len(PYTHON + blocks("console"))
+    for page, text in PAGES.items():
+        known = sum(len(blocks(language, text)) for language in ("python", "console", "text"))
+        assert len(re.findall("^```", text, re.M)) == 2 * known, page
+    assert README.count("```python") == 1
 
 
-def test_the_example_is_short_and_runs(box: Sandbox) -> None:
-    (script,) = SCRIPTS
-    assert len([line for line in script.splitlines() if line.strip()]) <= 12
+@pytest.mark.parametrize(("page", "script"), SCRIPTS, ids=[page for page, _ in SCRIPTS])
+def test_a_script_runs(box: Sandbox, page: str, script: str) -> None:
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False, timeout=60
     )
-    total = box.truth.range("2024-01-01", "2024-12-31").total_clicks
-    assert ran.stderr == ""
-    assert ran.stdout.startswith(f"{total} clicks of 32 links; from Germany: ")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    if page == "README.md":
+        total = box.truth.range("2024-01-01", "2024-12-31").total_clicks
+        assert ran.stdout.startswith(f"{total} clicks of 32 links; from Germany: ")
 
 
-@pytest.mark.parametrize("fragment", FRAGMENTS)
-def test_a_fragment_runs_within_a_session(box: Sandbox, fragment: str) -> None:
-    names = {name: getattr(slashtag, name) for name in slashtag.__all__}
-    code = compile(fragment, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+@pytest.mark.parametrize("page", [page for page, found in FRAGMENTS.items() if found])
+def test_the_code_of_a_page_runs_within_a_session(
+    box: Sandbox, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {name: getattr(slashtag, name) for name in slashtag.__all__}
 
     async def run() -> None:
         async with slashtag.AsyncSession() as session:
-            done: Any = eval(code, names | {"session": session})
-            if inspect.isawaitable(done):
-                await done
+            names["session"] = session
+            for fragment in FRAGMENTS[page]:
+                code = compile(fragment, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+                done: Any = eval(code, names)
+                if inspect.isawaitable(done):
+                    await done
 
     asyncio.run(run())
 
 
-def test_the_test_passes(tmp_path: Path) -> None:
-    (tmp_path / "test_report.py").write_text(TESTS[0], "utf-8")
+@pytest.mark.parametrize(("page", "test"), TESTS, ids=[page for page, _ in TESTS])
+def test_a_test_passes(page: str, test: str, tmp_path: Path) -> None:
+    (tmp_path / "test_report.py").write_text(test, "utf-8")
     options = (
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-o",
-        "asyncio_default_fixture_loop_scope=function",
-        "-W",
-        "error",
+        *("-q", "-p", "no:cacheprovider", "-W", "error"),
+        *("-o", "asyncio_default_fixture_loop_scope=function"),
     )
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(tmp_path)],
@@ -119,7 +139,7 @@ def test_links_and_tags_of_the_commands_are_those_of_the_sandbox() -> None:
     assert {value for option, value in after if option == "--tag"} <= tags
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+@pytest.mark.parametrize("line", sorted(set(COMMANDS)))
 def test_a_command_is_real(line: str) -> None:
     for part in line.partition(" > ")[0].split(" | "):
         words = shlex.split(part)
@@ -127,6 +147,9 @@ def test_a_command_is_real(line: str) -> None:
             parse(words[1:])
         elif words[0] == "make":
             assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text("utf-8"), re.M)
+        elif words[:2] == ["pip", "install"]:
+            extras = re.findall(r"\[(.*)\]", words[2])
+            assert set(",".join(extras).split(",")) - {""} <= set(PROJECT["optional-dependencies"])
         else:
             assert words[0] == "cut"
 
@@ -163,7 +186,7 @@ def test_the_transcript_is_what_the_demo_prints(
     monkeypatch.setattr(sys, "argv", ["slashtag", *arguments])
     monkeypatch.setattr("slashtag._sending.metrics.Metrics.learned_rate", property(lambda _: 60.0))
     assert cli.main() == 0
-    (transcript,) = re.findall(r"\$ make demo\n\S+ demo\n(.*?)\$ make test\n", README, re.S)
+    (transcript,) = re.findall(r"^\$ slashtag demo\n(.+?)^```", PAGES["docs/command-line.md"], re.S | re.M)
     assert shape(transcript) == shape(capsys.readouterr().out)
 
 
@@ -179,34 +202,88 @@ def test_every_extra_is_documented() -> None:
     assert re.findall(r"^\| `(\w+)` \|", table, re.M) == list(PROJECT["optional-dependencies"])
 
 
-def test_links_point_to_files() -> None:
-    targets = re.findall(r"\]\(([^)]+)\)", README)
-    assert targets
-    assert [target for target in targets if not (ROOT / target).exists()] == []
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 150
 
 
-def test_names_in_backticks_exist() -> None:
-    errors = set(re.findall(r"`(\w+Error)`", README))
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_resolve(page: str) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", PAGES[page]):
+        path, _, anchor = target.partition("#")
+        found = (ROOT / page).parent / path if path else ROOT / page
+        assert found.exists(), target
+        if anchor:
+            assert anchor in anchors(found.read_text("utf-8")), target
+
+
+def test_every_guide_is_linked_from_the_start() -> None:
+    linked = set(re.findall(r"\]\((\w[\w-]*\.md)\)", PAGES["docs/index.md"]))
+    assert linked == {Path(page).name for page in PAGES if page.startswith("docs/")} - {"index.md"}
+
+
+def test_pictures_are_pictures() -> None:
+    pictures = {
+        (ROOT / page).parent / target
+        for page, text in PAGES.items()
+        for target in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    }
+    assert pictures
+    for picture in pictures:
+        assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_sections_of_the_service_that_the_code_cites_exist() -> None:
+    sections = set(re.findall(r"^#+ (.+)$", PAGES["docs/service.md"], re.M))
+    cited = {
+        section
+        for path in (ROOT / "src").rglob("*.py")
+        for section in re.findall(r"\(docs/service\.md, ([^)]+)\)", path.read_text("utf-8"))
+    }
+    assert cited
+    assert cited <= sections
+
+
+def test_files_that_the_architecture_names_exist() -> None:
+    named = set(re.findall(r"`([\w/]+\.(?:py|md|yaml|css|html))`", PAGES["docs/architecture.md"]))
+    roots = [ROOT, ROOT / "src", ROOT / "src" / "slashtag"]
+    assert len(named) > 30
+    assert [name for name in sorted(named) if not any((root / name).exists() for root in roots)] == []
+
+
+def test_every_error_is_documented() -> None:
+    errors = {error for text in PAGES.values() for error in re.findall(r"`(\w+Error)`", text)}
     assert errors <= set(slashtag.__all__)
+    listed = set(re.findall(r"`(\w+Error)`", PAGES["docs/errors.md"]))
     everything = {name for name in slashtag.__all__ if name.endswith("Error")}
-    assert everything - errors <= {"SlashtagError", "APIError"}
+    assert everything - listed <= {"SlashtagError", "APIError"}
 
 
 def test_hosts_are_placeholders() -> None:
-    hosts = re.findall(r"https?://([\w.-]+)", README + (ROOT / "CHANGELOG.md").read_text("utf-8"))
+    hosts = {host for text in PAGES.values() for host in re.findall(r"https?://([\w.-]+)", text)}
     assert {host for host in hosts if not host.endswith(("example.com", ".example"))} == set()
 
 
 def test_the_changelog_tells_the_version() -> None:
-    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    assert f"## [{PROJECT['version']}]" in changelog
+    assert f"## [{PROJECT['version']}]" in PAGES["CHANGELOG.md"]
     assert PROJECT["version"] == slashtag.__version__
 
 
+def rows(text: str) -> list[list[str]]:
+    """The rows of the table of measurements of a page."""
+    table = text.partition("| what | figure | goal | met |\n")[2].partition("\n\n")[0].splitlines()[1:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+
+
 def test_the_table_of_results_says_of_each_goal_whether_it_is_met() -> None:
-    lines = README.partition("\n## Speed\n")[2].partition("\n## ")[0].splitlines()
-    cells = [line.strip("|").split("|") for line in lines if line.startswith("|")]
-    rows = [[cell.strip() for cell in row] for row in cells[2:]]
-    assert len(rows) > 20
-    for what, figure, goal, met in rows:
+    measured = rows(SPEED)
+    assert len(measured) > 20
+    for what, figure, goal, met in measured:
         assert met == ("yes" if Row(what, float(figure.split()[0]), goal=goal).met else "**no**")
+    assert len(rows(README)) == 5
+    assert all(row in measured for row in rows(README))
