@@ -3,26 +3,10 @@
 from __future__ import annotations
 
 from datetime import date
-from html import unescape
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slashtag.report import _format as fmt
-
-
-@given(st.text())
-def test_a_label_is_text_and_no_markup(label: str) -> None:
-    shown = fmt.text(label)
-    assert not set("<>\"'") & set(shown)
-    assert unescape(shown) == fmt.plain(label)
-    shown.encode()
-
-
-@given(st.text(st.characters(min_codepoint=32, max_codepoint=0x7E)))
-def test_a_plain_label_is_shown_whole(label: str) -> None:
-    assert unescape(fmt.text(label)) == label
 
 
 def test_what_no_page_can_hold_is_replaced() -> None:

@@ -24,17 +24,22 @@ _FONT = "Liberation Sans, Arial, sans-serif"
 _ROOT = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
 
 
+def extra(name: str) -> Any:
+    """Import a module of the extra `report`. Raises ExportError if it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ExportError(
+            'a report is drawn by altair and vl-convert: pip install "slashtag[report]"'
+        ) from None
+
+
 class Painter:
     """Drawing libraries: an extra, and imported at first use because that takes a second."""
 
     def __init__(self) -> None:
-        try:
-            self.alt: Any = import_module("altair")
-            self._convert: Any = import_module("vl_convert")
-        except ImportError:
-            raise ExportError(
-                'a report is drawn by altair and vl-convert: pip install "slashtag[report]"'
-            ) from None
+        self.alt = extra("altair")
+        self._convert = extra("vl_convert")
         major, minor = self.alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2]
         self._options: dict[str, Any] = {"vl_version": f"{major}.{minor}", "allowed_base_urls": []}
 

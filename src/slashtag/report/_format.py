@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import date
 from functools import cache
-from html import escape
 from importlib.resources import files
 
 # Not from the machine's locale: the page is in English.
@@ -32,11 +31,6 @@ def countries() -> dict[str, str]:
 def plain(label: str) -> str:
     """Return a label as one line that any document can hold."""
     return _UNFIT.sub("\ufffd", label)
-
-
-def text(label: str) -> str:
-    """Return a label escaped for a document or an attribute."""
-    return escape(plain(label), quote=True)
 
 
 def name_of(dimension: str, label: str) -> str:
