@@ -19,7 +19,7 @@ _UNKNOWN = "unknown."
 
 def read(name: str) -> str:
     """Return a data file of the report."""
-    return files(__package__).joinpath(name).read_text("utf-8")
+    return files(__name__.rpartition(".")[0]).joinpath(name).read_text("utf-8")
 
 
 @cache
