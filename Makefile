@@ -7,6 +7,7 @@
 #   make check         ruff, mypy --strict, pyright
 #   make bench         all benchmarks, in one table with the goals ARGS="--size 0.1"
 #   make bench-pacing  the throttle against simulated servers
+#   make docs          the documentation site, into build/site; make docs-serve shows it while you write
 #   make clean         remove everything that make made
 #
 # PYTHON=python3.12 (a name or a path) chooses the interpreter; it then has an environment of its own, .venv-3.12.
@@ -32,7 +33,7 @@ PY := $(VENV)/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-only test-more test-lowest check bench bench-pacing clean
+.PHONY: demo test test-only test-more test-lowest check bench bench-pacing docs docs-serve clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/slashtag demo
@@ -67,6 +68,12 @@ bench-pacing: $(VENV)/.dev
 	$(PY) -m benchmarks.pacing --png benchmarks/results/pacing.png $(ARGS)
 	$(PY) -m benchmarks.pacing.nginx
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict $(ARGS)
+
+docs-serve: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs serve $(ARGS)
+
 clean:
 	rm -rf .venv .venv-3.* .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov
 	rm -rf build dist slashtag-demo benchmarks/results
@@ -75,7 +82,8 @@ clean:
 # The stamps say what is installed. A missing or newer interpreter, or another list of dependencies, renews them.
 $(VENV)/.demo: EXTRA := cli,report
 $(VENV)/.dev: EXTRA := dev
-$(VENV)/.demo $(VENV)/.dev: pyproject.toml .ci/constraints.txt .ci/setup $(VENV)/bin/python
+$(VENV)/.docs: EXTRA := docs
+$(VENV)/.demo $(VENV)/.dev $(VENV)/.docs: pyproject.toml .ci/constraints.txt .ci/setup $(VENV)/bin/python
 	@sh .ci/setup '$(VENV)' '$(EXTRA)' '$(PYTHON)'
 	@touch $@
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import importlib
 import inspect
 import re
 import shlex
@@ -30,7 +31,7 @@ FILES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 PAGES = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in FILES}
 README = PAGES["README.md"]
@@ -224,7 +225,19 @@ def test_links_resolve(page: str) -> None:
 
 def test_every_guide_is_linked_from_the_start() -> None:
     linked = set(re.findall(r"\]\((\w[\w-]*\.md)\)", PAGES["docs/index.md"]))
-    assert linked == {Path(page).name for page in PAGES if page.startswith("docs/")} - {"index.md"}
+    assert linked == {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md", "changelog.md"}
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = re.findall(r"^ +- .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M)
+    assert sorted(listed) == sorted(page.removeprefix("docs/") for page in PAGES if page.startswith("docs/"))
+
+
+@pytest.mark.parametrize("module", ["slashtag", "export", "report", "sandbox", "dask"])
+def test_every_public_name_is_in_the_reference(module: str) -> None:
+    name = module if module == "slashtag" else f"slashtag.{module}"
+    listed = re.findall(rf"^::: {re.escape(name)}\.(\w+)$", PAGES[f"docs/api/{module}.md"], re.M)
+    assert sorted(listed) == sorted(set(importlib.import_module(name).__all__) - {"__version__"})
 
 
 def test_pictures_are_pictures() -> None:
