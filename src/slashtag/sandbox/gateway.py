@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from importlib.resources import files
 from math import ceil
 from time import time
 from typing import Literal
@@ -16,6 +17,11 @@ from aiohttp import web
 from .answers import Envelope, Request, error_data, split_target
 from .faults import Fault, FaultPlan, apply_fault, html_page
 from .limits import Limiter
+
+
+def openapi() -> bytes:
+    """Return the OpenAPI description of the service. The file is JSON, which YAML includes."""
+    return files(__name__.rpartition(".")[0]).joinpath("openapi.yaml").read_bytes()
 
 
 @dataclass(slots=True)
@@ -88,7 +94,9 @@ class Gateway:
     async def handle(
         self, answer: Callable[[Request], Envelope], request: web.BaseRequest
     ) -> web.StreamResponse:
-        """Record a request and answer it."""
+        """Record a request and answer it; the description of the service is given to anybody, unrecorded."""
+        if request.raw_path == "/openapi.json":
+            return web.Response(body=openapi(), content_type="application/json")
         path, query = split_target(request.raw_path)
         at = asyncio.get_running_loop().time() - self._began
         task = asyncio.current_task()
