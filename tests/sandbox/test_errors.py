@@ -1,5 +1,6 @@
 """Errors and their envelopes: service document, Authentication and Errors."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -246,3 +247,4 @@ async def test_another_method_is_a_405_envelope(method: str, path: str, empty: o
     async with serving() as call:
         answer = await call(method, f"/api/v1/{path}")
         assert (answer.status, answer.body["status"], answer.body["data"]) == (405, 405, empty)
+        assert answer.headers["Allow"].split(", ") == re.findall("GET|POST|PUT", answer.body["message"])

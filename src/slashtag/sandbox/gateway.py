@@ -2,10 +2,11 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from http import HTTPStatus
 from importlib.resources import files
 from math import ceil
 from time import time
@@ -17,6 +18,7 @@ from aiohttp import web
 from .answers import Envelope, Request, error_data, split_target
 from .faults import Fault, FaultPlan, apply_fault, html_page
 from .limits import Limiter
+from .routes import Service
 
 
 def openapi() -> bytes:
@@ -91,9 +93,7 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def handle(
-        self, answer: Callable[[Request], Envelope], request: web.BaseRequest
-    ) -> web.StreamResponse:
+    async def handle(self, service: Service, request: web.BaseRequest) -> web.StreamResponse:
         """Record a request and answer it; the description of the service is given to anybody, unrecorded."""
         if request.raw_path == "/openapi.json":
             return web.Response(body=openapi(), content_type="application/json")
@@ -108,7 +108,7 @@ class Gateway:
         self.max_in_flight = max(self.max_in_flight, arrival.in_flight)
         admitted: list[Limiter] = []
         try:
-            response = await self._respond(answer, request, arrival, admitted)
+            response = await self._respond(service, request, arrival, admitted)
             if response is None:
                 return web.Response()  # never sent: the connection is gone
             arrival.status = response.status
@@ -120,7 +120,7 @@ class Gateway:
 
     async def _respond(
         self,
-        answer: Callable[[Request], Envelope],
+        service: Service,
         request: web.BaseRequest,
         arrival: Arrival,
         admitted: list[Limiter],
@@ -143,11 +143,14 @@ class Gateway:
         status, body = 0, b""
         if fault is None or fault.works_first:
             headers = {name.lower(): value for name, value in request.headers.items()}
-            done = answer(Request(arrival.method, arrival.path, arrival.query, headers, arrival.body))
+            done = service.answer(Request(arrival.method, arrival.path, arrival.query, headers, arrival.body))
             status, body = done.status, msgspec.json.encode(done)
         if fault is not None:
             return await apply_fault(fault, request, status, body)
-        return web.Response(status=status, body=body, content_type="application/json")
+        response = web.Response(status=status, body=body, content_type="application/json")
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            response.headers["Allow"] = ", ".join(service.methods(arrival.path))
+        return response
 
     def _admit(self, now: float, admitted: list[Limiter]) -> float | None:
         """Ask the limiters in turn; append those that admit the request to `admitted`."""

@@ -36,7 +36,7 @@ class Service:
     def answer(self, request: Request) -> Envelope:
         """Answer one request; a refusal is an answer too."""
         try:
-            methods = self._methods(request.path)
+            methods = self.methods(request.path)
             if request.method not in methods:
                 raise RefusedError(405, f"Method not allowed. Use {' or '.join(methods)}.")
             if (request.headers.get("apikey"), request.headers.get("apisecret")) != self._credentials:
@@ -45,7 +45,8 @@ class Service:
         except RefusedError as refused:
             return Envelope(refused.status, refused.message, error_data(request.path))
 
-    def _methods(self, path: str) -> Mapping[str, Endpoint]:
+    def methods(self, path: str) -> Mapping[str, Endpoint]:
+        """Return the endpoints of a path by method; a path without any is refused."""
         if methods := self._endpoints.get(path):
             return methods
         head, _, segment = path.rpartition("/")

@@ -156,7 +156,7 @@ class Sandbox(Account):
             raise RuntimeError("the sandbox is running already")
         store = self._open() if self._is_quick else await self._open_in_thread()
         service = Service(store, self._behaviour, self.apikey, self.apisecret)
-        handle = partial(self._gateway.handle, service.answer)
+        handle = partial(self._gateway.handle, service)
         server = web.Server(handle, access_log=None, max_line_size=_MAX_LINE)
         try:
             listener = await asyncio.get_running_loop().create_server(server, *self._address)
