@@ -7,9 +7,7 @@ that. The names carry no promise to users. Add one here only where the public in
 from ._core.call import MAX_PAGESIZE, REDIRECT_CODES, check_int
 from ._core.change import conflicts
 from ._core.guide import Guide
-from ._core.payloads import PeriodAnswer, RangeAnswer
 from ._core.plan import StatsRequest
-from ._core.queries import TimeSlice
 from ._core.selectors import check_slashtag
 from ._core.split import (
     Month,
@@ -22,12 +20,9 @@ from ._core.split import (
     midnight,
     month_of,
     months,
-    offset_at,
-    offsets_of_days,
     parse_zone,
     windows,
 )
-from ._core.tally import breakdown_of
 from ._credentials import parse_base_url
 from ._fanout import WorkerPool, in_thread
 from ._journal.file import JournalInUseError, UnfitJournalError
@@ -45,15 +40,11 @@ __all__ = [
     "Keys",
     "Month",
     "OnError",
-    "PeriodAnswer",
     "Progress",
-    "RangeAnswer",
     "Resource",
     "StatsRequest",
-    "TimeSlice",
     "UnfitJournalError",
     "WorkerPool",
-    "breakdown_of",
     "by_month",
     "check_int",
     "check_slashtag",
@@ -67,8 +58,6 @@ __all__ = [
     "midnight",
     "month_of",
     "months",
-    "offset_at",
-    "offsets_of_days",
     "parse_base_url",
     "parse_zone",
     "windows",
