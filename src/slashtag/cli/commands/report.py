@@ -10,7 +10,8 @@ import typer
 from ... import DateRange
 from ...report import build, check_ending, check_path, write
 from ..errors import as_usage, many
-from ..options import Connection, End, RangeEnd, Selection, Start, Timezone, command
+from ..options import Connection, End, RangeEnd, Start, Timezone, command
+from ..selection import Selection
 
 
 @dataclass(frozen=True)
