@@ -1,17 +1,25 @@
-"""Hook of mkdocs: the reference of commands, generated from typer."""
+"""Hook of mkdocs: parts of pages that are generated from the code."""
 
 from __future__ import annotations
 
-import sys
 from html import escape
 from typing import Any
 
-MARKER = "<!-- commands -->"
-
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put the reference of commands where a page asks for it."""
-    return markdown.replace(MARKER, commands()) if MARKER in markdown else markdown
+    """Put in what a page asks for by a comment."""
+    for name, make in {"commands": commands, "throttle": throttle}.items():
+        marker = f"<!-- {name} -->"
+        if marker in markdown:
+            markdown = markdown.replace(marker, make())
+    return markdown
+
+
+def throttle() -> str:
+    """Return the states of the throttle, as its module draws them."""
+    from slashtag._core.throttle import throttle
+
+    return f"```text\n{throttle.__doc__}```"
 
 
 def commands() -> str:
@@ -44,7 +52,3 @@ def command_text(command: Any, context: Any) -> str:
     if rows:
         pieces.append("\n".join(["| Parameter | Meaning |", "|---|---|", *rows]))
     return "\n\n".join(pieces)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(commands())
