@@ -47,8 +47,8 @@ def test_links_can_be_selected(cli: Cli, box: Sandbox, folder: Path, selection: 
         total = box.truth.range("2024-07-01", "2024-07-31", tag=value).total_clicks
     ran = cli(*JULY, "-o", "report.html", selection, value, "--top", "2")
     assert ran.err.startswith(f"{total:,} clicks; ")
-    told = "1 chosen link" if selection == "--keys" else f"links tagged {value.lower()}"
-    assert told in Path("report.html").read_text("utf-8").lower()
+    shown = "1 chosen link" if selection == "--keys" else f"links tagged {value.lower()}"
+    assert shown in Path("report.html").read_text("utf-8").lower()
 
 
 def test_what_is_to_be_said_with_it_is_told_too(cli: Cli, own: Sandbox) -> None:

@@ -1,4 +1,4 @@
-"""The page in a browser: silent, on its own, as wide as the screen, light and dark."""
+"""The page in a browser: no console output, no requests, fits the screen, light and dark."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_page_is_silent_asks_for_nothing_and_runs_nothing(chromium: str, tmp_p
     assert len(after.root.all("bdi")) == len(before.root.all("bdi"))
 
 
-WIDTHS = [320, 390, 640, 641, 768, 1000, 1001, 1280]
+WIDTHS = [320, 375, 390, 640, 641, 768, 1000, 1001, 1280]
 MEASURE = """<!DOCTYPE html><body><output></output>
 <iframe srcdoc="{page}" style="height: 900px; border: 0"></iframe>
 <script>
@@ -132,9 +132,9 @@ def test_a_page_is_as_wide_as_the_screen_and_its_charts_can_be_read(
 ) -> None:
     html = MEASURE.format(page=escape(page), widths=WIDTHS)
     shown, _, _ = browse(chromium, tmp_path, html, "--dump-dom", "--window-size=1400,1000")
-    told = re.search(r"<output>(.*?)</output>", shown)
-    assert told is not None
-    found = json.loads(unescape(told[1]))
+    output = re.search(r"<output>(.*?)</output>", shown)
+    assert output is not None
+    found = json.loads(unescape(output[1]))
     for width in WIDTHS:
         assert found[str(width)]["scroll"] <= width, width
         assert found[str(width)]["beyond"] == [], width

@@ -1,4 +1,4 @@
-"""Every figure of a report is the truth, however the service can be asked."""
+"""Every figure of a report is the truth."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def reported(box: Sandbox, start: str, end: str, **options: Any) -> Report
 
 
 def check(box: Sandbox, report: Report, keys: list[str] | None = None, zone: Any = None) -> None:
-    """Hold all figures against the truth."""
+    """Compare all figures with the truth."""
     span = report.start, report.end
     keys = names(box, 10_000) if keys is None else keys
     truth = box.truth.range(*span, keys=keys, timezone=zone)

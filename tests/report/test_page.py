@@ -208,8 +208,8 @@ def test_caveats_are_in_words() -> None:
     broken = type(stats)(
         total_clicks=stats.total_clicks, clicks=stats.clicks, days_complete=False, reconciles=False
     )
-    told = report([5, 5], stats=broken)
-    text = read(told.to_html()).text
+    found = report([5, 5], stats=broken)
+    text = read(found.to_html()).text
     for words in (
         "Days are missing:",
         "Days and totals differ:",

@@ -71,7 +71,7 @@ async def calling(box: Sandbox) -> AsyncGenerator[Caller]:
 
 @asynccontextmanager
 async def serving(**options: Any) -> AsyncGenerator[Caller]:
-    """Run a sandbox, empty unless told otherwise, and call it."""
+    """Run a sandbox, empty by default, and call it."""
     empty: dict[str, Any] = {"urls": 0, "clicks": 0, "tags": 0}
     async with Sandbox(**empty | options) as box, calling(box) as call:
         yield call

@@ -1,4 +1,4 @@
-"""Errors and their envelopes: service document, Authentication and Errors."""
+"""Errors and their envelopes: docs/service.md, Authentication and Errors."""
 
 import re
 from collections.abc import Iterator

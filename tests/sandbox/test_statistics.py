@@ -1,4 +1,4 @@
-"""Answers of the statistics endpoints against the truth: service document, endpoints 5 to 8."""
+"""Answers of the statistics endpoints against the truth: docs/service.md, endpoints 5 to 8."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta

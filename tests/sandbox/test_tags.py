@@ -1,4 +1,4 @@
-"""List and create tags: service document, endpoints 3 and 4."""
+"""List and create tags: docs/service.md, endpoints 3 and 4."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""List and update short URLs: service document, endpoints 1 and 2."""
+"""List and update short URLs: docs/service.md, endpoints 1 and 2."""
 
 from itertools import count
 from typing import Any
