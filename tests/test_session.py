@@ -473,7 +473,7 @@ async def test_a_session_that_was_never_used_is_closed_without_a_loop_turning() 
 async def test_a_cancelled_end_is_an_end() -> None:
     async with Wire(wires.stall()) as wire:
         session = connect(wire)
-        stream = session.urls.list()
+        stream = aiter(session.urls.list())
         consumer = asyncio.create_task(anext(stream))  # type: ignore[arg-type]
         await wire.arrived(1)
         ending = asyncio.create_task(session.aclose())

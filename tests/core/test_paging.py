@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from random import Random
 
@@ -11,23 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import Page, PaginationError, Tag
+from slashtag._core.call import MAX_PAGESIZE
 from slashtag._core.paging import PageCursor
 
-#: What a service answers for a page: the page, or None for a 404.
-Answer = Callable[[int], Page[Tag] | None]
+from .simulated_listing import Answer, Beyond, Service, Stray, page, read
 
-
-def tags(ids: Sequence[int]) -> list[Tag]:
-    return [Tag(id=n, name=str(n)) for n in ids]
-
-
-def page(number: int, ids: Sequence[int], size: int = 3) -> Page[Tag]:
-    return Page(page=number, page_size=size, items=tags(ids))
+BEYOND: list[Beyond] = ["empty", "404", "last page"]
 
 
 def listing(n: int, size: int) -> Answer:
     """Serve the ids 0 to n-1."""
-    return lambda number: page(number, range(n)[(number - 1) * size : number * size], size)
+    return Service(n, size)
 
 
 def fixed(*pages: Page[Tag] | None) -> Answer:
@@ -35,25 +29,10 @@ def fixed(*pages: Page[Tag] | None) -> Answer:
     return lambda number: pages[number - 1] if number <= len(pages) else page(number, [])
 
 
-def read(pager: PageCursor[Tag], answer: Answer) -> tuple[list[int], list[list[int]]]:
-    """Drive a pager as a listing does; return the ids it gave and the pages it asked for in each round."""
-    given_ids: list[int] = []
-    rounds: list[list[int]] = []
-    under_way: list[int] = []
-    while not pager.done:
-        asked = []
-        while (number := pager.ask()) is not None:
-            asked.append(number)
-        rounds.append(asked)
-        under_way += asked
-        found = answer(under_way.pop(0))
-        if found is None:
-            assert pager.may_be_missing
-            pager.missing()
-        else:
-            given_ids += [tag.id for tag in pager.take(found)]
-    assert pager.ask() is None
-    return given_ids, rounds
+def in_turn(*answers: Page[Tag] | None) -> Answer:
+    """Serve one answer after the other, whatever page is requested."""
+    left = iter(answers)
+    return lambda number: next(left)
 
 
 # --- complete, and no more than needed -----------------------------------------------------------------
@@ -71,53 +50,22 @@ def test_a_listing_goes_on_from_its_start_page(n: int, size: int, prefetch: int,
     assert rounds[0] == [start]
 
 
-@given(
-    st.integers(1, 60),
-    st.integers(2, 7),
-    st.integers(1, 9),
-    st.lists(st.integers(0, 40), max_size=6),
-    st.randoms(use_true_random=False),
-)
-def test_nothing_is_lost_or_told_twice_where_arrivals_shift_pages_that_are_answered_in_any_order(
-    n: int, size: int, prefetch: int, arrivals: list[int], random: Random
-) -> None:
-    # Latest first: ids count down, an arrival goes before all. A step is one page taken; each page that is
-    # under way is answered at some step between its asking and its taking, later ones maybe before it.
-    arrivals = arrivals[: size - 1]
-
-    def state(step: int) -> list[int]:
-        return list(range(n + sum(at < step for at in arrivals)))[::-1]
-
-    pager: PageCursor[Tag] = PageCursor(prefetch=prefetch)
-    found: list[int] = []
-    under_way: list[tuple[int, int]] = []
-    step = 0
-    while not pager.done:
-        while (number := pager.ask()) is not None:
-            under_way.append((number, step))
-        number, asked_at = under_way.pop(0)
-        step += 1
-        items = state(random.randint(asked_at, step))[(number - 1) * size : number * size]
-        found += [tag.id for tag in pager.take(page(number, items, size))]
-        if pager.again():
-            under_way.clear()
-    assert len(found) == len(set(found))
-    assert set(found) >= set(range(n))
-
-
 @given(st.integers(0, 60), st.integers(1, 7), st.integers(1, 9), st.integers(0, 70))
 def test_a_limit_is_kept_and_nothing_beyond_it_is_asked_for(
     n: int, size: int, prefetch: int, limit: int
 ) -> None:
     found, rounds = read(PageCursor(prefetch=prefetch, limit=limit), listing(n, size))
     assert found == list(range(min(n, limit)))
-    assert max(chain(*rounds), default=0) <= -(-limit // size)
+    assert max(chain(*rounds), default=0) <= max(1, -(-limit // size))
 
 
 @given(st.integers(0, 60), st.integers(1, 7), st.integers(1, 9))
-def test_pages_are_asked_for_once_and_in_order(n: int, size: int, prefetch: int) -> None:
+def test_pages_are_requested_once_and_in_order_but_for_the_empty_page_that_ends_the_listing(
+    n: int, size: int, prefetch: int
+) -> None:
     asked = list(chain(*read(PageCursor(prefetch=prefetch), listing(n, size))[1]))
-    assert asked == list(range(1, len(asked) + 1))
+    again = [n // size + 1] if n % size == 0 else []
+    assert sorted(asked) == sorted([*range(1, len(asked) - len(again) + 1), *again])
 
 
 def test_what_is_under_way_grows_by_one_a_page_up_to_prefetch() -> None:
@@ -126,9 +74,13 @@ def test_what_is_under_way_grows_by_one_a_page_up_to_prefetch() -> None:
     assert [sum(map(len, rounds[: n + 1])) - n for n in range(6)] == [1, 2, 3, 4, 4, 4]
 
 
-@pytest.mark.parametrize("n", [0, 1, 2])
+@pytest.mark.parametrize("n", [1, 37, 499])
 def test_a_small_account_costs_one_request(n: int) -> None:
-    assert read(PageCursor(), listing(n, 3))[1] == [[1]]
+    assert read(PageCursor(), listing(n, 500))[1] == [[1]]
+
+
+def test_an_empty_account_is_confirmed_by_a_second_request() -> None:
+    assert read(PageCursor(), listing(0, 500)) == ([], [[1], [1]])
 
 
 # --- the end -------------------------------------------------------------------------------------------
@@ -138,51 +90,89 @@ def test_a_short_page_ends_the_listing() -> None:
     assert read(PageCursor(prefetch=1), fixed(page(1, [1, 2, 3]), page(2, [4]))) == ([1, 2, 3, 4], [[1], [2]])
 
 
-def test_an_empty_page_ends_the_listing() -> None:
-    assert read(PageCursor(), fixed(page(1, [1, 2, 3]), page(2, []), page(3, [9])))[0] == [1, 2, 3]
+@pytest.mark.parametrize("prefetch", [1, 8])
+@pytest.mark.parametrize("beyond", BEYOND)
+def test_what_may_be_the_end_after_full_pages_is_requested_once_more(prefetch: int, beyond: Beyond) -> None:
+    found, rounds = read(PageCursor(prefetch=prefetch), Service(9, 3, beyond=beyond))
+    assert found == list(range(9))
+    assert list(chain(*rounds)).count(4) == 2
+    assert len(list(chain(*rounds))) == (5 if prefetch == 1 else 8)
 
 
-def test_a_short_page_does_not_end_it_where_a_page_already_asked_for_has_items() -> None:
-    pages = fixed(page(1, [1, 2, 3]), page(2, [4]), page(3, [5, 6, 7]), page(4, [8]))
-    found, rounds = read(PageCursor(), pages)
+@pytest.mark.parametrize("prefetch", [1, 2, 8])
+@pytest.mark.parametrize("at", range(10))
+@pytest.mark.parametrize("stray", ["empty", "404", 1, 4, 99])
+def test_one_stray_answer_costs_one_request(prefetch: int, at: int, stray: Stray) -> None:
+    usual = Service(25, 3)
+    read(PageCursor(prefetch=prefetch), usual)
+    service = Service(25, 3, strays={at: stray})
+    assert read(PageCursor(prefetch=prefetch), service)[0] == list(range(25))
+    assert service.requests <= usual.requests + 1
+
+
+def test_a_page_that_stays_empty_before_one_that_is_not_is_an_error() -> None:
+    hole = Service(30, 3)
+    with pytest.raises(PaginationError, match="page 4 holds nothing"):
+        read(PageCursor(), lambda number: page(number, []) if number == 4 else hole(number))
+
+
+def test_a_page_that_was_empty_before_one_that_is_not_is_read_once_it_is_filled() -> None:
+    # Requested in time, answered late: records were appended meanwhile.
+    cursor: PageCursor[Tag] = PageCursor()
+    assert cursor.ask() == 1
+    cursor.take(page(1, [1, 2, 3]))
+    assert [cursor.ask(), cursor.ask()] == [2, 3]
+    assert cursor.take(page(2, [])) == ()
+    assert cursor.ask() == 2
+    assert cursor.take(page(2, [])) == ()
+    assert cursor.take(page(3, [7])) == ()
+    assert (cursor.restart_ahead(), cursor.ask()) == (True, 2)
+    assert [tag.id for tag in cursor.take(page(2, [4, 5, 6]))] == [4, 5, 6]
+
+
+def test_a_short_page_before_one_that_has_items_is_requested_again() -> None:
+    # It may have grown; where it has not, the service cuts its pages.
+    cut = fixed(page(1, [1, 2, 3]), page(2, [4]), page(3, [5, 6, 7]), page(4, [8]), page(5, []))
+    found, rounds = read(PageCursor(), cut)
     assert found == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert rounds[:4] == [[1], [2, 3], [], [4, 5, 6, 7]]
+    assert rounds[:5] == [[1], [2, 3], [], [2], [3]]
+    grown = in_turn(
+        page(1, [1, 2, 3]), page(2, [4]), page(3, [7]), page(2, [4, 5, 6]), page(3, [7]), page(4, [])
+    )
+    assert read(PageCursor(prefetch=2), grown)[0] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_after_a_short_page_nothing_more_is_asked_for() -> None:
-    pager: PageCursor[Tag] = PageCursor()
-    assert pager.ask() == 1
-    pager.take(page(1, [1, 2, 3]))
-    assert [pager.ask(), pager.ask(), pager.ask()] == [2, 3, None]
-    pager.take(page(2, [4]))
-    assert (pager.ask(), pager.done) == (None, False)
-    pager.take(page(3, []))
-    assert pager.done
-
-
-def test_a_page_that_does_not_exist_ends_the_listing() -> None:
-    assert read(PageCursor(), fixed(page(1, [1, 2, 3]), None, None))[0] == [1, 2, 3]
+    cursor: PageCursor[Tag] = PageCursor()
+    assert cursor.ask() == 1
+    cursor.take(page(1, [1, 2, 3]))
+    assert [cursor.ask(), cursor.ask(), cursor.ask()] == [2, 3, None]
+    cursor.take(page(2, [4]))
+    assert (cursor.ask(), cursor.done) == (None, False)
+    cursor.take(page(3, []))
+    assert cursor.done
 
 
 def test_the_first_page_has_to_exist() -> None:
-    pager: PageCursor[Tag] = PageCursor(start_page=5)
-    pager.ask()
-    assert not pager.may_be_missing
+    cursor: PageCursor[Tag] = PageCursor(start_page=5)
+    cursor.ask()
+    assert not cursor.may_be_missing
 
 
 def test_a_page_may_be_refused_only_past_the_end() -> None:
-    pager: PageCursor[Tag] = PageCursor()
-    pager.ask()
-    pager.take(page(1, [1, 2, 3]))
-    assert [pager.ask(), pager.ask(), pager.past_the_end] == [2, 3, False]
-    pager.take(page(2, [4]))
-    assert (pager.past_the_end, pager.done) == (True, False)
-    pager.missing()
-    assert pager.done
+    cursor: PageCursor[Tag] = PageCursor()
+    cursor.ask()
+    cursor.take(page(1, [1, 2, 3]))
+    assert [cursor.ask(), cursor.ask(), cursor.past_the_end] == [2, 3, False]
+    cursor.take(page(2, [4]))
+    assert (cursor.past_the_end, cursor.done) == (True, False)
+    cursor.missing()
+    assert cursor.done
 
 
-def test_an_answer_for_another_page_ends_the_listing() -> None:
-    assert read(PageCursor(), fixed(page(1, [1, 2, 3]), page(1, [7, 8, 9])))[0] == [1, 2, 3]
+def test_items_under_another_number_twice_are_an_error() -> None:
+    with pytest.raises(PaginationError, match="page 2 was asked for, the answer is page 1"):
+        read(PageCursor(), fixed(page(1, [1, 2, 3]), page(1, [7, 8, 9])))
 
 
 def test_another_page_than_the_first_is_an_error_and_not_an_empty_account() -> None:
@@ -194,6 +184,27 @@ def test_an_empty_first_page_of_any_number_is_an_empty_account() -> None:
     assert read(PageCursor(), fixed(page(0, [])))[0] == []
 
 
+# --- pages that are cut ----------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 250), st.sampled_from([10, 20, 50]), st.sampled_from([1, 2, 8]))
+def test_a_cap_that_the_service_does_not_tell_is_found(n: int, cap: int, prefetch: int) -> None:
+    assert read(PageCursor(prefetch=prefetch), Service(n, 100, cap=cap))[0] == list(range(n))
+
+
+@pytest.mark.parametrize(("n", "pages"), [(99, 1), (100, 2), (110, 2), (250, 2), (251, 1)])
+def test_a_length_that_looks_like_a_cap_costs_one_request(n: int, pages: int) -> None:
+    asked = list(chain(*read(PageCursor(), listing(n, 500))[1]))
+    assert asked == list(range(1, pages + 1))
+
+
+@pytest.mark.parametrize("said", [1, None], ids=["its own number", "the number requested"])
+@pytest.mark.parametrize("length", [3, 30], ids=["a full page", "a page that looks capped"])
+def test_the_first_page_again_may_be_a_service_that_ignores_the_page(said: int | None, length: int) -> None:
+    with pytest.raises(PaginationError):
+        read(PageCursor(), lambda number: page(said or number, range(length), 3 if length == 3 else 100))
+
+
 # --- what a service may do -----------------------------------------------------------------------------
 
 
@@ -201,11 +212,6 @@ def test_an_empty_first_page_of_any_number_is_an_empty_account() -> None:
 def test_a_lowered_page_size_is_believed(n: int, size: int) -> None:
     # A page's own size says whether it is short, whatever was asked for.
     assert read(PageCursor(), listing(n, size))[0] == list(range(n))
-
-
-def test_a_page_size_that_changes_midway_is_an_error() -> None:
-    with pytest.raises(PaginationError, match="page 2 says pageSize 2 after 3"):
-        read(PageCursor(), fixed(page(1, [1, 2, 3]), page(2, [4, 5], size=2)))
 
 
 def test_the_page_size_of_an_empty_page_does_not_matter() -> None:
@@ -216,39 +222,8 @@ def test_more_items_than_the_page_size_do_not_end_the_listing() -> None:
     assert read(PageCursor(), fixed(page(1, [1, 2, 3, 4]), page(2, [5])))[0] == [1, 2, 3, 4, 5]
 
 
-@given(st.integers(1, 40), st.integers(2, 5), st.lists(st.integers(0, 2), max_size=12))
-def test_records_that_arrive_in_latest_first_order_are_not_given_twice(
-    n: int, size: int, arrivals: list[int]
-) -> None:
-    # Each answer finds some records more at the front, fewer than a page, which shift the rest.
-    front = 0
-
-    def drifting(number: int) -> Page[Tag]:
-        nonlocal front
-        ids = [*range(1_000 + front, 1_000, -1), *range(n, 0, -1)][(number - 1) * size : number * size]
-        front += min(arrivals.pop() if arrivals else 0, size - 1)
-        return page(number, ids, size)
-
-    found, _ = read(PageCursor(), drifting)
-    old = [number for number in found if number <= n]
-    assert old == list(range(n, 0, -1))
-    assert len(set(found)) == len(found)
-
-
 def test_an_item_that_a_page_holds_twice_is_given_once() -> None:
     assert read(PageCursor(), fixed(page(1, [1, 2, 2]), page(2, [3])))[0] == [1, 2, 3]
-
-
-def test_a_page_that_repeats_the_page_before_it_is_passed_over_once() -> None:
-    repeated = fixed(
-        page(1, [1, 2, 3]), page(2, [1, 2, 3]), page(3, [3, 4, 5]), page(4, [3, 4, 5]), page(5, [6])
-    )
-    assert read(PageCursor(), repeated)[0] == [1, 2, 3, 4, 5, 6]
-
-
-def test_a_page_that_is_repeated_twice_is_an_error() -> None:
-    with pytest.raises(PaginationError, match="page 3 repeats the items of the page before it"):
-        read(PageCursor(), lambda number: page(number, [1, 2, 3]))
 
 
 def test_a_service_that_answers_with_its_last_page_past_the_end_is_read_to_the_end() -> None:
@@ -265,5 +240,170 @@ def test_a_limit_is_filled_with_what_is_new() -> None:
 
 def test_a_listing_that_begins_again_is_told() -> None:
     circle = fixed(page(1, [0, 1, 2]), page(2, [3, 4, 5]), page(3, [0, 1, 2]))
-    with pytest.raises(PaginationError, match="circles"):
+    with pytest.raises(PaginationError, match="does not advance"):
         read(PageCursor(), circle)
+
+
+@pytest.mark.parametrize("length", [4, 9, 700])
+def test_a_circle_of_any_length_is_told(length: int) -> None:
+    around = Service(3 * length, 3)
+    with pytest.raises(PaginationError, match="does not advance"):
+        read(PageCursor(), lambda number: page(number, ids_of(around((number - 1) % length + 1))))
+
+
+def ids_of(found: Page[Tag] | None) -> Sequence[int]:
+    assert found is not None
+    return [tag.id for tag in found.items]
+
+
+# --- another size of pages -----------------------------------------------------------------------------
+
+
+@given(
+    st.integers(1, 120), st.integers(1, 9), st.integers(1, 9), st.integers(1, 5), st.sampled_from([1, 2, 8])
+)
+def test_a_listing_goes_on_in_pages_of_another_size(
+    n: int, before: int, after: int, changes_at: int, prefetch: int
+) -> None:
+    old, new = Service(n, before), Service(n, after)
+    found, _ = read(
+        PageCursor(prefetch=prefetch),
+        lambda number: new(number) if old.requests > changes_at else old(number),
+    )
+    assert found == list(range(n))
+
+
+def test_one_page_of_another_size_is_requested_again_and_not_from_a_journal() -> None:
+    cursor: PageCursor[Tag] = PageCursor(prefetch=1)
+    cursor.ask()
+    cursor.take(page(1, [1, 2, 3]))
+    cursor.ask()
+    assert cursor.take(page(2, [5, 6], size=2)) == ()
+    assert (cursor.ask(), cursor.again) == (2, True)
+    assert [tag.id for tag in cursor.take(page(2, [4, 5, 6]))] == [4, 5, 6]
+
+
+def test_pages_of_another_size_that_do_not_continue_the_listing_are_an_error() -> None:
+    with pytest.raises(PaginationError, match="does not continue"):
+        read(PageCursor(), fixed(page(1, [1, 2, 3]), page(2, [4, 5], size=2)))
+
+
+def test_a_size_that_changes_with_every_page_is_an_error() -> None:
+    sizes = iter(range(9, 1, -1))
+    with pytest.raises(PaginationError, match="pageSize"):
+        read(PageCursor(prefetch=1), lambda number: page(number, range(20), next(sizes)))
+
+
+# --- records that come and go while the listing is read ------------------------------------------------
+
+
+@given(
+    st.integers(1, 90),
+    st.integers(2, 7),
+    st.sampled_from([1, 2, 8]),
+    st.floats(0, 1),
+    st.integers(1, 20),
+    st.randoms(use_true_random=False),
+)
+def test_latest_first_is_whole_and_once_whatever_arrives_or_an_error(
+    n: int, size: int, prefetch: int, rate: float, burst: int, random: Random
+) -> None:
+    def inserts() -> int:
+        return random.randint(1, burst) if random.random() < rate else 0
+
+    service = Service(n, size, latest_first=True, inserts=inserts)
+    try:
+        found, _ = read(PageCursor(prefetch=prefetch, latest_first=True), service, random)
+    except PaginationError:
+        # Only where more arrives than is read.
+        assert rate * (burst + 1) / 2 > size / 4
+    else:
+        assert len(found) == len(set(found))
+        assert set(found) >= set(range(n))
+
+
+def test_latest_first_costs_little_more_while_links_arrive() -> None:
+    # 17 a page, 8 ahead, 2 links arrive for every request: pages get deeper by 15.
+    service = Service(2_000, 17, latest_first=True, inserts=lambda: 2)
+    found, _ = read(PageCursor(latest_first=True), service, Random(3))
+    assert set(found) >= set(range(2_000))
+    assert len(found) == len(set(found))
+    in_order = Service(2_000, 17, latest_first=True, inserts=lambda: 2)
+    read(PageCursor(latest_first=True), in_order)
+    assert in_order.requests <= 2_000 / 15 + 10
+
+
+@pytest.mark.parametrize("prefetch", [1, 8])
+@pytest.mark.parametrize("arrivals", [5, 7, 40])
+def test_a_listing_that_grows_faster_than_it_is_read_ends(prefetch: int, arrivals: int) -> None:
+    service = Service(1_000, 5, latest_first=True, inserts=lambda: arrivals)
+    with pytest.raises(PaginationError, match=r"faster than pages are read|does not advance"):
+        read(PageCursor(prefetch=prefetch, latest_first=True), service)
+    assert service.requests < 60
+
+
+def test_more_than_all_remembered_pages_at_once_repeat_nothing() -> None:
+    bulk = iter([0] * 300 + [5_000])
+    service = Service(3_000, 5, latest_first=True, inserts=lambda: next(bulk, 0))
+    found, _ = read(PageCursor(latest_first=True), service)
+    assert len(found) == len(set(found))
+    assert set(found) >= set(range(3_000))
+
+
+def test_what_is_remembered_of_a_long_listing_is_bounded() -> None:
+    cursor: PageCursor[Tag] = PageCursor(prefetch=2)
+    assert len(read(cursor, Service(200_000, MAX_PAGESIZE))[0]) == 200_000
+    assert len(cursor._given._ids) <= 4 * MAX_PAGESIZE + MAX_PAGESIZE
+    assert len(cursor._given._edges) <= 2 * 200_000 // MAX_PAGESIZE
+
+
+@given(
+    st.integers(0, 90),
+    st.integers(2, 12),
+    st.sampled_from([1, 2, 8]),
+    st.sampled_from(BEYOND),
+    st.booleans(),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_no_odd_service_makes_a_listing_short_or_gives_an_item_twice(
+    n: int, size: int, prefetch: int, beyond: Beyond, latest_first: bool, arrives: bool, random: Random
+) -> None:
+    # Two strays for one page are its end: they keep apart.
+    strays: dict[int, Stray] = {
+        at + random.randrange(18): random.choice(["empty", "404", 0, 1, 3, 99]) for at in range(0, 3_000, 30)
+    }
+    service = Service(
+        n,
+        size,
+        latest_first=latest_first,
+        beyond=beyond,
+        strays=strays,
+        inserts=lambda: random.randrange(size) if arrives and random.random() < 0.3 else 0,
+    )
+    try:
+        found, _ = read(PageCursor(prefetch=prefetch, latest_first=latest_first), service, random)
+    except PaginationError:
+        return
+    assert len(found) == len(set(found))
+    assert set(found) >= set(range(n))
+
+
+@given(st.integers(0, 90), st.integers(1, 9), st.sampled_from([1, 8]), st.randoms(use_true_random=False))
+def test_deleted_records_make_no_item_come_twice(n: int, size: int, prefetch: int, random: Random) -> None:
+    service = Service(n, size, deletes=lambda: random.randrange(3), random=random)
+    try:
+        found, _ = read(PageCursor(prefetch=prefetch), service, random)
+    except PaginationError:
+        return
+    assert len(found) == len(set(found))
+
+
+@given(st.integers(0, 60), st.integers(3, 9), st.sampled_from([1, 2, 8]), st.randoms(use_true_random=False))
+def test_oldest_first_has_no_gap_while_records_are_appended(
+    n: int, size: int, prefetch: int, random: Random
+) -> None:
+    service = Service(n, size, inserts=lambda: random.randrange(3), random=random)
+    found, _ = read(PageCursor(prefetch=prefetch), service, random)
+    assert found == list(range(len(found)))
+    assert len(found) >= n

@@ -1,13 +1,49 @@
-"""What a listing asks for next, in which order its answers count, and when it ends."""
+"""Which pages a listing requests, which items each answer adds, and where the listing ends.
+
+The document shows no total and no end mark (List short URLs, List tags). What an answer to page n means:
+
+    answer                first time               asked once more            behind the end
+    --------------------  -----------------------  -------------------------  ------------------------
+    full page             next page                next page                  not the end: request the
+                                                                              page that seemed to be
+                                                                              the end again
+    short page            the end; where its       as the first time          as a full page
+                          length looks like a
+                          cap, once the next
+                          page holds nothing
+    empty page            ask once more            the end; of another        nothing
+                                                   pageSize: as there
+    404                   ask once more            the end                    nothing
+    under another number  ask once more            the end if it repeats      nothing if it repeats
+                                                   items, and page 1 is not   items, else as a full page
+                                                   all there was; else error
+    repeats items only    "date": ask once more;   "date": error;             nothing; error if page 1
+                          "-date": next page       "-date": next page         is all there was
+    another pageSize      ask once more            go on in that size from    as a full page
+                                                   the last item, or error
+    400                   error                    error                      nothing
+
+- A page is short if it holds fewer items than its own pageSize. A length that is a multiple of 10 looks like
+  a cap on the length of pages. Once a short page was not the end, the longest page counts as full, and
+  every short page has to be confirmed by the next page.
+- "Behind the end" are pages requested before the end was known, and the page that confirms a short page.
+- A page that stays empty before one that is not is an error.
+- Errors are PaginationErrors, except a 400 and a 404 of the first page, which are raised as they are.
+- A repeated item means that records were inserted while we read. A page that was requested before that was
+  seen, and that repeats none, may predate the insertion and miss an item: it and the pages behind it are
+  requested again, and the window is halved.
+- Where records are inserted faster than pages are read, the pages stop going deeper, which is an error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import attrgetter
+from collections import deque
+from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
 from .._errors import PaginationError
 from .._models import Page
+from .call import MAX_PAGESIZE
 
 
 class HasId(Protocol):
@@ -17,133 +53,285 @@ class HasId(Protocol):
 
 T = TypeVar("T", bound=HasId)
 
-_id: Callable[[HasId], int] = attrgetter("id")
+#: A short page whose length is a multiple of this may have been cut by a cap that the service does not tell.
+CAP_STEP = 10
 
 
 class PageCursor(Generic[T]):
-    """Decide over a listing: which pages to ask for, what each answer adds, when it is complete.
+    """State of one listing; the rules are those of the table above.
 
-    The driver asks for the pages that `ask()` names, hands the answers in the order of their numbers to
-    `take()`, and ends when `done` is True. Nothing is asked for beyond `limit` items. The rules:
-
-    - the window of pages under way grows 1, 2, 4 ... up to `prefetch`, by one for every full page;
-    - a page shorter than its own pageSize is the last, unless a later page that was already asked for has
-      items; an empty page ends the listing, and so does an answer for another page than the one asked for;
-    - an item that the page before it held is not given twice, and where one was held, the listing has
-      shifted: pages asked ahead may have been answered before the shift, so that what moved on to them is
-      on none. They are asked for `again()`;
-    - a full page that only repeats the page before it is passed over once and is a PaginationError the
-      second time; so are a pageSize that changes midway and a listing that begins again. A short page
-      that repeats is the end, told again.
-
-    (List short URLs, List tags: the document shows no total and no end mark.)
+    The driver requests the pages that `ask()` names, passes the answer to `page` to `take()` (or `missing()`,
+    where there is no such page), drops what is under way if `restart_ahead()` is True, and ends once `done`
+    is True. The window of pages under way grows 1, 2, 4 ... up to `prefetch`, by one for every full page.
+    Nothing beyond `limit` items is requested. `latest_first` says that insertions shift the pages.
     """
 
-    def __init__(self, *, start_page: int = 1, prefetch: int = 8, limit: int | None = None) -> None:
+    def __init__(
+        self, *, start_page: int = 1, prefetch: int = 8, limit: int | None = None, latest_first: bool = False
+    ) -> None:
+        #: The page whose answer is taken next.
+        self.page = start_page
+        #: True while that page is requested once more, as its first answer was in doubt.
+        self.again = False
+        self.done = limit == 0
         self._next_asked = start_page
-        self._next_taken = start_page
         self._start = start_page
         self._prefetch = prefetch
+        self._latest_first = latest_first
         self._window = 1
         self._left = limit
+        self._restart = False
+        self._given = _GivenItems(prefetch + 2)
+        # The size of pages.
         self._page_size: int | None = None
-        self._known: frozenset[int] = frozenset()
-        self._first: frozenset[int] = frozenset()
+        self._longest = 0
+        self._capped = False  # a short page was not the end
+        self._even = True  # all pages so far were exactly as long as their pageSize
+        # The end.
+        self._last: int | None = None  # the number of the page that seems to be the last
+        self._confirmed = False  # the page after it was asked for twice and held nothing
+        self._needed: int | None = None  # a page that has to hold items, as a later one does
+        self._ask_behind = False  # the page after it has to show that it is
+        # Insertions.
+        self._reread = False  # the next page has to repeat items
+        self._deepest: int | None = None  # the item given that is farthest from the listing's begin
+        self._went_back = False  # the page before ended ahead of that item
+        self._shifts = 0
+        self._asked_at: dict[int, int] = {}  # page under way -> number of shifts seen when it was requested
+        self._depths: deque[int | None] = deque(maxlen=prefetch + 1)
+        self._losing = 0
         self._repeats = 0
-        self._short = False
-        self._stale = False
-        self.done = limit == 0
+
+    # --- requests ------------------------------------------------------------------------------------
 
     def ask(self) -> int | None:
-        """Name the next page to ask for, None while enough is under way."""
-        if self.done or self._short:
+        """Return the next page to request, None while enough is under way."""
+        if self.done:
             return None
-        under_way = self._next_asked - self._next_taken
-        if under_way >= self._window or (under_way and not self._needed(under_way)):
-            return None
-        page = self._next_asked
-        self._next_asked += 1
+        under_way = self._next_asked - self.page
+        if self.again and self.page not in self._asked_at:
+            page = self.page
+        elif self._last is not None:
+            if under_way or not self._ask_behind:
+                return None
+            page = self._next_asked
+        else:
+            # Where there is a doubt about a page, only that page is requested.
+            doubt = self.again or self._reread or self.page == self._needed
+            if under_way >= (1 if doubt else self._window) or not self._within(under_way):
+                return None
+            page = self._next_asked
+        self._next_asked = max(self._next_asked, page + 1)
+        self._asked_at[page] = self._shifts
         return page
 
-    def _needed(self, under_way: int) -> bool:
-        # With a limit, pages that can only lie beyond it are not asked for.
-        if self._left is None or self._page_size is None:
+    def _within(self, under_way: int) -> bool:
+        # With a limit, pages that can only lie beyond it are not requested.
+        if not under_way or self._left is None or self._page_size is None:
             return True
         return under_way * self._page_size < self._left
 
-    def take(self, page: Page[T]) -> Sequence[T]:
-        """Take the answer to the lowest page that is under way; return the items that it adds."""
-        asked = self._next_taken
-        self._next_taken += 1
-        if page.page != asked and asked == 1 and page.items:
-            # Ending here would make a whole account look empty.
-            raise PaginationError(f"page 1 was asked for, the answer is page {page.page}")
-        if page.page != asked or not page.items:
-            self.done = True
-            return ()
-        if self._page_size is not None and page.page_size != self._page_size:
-            raise PaginationError(
-                f"page {asked} says pageSize {page.page_size} after {self._page_size}: "
-                "items between pages could be lost"
-            )
-        self._page_size = page.page_size
-        self._short = len(page.items) < page.page_size
-        ids = frozenset(map(_id, page.items))
-        overlap = not ids.isdisjoint(self._known)
-        self._first = self._first or ids
-        if ids == self._first and self._known and not overlap:
-            raise PaginationError(f"page {asked} begins the listing again: it goes in circles")
-        fresh: Sequence[T] = page.items
-        # Past a short page nothing can have moved on; what was asked for behind it is its only check.
-        self._stale = overlap and not self._short
-        if overlap or len(ids) < len(page.items):
-            fresh = self._unseen(page.items)
-            if not fresh and not self._short:
-                self._repeats += 1
-                if self._repeats > 1:
-                    raise PaginationError(
-                        f"page {asked} repeats the items of the page before it: the listing does not advance"
-                    )
-        if fresh:
-            self._repeats = 0
-        self._known = ids
-        if self._short and self._next_asked == self._next_taken:
-            self.done = True
-        self._window = min(self._window + 1, self._prefetch)
-        return self._within_limit(fresh)
-
-    def again(self) -> bool:
-        """Ask anew for the pages that are under way if they may be stale; the driver then drops its own."""
-        stale, self._stale = self._stale, False
-        if stale:
-            self._next_asked = self._next_taken
-        return stale
-
-    def missing(self) -> None:
-        """Take note that the lowest page under way does not exist (404): the listing ended before it."""
-        self._next_taken += 1
-        self.done = True
+    def restart_ahead(self) -> bool:
+        """Return True once if every page under way has to be dropped and requested again."""
+        restart, self._restart = self._restart, False
+        return restart
 
     @property
     def may_be_missing(self) -> bool:
-        """Tell whether an error answer to the lowest page under way can mean that the listing has ended."""
-        return self._next_taken > self._start
+        """True where a 404 for `page` can mean that the listing has ended."""
+        return self.page > self._start
 
     @property
     def past_the_end(self) -> bool:
-        """Tell whether a short page came, so that the pages under way are expected to be empty."""
-        return self._short
+        """True where `page` is expected to hold nothing, so that the service may refuse it."""
+        return self._last is not None
 
-    def _unseen(self, items: Sequence[T]) -> list[T]:
-        seen = set(self._known)
-        fresh: list[T] = []
-        for item in items:
-            if item.id not in seen:
-                seen.add(item.id)
-                fresh.append(item)
-        return fresh
+    # --- answers -------------------------------------------------------------------------------------
 
-    def _within_limit(self, items: Sequence[T]) -> Sequence[T]:
+    def missing(self) -> None:
+        """Take the answer that `page` does not exist."""
+        again, stale = self._begin()
+        self._nothing(again, stale)
+
+    def take(self, page: Page[T]) -> Sequence[T]:
+        """Take the answer to `page`; return the items that it adds."""
+        again, stale = self._begin()
+        resized = self._page_size is not None and page.page_size != self._page_size
+        if not page.items:
+            if again and resized and page.page_size > 0 and self._even:
+                # In pages of another size this may be beyond the end.
+                return self._resize(page.page_size)
+            return self._nothing(again, stale)
+        ids = [item.id for item in page.items]
+        repeats, fresh = self._given.compare(page.items, ids)
+        if self._last is not None and not self._goes_on(page, fresh):
+            return ()
+        if page.page != self.page:
+            if again and (fresh or page.page > self.page or not self._several()):
+                raise PaginationError(
+                    f"page {self.page} was asked for, the answer is page {page.page}, also when asked again"
+                )
+            return self._nothing(again, stale)
+        if resized:
+            return self._resize(page.page_size) if again else self._once_more()
+        # Overtaken: items that were inserted since fill the page.
+        overtaken = self._overtaken(ids)
+        shifted = repeats or overtaken
+        if not shifted and (stale or self._went_back or self._reread):
+            return self._gap()
+        if self._reread:
+            self._reread = False
+            # It did not grow: the service cuts its pages.
+            self._capped |= self.page == self._needed and not fresh and len(ids) < page.page_size
+        elif shifted:
+            if not fresh and not self._latest_first:
+                if again:
+                    raise self._not_advancing()
+                return self._once_more()
+            self._shifts += 1
+        if fresh and fresh[-1].id == ids[-1] and not overtaken:
+            self._deepest = ids[-1]
+        return self._accept(page, ids, fresh)
+
+    def _begin(self) -> tuple[bool, bool]:
+        """Note that `page` was answered; return whether for the second time, and whether it may be stale."""
+        again, self.again = self.again, False
+        return again, self._asked_at.pop(self.page) < self._shifts
+
+    def _once_more(self) -> Sequence[T]:
+        self.again = True
+        return ()
+
+    def _accept(self, page: Page[T], ids: list[int], fresh: Sequence[T]) -> Sequence[T]:
+        self._check_progress(ids, fresh)
+        self._given.add([item.id for item in fresh])
+        self._page_size = page.page_size
+        self._longest = max(self._longest, len(ids))
+        self._even &= len(ids) == page.page_size
+        full = min(self._longest, page.page_size) if self._capped else page.page_size
+        if len(ids) < full:
+            self._last = self.page
+            self._ask_behind = self._capped or len(ids) % CAP_STEP == 0
+        self._window = min(self._window + 1, self._prefetch)
+        self._advance()
+        return self._limited(fresh)
+
+    def _advance(self) -> None:
+        self.page += 1
+        self._next_asked = max(self._next_asked, self.page)
+        if self._last is not None and not self._ask_behind and self._next_asked == self.page:
+            self.done = True
+
+    def _nothing(self, again: bool, stale: bool) -> Sequence[T]:
+        """Take an answer without items: what lies behind the end, or a doubt about `page`."""
+        if self._last is None:
+            if stale:
+                return self._gap()
+            if not again:
+                return self._once_more()
+            if self.page == self._needed:
+                raise PaginationError(
+                    f"page {self.page} holds nothing, also when asked again, but a later page does: "
+                    "items could be lost"
+                )
+            self._last = self.page - 1
+            self._confirmed = True
+        self._ask_behind = False
+        self._advance()
+        return ()
+
+    def _goes_on(self, page: Page[T], fresh: Sequence[T]) -> bool:
+        """Take a page behind what seemed to be the last; return whether the listing goes on with it."""
+        assert self._last is not None
+        if not fresh:
+            if not self._confirmed and not self._several():
+                raise PaginationError(
+                    f"page {self.page} repeats the only page before it: the service may ignore `page`, or "
+                    "repeat its last page; a smaller pagesize tells which"
+                )
+            self._nothing(again=False, stale=False)
+            return False
+        last, self._last, self._ask_behind = self._last, None, False
+        if self._capped and not self._confirmed:
+            return True
+        # A short page was cut by the service, or has grown since. An empty page was so by mistake, or is
+        # filled now.
+        self.page = last + 1 if self._confirmed else last
+        self._reread = not self._confirmed
+        self._confirmed = False
+        self._needed = self.page
+        self._restart_here()
+        return False
+
+    def _resize(self, size: int) -> Sequence[T]:
+        """Go on in pages of another size, from the page that holds the last item given."""
+        if not self._even or self._reread or size < 1 or self._page_size is None:
+            raise self._resized(size)
+        self.page = ((self.page - 1) * self._page_size - 1) // size + 1
+        self._page_size = self._longest = size
+        self._reread = True
+        self._restart_here()
+        return ()
+
+    def _restart_here(self) -> None:
+        self._restart = True
+        self._next_asked = self.page
+        self._asked_at.clear()
+
+    def _several(self) -> bool:
+        """Return True if pages with different items were given, so that the service honours `page`."""
+        return self._given.pages > 1
+
+    # --- insertions ----------------------------------------------------------------------------------
+
+    def _overtaken(self, ids: list[int]) -> bool:
+        deepest = self._deepest
+        return self._latest_first and deepest is not None and _falling(ids) and ids[-1] > deepest
+
+    def _gap(self) -> Sequence[T]:
+        """Request a page again that should repeat items, and does not."""
+        if self._reread:
+            raise PaginationError(
+                f"page {self.page} does not continue the page before it: items could be lost"
+            )
+        self._window = max(1, self._window // 2)
+        self._restart_here()
+        # Requested after the page before, it only has to repeat items where that one went back.
+        self._reread = self._went_back
+        return ()
+
+    def _check_progress(self, ids: list[int], fresh: Sequence[T]) -> None:
+        """Raise PaginationError if pages are repeated, or do not get deeper."""
+        if not self._latest_first:
+            return
+        self._repeats = 0 if fresh or self._several() else self._repeats + 1
+        if self._repeats > 1:
+            raise self._not_advancing()
+        self._went_back = len(ids) > 1 and ids[-1] != self._deepest
+        # Compared with the last page that was taken before this one was requested: ids that fall within the
+        # page show the order of insertion.
+        depth = ids[-1] if _falling(ids) else None
+        before = self._depths[0] if len(self._depths) == self._depths.maxlen else None
+        losing = not fresh if depth is None or before is None else depth >= before
+        self._depths.append(depth)
+        self._losing = self._losing + 1 if losing else 0
+        if self._losing > 2 * (self._prefetch + 1):
+            raise PaginationError(
+                f"page {self.page} is no deeper than the pages before it: records are inserted faster than "
+                'pages are read; orderby="date" appends them'
+            )
+
+    def _not_advancing(self) -> PaginationError:
+        return PaginationError(
+            f"page {self.page} holds only items of the pages before it: the listing does not advance"
+        )
+
+    def _resized(self, size: int) -> PaginationError:
+        return PaginationError(
+            f"page {self.page} says pageSize {size} after {self._page_size}: items could be lost between them"
+        )
+
+    def _limited(self, items: Sequence[T]) -> Sequence[T]:
         if self._left is None:
             return items
         items = items[: self._left]
@@ -151,3 +339,47 @@ class PageCursor(Generic[T]):
         if self._left == 0:
             self.done = True
         return items
+
+
+class _GivenItems:
+    """Ids that were given: all of the last pages, and of older pages the first and the last.
+
+    A page that goes back further than the last pages holds one of those two, since pages are equally long.
+    """
+
+    def __init__(self, pages: int) -> None:
+        self.pages = 0
+        self._most = pages
+        self._recent: deque[list[int]] = deque()
+        self._ids: set[int] = set()
+        self._edges: set[int] = set()
+
+    def compare(self, items: Sequence[T], ids: list[int]) -> tuple[bool, Sequence[T]]:
+        """Return whether a page repeats items, and the items that were not given yet."""
+        seen = set(ids)
+        if not self._edges.isdisjoint(seen):
+            return True, ()
+        if self._ids.isdisjoint(seen) and len(seen) == len(ids):
+            return False, items
+        new: dict[int, T] = {}
+        for item in items:
+            if item.id not in self._ids:
+                new.setdefault(item.id, item)
+        return not self._ids.isdisjoint(seen), list(new.values())
+
+    def add(self, ids: list[int]) -> None:
+        """Take the ids of the items that a page adds."""
+        if not ids:
+            return
+        self.pages += 1
+        self._recent.append(ids)
+        self._ids.update(ids)
+        # Pages of another size may begin this far back.
+        while len(self._recent) > self._most and len(self._ids) - len(self._recent[0]) >= 2 * MAX_PAGESIZE:
+            old = self._recent.popleft()
+            self._ids.difference_update(old)
+            self._edges.update((old[0], old[-1]))
+
+
+def _falling(ids: list[int]) -> bool:
+    return len(ids) > 1 and all(map(int.__gt__, ids, ids[1:]))

@@ -1,12 +1,12 @@
-"""Listings: what `session.urls.list()` and `session.tags.list()` return."""
+"""Listings of links and tags, as `session.urls.list()` and `session.tags.list()` return them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterator
 from math import inf
-from typing import ClassVar, Generic, TypeVar
+from types import TracebackType
+from typing import ClassVar, Generic, Self, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,7 +25,7 @@ ORDERS = ("date", "-date")
 
 
 class ListingOptions(Struct, Generic[T], frozen=True):
-    """Hold how one listing is read: its endpoint and its options, checked."""
+    """Endpoint and checked options of one listing."""
 
     send: Send
     tasks: Tasks
@@ -47,25 +47,28 @@ class ListingOptions(Struct, Generic[T], frozen=True):
         if self.orderby is not None and self.orderby not in ORDERS:
             raise InvalidRequestError(f"orderby must be 'date' or '-date', not {self.orderby!r}")
 
-    def call(self, page: int) -> Call[Page[T]]:
-        """Give the request for one page (List short URLs, List tags)."""
+    def call(self, page: int, *, anew: bool = False) -> Call[Page[T]]:
+        """Return the request for one page; with `anew` a journal does not answer it."""
         params = [("page", str(page)), ("pagesize", str(self.pagesize))]
         if self.orderby is not None:
             params.append(("orderby", self.orderby))
-        # Whether a page still holds when a job is run again shows in the page itself.
-        return Call(method="GET", path=self.path, params=tuple(params), returns=self.returns, settled_at=-inf)
+        # A page has no time at which it becomes final: `journal_policy` decides by its content.
+        settled_at = inf if anew else -inf
+        return Call(
+            method="GET", path=self.path, params=tuple(params), returns=self.returns, settled_at=settled_at
+        )
 
     def limited(self, limit: int | None) -> ListingOptions[T]:
-        """Return the same with a limit; pages are no larger than what it needs."""
+        """Return the same options with a limit, and pages that are no larger than the limit."""
         if limit is None:
             return self
-        # Where a later page begins is told by the size of pages.
+        # The size of pages decides where a later page begins.
         pagesize = min(self.pagesize, max(1, limit)) if self.start_page == 1 else self.pagesize
         return replace(self, limit=limit, pagesize=pagesize)
 
 
 class Resource(Generic[T]):
-    """Share what the listings of all kinds of records can do."""
+    """Records of one kind: their endpoint, read by page or as a listing."""
 
     _path: ClassVar[str]
     _page_type: type[Page[T]]
@@ -75,14 +78,14 @@ class Resource(Generic[T]):
         self._tasks = tasks
 
     async def page(self, page: int = 1, *, pagesize: int = 50, orderby: str | None = None) -> Page[T]:
-        """Ask for one page.
+        """Return one page.
 
-        `page` counts from 1; `pagesize` is at most 500, and the answer's `page_size` is what the service
-        made of it; `orderby` is "date", "-date" or None for the service's default, latest first. Raises
+        `page` counts from 1; `pagesize` is at most 500, and the service may lower it, see `page_size`;
+        `orderby` is "date", "-date" or None for the service's default, latest first. Raises
         InvalidRequestError and what a request raises (List short URLs, List tags).
         """
-        paging = ListingOptions(self._send, self._tasks, self._path, self._page_type, orderby, pagesize)
-        return await self._send(paging.call(check_int("page", page, 1)))
+        options = ListingOptions(self._send, self._tasks, self._path, self._page_type, orderby, pagesize)
+        return await self._send(options.call(check_int("page", page, 1)))
 
     def list(
         self,
@@ -93,15 +96,21 @@ class Resource(Generic[T]):
         prefetch: int = 8,
         progress: Progress | None = None,
     ) -> Listing[T]:
-        """List to exhaustion, asking for up to `prefetch` pages ahead.
+        """List all records, requesting up to `prefetch` pages ahead.
 
         With `orderby="date"` (oldest first) records that arrive meanwhile are appended. With "-date" they
-        shift the pages: what was there is given whole and once as long as fewer than two pages of them arrive
-        between two answers; they themselves are not given. Records deleted meanwhile can hide others in
-        either order. The document shows no total: a page shorter than its own pageSize, an empty one, or
-        a 404 for a page after the first ends the listing. `progress` is called with (items so far, None).
-        Raises InvalidRequestError at once; iterating raises PaginationError and what a request raises
-        (List short URLs, List tags).
+        shift the pages: the records that were there at the start are given completely and once, the new
+        ones in part; if they arrive faster than pages are read, the listing ends with PaginationError.
+        Records deleted meanwhile can hide others in either order.
+
+        The document shows no total. A page shorter than its own pageSize ends the listing; where its length
+        is a multiple of 10, only if the next page holds nothing, since the service may cap its pages without
+        saying so. An empty page, a 404 and a page under another number end it once they are confirmed by a
+        second request. A service that removes records from a page after cutting it, or that caps pages at
+        another length, can end the listing early.
+
+        `progress` is called with (records so far, None). Raises InvalidRequestError at once; iterating raises
+        PaginationError where items could be lost, and what a request raises (List short URLs, List tags).
         """
         return Listing(
             ListingOptions(
@@ -119,106 +128,124 @@ class Resource(Generic[T]):
 
 
 class PageStream(Stream[Page[T]]):
-    """Iterate over the pages of a listing, in order, asking ahead.
+    """Iterator over the pages of a listing, in order, with the next pages requested ahead.
 
-    The pages hold the items that are new: an item that the page before held is not given twice. Raises
-    PaginationError, and what a request raises (List short URLs, List tags).
+    A page holds only items that no page before it held. Raises PaginationError, and what a request raises
+    (List short URLs, List tags).
     """
 
-    def __init__(self, paging: ListingOptions[T]) -> None:
-        super().__init__(paging.tasks)
-        self._paging = paging
-        self._pager: PageCursor[T] = PageCursor(
-            start_page=paging.start_page, prefetch=paging.prefetch, limit=paging.limit
+    def __init__(self, options: ListingOptions[T], tasks: Tasks) -> None:
+        super().__init__(tasks)
+        self._options = options
+        self._cursor: PageCursor[T] = PageCursor(
+            start_page=options.start_page,
+            prefetch=options.prefetch,
+            limit=options.limit,
+            latest_first=options.orderby != "date",
         )
-        self._under_way: deque[asyncio.Task[Page[T]]] = deque()
+        self._under_way: dict[int, asyncio.Task[Page[T]]] = {}
         self._given = 0
 
     async def _next(self) -> Page[T]:
-        pager, under_way = self._pager, self._under_way
-        while not pager.done:
-            while (page := pager.ask()) is not None:
-                under_way.append(self._tasks.spawn(self._paging.send(self._paging.call(page))))
-            task = under_way[0]
+        cursor, under_way = self._cursor, self._under_way
+        while not cursor.done:
+            while (number := cursor.ask()) is not None:
+                call = self._options.call(number, anew=cursor.again)
+                under_way[number] = self._tasks.spawn(self._options.send(call))
+            task = under_way[cursor.page]
             if not task.done():
                 # Not awaited itself: a cancelled consumer must not cancel the request, it may come back.
                 await asyncio.wait((task,))
-            under_way.popleft()
-            answer = self._answer(task)
-            if answer is None:
+            del under_way[cursor.page]
+            page = self._answer(task)
+            if page is None:
+                cursor.missing()
                 continue
-            items = pager.take(answer)
-            if pager.again():
-                self._drop_ahead()
+            items = cursor.take(page)
+            if cursor.restart_ahead():
+                for ahead in under_way.values():
+                    ahead.cancel()
+                under_way.clear()
             if items:
                 self._given += len(items)
-                if self._paging.progress is not None:
-                    self._paging.progress(self._given, None)
-                return Page(page=answer.page, page_size=answer.page_size, items=list(items))
+                if self._options.progress is not None:
+                    self._options.progress(self._given, None)
+                return Page(page=page.page, page_size=page.page_size, items=list(items))
         raise StopAsyncIteration
 
-    def _drop_ahead(self) -> None:
-        while self._under_way:
-            self._under_way.popleft().cancel()
-
     def _answer(self, task: asyncio.Task[Page[T]]) -> Page[T] | None:
+        """Return the page, None where the service says that there is no such page."""
         try:
             return self._outcome(task)
         except NotFoundError:
             # The path exists, as a page before was answered: it is this page that does not.
-            if not self._pager.may_be_missing:
+            if not self._cursor.may_be_missing:
                 raise
         except BadRequestError:
-            # Some services refuse pages beyond the end; a page that is expected to be empty may be refused.
-            if not self._pager.past_the_end:
+            if not self._cursor.past_the_end:
                 raise
-        self._pager.missing()
         return None
 
 
-class Listing(Stream[T]):
-    """Iterate over the items of a listing, in order, asking for pages ahead.
+class ItemStream(Stream[T]):
+    """Iterator over the items of a listing, in order."""
 
-    Read once: as items (`async for`), as pages (`pages()`), or whole (`to_list()`).
-    """
-
-    def __init__(self, paging: ListingOptions[T]) -> None:
-        super().__init__(paging.tasks)
-        self._paging = paging
-        self._pages: PageStream[T] | None = None
+    def __init__(self, options: ListingOptions[T], tasks: Tasks) -> None:
+        super().__init__(tasks)
+        self._pages: PageStream[T] = PageStream(options, self._tasks)
         self._items: Iterator[T] = iter(())
 
     async def __anext__(self) -> T:
-        # The common step takes no more than this: a page holds hundreds of items.
+        # Kept short, as most items come from a page that is here already.
         for item in self._items:
             return item
         return await super().__anext__()
 
     async def _next(self) -> T:
-        if self._pages is None:
-            self._pages = PageStream(self._paging)
         page = await anext(self._pages)
         self._items = iter(page.items)
         return next(self._items)
 
+    async def aclose(self) -> None:
+        self._items = iter(())
+        await self._pages.aclose()
+        await super().aclose()
+
+
+class Listing(Generic[T]):
+    """Records to read: as items (`async for`), as pages (`pages()`), or all at once (`to_list()`).
+
+    Each of these reads the listing anew from its start. `async with` ends what is still being read.
+    """
+
+    def __init__(self, options: ListingOptions[T]) -> None:
+        self._options = options
+        self._tasks = Tasks(options.tasks)
+
+    def __aiter__(self) -> ItemStream[T]:
+        return ItemStream(self._options, self._tasks)
+
     def pages(self) -> PageStream[T]:
         """Iterate over pages instead of items."""
-        return PageStream(self._paging)
+        return PageStream(self._options, self._tasks)
 
     async def to_list(self, limit: int | None = None) -> list[T]:
-        """Read the listing whole, or its first `limit` items, into a list.
-
-        No page that lies beyond the limit is asked for.
-        """
+        """Return all items, or the first `limit`, for which no page beyond the limit is requested."""
         items: list[T] = []
-        async with PageStream(self._paging.limited(limit)) as pages:
+        async with PageStream(self._options.limited(limit), self._tasks) as pages:
             async for page in pages:
                 items += page.items
         return items
 
     async def aclose(self) -> None:
         """Cancel what is under way and wait until it has ended; safe to repeat."""
-        if self._pages is not None:
-            await self._pages.aclose()
-        self._items = iter(())
-        await super().aclose()
+        tasks, self._tasks = self._tasks, Tasks(self._options.tasks)
+        await tasks.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -105,6 +105,8 @@ class Stats:
             plan = self.plan(query, keys=keys, tag=tag, tags=tags, timezone=timezone)
             return await self.run(plan, progress=progress, on_error=on_error)
         _one_selector(keys, tag, tags)
+        # A listing gives an iterator of its own, which ends with the run.
+        keys = aiter(keys)
         question = self._question(query, timezone)
         feedback = ProgressReporter(question.query, None, progress, on_error)
         fold = Collector(self._asker, question.query, question.query.tally(question.span), feedback)
@@ -143,6 +145,7 @@ class Stats:
             self._asker, question, feedback, guided=guided, ordered=ordered, workers=self._workers
         )
         if isinstance(keys, AsyncIterable):
+            keys = aiter(keys)
             source = StepStream(AsyncBatches(keys, self._room, feedback.refuse), run)
             return Each(self._tasks, self._workers, run, source, keys)
         return Each(self._tasks, self._workers, run, run.steps(selectors or ()))

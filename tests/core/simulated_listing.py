@@ -1,0 +1,117 @@
+"""A simulated listing that strays, caps its pages and changes while it is read, and a driver of cursors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Literal
+
+from slashtag import Page, Tag
+from slashtag._core.paging import PageCursor
+
+#: What a service answers for a page: the page, or None for a 404.
+Answer = Callable[[int], Page[Tag] | None]
+Beyond = Literal["empty", "404", "last page"]
+#: One answer that is wrong: an empty page, a 404, or a page under this number.
+Stray = Literal["empty", "404"] | int
+
+
+def page(number: int, ids: Sequence[int], size: int = 3) -> Page[Tag]:
+    return Page(page=number, page_size=size, items=[Tag(id=n, name=str(n)) for n in ids])
+
+
+class Service:
+    """Records 0 to n-1, whose ids are in the order of their creation.
+
+    `cap` bounds pages below the `size` that the answers tell; `strays` maps the number of a request to its
+    wrong answer; `inserts` and `deletes` say how many records come and go before each request.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        size: int,
+        *,
+        latest_first: bool = False,
+        cap: int | None = None,
+        beyond: Beyond = "empty",
+        strays: Mapping[int, Stray] | None = None,
+        inserts: Callable[[], int] = lambda: 0,
+        deletes: Callable[[], int] = lambda: 0,
+        random: Random | None = None,
+    ) -> None:
+        self.records = list(range(n))
+        self.requests = 0
+        self._next = n
+        self._size = size
+        self._length = min(size, cap or size)
+        self._latest_first = latest_first
+        self._beyond = beyond
+        self._strays = strays or {}
+        self._inserts = inserts
+        self._deletes = deletes
+        self._random = random or Random(0)
+
+    def __call__(self, number: int) -> Page[Tag] | None:
+        stray = self._strays.get(self.requests)
+        self.requests += 1
+        self._change()
+        ids = self.records[::-1] if self._latest_first else self.records
+        said = number
+        if self._beyond != "empty" and number > 1 and (number - 1) * self._length >= len(ids):
+            if self._beyond == "404":
+                return None
+            said = max(1, -(-len(ids) // self._length))
+        found = ids[(said - 1) * self._length : said * self._length]
+        if stray == "404" and number > 1:
+            return None
+        if isinstance(stray, int):
+            said = stray
+        return page(said, [] if stray in ("empty", "404") else found, self._size)
+
+    def _change(self) -> None:
+        for _ in range(self._inserts()):
+            self.records.append(self._next)
+            self._next += 1
+        for _ in range(min(self._deletes(), len(self.records))):
+            self.records.pop(self._random.randrange(len(self.records)))
+
+
+class EndlessError(AssertionError):
+    """A listing that does not end."""
+
+
+def read(
+    cursor: PageCursor[Tag], answer: Answer, random: Random | None = None
+) -> tuple[list[int], list[list[int]]]:
+    """Drive a cursor as a listing does; return the ids it gave and the pages it requested in each round.
+
+    With `random` the service answers pages under way in any order; without it, each when it is due.
+    """
+    given: list[int] = []
+    rounds: list[list[int]] = []
+    waiting: set[int] = set()
+    answered: dict[int, Page[Tag] | None] = {}
+    while not cursor.done:
+        asked: list[int] = []
+        while (number := cursor.ask()) is not None:
+            asked.append(number)
+        rounds.append(asked)
+        waiting.update(asked)
+        early = random.sample(sorted(waiting), random.randint(0, len(waiting))) if random else []
+        for number in [*early, *({cursor.page} & waiting - set(early))]:
+            waiting.discard(number)
+            answered[number] = answer(number)
+        found = answered.pop(cursor.page)
+        if found is None:
+            assert cursor.may_be_missing
+            cursor.missing()
+        else:
+            given += [tag.id for tag in cursor.take(found)]
+        if cursor.restart_ahead():
+            waiting.clear()
+            answered.clear()
+        if len(rounds) > 5_000:
+            raise EndlessError
+    assert cursor.ask() is None
+    return given, rounds
