@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from slashtag import AsyncSession, ConfigurationError, DateRange, JournalError
+from slashtag._journal.journal import Journal
 from slashtag.sandbox import Sandbox
 
 from ..support.journals import committed
@@ -74,6 +75,41 @@ async def test_the_journal_of_another_account_is_refused(path: Path) -> None:
 async def test_the_journal_of_another_service_is_refused(path: Path) -> None:
     await fill(path, b"body")
     await refused(path, "is of a job against http://127.0.0.1:1/api/v1/, not", base_url="http://127.0.0.1:2")
+
+
+@pytest.mark.parametrize(
+    "other", [{"apikey": KEY[::-1]}, {"base_url": "http://127.0.0.1:2/api/v1/"}], ids=["account", "service"]
+)
+async def test_a_job_that_ended_before_its_first_answer_leaves_a_journal_for_any_other(
+    path: Path, other: dict[str, str]
+) -> None:
+    await fill(path)
+    job = AsyncSession(**{"base_url": BASE, "apikey": KEY} | other, apisecret="s" * 12, journal=path)
+    async with job:
+        pass
+    later = Journal(path, **{"base_url": BASE, "apikey": KEY} | other, max_age=3600)
+    later.open()
+    later.keep(call(), None, b"body")
+    await later.aclose()
+    await refused(path, "is of a job")
+
+
+async def test_answers_of_another_account_are_not_replayed_from_a_wal_that_lies_beside(
+    path: Path, tmp_path: Path
+) -> None:
+    theirs = Journal(tmp_path / "theirs", BASE, KEY[::-1], 3600)
+    theirs.open()
+    theirs.keep(call(0), None, b"theirs")
+    await until(lambda: b"theirs" in (tmp_path / "theirs-wal").read_bytes(), 2)
+    wal = (tmp_path / "theirs-wal").read_bytes()
+    await theirs.aclose()
+    await fill(path, b"ours")
+    path.with_name(path.name + "-wal").write_bytes(wal)
+    ours = journal(path)
+    ours.open()
+    with pytest.raises(JournalError, match="another journal"):
+        ours.find(call(0))
+    await ours.aclose()
 
 
 async def test_the_same_base_url_in_another_form_is_not_another_service(path: Path) -> None:

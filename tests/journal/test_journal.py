@@ -33,7 +33,7 @@ SPAN = DateRange("2023-01-01", "2023-12-31")
 
 @pytest.fixture
 async def box() -> AsyncIterator[Sandbox]:
-    async with Sandbox(urls=70, clicks=1_500, tags=3) as box:
+    async with Sandbox(urls=73, clicks=1_500, tags=3) as box:
         yield box
 
 

@@ -1,1 +1,1 @@
-"""The file of finished answers that makes a session a resumable job."""
+"""File of finished responses, which makes a session a resumable job."""

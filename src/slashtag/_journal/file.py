@@ -1,4 +1,4 @@
-"""The file of a journal: whose job it is of, who may write to it, and the responses that it holds."""
+"""SQLite file of a journal: the job it belongs to, its lock, and the responses it holds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from typing import Any
 from .._errors import ConfigurationError, JournalError
 
 APPLICATION_ID = 0x736C7467  # "sltg"
-VERSION = 1
+VERSION = 2
 BUSY_SECONDS = 1.0
 
-# Responses are appended, in the order in which they came: an index kept meanwhile would double what is
-# written. `held` is that index, brought up to date when the file is opened.
+# Responses are appended in the order of their arrival: an index kept meanwhile would double what is
+# written. `held` is that index, updated when the file is opened.
 _SCHEMA = (
     f"PRAGMA application_id={APPLICATION_ID}",
     f"PRAGMA user_version={VERSION}",
@@ -40,34 +40,36 @@ _INDEX = (
 _KEEP = "INSERT INTO response (request, fetched, checksum, body) VALUES (?, ?, ?, ?)"
 _FIND = "SELECT fetched, checksum, body FROM held JOIN response USING (id) WHERE held.request = ?"
 
-# SQLite's locks belong to the process: a second session in it would get past them.
+# SQLite's locks belong to the process: they would not stop a second session in it.
 _open: set[tuple[int, int]] = set()
 _claiming = threading.Lock()
 
 
 class JournalInUseError(ConfigurationError):
-    """Refuse a journal that another session has open."""
+    """Journal that another session has open."""
 
 
 class UnfitJournalError(ConfigurationError):
-    """Refuse a file that is no journal of this job; removed, it would be in nobody's way."""
+    """File that is not a journal of this job; the job can run once it is removed."""
 
 
 class JournalFile:
-    """Hold the responses of one job in SQLite, bound to one base URL and one account.
+    """Responses of one job in SQLite, bound to one base URL and one account.
 
-    The file is for one session at a time, readable by its owner only, and never deleted or repaired here.
+    The file serves one session at a time, is readable by its owner only, and is never deleted or repaired
+    here. A file without responses belongs to no job yet: the next job takes it over.
     """
 
     def __init__(self, path: Path, base_url: str, apikey: str) -> None:
         self.path = path
         self._base_url = base_url
         self._apikey = apikey.encode()
-        #: What is written to; None while it is closed.
+        self._salt = ""
+        #: Connection that is written to; None while the file is closed.
         self.main: sqlite3.Connection | None = None
-        #: What the file held when it was opened, None for nothing. Its main part stays untouched until it
-        #: is closed, as the session writes to the WAL only: it is read without a lock, and no commit is
-        #: waited for.
+        #: Connection to what the file held when it was opened, None for nothing. The session writes to the
+        #: WAL only, so the main file stays as it is until it is closed: it is read without a lock, and
+        #: without waiting for a commit.
         self.image: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
 
@@ -76,7 +78,7 @@ class JournalFile:
     def open(self) -> None:
         """Open or create the file.
 
-        Raises ConfigurationError for one that is not a journal, is damaged, in use, or of another account.
+        Raises ConfigurationError if it is not a journal, is damaged, in use, or belongs to another job.
         """
         try:
             self._claim()
@@ -99,14 +101,14 @@ class JournalFile:
             raise
 
     def _claim(self) -> None:
-        """Create the file where there is none, and let nothing but a journal of ours pass."""
+        """Create the file if there is none; refuse what is not a journal, or is open in this process."""
         try:
-            # Not by SQLite, which would let the umask decide who may read it.
+            # Not created by SQLite, which would let the umask decide who may read it.
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             self.path.chmod(0o600)  # the umask may have taken something off
         except FileExistsError:
             pass
-        except ValueError as error:  # a NUL, or what the file system cannot encode
+        except ValueError as error:  # a NUL, or a name that the file system cannot encode
             raise ConfigurationError(f"the journal {str(self.path)!r} cannot be opened: {error}") from None
         found = self.path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -115,11 +117,11 @@ class JournalFile:
         with _claiming:
             if identity in _open:
                 raise self._in_use()
-            # Before the header is read: closing a file gives up the locks that the process has on it.
+            # Before the header is read: closing a file releases all locks that the process has on it.
             _open.add(identity)
             self._identity = identity
         if found.st_size:
-            # Looked at before SQLite does: opening another program's database may change it.
+            # Checked before SQLite opens it, which may change another program's database.
             with self.path.open("rb") as file:
                 header = file.read(72)
             if header[:16] != b"SQLite format 3\0" or header[68:] != struct.pack(">I", APPLICATION_ID):
@@ -136,7 +138,7 @@ class JournalFile:
         return JournalInUseError(f"the journal {self.path} is in use by another session")
 
     def _connect(self) -> sqlite3.Connection:
-        # Absolute, as ":memory:" is no file to SQLite.
+        # Absolute: SQLite takes ":memory:" for something else than a file.
         path = self.path.absolute()
         file = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
@@ -167,9 +169,13 @@ class JournalFile:
     def _begin(self, file: sqlite3.Connection) -> None:
         for statement in _SCHEMA:
             file.execute(statement)
-        salt = secrets.token_hex(16)
-        rows = {"salt": salt, "base_url": self._base_url, "account": self._account(salt)}
-        file.executemany("INSERT INTO job VALUES (?, ?)", rows.items())
+        self._bind(file)
+
+    def _bind(self, file: sqlite3.Connection) -> None:
+        """Make the file one of this job."""
+        self._salt = secrets.token_hex(16)
+        rows = {"salt": self._salt, "base_url": self._base_url, "account": self._account(self._salt)}
+        file.executemany("INSERT OR REPLACE INTO job VALUES (?, ?)", rows.items())
 
     def _check(self, file: sqlite3.Connection) -> None:
         problem = _one(file, "PRAGMA quick_check(1)")
@@ -181,21 +187,26 @@ class JournalFile:
                 f"the journal {self.path} was written by another version of slashtag (format {version})"
             )
         job = dict(file.execute("SELECT name, value FROM job"))
+        self._salt = job.get("salt", "")
+        other: str | None = None
         if job.get("base_url") != self._base_url:
-            raise UnfitJournalError(
-                f"the journal {self.path} is of a job against {job.get('base_url')}, not {self._base_url}"
-            )
-        if not hmac.compare_digest(job.get("account", ""), self._account(job.get("salt", ""))):
-            raise UnfitJournalError(f"the journal {self.path} is of a job of another account")
+            other = f"is of a job against {job.get('base_url')}, not {self._base_url}"
+        elif not hmac.compare_digest(job.get("account", ""), self._account(self._salt)):
+            other = "is of a job of another account"
+        if other and _one(file, "SELECT EXISTS (SELECT 1 FROM response)"):
+            raise UnfitJournalError(f"the journal {self.path} {other}")
+        if other:
+            # Left by a job that ended before its first answer.
+            self._bind(file)
 
     def _account(self, salt: str) -> str:
-        # Keyed and slow to try out: the file must not give the apikey away.
+        # Salted and slow to compute, so that the apikey cannot be guessed from the file.
         return hashlib.pbkdf2_hmac("sha256", self._apikey, salt.encode(), 5_000).hex()
 
     # --- responses -----------------------------------------------------------------------------------
 
     def find(self, request: bytes) -> tuple[float, int, bytes] | None:
-        """Return when a response was fetched, its checksum and its body, if it was there at the opening."""
+        """Return the time, the checksum and the body of a response that the file held when it was opened."""
         if self.image is None:
             return None
         try:
@@ -205,22 +216,30 @@ class JournalFile:
         return row
 
     def damaged(self, problem: str) -> JournalError:
-        """Give the error of a file whose responses cannot be trusted."""
+        """Return the error for a file whose responses cannot be trusted."""
         return JournalError(f"the journal {self.path} is damaged ({problem}); it was left as it is")
 
     def append(self, rows: Iterable[tuple[bytes, float, bytes]]) -> str | None:
-        """Commit requests, when they were answered, and the bodies; return what kept it from being done."""
+        """Commit responses (request, time, body); return the reason if that failed."""
         file = self.main
         assert file is not None
         try:
             file.execute("BEGIN")
-            file.executemany(_KEEP, ((key, at, checksum(key, at, body), body) for key, at, body in rows))
+            file.executemany(_KEEP, ((key, at, self.checksum(key, at, body), body) for key, at, body in rows))
             file.execute("COMMIT")
         except Exception as error:
             if file.in_transaction:
                 file.execute("ROLLBACK")
             return str(error) or type(error).__name__
         return None
+
+    def checksum(self, request: bytes, fetched: float, body: bytes) -> int:
+        """Return the checksum of a response, which an altered one fails.
+
+        The salt makes a response of another journal fail too: SQLite takes in whatever `-wal` lies beside
+        a file.
+        """
+        return zlib.crc32(body, zlib.crc32(self._salt.encode() + request + struct.pack("d", fetched)))
 
     def close(self) -> None:
         """Close the file; safe to repeat."""
@@ -231,11 +250,6 @@ class JournalFile:
             self.main.close()
             self.main = None
             self._release()
-
-
-def checksum(request: bytes, fetched: float, body: bytes) -> int:
-    """Sum up a response, so that an altered one is found out."""
-    return zlib.crc32(body, zlib.crc32(request + struct.pack("d", fetched)))
 
 
 def _one(file: sqlite3.Connection, statement: str) -> Any:

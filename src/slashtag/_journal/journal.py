@@ -1,4 +1,4 @@
-"""The journal of a job: finished responses are kept in a file, so that a second run asks for the rest."""
+"""Journal of a job: finished responses are kept in a file, so that a second run only requests the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .._core.call import Call
 from .._core.journal_policy import holds, may_replay
 from .._errors import ConfigurationError, JournalError
 from .._fanout import in_thread
-from .file import JournalFile, checksum
+from .file import JournalFile
 
 COMMIT_SECONDS = 0.2
 COMMIT_BYTES = 4 * 2**20
@@ -22,14 +22,14 @@ CROWDED_BYTES = 64 * 2**20
 
 
 class Journal:
-    """Keep the responses of one job, bound to one base URL and one account.
+    """Journal of one job, bound to one base URL and one account.
 
     A response is replayed if the file held it before this session began, if it was final when it was
-    fetched (see `_core.replay`) and is at most `max_age` seconds old. Responses are committed by a thread,
-    in groups, a fifth of a second after they came at the latest: kill -9 loses no more.
+    fetched (see `_core.journal_policy`) and is at most `max_age` seconds old. A thread commits responses in
+    groups, at most a fifth of a second after their arrival: kill -9 loses no more than those.
 
-    Raises ConfigurationError for a file that is not a journal, is damaged, in use, or of another account;
-    JournalError where it cannot be written, say on a full disk: what was committed stays.
+    Raises ConfigurationError if the file is not a journal, is damaged, in use, or belongs to another job;
+    JournalError if it cannot be written, for example on a full disk; what was committed stays.
     """
 
     def __init__(self, path: str | os.PathLike[str], base_url: str, apikey: str, max_age: float) -> None:
@@ -49,7 +49,7 @@ class Journal:
         self._writer: threading.Thread | None = None
         self._closed = False
         self._failure: str | None = None
-        self._told = False
+        self._reported = False
 
     def __repr__(self) -> str:
         return f"<Journal {str(self.path)!r}>"
@@ -58,11 +58,11 @@ class Journal:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether the file is open."""
+        """True while the file is open."""
         return self._file.main is not None
 
     async def start(self) -> None:
-        """Open or create the file in a thread, as checking a long file takes its time; safe to repeat."""
+        """Open or create the file in a thread, as checking a long file takes time; safe to repeat."""
         async with self._opening:
             if self._file.main is not None:
                 return
@@ -72,7 +72,7 @@ class Journal:
                 self._file.close()
                 raise
             if self._closed:
-                # Whoever closed it may no longer wait for this.
+                # `aclose` may have returned before the file was open.
                 self._file.close()
 
     def open(self) -> None:
@@ -85,7 +85,7 @@ class Journal:
     # --- reading and writing -----------------------------------------------------------------------
 
     def find(self, call: Call[Any]) -> bytes | None:
-        """Return the body that may be replayed for a call, if there is one."""
+        """Return the body to replay for a call, None if it has to be sent."""
         file = self._file
         if file.image is None or self._closed or call.method != "GET":
             return None
@@ -93,16 +93,16 @@ class Journal:
         row = file.find(request)
         if row is None:
             return None
-        fetched, told, body = row
-        # What was fetched later than now was so by a clock that was wrong.
+        fetched, expected, body = row
+        # A time in the future comes from a clock that was wrong.
         if not self._began - self._max_age <= fetched <= self._began or not holds(call, fetched):
             return None
-        if told != checksum(request, fetched, body):
-            raise file.damaged("a response was altered")
+        if expected != file.checksum(request, fetched, body):
+            raise file.damaged("a response was altered, or comes from another journal")
         return body
 
     def keep(self, call: Call[Any], data: object, body: bytes) -> bool:
-        """Take a finished response; True if so many wait to be written that the caller should `wait`."""
+        """Queue a finished response for writing; return True if the caller should `wait`."""
         fetched = time.time()
         if self._closed or not may_replay(call, data, fetched):
             return False
@@ -118,23 +118,23 @@ class Journal:
             return self._pending_bytes >= CROWDED_BYTES
 
     async def wait(self) -> None:
-        """Wait until what is crowded was written."""
+        """Wait until fewer bytes are queued."""
         while self._pending_bytes >= CROWDED_BYTES and self._failure is None:  # noqa: ASYNC110
             # Rare enough for a poll: the writer is a thread.
             await asyncio.sleep(COMMIT_SECONDS / 4)
         self.check()
 
     def check(self) -> None:
-        """Raise JournalError once the file could not be written."""
+        """Raise JournalError if the file could not be written."""
         if self._failure is not None:
-            self._told = True
+            self._reported = True
             raise JournalError(
                 f"the journal {self.path} cannot be written ({self._failure}); what it holds is intact: "
                 "run the job again once there is room"
             )
 
     def _write(self) -> None:
-        """Commit what is kept, until closed: the life of the thread."""
+        """Commit what is queued until the journal is closed; runs in the thread."""
         ending = False
         while not ending:
             with self._changed:
@@ -154,22 +154,22 @@ class Journal:
     # --- the end -------------------------------------------------------------------------------------
 
     async def aclose(self) -> None:
-        """Commit what is left and close the file; raises JournalError if that fails and was not yet told."""
+        """Commit what is left and close the file; raises JournalError if that fails, once."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         if self._writer is not None:
-            # The thread closes the file, whether or not somebody still waits for that.
+            # The thread closes the file, also if this wait is cancelled.
             await in_thread(self._writer.join)
         else:
             async with self._opening:
                 self._file.close()
-        if not self._told:
+        if not self._reported:
             self.check()
 
 
 def _request(call: Call[Any]) -> bytes:
-    """Name a request by a hash: a hundred slashtags make thousands of bytes."""
-    # Each value with its length: no two requests have one text.
+    """Return a hash that stands for a request, as a hundred slashtags make thousands of bytes."""
+    # With the length of each value, so that different requests never give the same text.
     text = "".join([call.path, *(f"?{name}:{len(value)}:{value}" for name, value in call.params)])
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
