@@ -23,6 +23,8 @@ from slashtag._journal.journal import Journal
 from slashtag._resources import stats as _stats
 from slashtag.sandbox import Sandbox
 
+from ..resources.accounts import client, page_of
+from ..support import wire
 from ..support.journals import committed
 from ..support.sending import until
 
@@ -96,6 +98,30 @@ async def test_a_time_that_has_ended_is_not_asked_for_again(box: Sandbox, path: 
 @pytest.mark.parametrize("query", [DateRange.last(1), AllTime()])
 async def test_what_has_not_ended_is_asked_for_again(box: Sandbox, path: Path, query: Any) -> None:
     assert [(await asked(box, path, query))[1] for _ in range(2)] == [5, 2]
+
+
+@pytest.mark.parametrize(("before", "after"), [(20, 8), (20, 10), (8, 20)])
+async def test_a_job_goes_on_where_the_service_has_changed_its_page_size(
+    path: Path, before: int, after: int
+) -> None:
+    size = before
+
+    def answer(request: wire.Request) -> wire.Answer:
+        page = int(request.query["page"][0])
+        return page_of(page, range(203)[(page - 1) * size : page * size], size)
+
+    async def ids(most: int = 1_000) -> list[int]:
+        async with client(server, journal=path) as job:
+            return [url.id for url in await job.urls.list(pagesize=20, prefetch=2).to_list(most)]
+
+    async with wire.Wire(answer) as server:
+        assert await ids(most=100) == list(range(100))
+        size = after
+        for _ in range(3):
+            server.requests.clear()
+            assert await ids() == list(range(203))
+        # What the interrupted run read is not requested again.
+        assert len(server.requests) <= 203 // after + 6
 
 
 async def test_one_series_a_slashtag_replays_its_guides_too(box: Sandbox, path: Path) -> None:

@@ -27,7 +27,8 @@ The document shows no total and no end mark (List short URLs, List tags). What a
   a cap on the length of pages. Once a short page was not the end, the longest page counts as full, and
   every short page has to be confirmed by the next page.
 - "Behind the end" are pages requested before the end was known, and the page that confirms a short page.
-- A page that stays empty before one that is not is an error.
+- A page after the first that stays empty is the end only if a page behind it, requested for that if none is
+  under way, holds nothing. A page that stays empty before one that is not is an error.
 - Errors are PaginationErrors, except a 400 and a 404 of the first page, which are raised as they are.
 - A repeated item means that records were inserted while we read. A page that was requested before that was
   seen, and that repeats none, may predate the insertion and miss an item: it and the pages behind it are
@@ -236,7 +237,10 @@ class PageCursor(Generic[T]):
                 )
             self._last = self.page - 1
             self._confirmed = True
-        self._ask_behind = False
+            # Unless a page behind it was requested already, one has to show that it is not a hole.
+            self._ask_behind = self.page > self._start
+        else:
+            self._ask_behind = False
         self._advance()
         return ()
 
