@@ -16,7 +16,7 @@ SlashtagError
 ├─ OutcomeUnknownError                 a write whose answer was lost: it may have been done
 ├─ UnexpectedResponseError             3xx, not JSON, not the envelope, too large
 ├─ SessionClosedError (RuntimeError)   the session was closed
-├─ PaginationError                     the listing does not advance, or changes its pageSize midway
+├─ PaginationError                     pages that do not fit together: items could be lost
 ├─ JournalError                        the journal of a job cannot be written or is damaged
 └─ ExportError                         a file cannot be written, or cannot hold what is to be written
 """
@@ -55,7 +55,7 @@ class SessionClosedError(SlashtagError, RuntimeError):
 
 
 class PaginationError(SlashtagError):
-    """Stop a listing that does not advance or that changes its pageSize midway."""
+    """Listing whose pages do not fit together or do not advance, so that items could be lost."""
 
 
 class JournalError(SlashtagError):

@@ -301,7 +301,7 @@ async def test_wrong_credentials_end_the_changing_of_many() -> None:
 
 async def test_all_changes_are_checked_before_the_first_is_sent() -> None:
     async with scripted(()) as (server, api):
-        with pytest.raises(InvalidRequestError, match="change 2, of 'b'"):
+        with pytest.raises(InvalidRequestError, match=r"change 2 \('b'\)"):
             api.urls.update_many([Change("a", redirect_code=301), Change("b")])
         with pytest.raises(InvalidRequestError):
             api.urls.update_many([Change("a", redirect_code=301), Change("a", redirect_code=302)])

@@ -1,4 +1,4 @@
-"""What is to be changed of one link, checked, and as the request that changes it."""
+"""Changes of links: their checks, their requests, and which of them depend on each other."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .payloads import RowsUpdated
 
 
 class Change(Struct, frozen=True):
-    """Name a link, by slashtag (str) or id (int), and the members to change; None leaves a member out.
+    """Change of the link with this slashtag (str) or id (int); a member that is None is not sent.
 
-    Limits are those of the service, checked by `call` (Update a short URL).
+    `call` checks the limits of the service (Update a short URL).
     """
 
     key: str | int
@@ -48,9 +48,9 @@ class Change(Struct, frozen=True):
         yield repr(self)
 
     def call(self, *, once: bool = False) -> Call[RowsUpdated]:
-        """Give the request; raises InvalidRequestError, which never shows the password.
+        """Return the request; raises InvalidRequestError, which never shows the password.
 
-        With `once` it is sent again only where nothing was sent, or on a 429.
+        With `once` it is repeated only if nothing was sent, or after a 429.
         """
         members: dict[str, object] = {}
         if self.destination is not None:
@@ -58,7 +58,7 @@ class Change(Struct, frozen=True):
         if self.slashtag is not None:
             members["slashtag"] = check_text("slashtag", self.slashtag, MAX_SLASHTAG)
         if self.redirect_code is not None:
-            # 302.0 is in there too, but is not what the service takes.
+            # 302.0 equals a code, but the service takes integers.
             if not isinstance(self.redirect_code, int) or self.redirect_code not in REDIRECT_CODES:
                 raise InvalidRequestError(
                     f"redirect_code must be one of {REDIRECT_CODES}, not {self.redirect_code!r}"
@@ -77,17 +77,17 @@ class Change(Struct, frozen=True):
             returns=RowsUpdated,
             body=json_body(members),
             repeatable=not (once or rename),
-            # Where it is sent once, a 404 cannot come of an earlier sending.
+            # A change that is sent once cannot get a 404 because of its own earlier attempt.
             rename=rename and not once,
             secrets=(self.password,) if self.password else (),
         )
 
 
 class Outcome(Struct, frozen=True):
-    """Tell what became of one change.
+    """Outcome of one change.
 
-    "done": the service changed `rows_updated` rows; "failed": it did not, for `error`; "unknown": the answer
-    was lost, it may have been done.
+    "done": the service changed `rows_updated` rows; "failed": it did not, because of `error`; "unknown": the
+    answer was lost, so that it may have been done.
     """
 
     change: Change
@@ -97,7 +97,7 @@ class Outcome(Struct, frozen=True):
 
 
 class Conflict(Struct, frozen=True):
-    """Tell that a change depends on another one, both by their index, and by which rule.
+    """Dependency of the change with index `at` on the change with index `other`.
 
     "key": they name the same link by the same key; "slashtag": both rename to the same slashtag;
     "swap": it renames to the slashtag that the other names.
@@ -109,7 +109,7 @@ class Conflict(Struct, frozen=True):
 
 
 def conflicts(changes: Iterable[Change]) -> Iterator[Conflict]:
-    """Yield what depends on each other among changes: sent side by side, they have no order."""
+    """Yield the dependencies among changes, which must not be sent concurrently."""
     keys: dict[str | int, int] = {}
     renamed: dict[str, int] = {}
     for n, change in enumerate(changes):
@@ -127,11 +127,11 @@ def conflicts(changes: Iterable[Change]) -> Iterator[Conflict]:
 
 
 def check_distinct(changes: Sequence[Change]) -> None:
-    """Refuse changes that depend on each other; raises InvalidRequestError for the first conflict."""
+    """Raise InvalidRequestError for the first of the changes that depends on another."""
     for found in conflicts(changes):
         key, new = changes[found.at].key, changes[found.at].slashtag
         text = {
-            "key": f"{key!r} is changed twice, and changes are sent in no order",
+            "key": f"{key!r} is changed twice, and changes are sent in no particular order",
             "slashtag": f"two links are renamed to {new!r}",
             "swap": f"{new!r} is changed, and another link is renamed to it: run these one after the other",
         }
@@ -139,7 +139,7 @@ def check_distinct(changes: Sequence[Change]) -> None:
 
 
 def _check_password(password: object) -> str:
-    # The text of the error must not show what was given.
+    # The error must not show the password.
     if not isinstance(password, str):
         raise InvalidRequestError(f"password must be a str, not {type(password).__name__}")
     if len(password) > MAX_PASSWORD:

@@ -40,17 +40,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from .._errors import PaginationError
 from .._models import Page
-from .call import MAX_PAGESIZE
-
-
-class HasId(Protocol):
-    @property
-    def id(self) -> int: ...
-
+from .given_items import GivenItems, HasId
 
 T = TypeVar("T", bound=HasId)
 
@@ -61,9 +55,9 @@ CAP_STEP = 10
 class PageCursor(Generic[T]):
     """State of one listing; the rules are those of the table above.
 
-    The driver requests the pages that `ask()` names, passes the answer to `page` to `take()` (or `missing()`,
+    The driver requests the pages that `ask()` names, passes the answer for `page` to `take()` (or `missing()`,
     where there is no such page), drops what is under way if `restart_ahead()` is True, and ends once `done`
-    is True. The window of pages under way grows 1, 2, 4 ... up to `prefetch`, by one for every full page.
+    is True. The window of pages under way grows by one for every page taken, up to `prefetch`.
     Nothing beyond `limit` items is requested. `latest_first` says that insertions shift the pages.
     """
 
@@ -82,7 +76,7 @@ class PageCursor(Generic[T]):
         self._window = 1
         self._left = limit
         self._restart = False
-        self._given = _GivenItems(prefetch + 2)
+        self._given = GivenItems(prefetch + 2)
         # The size of pages.
         self._page_size: int | None = None
         self._longest = 0
@@ -343,46 +337,6 @@ class PageCursor(Generic[T]):
         if self._left == 0:
             self.done = True
         return items
-
-
-class _GivenItems:
-    """Ids that were given: all of the last pages, and of older pages the first and the last.
-
-    A page that goes back further than the last pages holds one of those two, since pages are equally long.
-    """
-
-    def __init__(self, pages: int) -> None:
-        self.pages = 0
-        self._most = pages
-        self._recent: deque[list[int]] = deque()
-        self._ids: set[int] = set()
-        self._edges: set[int] = set()
-
-    def compare(self, items: Sequence[T], ids: list[int]) -> tuple[bool, Sequence[T]]:
-        """Return whether a page repeats items, and the items that were not given yet."""
-        seen = set(ids)
-        if not self._edges.isdisjoint(seen):
-            return True, ()
-        if self._ids.isdisjoint(seen) and len(seen) == len(ids):
-            return False, items
-        new: dict[int, T] = {}
-        for item in items:
-            if item.id not in self._ids:
-                new.setdefault(item.id, item)
-        return not self._ids.isdisjoint(seen), list(new.values())
-
-    def add(self, ids: list[int]) -> None:
-        """Take the ids of the items that a page adds."""
-        if not ids:
-            return
-        self.pages += 1
-        self._recent.append(ids)
-        self._ids.update(ids)
-        # Pages of another size may begin this far back.
-        while len(self._recent) > self._most and len(self._ids) - len(self._recent[0]) >= 2 * MAX_PAGESIZE:
-            old = self._recent.popleft()
-            self._ids.difference_update(old)
-            self._edges.update((old[0], old[-1]))
 
 
 def _falling(ids: list[int]) -> bool:

@@ -12,7 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.call import MAX_PAGESIZE, Call, check_int
-from .._core.paging import HasId, PageCursor
+from .._core.given_items import HasId
+from .._core.paging import PageCursor
 from .._errors import BadRequestError, InvalidRequestError, NotFoundError
 from .._fanout import Stream, Tasks
 from .._models import Page

@@ -9,7 +9,7 @@ from .listing import Resource
 
 
 class Tags(Resource[Tag]):
-    """List and create the tags of the account."""
+    """Tags of the account."""
 
     _path = "tags"
     _page_type = Page[Tag]
@@ -17,9 +17,9 @@ class Tags(Resource[Tag]):
     async def create(self, name: str, *, description: str | None = None) -> Tag:
         """Create a tag and return it.
 
-        `name` is unique, at most 25 characters; `description` at most 255. It is sent again only where
-        nothing can have been done. Raises InvalidRequestError before anything is sent, BadRequestError,
-        TagLimitError, and OutcomeUnknownError where the answer was lost (Create a tag).
+        `name` is unique and has at most 25 characters, `description` at most 255. The request is repeated
+        only if it cannot have been carried out. Raises InvalidRequestError before anything is sent,
+        BadRequestError, TagLimitError, and OutcomeUnknownError if the answer was lost (Create a tag).
         """
         members: dict[str, object] = {"name": check_text("name", name, MAX_TAG_NAME)}
         if description is not None:
@@ -28,10 +28,10 @@ class Tags(Resource[Tag]):
         return await self._send(call)
 
     async def ensure(self, name: str, *, description: str | None = None) -> Tag:
-        """Return the tag of this name, creating it where there is none; safe to repeat.
+        """Return the tag with this name and create it if there is none; safe to repeat.
 
-        A creation whose answer was lost, or that somebody else did meanwhile, is looked up again. Raises
-        what `create` raises (List tags, Create a tag).
+        If the answer to the creation was lost, or somebody else created the tag meanwhile, it is looked up
+        again. Raises what `create` raises (List tags, Create a tag).
         """
         check_text("name", name, MAX_TAG_NAME)
         if (tag := await self._find(name)) is not None:

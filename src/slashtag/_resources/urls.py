@@ -18,7 +18,7 @@ Before = Callable[[Change], Awaitable[None]]
 
 
 class Urls(Resource[ShortUrl]):
-    """List and update the short URLs of the account."""
+    """Short URLs of the account."""
 
     _path = "urls"
     _page_type = Page[ShortUrl]
@@ -47,7 +47,7 @@ class Urls(Resource[ShortUrl]):
             return found
         async with self.list(progress=progress) as links:
             async for link in links:
-                for name in (link.slashtag, _address(link.short_url)):
+                for name in (link.slashtag, _address(link.short_url or "")):
                     for key in keys_of.pop(name, ()):
                         missing -= found[key] is None
                         found[key] = found[key] or link
@@ -67,12 +67,12 @@ class Urls(Resource[ShortUrl]):
     ) -> int:
         """Update one short URL and return the number of rows that the service changed.
 
-        `key` is a slashtag (str) or an id (int); where several links share a slashtag on different domains,
-        only the id will do. Only the members that are given are sent. The document gives defaults for
-        omitted members (301, no password, domain 0) without saying whether an omission resets them: to be
-        safe under either reading, give every member that must keep its value. Raises InvalidRequestError
-        before anything is sent, NotFoundError, and OutcomeUnknownError where the answer was lost for good:
-        a rename by slashtag is not repeated then, as its old slashtag may be gone (Update a short URL).
+        `key` is a slashtag (str) or an id (int); if several links share a slashtag on different domains, the
+        id has to be used. Only the members that are given are sent. The document gives defaults for omitted
+        members (301, no password, domain 0) without saying whether an omission resets them: to be safe,
+        give every member that must keep its value. Raises InvalidRequestError before anything is sent,
+        NotFoundError, and OutcomeUnknownError if the answer was lost for good: a rename by slashtag is then
+        not repeated, as the old slashtag may be gone (Update a short URL).
         """
         change = Change(key, destination, slashtag, redirect_code, password, domain_id)
         return (await self._send(change.call())).rows_updated
@@ -85,19 +85,19 @@ class Urls(Resource[ShortUrl]):
         before: Before | None = None,
         progress: Progress | None = None,
     ) -> Updates:
-        """Update many short URLs side by side, each at most once, giving an Outcome for each as it is known.
+        """Update many short URLs concurrently, each at most once; yield an Outcome as each is known.
 
-        All changes are checked before the first is sent: InvalidRequestError names the first that the
-        service cannot be asked, or that depends on another, since they are sent in no order. A change that
-        fails is told and the rest goes on; wrong credentials are raised.
+        All changes are checked before the first is sent. InvalidRequestError names the first change that
+        the service does not allow, or that depends on another: they are sent in no particular order. A
+        change that fails is yielded as an Outcome and the others go on; wrong credentials are raised.
 
-        A change is sent again only where nothing was sent, or on a 429: where its answer was lost it may have
-        been done, and somebody else may have changed the link since, so that its outcome is "unknown". With
-        `repeat_lost` it is repeated as by `update`: never a rename by slashtag that may have been done.
+        A change is repeated only if nothing was sent, or after a 429. If its answer was lost, it may have
+        been done, and the link may have been changed by somebody else since: the outcome is "unknown". With
+        `repeat_lost` it is repeated as `update` does, but never a rename by slashtag that may have been done.
 
-        `before` is awaited with each change just before it is sent for the first time, say to note that it
-        may be done from now on; what it raises ends the iteration. `progress` is called with (changes done,
-        changes in all). What `update` says of omitted members holds here too (Update a short URL).
+        `before` is awaited with each change just before its first request, for example to record that it
+        may be done from now on; an exception in it ends the iteration. `progress` is called with (changes
+        done, all changes). See `update` for omitted members (Update a short URL).
         """
         changes = list(changes)
         check_distinct(changes)
@@ -106,12 +106,12 @@ class Urls(Resource[ShortUrl]):
             try:
                 calls.append((change, change.call(once=not repeat_lost)))
             except InvalidRequestError as error:
-                raise InvalidRequestError(f"change {n}, of {change.key!r}: {error}") from None
+                raise InvalidRequestError(f"change {n} ({change.key!r}): {error}") from None
         return Updates(self._send, self._tasks, self._workers, calls, before, progress)
 
 
 class Updates(Results[Outcome]):
-    """Iterate over the outcomes of many changes, as they are known."""
+    """Iterator over the outcomes of many changes, in the order in which they are known."""
 
     def __init__(
         self,
@@ -122,18 +122,18 @@ class Updates(Results[Outcome]):
         before: Before | None,
         progress: Progress | None,
     ) -> None:
-        outbox: ResultQueue[Outcome] = ResultQueue(max(64, 2 * workers))
+        results: ResultQueue[Outcome] = ResultQueue(max(64, 2 * workers))
         done = count(1)
 
-        # A function and not a method: nothing that a worker holds may hold the iterator.
+        # Not a method: a worker that refers to the iterator would keep it from being dropped.
         async def work(item: tuple[Change, Call[RowsUpdated]]) -> None:
             if before is not None:
                 await before(item[0])
-            outbox.put(await _outcome(send, *item))
+            results.put(await _outcome(send, *item))
             if progress is not None:
                 progress(next(done), len(calls))
 
-        super().__init__(tasks, WorkerPool(calls, work, workers, outbox.room), outbox)
+        super().__init__(tasks, WorkerPool(calls, work, workers, results.room), results)
 
 
 async def _outcome(send: Send, change: Change, call: Call[RowsUpdated]) -> Outcome:
