@@ -56,7 +56,8 @@ def test_a_limit_is_kept_and_nothing_beyond_it_is_asked_for(
 ) -> None:
     found, rounds = read(PageCursor(prefetch=prefetch, limit=limit), listing(n, size))
     assert found == list(range(min(n, limit)))
-    assert max(chain(*rounds), default=0) <= max(1, -(-limit // size))
+    # Where there are fewer items, the end is confirmed by the page behind it.
+    assert max(chain(*rounds), default=0) <= max(1, -(-limit // size)) + (n < limit)
 
 
 @given(st.integers(0, 60), st.integers(1, 7), st.integers(1, 9))

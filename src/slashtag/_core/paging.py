@@ -55,9 +55,9 @@ CAP_STEP = 10
 class PageCursor(Generic[T]):
     """State of one listing; the rules are those of the table above.
 
-    The driver requests the pages that `ask()` names, passes the answer for `page` to `take()` (or `missing()`,
-    where there is no such page), drops what is under way if `restart_ahead()` is True, and ends once `done`
-    is True. The window of pages under way grows by one for every page taken, up to `prefetch`.
+    The driver requests the pages that `ask()` names, passes the answer for `page` to `take()`, or calls
+    `missing()` if there is no such page, drops what is under way if `restart_ahead()` is True, and ends once
+    `done` is True. The window of pages under way grows by one for every page taken, up to `prefetch`.
     Nothing beyond `limit` items is requested. `latest_first` says that insertions shift the pages.
     """
 
