@@ -242,7 +242,7 @@ def test_the_table_ends_with_the_options(cli: Cli, monkeypatch: pytest.MonkeyPat
 
 def test_requests_that_were_refused_are_counted(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     headers = {"Retry-After": "0"}
-    with account(monkeypatch, urls=0, clicks=0, faults=[Fault(kind="429", every=9, headers=headers)]):
+    with account(monkeypatch, urls=0, clicks=0, faults=[Fault(kind="429", every=12, headers=headers)]):
         found = findings(cli("doctor"))["rate limit"]
     assert found["result"] == "differs"
     assert found["found"].startswith("1 of ")
