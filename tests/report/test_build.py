@@ -194,6 +194,18 @@ async def test_without_links_one_by_one_it_asks_for_batches_only(serve: Serve) -
         assert report.requests == 1 + 2 * windows * batches + batches
 
 
+async def test_links_without_clicks_are_ruled_out_together() -> None:
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        for n in range(300):
+            box.add_url(f"k{n}")
+            if n % 100 == 0:
+                box.add_click(f"k{n}", "2024-05-05T00:00:00")
+        report = await reported(box, "2024-01-01", "2024-12-31")
+        assert (report.links, report.links_clicked) == (300, 3)
+        # In the order of the listing each batch of 100 has clicks, and each link is looked into.
+        assert report.requests < 250
+
+
 async def test_progress_ends_at_what_is_known(serve: Serve) -> None:
     seen: list[tuple[int, int]] = []
 

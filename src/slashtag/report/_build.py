@@ -34,6 +34,7 @@ class Links(Struct):
     """The slashtags of a report, each once, with their short URLs where known."""
 
     short_urls: dict[str, str | None] = {}
+    hits: dict[str, int] = {}
     #: Slashtags of several links of the report, and those that links outside of it have too.
     repeated: set[str] = set()
     foreign: set[str] = set()
@@ -46,6 +47,12 @@ class Links(Struct):
         if short_url and self.short_urls.get(slashtag):
             self.repeated.add(slashtag)
         self.short_urls[slashtag] = self.short_urls.get(slashtag) or short_url
+        self.hits[slashtag] = self.hits.get(slashtag, 0) + (key.hits if isinstance(key, ShortUrl) else 0)
+
+    @property
+    def slashtags(self) -> list[str]:
+        """The slashtags, most hits first: links without clicks are then ruled out together, in batches."""
+        return sorted(self.hits, key=lambda slashtag: -self.hits[slashtag])
 
     def notes(self) -> Iterator[str]:
         """Yield what to say about them."""
@@ -197,7 +204,7 @@ async def build(
     steps = ProgressSum(progress)
     tags = None if tags is None else list(dict.fromkeys(tags))
     links = await _list_links(session, keys, tags, steps)
-    count = Counter(session, zone, steps, list(links.short_urls), tags)
+    count = Counter(session, zone, steps, links.slashtags, tags)
     span = DateRange(first, min(last, today))
     each = await count.each(span, places) if places else None
     # Links that share a slashtag with others make the sum of a tag's links more than the tag has.
