@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import AllTime, DateRange, RangeStats
@@ -15,6 +15,7 @@ from slashtag._core.payloads import PeriodAnswer
 from slashtag._core.selectors import Selector
 from slashtag._core.split import Month
 
+from ..support.laws import examples
 from . import clicklog
 from .clicklog import Click, Service
 
@@ -42,7 +43,7 @@ def guided(query: DateRange, zone: tzinfo, service: Service, now: datetime) -> t
     return stats, contradicts(stats, guide.expected(answers))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(clicklog.scenes(), st.integers(0, 120), clicklog.zones())
 def test_the_guided_answer_is_the_whole_answer(
     scene: tuple[list[Click], date], length: int, zone: tzinfo

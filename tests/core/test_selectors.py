@@ -8,7 +8,7 @@ from itertools import pairwise
 from urllib.parse import parse_qsl
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from yarl import URL
 
@@ -18,6 +18,8 @@ from slashtag._core.response import Scrubber
 from slashtag._core.selectors import Selector, batches, check_slashtag, check_tag, encoded_size
 from slashtag._core.split import parse_zone, windows
 from slashtag._sending.transport import Transport
+
+from ..support.laws import examples
 
 keys = st.text(min_size=1, max_size=100).filter(lambda key: "," not in key and key.isprintable())
 #: Up to 120 different keys of up to 100 characters of one to four bytes, each of which takes three as sent.
@@ -53,7 +55,7 @@ def test_a_batch_is_cut_only_where_the_next_key_has_no_place(given_keys: list[st
         assert len(batch) == 100 or sum(encoded_size(key) + 3 for key in (*batch, following[0])) > room
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.text(min_size=1).filter(lambda key: "," not in key), min_size=1, unique=True))
 @example(["+", "%2B", "a b", "ä", "&", "=", ";", "#", "?", "/", "\\", "%", "\x00", "\n", "'\""])
 def test_keys_arrive_as_they_are(given_keys: list[str]) -> None:

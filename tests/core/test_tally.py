@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
@@ -30,6 +30,7 @@ from slashtag._core.selectors import Selector
 from slashtag._core.split import Window, days
 from slashtag._core.tally import GeoTally, PeriodTally, RangeTally, breakdown_of
 
+from ..support.laws import examples
 from . import clicklog
 from .clicklog import KEYS, Click, Service
 
@@ -73,7 +74,7 @@ def check_range(stats: RangeStats, log: list[Click], span: tuple[date, date], zo
 
 
 scenes = clicklog.scenes()
-many = settings(max_examples=150)
+many = examples(150)
 
 
 # --- a merge of a split is the unsplit count -----------------------------------------------------------

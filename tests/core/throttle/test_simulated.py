@@ -18,10 +18,12 @@ from benchmarks.pacing.servers import (
     TokenBucket,
 )
 from benchmarks.pacing.simulate import CONCURRENCY, oracle, run
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag._core.throttle.throttle import UNPACED, Throttle, Ticket
+
+from ...support.laws import examples
 
 GOALS = {f"{case.row}: {case.label}": case for case in cases()}
 
@@ -63,7 +65,7 @@ def servers(draw: st.DrawFn) -> Callable[[Random], Server]:
     return limit
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(200)
 @given(servers(), st.integers(1, CONCURRENCY), st.floats(0.2, 4), st.integers(0, 2**32))
 def test_no_deadlock_and_no_request_lost_on_any_server(
     make: Callable[[Random], Server], concurrency: int, scale: float, seed: int
@@ -109,7 +111,7 @@ class Quitters:
         self._throttle.failed(ticket, now, retry_after)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(50)
 @given(servers(), st.integers(3, 9), st.integers(0, 2**32))
 def test_abandoned_requests_and_probes_hold_nobody_up(
     make: Callable[[Random], Server], every: int, seed: int
