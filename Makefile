@@ -49,7 +49,7 @@ test-only: $(VENV)/.dev
 	$(PY) -m pytest -n $(JOBS) $(ARGS)
 
 test-more: $(VENV)/.dev
-	$(PY) -m pytest -n $(JOBS) -m hypothesis --hypothesis-profile=more -o faulthandler_timeout=600 $(ARGS)
+	$(PY) -m pytest -n $(JOBS) -m hypothesis --hypothesis-profile=more $(ARGS)
 
 test-lowest: .venv-lowest/.dev
 	.venv-lowest/bin/python -m pytest -n $(JOBS) $(ARGS)

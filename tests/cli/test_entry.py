@@ -135,9 +135,15 @@ def test_the_shell_completes_commands(shell: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
-    "command", ["urls list", "tags list --limit 1", "export urls", "export tags --format csv"]
+    ("command", "unbuffered"),
+    [
+        ("urls list", ""),
+        ("urls list", "1"),
+        ("tags list --limit 1", ""),
+        ("export urls", ""),
+        ("export tags --format csv", ""),
+    ],
 )
 def test_a_full_disk_behind_stdout_is_one_line(command: str, unbuffered: str) -> None:
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}

@@ -23,6 +23,8 @@ def settle(box: Sandbox, timeout: float = 60) -> None:
         await turns(50)
         # One whose answer is still being waited for is listed, though it is gone.
         await until(lambda: all(one.transport is None for one in server.connections), timeout)
+        # An answer that nobody waits for any more is made all the same, and counts as in flight.
+        await until(lambda: not box._gateway._tasks, timeout)
 
     loop, _ = box._started.result()
     asyncio.run_coroutine_threadsafe(settled(), loop).result()
