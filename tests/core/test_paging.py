@@ -317,8 +317,8 @@ def test_latest_first_is_whole_and_once_whatever_arrives_or_an_error(
     try:
         found, _ = read(PageCursor(prefetch=prefetch, latest_first=True), service, random)
     except PaginationError:
-        # Only where more arrives than is read.
-        assert rate * (burst + 1) / 2 > size / 4
+        # Only because something arrived.
+        assert len(service.records) > n
     else:
         assert len(found) == len(set(found))
         assert set(found) >= set(range(n))
