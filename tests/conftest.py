@@ -116,8 +116,8 @@ def _descriptors(loop: asyncio.AbstractEventLoop) -> dict[int, Any]:
     return {} if selector is None else {key.fd: key.data for key in selector.get_map().values()}
 
 
-@pytest.fixture(params=["past the session", "through the session"])
+@pytest.fixture(params=["fast path", "through the session"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Send by aiohttp's parts, and as it is done with an aiohttp whose parts are not known."""
+    """Send on the fast path, and through ClientSession."""
     if request.param == "through the session":
-        monkeypatch.setattr("slashtag._sending.fast_path._KNOWN", False)
+        monkeypatch.setenv("SLASHTAG_FAST_PATH", "0")

@@ -1,4 +1,4 @@
-"""What a session is told about the service and the account, checked before anything is sent."""
+"""Validation of the credentials and the base URL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEADER_SAFE = re.compile(r"[!-~]+", re.ASCII)
 
 
 class Secrets(tuple[str, ...]):
-    """Hold what no text may show, also not that of a traceback with its local variables."""
+    """Texts that must not be shown, not even by a traceback with local variables."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ class Secrets(tuple[str, ...]):
 
 
 class Credentials:
-    """Hold an apikey and apisecret without ever showing them (Authentication)."""
+    """An apikey and apisecret, never shown (Authentication)."""
 
     __slots__ = ("apikey", "apisecret")
 
@@ -36,16 +36,16 @@ class Credentials:
         return "<Credentials ***>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("credentials are not pickled; give them to each process by its environment")
+        raise TypeError("credentials are not pickled; pass them to each process in its environment")
 
     @property
     def headers(self) -> dict[str, str]:
-        """Give the two headers of every request."""
+        """The two headers of every request."""
         return {"apikey": self.apikey, "apisecret": self.apisecret}
 
     @property
     def secrets(self) -> Secrets:
-        """Give what no text may show."""
+        """The texts that must not be shown."""
         return Secrets((self.apikey, self.apisecret))
 
 
@@ -65,10 +65,10 @@ def _checked(name: str, value: str | None, variable: str, low: int, high: int) -
 
 
 def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
-    """Return the base URL with /api/v1/ at its end, which may be given or left out (Versioning).
+    """Return the base URL with /api/v1/ at its end, whether or not it was given (Versioning).
 
-    Raises ConfigurationError for anything but http(s), for credentials, a query or a fragment in it, and
-    for plain http to another host than loopback unless `allow_http`.
+    Raises ConfigurationError for anything but http(s), for credentials, a query or a fragment in it, and,
+    unless `allow_http`, for plain http to another host than loopback.
     """
     if base_url is None:
         base_url = os.environ.get("SLASHTAG_BASE_URL")
@@ -76,12 +76,12 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
         raise ConfigurationError("no base_url: pass it or set SLASHTAG_BASE_URL")
     url, host = _parsed(base_url)
     if url is None:
-        # Raised outside of a handler: as its context the error of the parser would show the text.
+        # Raised outside a handler: its context, the parser's error, would show the text.
         raise ConfigurationError("base_url is not a URL")
     if url.user is not None or url.password is not None:
-        raise ConfigurationError("base_url must not bear credentials")
+        raise ConfigurationError("base_url must not contain credentials")
     if url.scheme not in ("http", "https") or not host:
-        # Shown neither here nor below: "key:secret@host", with its scheme forgotten, would come to light.
+        # Not shown here or below: it may be "key:secret@host" without a scheme.
         raise ConfigurationError("base_url must be an http or https URL with a host")
     if url.query_string or url.fragment:
         raise ConfigurationError("base_url must not have a query or a fragment")

@@ -1,8 +1,8 @@
-"""The errors, one tree, all picklable, none showing a credential or a link's password.
+"""The tree of errors. All can be pickled; none shows a credential or a link's password.
 
 SlashtagError
 ├─ ConfigurationError (ValueError)     credentials, base_url, options
-├─ InvalidRequestError (ValueError)    refused before anything is sent; says which rule of the service
+├─ InvalidRequestError (ValueError)    refused before anything is sent; names the rule of the service
 ├─ APIError                            the service answered with an error status
 │  ├─ BadRequestError                  400
 │  │  └─ UnknownTagError               400 of statistics: the tag does not exist
@@ -14,7 +14,7 @@ SlashtagError
 ├─ TransportError                      connection, TLS, truncated body
 │  └─ RequestTimeoutError (TimeoutError)  one attempt took longer than `timeout`
 ├─ OutcomeUnknownError                 a write whose answer was lost: it may have been done
-├─ UnexpectedResponseError             3xx, not JSON, not the envelope, too large
+├─ UnexpectedResponseError             3xx, not JSON, not the envelope, too large, a 404 of a proxy
 ├─ SessionClosedError (RuntimeError)   the session was closed
 ├─ PaginationError                     pages that do not fit together: items could be lost
 ├─ JournalError                        the journal of a job cannot be written or is damaged
@@ -35,7 +35,7 @@ def _revive(cls: type[SlashtagError], args: tuple[Any, ...], state: dict[str, An
 
 
 class SlashtagError(Exception):
-    """Be the root of every error that the library raises to its users."""
+    """Root of every error that the library raises to its users."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception's own reduce calls cls(*args), which loses keyword-only fields and notes.
@@ -43,15 +43,15 @@ class SlashtagError(Exception):
 
 
 class ConfigurationError(SlashtagError, ValueError):
-    """Refuse credentials, a base_url or an option that cannot work."""
+    """Credentials, a base_url or an option that cannot work, or use in another event loop."""
 
 
 class InvalidRequestError(SlashtagError, ValueError):
-    """Refuse a request before anything is sent; the text says which rule of the service it breaks."""
+    """A request that breaks a rule of the service, which the text names; nothing was sent."""
 
 
 class SessionClosedError(SlashtagError, RuntimeError):
-    """Refuse the use of a closed session."""
+    """The session is closed, or was closed before the request was sent or answered."""
 
 
 class PaginationError(SlashtagError):
@@ -59,15 +59,15 @@ class PaginationError(SlashtagError):
 
 
 class JournalError(SlashtagError):
-    """Tell that the journal of a job cannot be written, or is damaged; what it holds stays."""
+    """The journal of a job cannot be written, or is damaged; its contents are left as they are."""
 
 
 class ExportError(SlashtagError):
-    """Tell that a file cannot be written, say on a full disk, or cannot hold what is to be written."""
+    """A file that cannot be written, for example on a full disk, or cannot hold the values."""
 
 
 class _RequestFailedError(SlashtagError):
-    """Carry what every failed request tells: `method`, `path` and how many `attempts` were sent."""
+    """A failed request: its `method`, `path` and the number of `attempts` that were sent."""
 
     def __init__(self, message: str, *, method: str = "", path: str = "", attempts: int = 1) -> None:
         super().__init__(message)
@@ -85,10 +85,11 @@ class _RequestFailedError(SlashtagError):
 
 
 class APIError(_RequestFailedError):
-    """Tell an error status of the service.
+    """An error status.
 
-    `status` is the HTTP status, or the envelope's where the HTTP status was 200; `message` and `data` are
-    the envelope's; `retry_after` is in seconds, None where the answer did not tell (Errors).
+    `status` is the HTTP status, or the envelope's if the HTTP status was 200; `message` and `data` are the
+    envelope's; `retry_after` is in seconds, None if the answer has none; `from_service` is False if the
+    answer lacks the service's envelope, so that a proxy or gateway may have sent it (Errors).
     """
 
     def __init__(
@@ -101,67 +102,69 @@ class APIError(_RequestFailedError):
         path: str = "",
         attempts: int = 1,
         retry_after: float | None = None,
+        from_service: bool = True,
     ) -> None:
         super().__init__(message, method=method, path=path, attempts=attempts)
         self.status = status
         self.data = data
         self.retry_after = retry_after
+        self.from_service = from_service
 
     def _detail(self) -> str:
         return f"{self.status} {self.message}"
 
 
 class BadRequestError(APIError):
-    """Tell that the service refused the request (400)."""
+    """The service refused the request (400)."""
 
 
 class UnknownTagError(BadRequestError):
-    """Tell that the statistics were asked for a tag that does not exist (400)."""
+    """Statistics were requested for a tag that does not exist (400)."""
 
 
 class AuthenticationError(APIError):
-    """Tell that the key and secret are not valid or missing (401)."""
+    """The key and secret are not valid or missing (401)."""
 
 
 class NotFoundError(APIError):
-    """Tell that no short URL has the given slashtag or id, or that the path does not exist (404)."""
+    """No short URL has the given slashtag or id, or the service does not know the path (404)."""
 
 
 class RateLimitError(APIError):
-    """Tell that the rate limit would make the request wait longer than `RetryPolicy.max_wait` (429).
+    """The rate limit would make the request wait longer than `RetryPolicy.max_wait` (429).
 
-    `attempts` is 0 where the request was never sent; `retry_after` says in how many seconds to try again.
+    `attempts` is 0 if the request was never sent; `retry_after`: seconds until it makes sense to try again.
     """
 
 
 class TagLimitError(APIError):
-    """Tell that the account has its maximum number of tags (429 of create tag)."""
+    """The account has its maximum number of tags (429 of create tag)."""
 
 
 class ServerError(APIError):
-    """Tell that the service failed (5xx), after all retries that the policy allows."""
+    """The service failed (5xx), after all retries that the policy allows."""
 
 
 class TransportError(_RequestFailedError):
-    """Tell that the connection, TLS or the transfer of the body failed."""
+    """The connection, TLS or the transfer of the body failed."""
 
-    #: True where the request certainly never reached the service.
+    #: True if nothing of the request was sent.
     unsent: bool = False
 
 
 class RequestTimeoutError(TransportError, TimeoutError):
-    """Tell that one attempt took longer than the session's `timeout`."""
+    """One attempt took longer than the session's `timeout`."""
 
 
 class OutcomeUnknownError(_RequestFailedError):
-    """Tell that the answer to a write was lost: it may have been done, or not."""
+    """The answer to a write was lost: it may have been done, or not."""
 
 
 class UnexpectedResponseError(_RequestFailedError):
-    """Tell that the answer is not what the service is documented to send.
+    """The answer is not one that the service is documented to send.
 
-    `status` is the HTTP status, or the envelope's where that is a redirect's; `excerpt` holds the first 200
-    bytes, without credentials; `repeatable` is False where asking again cannot help (a redirect, a body over
+    `status` is the HTTP status, or the envelope's if that is a redirect's; `excerpt` holds the first 200
+    bytes, without credentials; `repeatable` is False if a repetition cannot help (a redirect, a body over
     `max_response_bytes`).
     """
 
@@ -186,5 +189,5 @@ class UnexpectedResponseError(_RequestFailedError):
 
 
 def is_fatal(error: SlashtagError) -> bool:
-    """Tell whether no other request can fare better."""
+    """Return whether every other request would fail as well."""
     return isinstance(error, AuthenticationError | SessionClosedError | JournalError)

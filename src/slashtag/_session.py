@@ -1,4 +1,4 @@
-"""AsyncSession: the client, wired together."""
+"""AsyncSession: the client and its wiring."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ from ._sending.fast_path import NO_TIMEOUT
 from ._sending.metrics import Metrics
 from ._sending.retry_budget import RetryBudget
 from ._sending.sender import Options, Sender, Shared, running_loop
-from ._sending.transport import Transport, no_resend
-from ._sending.turns import Turns
+from ._sending.transport import Transport
 
 if TYPE_CHECKING:
     from ._journal.journal import Journal
@@ -46,7 +45,7 @@ _OTHER_PARAMETERS = 400
 
 
 class _Wiring:
-    """Hold what a session and its views share."""
+    """Parts that a session and its views share."""
 
     def __init__(
         self,
@@ -75,7 +74,7 @@ class _Wiring:
         self.workers = _within_pool(concurrency, http)
         self.tasks = Tasks()
         self.memory = Memory()
-        # Weakly: views may be made for each call and dropped.
+        # Weak references: views may be made for each call and dropped.
         self.senders: weakref.WeakSet[Sender] = weakref.WeakSet()
         self.closed = False
         self._closing = asyncio.Lock()
@@ -83,7 +82,7 @@ class _Wiring:
         self._own: aiohttp.ClientSession | None = None
         self.journal: Journal | None = None
         if journal is not None:
-            # Most sessions have none, and need not wait for sqlite3.
+            # Most sessions have none and need not import sqlite3.
             from ._journal.journal import Journal
 
             self.journal = Journal(journal, str(self.base), credentials.apikey, journal_max_age)
@@ -102,7 +101,6 @@ class _Wiring:
             metrics=Metrics(throttle, lambda: admission.waiting),
             secrets=credentials.secrets,
             closing=asyncio.Event(),
-            decoding=Turns(),
             journal=self.journal,
         )
 
@@ -120,14 +118,19 @@ class _Wiring:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=NO_TIMEOUT,
                 trust_env=False,
-                middlewares=(no_resend,),
             )
         return self._own
 
+    def bind(self) -> None:
+        """Raise ConfigurationError if the session belongs to another event loop than the running one."""
+        self.shared.transport.bind(running_loop())
+
     async def aclose(self) -> None:
-        """Cancel what iterators left under way, refuse those who wait, close what is ours; safe to repeat."""
+        """Cancel requests under way, refuse waiting ones, close connections and journal. Safe to repeat."""
+        if self.shared.transport.is_bound:
+            self.bind()
         self.closed = True
-        async with self._closing, AsyncExitStack() as steps:  # the last is the first, and none is left out
+        async with self._closing, AsyncExitStack() as steps:  # runs in reverse order; every step runs
             if self.journal is not None:
                 steps.push_async_callback(self.journal.aclose)
             if self._own is not None:
@@ -145,20 +148,23 @@ class _Wiring:
 
 
 class AsyncSession:
-    """Be a client of one account of the service.
+    """Client of one account of the service.
 
-    `base_url` with or without /api/v1, `apikey`, `apisecret`: SLASHTAG_BASE_URL, SLASHTAG_APIKEY and
-    SLASHTAG_APISECRET stand in for them. `concurrency`: most requests in flight. `timeout`: seconds of one
-    attempt, counted from when it is admitted. `retry`: a RetryPolicy. `journal`: a file that makes the
-    session a job which can be run again for what is missing; answers older than `journal_max_age` seconds
-    are asked for again. `max_response_bytes`: of a decoded body. `rate`: requests a second where you know
-    the limit; None: it is learnt. `range_end`: whether the service counts the last second of a date_range
-    ("inclusive") or not; the document does not show which. `allow_http`: plain http to another host than
-    loopback. `http`: your own aiohttp.ClientSession, never closed here; without one, requests go past
-    `ClientSession.request` unless somebody mocks or traces it. Raises ConfigurationError (Authentication,
-    Versioning).
+    `base_url` with or without /api/v1, `apikey`, `apisecret`: default to SLASHTAG_BASE_URL, SLASHTAG_APIKEY
+    and SLASHTAG_APISECRET. `concurrency`: maximum number of requests in flight. `timeout`: seconds of one
+    attempt, from its admission. `retry`: a RetryPolicy. `journal`: a file that makes the session a job which
+    can be resumed; answers older than `journal_max_age` seconds are requested again. `max_response_bytes`:
+    of a decompressed body. `rate`: requests a second if you know the limit; None: it is learnt. `range_end`:
+    whether the service counts the last second of a date_range ("inclusive") or not; the document does not
+    show which. `allow_http`: plain http to another host than loopback. `http`: your own
+    aiohttp.ClientSession, never closed here. Raises ConfigurationError (Authentication, Versioning).
 
-    Use it with `async with`, or end it with `aclose()`. It belongs to one event loop of asyncio.
+    Use it with `async with`, or close it with `aclose()`. It belongs to the event loop that first uses it:
+    in another loop or thread it raises ConfigurationError.
+
+    Without `http`, requests bypass `ClientSession.request` (at half its cost), unless aiohttp is patched,
+    traced, or of a version that this package is not tested with. SLASHTAG_FAST_PATH=0 in the environment
+    turns that off.
     """
 
     urls: Urls
@@ -212,15 +218,15 @@ class AsyncSession:
         )
 
     async def send(self, call: Call[T]) -> T:
-        """Send one call as it is, say that of a Failure once more, and return its data.
+        """Send one call, such as that of a Failure, and return its data.
 
-        Statistics come as the service tells them, before they are summed. Raises what a request raises.
+        Statistics are returned as the service answers, before they are summed. Raises what a request raises.
         """
         return await self._sender(call)
 
     @property
     def metrics(self) -> Metrics:
-        """Give the counters of the session and all its views."""
+        """The counters of the session and all its views."""
         return self._wiring.shared.metrics
 
     def with_options(
@@ -230,7 +236,7 @@ class AsyncSession:
         retry: RetryPolicy | None = None,
         max_response_bytes: int | None = None,
     ) -> AsyncSession:
-        """Return a view with other options: same connections, same throttle, same life."""
+        """Return a view with other options that shares connections, throttle and lifetime."""
         now = self._options
         view = object.__new__(AsyncSession)
         view._wire(
@@ -244,11 +250,11 @@ class AsyncSession:
         return view
 
     async def aclose(self) -> None:
-        """End the session and all its views: cancel what iterators have under way, close connections."""
+        """Close the session and all its views: cancel requests under way, close connections."""
         await self._wiring.aclose()
 
     async def __aenter__(self) -> Self:
-        running_loop()
+        self._wiring.bind()
         if self._wiring.closed:
             raise SessionClosedError("the session is closed")
         if self._wiring.journal is not None:
@@ -261,10 +267,14 @@ class AsyncSession:
         await self.aclose()
 
     def __repr__(self) -> str:
-        return f"<AsyncSession {self._wiring.base}{' (closed)' if self._wiring.closed else ''}>"
+        # Tracebacks and debuggers also show a session whose constructor raised.
+        wiring: _Wiring | None = getattr(self, "_wiring", None)
+        if wiring is None:
+            return "<AsyncSession (not initialised)>"
+        return f"<AsyncSession {wiring.base}{' (closed)' if wiring.closed else ''}>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a session holds connections and credentials: make one in each process")
+        raise TypeError("a session holds connections and credentials: create one in each process")
 
 
 def _options(timeout: float, retry: RetryPolicy, max_response_bytes: int) -> Options:
@@ -276,7 +286,10 @@ def _options(timeout: float, retry: RetryPolicy, max_response_bytes: int) -> Opt
 
 
 def _within_pool(concurrency: int, http: aiohttp.ClientSession | None) -> int:
-    """Keep requests from waiting for a place in a given pool, where that would count as their time."""
+    """Return a concurrency with which no request waits for a connection of a given pool.
+
+    That wait would count towards the request's timeout.
+    """
     connector = None if http is None else http.connector
     limits = [connector.limit, connector.limit_per_host] if connector is not None else []
     return min([concurrency, *(limit for limit in limits if limit)])
@@ -284,5 +297,5 @@ def _within_pool(concurrency: int, http: aiohttp.ClientSession | None) -> int:
 
 def _line_backoff(failures: int) -> float:
     policy = RetryPolicy()
-    # Half of the full backoff at least: one request at a time leaves nobody to spread out.
+    # No jitter: only one request at a time waits here.
     return backoff(policy, failures + 1, 0.75)

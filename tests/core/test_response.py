@@ -121,7 +121,6 @@ def test_each_error_is_of_its_class(
     [
         (400, BadRequestError),
         (401, AuthenticationError),
-        (404, NotFoundError),
         (429, RateLimitError),
         (418, APIError),
         (500, ServerError),
@@ -132,6 +131,31 @@ def test_without_an_envelope_the_status_decides(status: int, kind: type[APIError
     error = error_of(CREATE, status, body)
     assert (type(error), error.status, error.data) == (kind, status, None)
     assert error.message == body.decode(errors="replace")
+    assert not error.from_service
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>nginx</html>",
+        b'{"message": "no status"}',
+        b'{"status": 404}',
+        b'{"status": 404, "message": null}',
+        envelope(200, "ok", None),
+    ],
+)
+def test_a_404_without_the_envelope_may_be_anyones(body: bytes) -> None:
+    error = error_of(URLS, 404, body)
+    assert (type(error), error.status, error.excerpt) == (UnexpectedResponseError, 404, body)
+    assert retryable(URLS, error)
+    assert answer_lost(error)
+
+
+def test_an_error_with_the_envelope_is_the_services() -> None:
+    for status in (400, 404, 500):
+        for http in (status, 200):
+            assert error_of(STATS, http, envelope(status, "no", None)).from_service
 
 
 @given(st.sampled_from([400, 401, 404, 429, 500, 502]), st.integers(100, 599))

@@ -1,8 +1,11 @@
-"""The decision table of retries, and laws of backoff."""
+"""The table of retry rules, held against the code, and laws of backoff."""
 
 from __future__ import annotations
 
+import re
 from asyncio import CancelledError
+from collections.abc import Callable
+from functools import partial
 from math import inf, nan
 from typing import Any
 
@@ -28,18 +31,23 @@ from slashtag import (
     TransportError,
     UnexpectedResponseError,
 )
+from slashtag._core import retry
 from slashtag._core.call import Call
 from slashtag._core.change import Change
 from slashtag._core.retry import answer_lost, backoff, final_error, is_failure, retryable
 
-GET: Call[Any] = Call(method="GET", path="stats", returns=dict)
-PUT: Call[Any] = Call(method="PUT", path="urls/7", returns=dict, body=b"{}")
-RENAME: Call[Any] = Call(method="PUT", path="urls/a", returns=dict, body=b"{}", repeatable=False, rename=True)
-POST: Call[Any] = Call(method="POST", path="tags", returns=dict, body=b"{}", repeatable=False)
+CALLS: dict[str, Call[Any]] = {
+    "GET": Call(method="GET", path="stats", returns=dict),
+    "update, same values": Change(7, slashtag="b", redirect_code=301).call(),
+    "rename by slashtag": Change("a", slashtag="b").call(),
+    "create, `once`": Call(method="POST", path="tags", returns=dict, body=b"{}", repeatable=False),
+}
+GET, PUT, RENAME, POST = CALLS.values()
+ONCE = [Change("a", slashtag="b"), Change("a", redirect_code=301), Change(7, slashtag="b")]
 
 
-def unsent() -> TransportError:
-    error = TransportError("refused")
+def unsent(kind: type[TransportError]) -> TransportError:
+    error = kind("refused")
     error.unsent = True
     return error
 
@@ -48,60 +56,98 @@ def unexpected(status: int, *, repeatable: bool) -> UnexpectedResponseError:
     return UnexpectedResponseError("odd", status=status, repeatable=repeatable)
 
 
-# How an error is told: may GET, PUT, a rename and POST be sent again; may a write have been done; is the
-# service ill. (An error is made anew for each test.)
-TABLE: dict[str, tuple[Any, str, bool, bool]] = {
-    "not sent": (unsent, "GET PUT RENAME POST", False, True),
-    "hang-up": (lambda: TransportError("dropped"), "GET PUT", True, True),
-    "timeout": (lambda: RequestTimeoutError("late"), "GET PUT", True, True),
-    "undecodable 200": (lambda: unexpected(200, repeatable=True), "GET PUT", True, True),
-    "too large 200": (lambda: unexpected(200, repeatable=False), "", True, True),
-    "redirect": (lambda: unexpected(302, repeatable=False), "", False, True),
-    "201": (lambda: unexpected(201, repeatable=False), "", True, True),
-    "500": (lambda: ServerError("", status=500), "GET PUT RENAME", False, True),
-    "501": (lambda: ServerError("", status=501), "", False, True),
-    "502": (lambda: ServerError("", status=502), "GET PUT", True, True),
-    "503": (lambda: ServerError("", status=503), "GET PUT RENAME", False, True),
-    "504": (lambda: ServerError("", status=504), "GET PUT", True, True),
-    "408": (lambda: APIError("", status=408), "GET PUT RENAME", False, True),
-    "400": (lambda: BadRequestError("", status=400), "", False, False),
-    "401": (lambda: AuthenticationError("", status=401), "", False, False),
-    "404": (lambda: NotFoundError("", status=404), "", False, False),
-    "414": (lambda: APIError("", status=414), "", False, False),
-    "tag limit": (lambda: TagLimitError("", status=429), "", False, False),
-    # A 429 goes back to the queue and is no failure.
-    "rate limit": (lambda: RateLimitError("", status=429), "", False, False),
-    "closed": (lambda: SessionClosedError(""), "", False, False),
-    "paging": (lambda: PaginationError(""), "", False, False),
+def between(status: int) -> APIError:
+    """An error status without the service's envelope."""
+    kind = ServerError if status >= 500 else APIError
+    return kind("", status=status, from_service=False)
+
+
+def gateway(status: int) -> APIError:
+    return ServerError("", status=status)
+
+
+#: The errors of each column of the table, in its order; each test makes them anew.
+COLUMNS: list[list[Callable[[], SlashtagError]]] = [
+    [lambda: unsent(TransportError), lambda: unsent(RequestTimeoutError)],
+    [
+        lambda: APIError("", status=408),
+        *(partial(ServerError, "", status=status) for status in (500, 501, 503, 505, 507, 511)),
+    ],
+    [
+        lambda: TransportError("dropped"),
+        lambda: RequestTimeoutError("late"),
+        lambda: unexpected(200, repeatable=True),
+        lambda: unexpected(404, repeatable=True),
+        *(partial(between, status) for status in (408, 500, 501, 502, 503, 504, 507, 520, 599)),
+        *(partial(gateway, status) for status in (502, 504, 520, 522, 524, 529, 530, 598, 599)),
+    ],
+    [partial(between, status) for status in (400, 403, 405, 413, 414, 418, 431, 451)],
+]
+#: All other errors: never repeated; the last two lose the answer to a write.
+FINAL: dict[str, Callable[[], SlashtagError]] = {
+    "400": lambda: BadRequestError("", status=400),
+    "401": lambda: AuthenticationError("", status=401),
+    "HTML 401": lambda: AuthenticationError("", status=401, from_service=False),
+    "404": lambda: NotFoundError("", status=404),
+    "414": lambda: APIError("", status=414),
+    "tag limit": lambda: TagLimitError("", status=429),
+    "rate limit": lambda: RateLimitError("", status=429),
+    "HTML rate limit": lambda: RateLimitError("", status=429, from_service=False),
+    "redirect": lambda: unexpected(302, repeatable=False),
+    "closed": lambda: SessionClosedError(""),
+    "paging": lambda: PaginationError(""),
+    "too large 200": lambda: unexpected(200, repeatable=False),
+    "201": lambda: unexpected(201, repeatable=False),
 }
-CALLS = {"GET": GET, "PUT": PUT, "RENAME": RENAME, "POST": POST}
+LOST = ("too large 200", "201")
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_what_may_be_sent_again(name: str) -> None:
-    error, again, _, _ = TABLE[name]
-    assert [kind for kind, call in CALLS.items() if retryable(call, error())] == again.split()
+def documented() -> dict[str, list[str]]:
+    """The rows of the table that the module states."""
+    assert retry.__doc__ is not None
+    lines = retry.__doc__.splitlines()
+    cells = [re.split(r" {2,}", line) for line in lines]
+    return {row[0]: row[1:] for row in cells if len(row) == 1 + len(COLUMNS) and row[0]}
 
 
-@pytest.mark.parametrize(
-    "change", [Change("a", slashtag="b"), Change("a", redirect_code=301), Change(7, slashtag="b")]
-)
-@pytest.mark.parametrize("name", TABLE)
-def test_a_change_that_is_made_once_is_sent_again_when_a_creation_is(name: str, change: Change) -> None:
-    error = TABLE[name][0]
-    assert retryable(change.call(once=True), error()) is retryable(POST, error())
+def decided(call: Call[Any], make: Callable[[], SlashtagError]) -> str:
+    """What the code does with a call after an error, in the words of the table."""
+    again = retryable(call, make())
+    unknown = isinstance(final_error(call, make(), 1, lost=answer_lost(make())), OutcomeUnknownError)
+    # What is repeated fails, at last, with its last error.
+    words = ["repeat"] * again + ["unknown"] * unknown
+    return ", then ".join(words) or "fail"
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_after_what_a_write_may_have_been_done(name: str) -> None:
-    error, _, lost, _ = TABLE[name]
-    assert answer_lost(error()) is lost
+def test_the_table_has_every_kind_of_call() -> None:
+    assert list(documented()) == list(CALLS)
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_what_speaks_of_the_health_of_the_service(name: str) -> None:
-    error, _, _, ill = TABLE[name]
-    assert is_failure(error()) is ill
+@pytest.mark.parametrize("column", range(len(COLUMNS)))
+@pytest.mark.parametrize("name", CALLS)
+def test_the_code_decides_as_the_table_says(name: str, column: int) -> None:
+    for make in COLUMNS[column]:
+        assert decided(CALLS[name], make) == documented()[name][column], make()
+
+
+@pytest.mark.parametrize("change", ONCE)
+def test_a_change_that_is_made_once_follows_the_row_of_creations(change: Change) -> None:
+    for make in [make for column in COLUMNS for make in column] + list(FINAL.values()):
+        assert decided(change.call(once=True), make) == decided(POST, make)
+
+
+@pytest.mark.parametrize("name", FINAL)
+def test_any_other_error_is_never_repeated(name: str) -> None:
+    make = FINAL[name]
+    assert not any(retryable(call, make()) for call in CALLS.values())
+    assert answer_lost(make()) is (name in LOST)
+
+
+def test_what_is_about_the_health_of_the_service() -> None:
+    healthy = ("400", "401", "HTML 401", "404", "414", "tag limit", "rate limit", "HTML rate limit")
+    assert [name for name, make in FINAL.items() if not is_failure(make())] == [*healthy, "closed", "paging"]
+    assert all(is_failure(make()) for column in COLUMNS[:3] for make in column)
+    assert not any(is_failure(make()) for make in COLUMNS[3])
 
 
 @pytest.mark.parametrize(
@@ -114,28 +160,29 @@ def test_only_errors_of_ours_are_retried(error: BaseException) -> None:
 # --- the error in the end ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", TABLE)
+ERRORS = [*(make for column in COLUMNS for make in column), *FINAL.values()]
+
+
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_get_fails_with_its_last_error(name: str, lost: bool) -> None:
-    error = TABLE[name][0]()
-    assert final_error(GET, error, 3, lost=lost) is error
+def test_a_get_fails_with_its_last_error(lost: bool) -> None:
+    for error in (make() for make in ERRORS):
+        assert final_error(GET, error, 3, lost=lost) is error
 
 
 @pytest.mark.parametrize("call", [PUT, RENAME, POST], ids=["PUT", "RENAME", "POST"])
-@pytest.mark.parametrize("name", TABLE)
-def test_a_write_whose_answer_was_lost_has_an_unknown_outcome(name: str, call: Call[Any]) -> None:
-    error = TABLE[name][0]()
-    told = final_error(call, error, 3, lost=True)
-    assert isinstance(told, OutcomeUnknownError)
-    assert (told.attempts, told.method, told.path, told.__cause__) == (3, call.method, call.path, error)
-    assert str(error) in str(told)
+def test_a_write_whose_answer_was_lost_has_an_unknown_outcome(call: Call[Any]) -> None:
+    for error in (make() for make in ERRORS):
+        told = final_error(call, error, 3, lost=True)
+        assert isinstance(told, OutcomeUnknownError)
+        assert (told.attempts, told.method, told.path, told.__cause__) == (3, call.method, call.path, error)
+        assert str(error) in str(told)
 
 
 @pytest.mark.parametrize("call", [PUT, RENAME, POST], ids=["PUT", "RENAME", "POST"])
-@pytest.mark.parametrize("name", [name for name in TABLE if name != "404"])
-def test_a_write_whose_answers_came_fails_with_the_last_one(name: str, call: Call[Any]) -> None:
-    error = TABLE[name][0]()
-    assert final_error(call, error, 3, lost=False) is error
+def test_a_write_whose_answers_came_fails_with_the_last_one(call: Call[Any]) -> None:
+    for error in (make() for make in ERRORS):
+        if not isinstance(error, NotFoundError):
+            assert final_error(call, error, 3, lost=False) is error
 
 
 def test_a_rename_that_is_not_found_after_a_failure_has_an_unknown_outcome() -> None:
@@ -152,9 +199,10 @@ def test_a_rename_that_is_not_found_after_a_failure_has_an_unknown_outcome() -> 
     ]
 
 
-@pytest.mark.parametrize("name", [name for name in TABLE if name not in ("closed", "paging")])
-def test_the_error_tells_its_attempts(name: str) -> None:
-    assert final_error(GET, TABLE[name][0](), 4, lost=False).attempts == 4  # type: ignore[attr-defined]
+def test_an_error_of_a_request_has_its_attempts() -> None:
+    for error in (make() for make in ERRORS):
+        if not isinstance(error, SessionClosedError | PaginationError):
+            assert final_error(GET, error, 4, lost=False).attempts == 4  # type: ignore[attr-defined]
 
 
 # --- how long ----------------------------------------------------------------------------------------

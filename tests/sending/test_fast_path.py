@@ -1,4 +1,4 @@
-"""Requests of our own sessions go past `ClientSession.request`, unless somebody stands there to see them."""
+"""Requests of our own sessions bypass `ClientSession.request`, unless it is patched, traced or configured."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import ssl
 import warnings
 import weakref
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from slashtag import AsyncSession, RetryPolicy, TransportError, UnexpectedResponseError
 from slashtag._core.call import Call
 from slashtag._sending import fast_path as http1
+from slashtag._sending.timeouts import Attempt
 
 from ..support import wire as wires
 from ..support.sending import APIKEY, PAGE, ROWS, connect, get, put, until
@@ -27,10 +29,16 @@ QUESTION: Call[Any] = Call(method="GET", path="urls", returns=dict)
 PAGE_BYTES = wires.body_of(200, "ok", PAGE)
 
 
-def lane_of(session: AsyncSession) -> http1.FastPath:
-    lane = session._wiring.shared.transport._lane
-    assert lane is not None
-    return lane
+def fast_path_of(session: AsyncSession) -> http1.FastPath:
+    path = session._wiring.shared.transport._fast_path
+    assert path is not None
+    return path
+
+
+def an_attempt() -> Attempt:
+    task = asyncio.current_task()
+    assert task is not None
+    return Attempt(task, inf)
 
 
 # --- who sees the requests -----------------------------------------------------------------------------
@@ -101,7 +109,8 @@ def replace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def another_aiohttp(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http1, "_KNOWN", False)
+    monkeypatch.setattr(http1, "TESTED", False)
+    monkeypatch.setattr("slashtag._sending.session_path.TESTED", False)
 
 
 @pytest.mark.parametrize("watch", [stand_in, stand_in_publicly, trace, replace, another_aiohttp])
@@ -143,8 +152,8 @@ wrapped.__wrapped__ = recorded  # type: ignore[attr-defined]
 
 @pytest.mark.parametrize("function", [recorded, wrapped, None, "no function"])
 def test_what_stood_in_before_the_import_is_recognised(function: object) -> None:
-    assert http1._own(function) is None
-    assert http1._own(aiohttp.ClientSession._request) is aiohttp.ClientSession._request
+    assert http1._original(function) is None
+    assert http1._original(aiohttp.ClientSession._request) is aiohttp.ClientSession._request
 
 
 # --- what is sent --------------------------------------------------------------------------------------
@@ -223,7 +232,7 @@ async def test_what_is_no_method_is_not_sent() -> None:
 
 
 class Clock:
-    """Stand in for the loop of a lane: time passes when a test says so."""
+    """Stand in for the loop of a path: time passes when a test says so."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -248,22 +257,22 @@ class Clock:
 
 
 async def with_clock(session: AsyncSession) -> tuple[http1.FastPath, Clock]:
-    """Give the session a lane, all of whose connections are closed, and the clock of it."""
+    """Give the session a path, all of whose connections are closed, and the clock of it."""
     await get(session)
-    lane, clock = lane_of(session), Clock()
-    lane._sweep()
-    assert lane._sweeper is not None
-    lane._sweeper.cancel()
-    lane._sweeper = None
-    lane._loop = clock  # type: ignore[assignment]
-    while lane._idle:
-        lane._idle.pop()[0].close()
-    return lane, clock
+    path, clock = fast_path_of(session), Clock()
+    path._sweep()
+    assert path._sweeper is not None
+    path._sweeper.cancel()
+    path._sweeper = None
+    path._loop = clock  # type: ignore[assignment]
+    while path._idle:
+        path._idle.pop().connection.close()
+    return path, clock
 
 
 async def test_connections_that_nobody_needs_are_closed_and_the_last_used_stays() -> None:
     async with Wire(ok(PAGE)) as wire, connect(wire, concurrency=3) as session:
-        lane, clock = await with_clock(session)
+        path, clock = await with_clock(session)
         await until(lambda: wire.open_connections == 0)
         start = clock.now
         await asyncio.gather(*(get(session) for _ in range(3)))
@@ -273,7 +282,7 @@ async def test_connections_that_nobody_needs_are_closed_and_the_last_used_stays(
             await get(session)
         clock.to(start + http1.KEEP_ALIVE)
         await until(lambda: wire.open_connections == 1)
-        assert len(lane._idle) == 1
+        assert len(path._idle) == 1
         clock.to(start + 12 + http1.KEEP_ALIVE - 1)
         await get(session)
         assert wire.connections == 4
@@ -297,6 +306,7 @@ async def test_a_connection_that_rested_too_long_is_not_used_though_the_timer_is
 
 async def test_connections_at_rest_close_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http1, "KEEP_ALIVE", 0.01)
+    monkeypatch.setattr("slashtag._sending.connections.KEEP_ALIVE", 0.01)
     async with Wire(ok(PAGE)) as wire, connect(wire) as session:
         await get(session)
         await wire.abandoned()
@@ -307,7 +317,7 @@ async def test_a_connection_that_the_service_closed_at_rest_costs_no_attempt() -
     async with Wire(wires.closing(ok(PAGE))) as wire, connect(wire, retry=ONCE) as session:
         for _ in range(3):
             await get(session)
-            await until(lambda: all(connection.closed for connection, _ in lane_of(session)._idle))
+            await until(lambda: all(pooled.connection.closed for pooled in fast_path_of(session)._idle))
         assert wire.connections == 3
 
 
@@ -328,9 +338,9 @@ async def test_an_answer_to_no_question_is_not_taken_for_the_next_ones(at_rest: 
     async with Wire([wires.Answer(play), ok(PAGE)]) as wire, connect(wire, retry=ONCE) as session:
         await get(session)
         if at_rest:
-            [(connection, _)] = lane_of(session)._idle
+            [pooled] = fast_path_of(session)._idle
             go_on.set()
-            await until(lambda: connection.protocol is not None and connection.protocol.should_close)
+            await until(lambda: pooled.protocol.should_close)
         await get(session)
         assert [request.connection for request in wire.requests] == [1, 2]
 
@@ -338,18 +348,18 @@ async def test_an_answer_to_no_question_is_not_taken_for_the_next_ones(at_rest: 
 async def test_a_new_connection_that_is_closed_at_once_has_sent_nothing() -> None:
     async with Wire(ok(ROWS)) as wire, connect(wire) as session:
         await put(session)
-        lane = lane_of(session)
-        lane._idle.pop()[0].close()
-        opened = lane._connector.connect
+        path = fast_path_of(session)
+        path._idle.pop().connection.close()
+        opened = path._connector.connect
 
         async def closed_at_once(*args: Any) -> Any:
-            lane._connector.connect = opened  # type: ignore[method-assign]
+            path._connector.connect = opened  # type: ignore[method-assign]
             connection = await opened(*args)
             assert connection.transport is not None
             connection.transport.close()
             return connection
 
-        lane._connector.connect = closed_at_once  # type: ignore[method-assign]
+        path._connector.connect = closed_at_once  # type: ignore[method-assign]
         with pytest.raises(TransportError, match="closed before the request was sent") as told:
             await put(session.with_options(retry=ONCE))
         assert told.value.unsent
@@ -362,11 +372,11 @@ async def test_an_answer_that_is_not_read_to_its_end_gives_no_connection_back() 
     large = message(200, wires.body_of(200, "ok" + "k" * 2**20, PAGE))
     async with Wire(wires.raw(large, keep_alive=True)) as wire, connect(wire) as session:
         await get(session)
-        lane = lane_of(session)
+        path = fast_path_of(session)
         for _ in range(20):
-            *_, close = await lane.request(QUESTION, "/api/v1/urls")
-            assert lane._idle == []
-            close()
+            response = await path.request(QUESTION, "/api/v1/urls", an_attempt())
+            assert path._idle == []
+            response.close()
             await get(session)
         assert session.metrics.retries == 0
 
@@ -375,12 +385,12 @@ async def test_connections_that_are_at_rest_end_with_the_session() -> None:
     async with Wire(ok(PAGE)) as wire:
         session = connect(wire, concurrency=4)
         await asyncio.gather(*(get(session) for _ in range(8)))
-        lane = lane_of(session)
-        assert lane._idle
+        path = fast_path_of(session)
+        assert path._idle
         await session.aclose()
-        assert not lane._idle
-        assert lane._sweeper is not None
-        assert lane._sweeper.cancelled()
+        assert not path._idle
+        assert path._sweeper is not None
+        assert path._sweeper.cancelled()
         await wire.abandoned()
 
 
@@ -394,7 +404,7 @@ async def test_sessions_that_are_dropped_hold_no_connection(recwarn: pytest.Warn
         for _ in range(5):
             session = connect(wire, concurrency=4)
             await asyncio.gather(*(get(session) for _ in range(8)))
-            dropped = weakref.ref(lane_of(session))
+            dropped = weakref.ref(fast_path_of(session))
             del session
             gc.collect()
             assert dropped() is None

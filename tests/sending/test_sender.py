@@ -101,7 +101,7 @@ def sent(answers: aioresponses) -> list[str]:
         (409, {"message": "Conflict.", "data": {"id": 7}}, APIError, "Conflict.", {"id": 7}),
         (500, {"message": "Oops.", "data": None}, ServerError, "Oops.", None),
         (501, {"message": "Oops.", "data": None}, ServerError, "Oops.", None),
-        (599, {"message": "Oops.", "data": None}, ServerError, "Oops.", None),
+        (507, {"message": "Oops.", "data": None}, ServerError, "Oops.", None),
     ],
 )
 @pytest.mark.parametrize("enveloped", [False, True], ids=["HTTP status", "envelope in a 200"])
@@ -176,20 +176,35 @@ async def test_a_page_of_a_proxy_is_told_as_its_text(answers: aioresponses) -> N
 
 # --- what is sent again --------------------------------------------------------------------------------
 
-AGAIN, LOST, FINAL, DONE = "again", "lost", "final", "done"
+AGAIN, LOST, FINAL, UNKNOWN = "again", "lost", "final", "unknown"
 
 #: Failures by name: how the server fails, and whether that is repeated for GET and PUT (AGAIN), the same
-#: with the answer to a write lost (LOST), or repeated for nobody (FINAL), though a write may be DONE.
+#: with the answer to a write lost (LOST), or not repeated, where a write has failed (FINAL) or may have been
+#: done (UNKNOWN).
 FAILURES: dict[str, tuple[Answer, str, type[SlashtagError]]] = {
-    "408": (html(408), AGAIN, APIError),
-    "500": (envelope(500, "Oops.", None), AGAIN, ServerError),
-    "HTML 500": (html(500), AGAIN, ServerError),
-    "503": (html(503), AGAIN, ServerError),
+    **{
+        str(status): (envelope(status, "Oops.", None), AGAIN, APIError if status == 408 else ServerError)
+        for status in (408, 500, 501, 503, 505, 507)
+    },
     "408 in a 200": (envelope(408, "Late.", None, http_status=200), AGAIN, APIError),
     "500 in a 200": (envelope(500, "Oops.", None, http_status=200), AGAIN, ServerError),
     "503 in a 200": (envelope(503, "Oops.", None, http_status=200), AGAIN, ServerError),
-    "502": (html(502), LOST, ServerError),
-    "504": (html(504), LOST, ServerError),
+    # Not the service's: something in between answered after, or instead of, the service.
+    "HTML 408": (html(408), LOST, APIError),
+    "HTML 404": (html(404), LOST, UnexpectedResponseError),
+    **{
+        f"HTML {status}": (html(status), LOST, ServerError)
+        for status in (500, 501, 502, 503, 504, 505, 507, 520, 522, 524, 529, 598)
+    },
+    "JSON 503 without a message": (wires.response(503, b'{"status": 503}'), LOST, ServerError),
+    "JSON 500 of another status": (envelope(200, "ok", None, http_status=500), LOST, ServerError),
+    "JSON 404 of a gateway": (
+        wires.response(404, b'{"message": "no Route matched with those values"}'),
+        LOST,
+        UnexpectedResponseError,
+    ),
+    "502": (envelope(502, "Oops.", None), LOST, ServerError),
+    "522": (envelope(522, "Oops.", None), LOST, ServerError),
     "502 in a 200": (envelope(502, "Oops.", None, http_status=200), LOST, ServerError),
     "reset": (wires.reset(), LOST, TransportError),
     "hang-up": (wires.hang_up(), LOST, TransportError),
@@ -214,22 +229,22 @@ FAILURES: dict[str, tuple[Answer, str, type[SlashtagError]]] = {
     "401": (envelope(401, "Api key and secret is not valid or missing."), FINAL, AuthenticationError),
     "401 in a 200": (envelope(401, "No.", http_status=200), FINAL, AuthenticationError),
     "404": (envelope(404, "Not found.", None), FINAL, NotFoundError),
-    "HTML 403": (html(403), FINAL, APIError),
-    "HTML 414": (html(414), FINAL, APIError),
-    "501": (html(501), FINAL, ServerError),
-    "505": (html(505), FINAL, ServerError),
+    "HTML 401": (html(401), FINAL, AuthenticationError),
+    "HTML 400": (html(400), UNKNOWN, BadRequestError),
+    "HTML 403": (html(403), UNKNOWN, APIError),
+    "HTML 414": (html(414), UNKNOWN, APIError),
     "redirect": (wires.redirect("/elsewhere"), FINAL, UnexpectedResponseError),
     "redirect in a 200": (envelope(302, "Found.", None, http_status=200), FINAL, UnexpectedResponseError),
-    "201": (envelope(201, "Created.", TAG), DONE, UnexpectedResponseError),
-    "204": (wires.raw(b"HTTP/1.1 204 No Content\r\n\r\n", keep_alive=True), DONE, UnexpectedResponseError),
+    "201": (envelope(201, "Created.", TAG), UNKNOWN, UnexpectedResponseError),
+    "204": (wires.raw(b"HTTP/1.1 204 No Content\r\n\r\n", keep_alive=True), UNKNOWN, UnexpectedResponseError),
 }
 
 
 def outcome(name: str, failure: str) -> tuple[int, type[SlashtagError] | None]:
     """How many requests arrive where the second would be answered, and what is raised."""
     _, fate, kind = FAILURES[failure]
-    if fate in (FINAL, DONE):
-        return 1, OutcomeUnknownError if fate == DONE and name != "GET" else kind
+    if fate in (FINAL, UNKNOWN):
+        return 1, OutcomeUnknownError if fate == UNKNOWN and name != "GET" else kind
     if name == "POST" or (name == "rename" and fate == LOST):
         return 1, OutcomeUnknownError if fate == LOST else kind
     return 2, None
@@ -281,7 +296,8 @@ async def test_an_update_whose_answer_was_lost_before_it_was_refused_may_have_be
 
 
 async def test_a_rename_that_does_not_find_its_link_on_a_repetition_may_have_been_done() -> None:
-    async with Wire([html(500), envelope(404, "Not found.", None)]) as wire, connect(wire) as session:
+    refused = envelope(500, "Oops.", None)
+    async with Wire([refused, envelope(404, "Not found.", None)]) as wire, connect(wire) as session:
         with pytest.raises(OutcomeUnknownError) as told:
             await rename(session)
     assert isinstance(told.value.__cause__, NotFoundError)
@@ -556,7 +572,7 @@ async def test_what_would_wait_too_long_fails_at_once_and_unsent() -> None:
         await shut(session, wire)
         quick = session.with_options(retry=RetryPolicy(max_wait=30))
         async with asyncio.timeout(5):
-            with pytest.raises(RateLimitError, match=r"not sent: its turn comes in (60|59)\.\d s") as told:
+            with pytest.raises(RateLimitError, match=r"not sent: would wait (60|59)\.\d s") as told:
                 await get(quick)
         assert told.value.attempts == 0
         assert told.value.status == 429
@@ -598,7 +614,7 @@ async def test_a_full_session_is_waited_for_no_longer_than_max_wait() -> None:
     async with Wire(wires.stall()) as wire, connect(wire, concurrency=1) as session:
         stalled = asyncio.create_task(get(session))
         await wire.arrived(1)
-        with pytest.raises(RateLimitError, match="its turn did not come in time") as told:
+        with pytest.raises(RateLimitError, match="not sent: waited longer than max_wait") as told:
             await get(session.with_options(retry=RetryPolicy(max_wait=0.05)))
         assert (told.value.attempts, told.value.retry_after) == (0, None)
         stalled.cancel()
@@ -669,7 +685,7 @@ async def test_a_retry_that_finds_no_turn_in_time_tells_the_last_failure() -> No
 
 async def test_a_timeout_tells_how_long_it_waited() -> None:
     async with Wire(wires.stall()) as wire, connect(wire, timeout=0.05, retry=ONCE) as session:
-        with pytest.raises(RequestTimeoutError, match=r"GET urls: no whole answer within 0\.05 s") as told:
+        with pytest.raises(RequestTimeoutError, match=r"GET urls: no complete answer within 0\.05 s") as told:
             await get(session)
     assert isinstance(told.value, TimeoutError)
     assert told.value.attempts == 1
@@ -831,7 +847,7 @@ async def test_a_hundred_slashtags_are_logged_as_their_number(caplog: pytest.Log
 
 
 async def test_nothing_is_made_up_for_a_log_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slashtag._sending.sender._told", lambda call: pytest.fail("told"))
+    monkeypatch.setattr("slashtag._sending.sender._details", lambda call: pytest.fail("described"))
     logging.getLogger("slashtag").setLevel(logging.WARNING)
     try:
         async with Wire(ok(PAGE)) as wire, connect(wire) as session:

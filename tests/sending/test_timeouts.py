@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from slashtag._sending.timeouts import Deadline, Watchdog
+from slashtag._sending.timeouts import Attempt, Watchdog
 
 
-async def bounded(watchdog: Watchdog, work: Awaitable[Any]) -> Deadline:
+async def bounded(watchdog: Watchdog, work: Awaitable[Any]) -> Attempt:
     """What the sending layer does with a deadline."""
     loop = asyncio.get_running_loop()
     deadline = watchdog.start(loop, loop.time())
@@ -123,7 +123,7 @@ async def test_an_outer_timeout_at_the_same_instant_is_told_as_such() -> None:
 
 async def test_a_call_within_a_cancelled_task_is_bounded_too() -> None:
     watchdog = Watchdog(0.01)
-    seen: list[Deadline] = []
+    seen: list[Attempt] = []
 
     async def clean_up() -> None:
         try:

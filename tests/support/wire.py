@@ -108,7 +108,8 @@ def raw(data: bytes, *, keep_alive: bool = False) -> Answer:
 
 def message(status: int, body: bytes, headers: Headers = (), *, length: int | None = -1) -> bytes:
     """A response as bytes; `length` stands in for the true Content-Length (None: no such header)."""
-    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+    known = status in HTTPStatus._value2member_map_
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase if known else 'Odd'}"]
     if "content-type" not in {name.lower() for name, _ in headers}:
         lines.append("Content-Type: application/json")
     if length is not None:

@@ -1,7 +1,8 @@
-"""One API call as a picklable value, and how slashtags and limits are checked before it is sent."""
+"""One API call as a picklable value, and checks of slashtags and limits before it is sent."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from math import inf
@@ -21,17 +22,23 @@ MAX_SLASHTAG = 100
 MAX_PASSWORD = 50
 MAX_TAG_NAME = 25
 MAX_TAG_DESCRIPTION = 255
-#: What the document calls an integer has no stated bound; JSON that all sides read has this one.
+#: The document states no bound for integers; this one is safe in every JSON implementation.
 MAX_INT = 2**63 - 1
+
+METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
+#: Visible ASCII without "#" and "?", which would end the path.
+_PATH = re.compile(r"[!\"$->@-~]+")
 
 
 class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
-    """Hold one API call: what is sent and what type its `data` decodes to.
+    """One API call: what is sent, and the type that its `data` decodes to.
 
-    `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeatable` says
-    whether it may be sent again where it may have been done; `rename` that it may after an error that the
-    service told, but not after a lost answer: a repetition would not find the slashtag any more. `secrets`
-    are strings (a link's password) that no error and no log may show.
+    `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeatable`: it may
+    be sent again although it may have been done. `rename`: it may be sent again after an error of the
+    service, but not after a lost answer, because the old slashtag would no longer be found. `secrets` are
+    strings (a link's password) that no error and no log may show. Raises InvalidRequestError for a method
+    other than GET, POST, PUT and DELETE, and for a path with a query, a fragment, blanks or control
+    characters.
     """
 
     method: str
@@ -46,19 +53,25 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     #: The wall clock's time (seconds) from which on an answer stays the same; inf: never.
     settled_at: float = inf
 
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise InvalidRequestError(f"the method must be one of {', '.join(sorted(METHODS))}")
+        if not _PATH.fullmatch(self.path):
+            raise InvalidRequestError("the path must be percent-encoded, without a query or a fragment")
+
     @property
     def keys(self) -> tuple[str, ...]:
-        """Give the slashtags that a statistics call asks for; empty where it asks for a tag."""
+        """The slashtags of a statistics call; empty if it selects a tag."""
         joined = dict(self.params).get("url_keys")
         return tuple(joined.split(",")) if joined else ()
 
     @property
     def tag(self) -> str | None:
-        """Give the tag that a statistics call asks for."""
+        """The tag of a statistics call."""
         return dict(self.params).get("tag")
 
     def __repr__(self) -> str:
-        # The body may bear a password, and 100 slashtags help nobody.
+        # The body may hold a password, and 100 slashtags help nobody.
         return f"<Call {self.method} {self.path}{f': {self.label}' if self.label else ''}>"
 
     __str__ = __repr__
@@ -70,22 +83,22 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
 
 
 class Failure(Struct, frozen=True):
-    """Hold what `on_error` gets: the call that failed for good and its error."""
+    """Argument of `on_error`: a call that failed for good, and its error."""
 
     call: Call[Any]
     error: SlashtagError
 
 
 def json_body(members: Mapping[str, object]) -> bytes:
-    """Encode a request body, refusing text that has no UTF-8 form."""
+    """Encode a request body. Raises InvalidRequestError for text that has no UTF-8 form."""
     with suppress(UnicodeEncodeError):
         return msgspec.json.encode(members)
-    # Raised outside: as its context the other error would keep the text, which may be a password.
+    # Raised outside the handler: its context would keep the text, which may be a password.
     raise InvalidRequestError("text with a lone surrogate cannot be sent as JSON")
 
 
 def check_text(name: str, value: object, longest: int | None, *, empty: bool = False) -> str:
-    """Return `value`, as a plain str, if it is one within the documented limit (Limits)."""
+    """Return `value` as a plain str. Raises InvalidRequestError if it is none or too long (Limits)."""
     if not isinstance(value, str):
         raise InvalidRequestError(f"{name} must be a str, not {type(value).__name__}")
     if not value and not empty:
@@ -96,12 +109,12 @@ def check_text(name: str, value: object, longest: int | None, *, empty: bool = F
 
 
 def check_int(name: str, value: object, low: int, high: int = MAX_INT) -> int:
-    """Return `value`, as a plain int, if it is one within the bounds."""
+    """Return `value` as a plain int. Raises InvalidRequestError if it is none or out of bounds."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidRequestError(f"{name} must be an int, not {type(value).__name__}")
     if not low <= value <= high:
         bounds = f"from {low} to {high}" if high < MAX_INT else f"at least {low}"
-        # Python writes no int of thousands of digits.
+        # Python refuses to format an int of thousands of digits.
         shown = value if abs(value) <= MAX_INT else "too large"
         raise InvalidRequestError(f"{name} is {shown}; it must be {bounds}")
     return int(value)

@@ -1,4 +1,4 @@
-"""What an answer means: `parse(call, status, headers, body)` returns the data or raises the error."""
+"""Decode a response: `parse(call, status, headers, body)` returns its data or raises its error."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ T = TypeVar("T")
 
 EXCERPT_BYTES = 200
 HIDDEN = "***"
-# So much that a secret cut at its end stays beyond the excerpt, however many were replaced before it.
+# Long enough that a secret cut at the end stays beyond the excerpt, however many were replaced before it.
 SCRUBBED_BYTES = 2**16
 _LONGEST_MESSAGE = 2_000
 
-# bad UTF-8 and very deep nesting are not msgspec errors.
+# Bad UTF-8 and very deep nesting do not raise msgspec errors.
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-# "the maximum allowed number of tags is reached": one sentence that counts tags, where a rate limit counts
-# requests. Taken for a rate limit it would be sent again for ever.
+# "The maximum allowed number of tags is reached": a sentence that counts tags; a rate limit counts requests.
+# If it were taken for a rate limit, the request would be repeated for ever.
 _SENTENCES = re.compile(r"[.!?;\n]+")
 _TAGS = re.compile(r"\btags?\b", re.IGNORECASE)
 _AMOUNT = re.compile(r"\b(?:number|maximum|max|limit|many|quota|allowed)\b", re.IGNORECASE)
 _REQUESTS = re.compile(r"\brequests\b|\brequest (?:rate|limit|quota)\b|\bper (?:second|minute|hour)\b", re.I)
 _RATE = re.compile(r"\brate\b|too many requests", re.IGNORECASE)
-# The documented `data` of an error is null or empty; deeper than this it could not be pickled everywhere.
+# The documented `data` of an error is null or empty; data nested deeper than this cannot always be pickled.
 _DEEPEST_DATA = 32
 
 
 class Envelope(Struct, Generic[T], gc=False):
-    """Shape every answer of the service: `status` mirrors the HTTP status (General conventions)."""
+    """Shape of every answer of the service; `status` mirrors the HTTP status (General conventions)."""
 
     data: T
     status: int = 200
@@ -80,11 +80,14 @@ def parse(
     secrets: Iterable[str] = (),
     now: float | None = None,
 ) -> T:
-    """Return the `data` of an answer, or raise what it tells.
+    """Return the `data` of an answer, or raise its error.
 
-    The HTTP status decides first, then the envelope's, which acts in every way as that HTTP status.
+    The HTTP status decides; in a 200 the envelope's status is treated exactly as that HTTP status.
     `secrets` are strings that no error may show; `now` is the wall clock in seconds, for a Retry-After
-    date without a Date header. Raises APIError and its kinds, UnexpectedResponseError (Errors).
+    date without a Date header. Raises APIError and its subclasses, UnexpectedResponseError (Errors).
+
+    A 404 without the service's envelope is an UnexpectedResponseError that may be repeated: a load balancer
+    may have sent it, so it does not show that a link, a tag or a page is missing.
     """
     if status == 200:
         problem: str
@@ -99,7 +102,7 @@ def parse(
             problem = f"the envelope says {envelope.status}"
     else:
         problem = ""
-    # Raised outside the handler: a decoding error as context would keep the body.
+    # Raised outside the handler: its context, the decoding error, would keep the body.
     raise _error(call, status, headers, body, Scrubber([*secrets, *call.secrets]), problem, now)
 
 
@@ -112,35 +115,46 @@ def _error(
     problem: str,
     now: float | None,
 ) -> SlashtagError:
-    told = _read_envelope(body)
-    effective = told.status if told is not None and status == 200 else status
-    if effective < 400:
-        if effective >= 300:
-            what = f"an answer of {effective}: redirects are never followed, they would give the key away"
+    envelope = _read_envelope(body)
+    effective = envelope.status if envelope is not None and status == 200 else status
+    # Gateways answer with JSON too, but not with both members of the envelope, nor with the status mirrored.
+    from_service = envelope is not None and envelope.status == effective and envelope.message is not None
+    if effective < 400 or (effective == 404 and not from_service):
+        if effective >= 400:
+            what = "a 404 that is not the service's"
+        elif effective >= 300:
+            what = f"an answer of {effective}: redirects are never followed, they would leak the credentials"
         elif status == 200:
             what = f"not the documented answer: {scrub.text(problem)}"
         else:
             what = f"an undocumented status {status}"
-        repeatable = status == 200 and effective < 300
         return UnexpectedResponseError(
             what,
             status=effective if effective >= 300 else status,
             excerpt=_excerpt(body, scrub),
-            repeatable=repeatable,
+            repeatable=effective >= 400 or (status == 200 and effective < 300),
             method=call.method,
             path=call.path,
         )
-    if told is not None:
-        message = scrub.text((told.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
-        data = scrub.value(told.data)
+    if envelope is not None:
+        message = scrub.text((envelope.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
+        data = scrub.value(envelope.data)
     else:
         message = scrub.text(_excerpt(body, scrub).decode(errors="replace"))
         data = None
-    kind = _kind(call, effective, message, enveloped=told is not None)
+    kind = _kind(call, effective, message, from_service=from_service)
     after = parse_retry_after(headers, now)
     if after is None and effective == 429 and (hint := rate_hint(headers, now)) and not hint.remaining:
         after = hint.reset
-    return kind(message, status=effective, data=data, method=call.method, path=call.path, retry_after=after)
+    return kind(
+        message,
+        status=effective,
+        data=data,
+        method=call.method,
+        path=call.path,
+        retry_after=after,
+        from_service=from_service,
+    )
 
 
 def _excerpt(body: bytes | bytearray, scrub: Scrubber) -> bytes:
@@ -154,7 +168,7 @@ def _read_envelope(body: bytes | bytearray) -> _AnyEnvelope | None:
         return None
 
 
-def _kind(call: Call[Any], status: int, message: str, *, enveloped: bool) -> type[APIError]:
+def _kind(call: Call[Any], status: int, message: str, *, from_service: bool) -> type[APIError]:
     if status == 400:
         unknown = call.path.startswith("stats") and "tag does not exist" in message.lower()
         return UnknownTagError if unknown else BadRequestError
@@ -163,7 +177,7 @@ def _kind(call: Call[Any], status: int, message: str, *, enveloped: bool) -> typ
     if status == 404:
         return NotFoundError
     if status == 429:
-        of_tags = call.method == "POST" and enveloped and _counts_tags(message)
+        of_tags = call.method == "POST" and from_service and _counts_tags(message)
         return TagLimitError if of_tags else RateLimitError
     return ServerError if status >= 500 else APIError
 
@@ -176,10 +190,10 @@ def _counts_tags(message: str) -> bool:
 
 
 class Scrubber:
-    """Replace secrets in what an error shows, in each form in which an answer may echo them."""
+    """Replacement of secrets in the texts of errors, in each form in which an answer may echo them."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        # The longest first, or a secret that holds another would leave a rest.
+        # The longest first: a secret may contain another one.
         ordered = sorted({*filter(None, secrets)}, key=len, reverse=True)
         pattern = "|".join("".join(map(_in_each_form, secret)) for secret in ordered)
         self._pattern = re.compile(pattern) if pattern else None
@@ -194,7 +208,7 @@ class Scrubber:
         return self._bytes.sub(HIDDEN.encode(), data) if self._bytes else data
 
     def value(self, value: Any, depth: int = _DEEPEST_DATA) -> Any:
-        """Scrub every text within decoded JSON; what is nested deeper than `depth` becomes None."""
+        """Scrub every text in decoded JSON; values nested deeper than `depth` become None."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list | dict) and not depth:
@@ -212,11 +226,11 @@ _utf16 = codecs.getencoder("utf-16-be")
 
 @lru_cache(maxsize=256)
 def _in_each_form(char: str) -> str:
-    """Give a pattern for one character as it is, in JSON, percent-encoded and in HTML."""
+    """Return a pattern for one character as it is, in JSON, percent-encoded and in HTML."""
     in_json = r"\/" if char == "/" else json.dumps(char)[1:-1]
     in_form = "+" if char == " " else char
     units = _utf16(char)[0].hex()
-    # An echo may be JSON within JSON.
+    # An echo may be JSON inside JSON.
     forms = {r"\\{0,7}" + re.escape(form) for form in (char, in_json, in_form, html.escape(char))} | {
         "".join(rf"\\{{1,7}}u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4)),
         "(?i:" + "".join(f"%{byte:02x}" for byte in char.encode()) + ")",

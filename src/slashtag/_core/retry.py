@@ -1,4 +1,19 @@
-"""Whether a failed call may be sent again, after how long, and what its final error is."""
+"""Retry rules: may a call be sent again, and what does it fail with at last?
+
+                      nothing     error of the    answer lost, or 404, 408,    other 4xx from
+                      was sent    service:        5xx from something in        something in
+                                  408, 5xx        between                      between
+GET                   repeat      repeat          repeat                       fail
+update, same values   repeat      repeat          repeat, then unknown         unknown
+rename by slashtag    repeat      repeat          unknown                      unknown
+create, `once`        repeat      fail            unknown                      unknown
+
+"unknown" is OutcomeUnknownError. An error comes from something in between (a proxy, a gateway) if it lacks
+the service's envelope, or has a status of gateways: 502, 504, 520 and above. An answer is also lost if it is
+a 2xx that cannot be read; one that is too large, or has an undocumented 2xx status, is never repeated. All
+other errors of the service, redirects, and a 401 from anyone fail. If the repetition of a rename does not
+find the link, it is unknown. A 429 never comes here: the throttle puts the request back into the queue.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +34,18 @@ from .._errors import (
 )
 from .call import Call
 
-_RETRIED = frozenset({408, 500, 502, 503, 504})
-_ANSWER_LOST = frozenset({502, 504})
-
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
-    """Say how often and how long a request is retried.
+    """Limits on how often and how long a request is retried.
 
-    `max_attempts` counts attempts, 429s not among them: they are repeated as long as `max_wait` allows;
-    `max_elapsed` (seconds) counts attempts and backoff, not waiting for admission; the nth backoff is a
-    random share of `backoff_base` * 2**n, at most `backoff_cap` (seconds); `max_wait` (seconds) bounds the
-    waiting for admission, None: as long as it takes.
+    `max_attempts`: attempts, without those answered 429, which `max_wait` limits. `max_elapsed` (seconds):
+    attempts and backoff, without waiting for admission. The nth backoff is a random share of
+    `backoff_base` * 2**n, at most `backoff_cap` (seconds). `max_wait` (seconds): waiting for admission;
+    None: no limit.
     """
 
-    # A question of 500 requests to a service that fails one in four ends well in 99 of 100 cases with 8
-    # attempts, in 6 of 10 with 5.
+    # If a service fails one request in four, a query of 500 requests succeeds in 99 of 100 cases with 8
+    # attempts, and in 6 of 10 with 5.
     max_attempts: int = 8
     max_elapsed: float = 300.0
     backoff_base: float = 0.25
@@ -56,47 +68,45 @@ def backoff(policy: RetryPolicy, failures: int, share: float) -> float:
 
 
 def is_failure(error: SlashtagError) -> bool:
-    """Tell whether an error speaks of the service's health, not of the request."""
+    """Return whether an error is about the service's health and not about the request."""
     if isinstance(error, APIError):
         return isinstance(error, ServerError) or error.status == 408
     return isinstance(error, TransportError | UnexpectedResponseError)
 
 
 def answer_lost(error: SlashtagError) -> bool:
-    """Tell whether what was sent may have been done though no answer to it came."""
+    """Return whether a write may have been done although the service's answer to it did not arrive."""
     if isinstance(error, TransportError):
         return not error.unsent
-    if isinstance(error, ServerError):
-        return error.status in _ANSWER_LOST
-    return isinstance(error, UnexpectedResponseError) and 200 <= error.status < 300
+    if isinstance(error, APIError):
+        if error.status in (401, 429):
+            return False
+        return not error.from_service or error.status in (502, 504) or error.status >= 520
+    return isinstance(error, UnexpectedResponseError) and (200 <= error.status < 300 or error.status >= 400)
 
 
 def retryable(call: Call[Any], error: BaseException) -> bool:
-    """Tell whether a call may be sent again after an error.
-
-    A GET and an update may; an update that renames by slashtag only if its answer was not lost, since the
-    old slashtag would not be found; a creation and a change that is made once only if nothing was sent.
-    """
-    if not isinstance(error, SlashtagError):
-        return False
+    """Return whether a call may be sent again after an error, by the table above."""
     if isinstance(error, TransportError):
-        return error.unsent or call.repeatable
-    if not call.repeatable and (answer_lost(error) or not call.rename):
+        if error.unsent:
+            return True
+    elif isinstance(error, APIError):
+        if error.status != 408 and error.status < 500:
+            return False
+    elif not (isinstance(error, UnexpectedResponseError) and error.repeatable):
         return False
-    if isinstance(error, APIError):
-        return error.status in _RETRIED
-    return isinstance(error, UnexpectedResponseError) and error.repeatable
+    return call.repeatable or (call.rename and not answer_lost(error))
 
 
 def final_error(call: Call[Any], error: SlashtagError, attempts: int, *, lost: bool) -> SlashtagError:
-    """Return what a call fails with in the end; `lost` says that an answer to it was lost underway."""
+    """Return what a call fails with at last; `lost`: the answer was lost in one of its attempts."""
     if isinstance(error, APIError | TransportError | UnexpectedResponseError):
         error.attempts = attempts
     renamed = call.rename and isinstance(error, NotFoundError) and attempts > 1
     if call.method == "GET" or not (lost or renamed):
         return error
     unknown = OutcomeUnknownError(
-        f"the answer was lost, it may have been done or not; the last error: {error}",
+        f"the answer was lost: it may have been done or not; the last error: {error}",
         method=call.method,
         path=call.path,
         attempts=attempts,

@@ -1,189 +1,296 @@
-"""Requests over the connections and the parser of aiohttp alone, for sessions that are ours.
+"""Requests over aiohttp's connections and parser, without `ClientSession.request`.
 
-More than half of what `ClientSession.request` costs is for what such a session has none of: redirects,
-cookies, middlewares, proxies, traces, and objects for the URL, the headers and the response of each request.
-Connecting, DNS, TLS, the parser, decompression and flow control stay aiohttp's.
+More than half of what `ClientSession.request` costs is for redirects, cookies, middlewares, proxies, traces
+and an object for each URL, header map and response: our own session uses none of them. Connecting, DNS, TLS,
+the parser, decompression and flow control stay aiohttp's.
 
-These parts of aiohttp are not promised to stay as they are: they are used with the versions that they are
-known to fit, and while nobody watches or stands in for `ClientSession`. Otherwise `ClientSession.request`
-does the same at its price.
+These parts of aiohttp are not a public interface. They are used with the versions of aiohttp that our tests
+run with, and only if nobody mocks or traces `ClientSession`; otherwise requests go through
+`ClientSession.request` (`session_path`), which does the same and costs more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import weakref
-from functools import partial
+from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import aiohttp
 from yarl import URL
 
 from .._core.call import Call
+from .connections import (
+    KEEP_ALIVE,
+    SWITCHING_PROTOCOLS,
+    has_leftover,
+    keep_alive,
+    lost_before_answer,
+    read_head,
+    readable,
+)
+from .timeouts import Attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.connector import Connection
 
-#: aiohttp counts the wait for a pool slot in its own timeouts and `sock_read` never ends a body that drips:
-#: the attempt's deadline stands in for all of them.
+#: aiohttp counts the wait for a pool slot in its own timeouts, and `sock_read` never ends a body that drips:
+#: the attempt's deadline replaces all of them.
 NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
-#: Seconds that a connection rests before it is closed, as in aiohttp's own pool: some networks forget it.
-KEEP_ALIVE = 15.0
+#: First and last version of aiohttp with which the tests pass; `.ci/run` runs them with both.
+OLDEST, NEWEST = "3.14.1", "3.14.5"
 
-_SWITCHING = 101
-_KNOWN = aiohttp.__version__.startswith("3.14.")
-
-
-#: An answer whose body is still to be read: its status, headers and content, and two functions, one of which
-#: is then to be called: the first gives the connection back, the second gives it up with the answer.
-Opened = tuple[int, "Mapping[str, str]", aiohttp.StreamReader, "Callable[[], object]", "Callable[[], object]"]
+#: Set it to 0 to send every request through `ClientSession.request`.
+SWITCH = "SLASHTAG_FAST_PATH"
 
 
-def opened_by(response: aiohttp.ClientResponse) -> Opened:
-    """Give the same of a response of aiohttp's."""
-    return response.status, response.headers, response.content, response.release, response.close
+def _is_tested(version: str) -> bool:
+    """Return whether a version of aiohttp lies between OLDEST and NEWEST; a pre-release does not."""
+
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in text.split(".")]
+
+    if not version.replace(".", "").isdigit():
+        return False
+    return numbers(OLDEST) <= numbers(version) <= numbers(NEWEST)
 
 
-def _own(function: object) -> object:
-    """Return a method of aiohttp's, None if another stands in for it already."""
+TESTED = _is_tested(aiohttp.__version__)
+
+
+def is_switched_on() -> bool:
+    """Return whether the environment allows the fast path."""
+    return os.environ.get(SWITCH, "1") != "0"
+
+
+def _original(function: object) -> object:
+    """Return a method of aiohttp, or None if something else already replaced it."""
     theirs = isinstance(function, FunctionType) and function.__module__ == "aiohttp.client"
     return function if theirs and not hasattr(function, "__wrapped__") else None
 
 
-_PRIVATE = _own(aiohttp.ClientSession.__dict__.get("_request"))
-_PUBLIC = _own(aiohttp.ClientSession.__dict__.get("request"))
+_PRIVATE = _original(aiohttp.ClientSession.__dict__.get("_request"))
+_PUBLIC = _original(aiohttp.ClientSession.__dict__.get("request"))
 
 
 def can_bypass_session(http: aiohttp.ClientSession) -> bool:
-    """Tell whether requests may pass by the session: whoever mocks, records or traces it is to see them."""
+    """Return False if ClientSession is patched or traced."""
     kind = type(http)
     untouched = getattr(kind, "_request", None) is _PRIVATE and kind.request is _PUBLIC
-    return _KNOWN and untouched and not http.trace_configs
+    return TESTED and untouched and not http.trace_configs
 
 
-def _about(body: bytes | None) -> str:
-    """Give the rest of a head, about the body that follows it."""
+def is_plain(http: aiohttp.ClientSession) -> bool:
+    """Return whether a session has only settings that the fast path follows."""
+    settings = vars(http)
+    return (
+        settings["_request_class"] is aiohttp.ClientRequest
+        and settings["_response_class"] is aiohttp.ClientResponse
+        and isinstance(settings["_connector"], aiohttp.TCPConnector)
+        and not settings["_middlewares"]
+        and settings["_default_proxy"] is None
+        and settings["_default_proxy_auth"] is None
+        and settings["_default_auth"] is None
+        and settings["_auto_decompress"] is True
+        and not settings["_trust_env"]
+        and http.version == aiohttp.HttpVersion11
+    )
+
+
+class OpenResponse(Protocol):
+    """Response whose body is still to be read; aiohttp.ClientResponse is one.
+
+    Exactly one of the methods has to be called: `release` after the whole body, otherwise `close`.
+    """
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def content(self) -> aiohttp.StreamReader: ...
+    def release(self) -> object: ...
+    def close(self) -> object: ...
+
+
+class PooledConnection:
+    """Connection of aiohttp with what its reuse needs."""
+
+    __slots__ = ("_unread", "connection", "expires", "protocol")
+
+    def __init__(self, connection: Connection, protocol: ResponseHandler) -> None:
+        self.connection = connection
+        self.protocol = protocol
+        self.expires = 0.0
+        self._unread: Callable[[], object] | None = None
+
+    def is_reusable(self, now: float) -> bool:
+        """Return whether another request can be written: the connection is open, and nothing is unread."""
+        protocol = self.protocol
+        if now > self.expires or not protocol.is_connected() or protocol.should_close:
+            return False
+        if self._unread is None:
+            assert protocol.transport is not None
+            self._unread = readable(protocol.transport)
+        return not self._unread()
+
+
+class _FastResponse:
+    """Response on a pooled connection."""
+
+    __slots__ = ("_path", "_pooled", "content", "headers", "status")
+
+    def __init__(
+        self,
+        path: FastPath,
+        pooled: PooledConnection,
+        status: int,
+        headers: Mapping[str, str],
+        content: aiohttp.StreamReader,
+    ) -> None:
+        self._path = path
+        self._pooled = pooled
+        self.status = status
+        self.headers = headers
+        self.content = content
+
+    def release(self) -> None:
+        # After a switch the connection speaks another protocol.
+        if self.status == SWITCHING_PROTOCOLS:
+            self.close()
+        else:
+            self._path.give_back(self._pooled, self.headers)
+
+    def close(self) -> None:
+        self._pooled.connection.close()
+
+
+def _body_headers(body: bytes | None) -> str:
+    """Return the headers that describe the body, and the end of the head."""
     if body is None:
         return "Content-Length: 0\r\n\r\n"
     return f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
 
 
 class FastPath:
-    """Send requests of a session to one origin.
+    """Sender of requests to one origin over the connections of one ClientSession.
 
-    A connection is kept between two requests and goes back to aiohttp's pool only to be closed: taking one
-    from there costs as much as sending a request on it.
+    An idle connection is kept here and goes back to aiohttp's pool only to be closed: taking one from
+    there costs as much as sending a request on it.
     """
 
     def __init__(self, http: aiohttp.ClientSession, base: URL) -> None:
         self._loop = loop = asyncio.get_running_loop()
-        #: Connections at rest and since when; the last used is taken first.
-        self._idle: list[tuple[Connection, float]] = []
+        #: Idle connections; the last used is taken first.
+        self._idle: list[PooledConnection] = []
         assert http.connector is not None
         self._connector = http.connector
-        #: Stands for every request where a connection is asked for: all go to one place with one head.
+        #: Passed to the connector for every connection: all requests go to one origin with the same headers.
         self._origin = aiohttp.ClientRequest("GET", base, headers=http.headers, loop=loop)
         lines = [f"{name}: {value}\r\n" for name, value in self._origin.headers.items()]
         self._head = f" HTTP/1.1\r\n{''.join(lines)}"
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def request(self, call: Call[Any], target: str) -> Opened:
+    async def request(self, call: Call[Any], target: str, attempt: Attempt) -> OpenResponse:
         """Send a call and read the head of its answer; `target` is encoded.
 
-        Raises aiohttp.ClientError, OSError, aiohttp.http.HttpProcessingError for what is not HTTP, ValueError
-        for a method that is none.
+        Raises aiohttp.ClientError, OSError, and HttpProcessingError for what is not HTTP.
         """
-        method = call.method
-        if not method.isalpha():
-            raise ValueError(f"{method!r} is not a method of HTTP")
-        connection = self._take()
-        if connection is None:
-            connection = await self._connector.connect(self._origin, [], NO_TIMEOUT)
+        pooled = None if attempt.fresh else self._take()
+        attempt.reused = pooled is not None
+        connection = (
+            await self._connector.connect(self._origin, [], NO_TIMEOUT)
+            if pooled is None
+            else pooled.connection
+        )
         try:
             protocol, transport = connection.protocol, connection.transport
             if protocol is None or transport is None or transport.is_closing() or protocol.should_close:
                 gone = ConnectionResetError(errno.ECONNRESET, "closed before the request was sent")
                 raise aiohttp.ClientConnectorError(self._origin.connection_key, gone)
             protocol.set_response_params(read_until_eof=True)
+            method = call.method
             if method == "GET" and call.body is None:
-                transport.write(f"GET {target}{self._head}\r\n".encode())
+                head = f"GET {target}{self._head}\r\n".encode()
+                attempt.written = True
+                transport.write(head)
             else:
-                # In no variable of its own: a body may bear a password, and some tracebacks show variables.
-                transport.write(
-                    f"{method} {target}{self._head}{_about(call.body)}".encode() + (call.body or b"")
-                )
-            while True:
-                message, content = await protocol.read()
-                code = message.code
-                if not 100 <= code <= 199 or code == _SWITCHING:
-                    break
-        except BaseException:
+                head = f"{method} {target}{self._head}{_body_headers(call.body)}".encode()
+                attempt.written = True
+                # Not joined in a variable: a body may hold a password, and some tracebacks show variables.
+                transport.write(head + (call.body or b""))
+            message, content = await read_head(protocol)
+        except BaseException as error:
+            attempt.stale = attempt.reused and lost_before_answer(error)
             connection.close()
             raise
-        # What follows a switch to another protocol is not for us.
-        release = connection.close if code == _SWITCHING else partial(self._give_back, connection, protocol)
-        return code, message.headers, content, release, connection.close
+        return _FastResponse(
+            self, pooled or PooledConnection(connection, protocol), message.code, message.headers, content
+        )
 
-    def _take(self) -> Connection | None:
+    def _take(self) -> PooledConnection | None:
+        now = self._loop.time()
         while self._idle:
-            connection, since = self._idle.pop()
-            protocol = connection.protocol
-            fresh = self._loop.time() - since <= KEEP_ALIVE
-            # What a server says unasked (a 408, say) must not be taken for the answer to the next request.
-            if fresh and protocol is not None and protocol.is_connected() and not protocol.should_close:
-                return connection
-            connection.close()
+            pooled = self._idle.pop()
+            if pooled.is_reusable(now):
+                return pooled
+            pooled.connection.close()
         return None
 
-    def _give_back(self, connection: Connection, protocol: ResponseHandler) -> None:
+    def give_back(self, pooled: PooledConnection, headers: Mapping[str, str]) -> None:
+        """Keep a connection whose answer, with these headers, was read whole."""
+        protocol = pooled.protocol
         if self._closed or protocol.should_close:
-            connection.release()
+            pooled.connection.release()
+            return
+        if has_leftover(protocol._parser):
+            pooled.connection.close()
             return
         now = self._loop.time()
-        self._idle.append((connection, now))
+        pooled.expires = now + keep_alive(headers)
+        self._idle.append(pooled)
         if self._sweeper is None:
             self._sweep_at(now + KEEP_ALIVE)
 
     def _sweep(self) -> None:
-        """Close what has been at rest for too long, or was closed by the other side."""
+        """Close connections that were idle for too long or that the service closed."""
         self._sweeper = None
-        oldest = self._loop.time() - KEEP_ALIVE
+        now = self._loop.time()
         idle, self._idle = self._idle, []
-        for connection, since in idle:
-            if since <= oldest or connection.closed:
-                connection.close()
+        for pooled in idle:
+            if pooled.expires <= now or pooled.connection.closed:
+                pooled.connection.close()
             else:
-                self._idle.append((connection, since))
+                self._idle.append(pooled)
         if self._idle:
-            self._sweep_at(self._idle[0][1] + KEEP_ALIVE)
+            self._sweep_at(min(pooled.expires for pooled in self._idle))
 
     def _sweep_at(self, when: float) -> None:
-        # Weakly: a session that is dropped without being closed must not be held by its timer.
-        lane = weakref.ref(self)
+        # By a weak reference: the timer must not keep alive a session that was dropped without being closed.
+        reference = weakref.ref(self)
 
         def sweep() -> None:
-            if (alive := lane()) is not None:
-                alive._sweep()
+            if (path := reference()) is not None:
+                path._sweep()
 
         self._sweeper = self._loop.call_at(when, sweep)
 
     def close(self) -> None:
-        """Give all connections back to the pool, which closes them and waits until they are."""
+        """Give all idle connections back to the pool, which closes them and waits for it."""
         self._closed = True
         if self._sweeper is not None:
             self._sweeper.cancel()
         while self._idle:
-            self._idle.pop()[0].release()
+            self._idle.pop().connection.release()
 
     def __del__(self) -> None:
-        # Dropped, not closed. Not back to the pool, which may have ended before.
+        # Dropped without being closed. The pool may already be gone.
         if not self._loop.is_closed():
-            for connection, _ in self._idle:
-                connection.close()
+            for pooled in self._idle:
+                pooled.connection.close()

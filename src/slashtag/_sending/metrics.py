@@ -1,4 +1,4 @@
-"""What a session counts."""
+"""Counters of a session."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from .._core.throttle.throttle import Throttle
 
 
 class Metrics:
-    """Count what a session and its views did so far.
+    """Counters of a session and its views.
 
     `requests`: calls begun; `replayed`: those answered by the journal; `attempts`: requests sent;
-    `retries`: attempts after a failure; `throttled`: 429s; `bytes_received`: of decoded bodies;
+    `retries`: attempts after a failure; `throttled`: 429s; `bytes_received`: of decompressed bodies;
     `learned_rate`: requests a second that the service was found to allow, None while unknown; `in_flight`,
-    `waiting`: requests now; `paused_until`: the event loop's time before which nothing departs, 0.0 when
+    `waiting`: requests now; `paused_until`: the event loop's time before which nothing is sent, 0.0 if
     not paused.
     """
 

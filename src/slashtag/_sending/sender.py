@@ -1,4 +1,4 @@
-"""One call: admission, attempt, and after a first failure the retries (the only use of tenacity)."""
+"""One call: admission, attempts and retries. The only use of tenacity."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ from .._errors import (
 from .admission import Admission, PlaceTooFarError
 from .metrics import Metrics
 from .retry_budget import RetryBudget
-from .timeouts import Watchdog
-from .transport import RawResponse, Transport, closed_under_way
-from .turns import Turns
+from .timeouts import Attempt, Watchdog
+from .transport import RawResponse, Transport, closed_error
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -39,13 +38,9 @@ T = TypeVar("T")
 
 log = logging.getLogger("slashtag")
 
-#: Bytes from which on an answer is decoded in a turn of its own: pages that arrive together would hold up
-#: the loop for as long as all of them take, and what is asked after the first would leave after the last.
-LARGE = 2**16
-
 
 class Keeper(Protocol):
-    """Keep finished responses and give back those of an earlier run (see `_journal`)."""
+    """Store of finished responses that returns those of an earlier run; `_journal` has the implementation."""
 
     @property
     def is_open(self) -> bool: ...
@@ -62,13 +57,13 @@ class Keeper(Protocol):
 
 
 class Send(Protocol):
-    """Be what resources get to send their calls with."""
+    """Callable that sends a Call and returns its decoded data."""
 
     async def __call__(self, call: Call[T], /) -> T: ...
 
 
 class Options(Struct, frozen=True):
-    """Hold what `with_options` can change."""
+    """Options of a session that `with_options` can change."""
 
     timeout: float
     retry: RetryPolicy
@@ -76,7 +71,7 @@ class Options(Struct, frozen=True):
 
 
 class Shared(Struct, frozen=True):
-    """Hold what all views of a session share."""
+    """Parts of a session that all its views share."""
 
     transport: Transport
     admission: Admission
@@ -85,7 +80,6 @@ class Shared(Struct, frozen=True):
     secrets: tuple[str, ...]
     #: Set once the session closes, to end its backoffs.
     closing: asyncio.Event
-    decoding: Turns
     journal: Keeper | None = None
 
     def __repr__(self) -> str:
@@ -93,23 +87,34 @@ class Shared(Struct, frozen=True):
 
 
 class CallState:
-    """Follow one call through its attempts."""
+    """Progress of one call through its attempts."""
 
-    __slots__ = ("attempts", "last", "lost", "order", "over", "permit", "spent", "waited")
+    __slots__ = (
+        "answer_lost",
+        "attempts",
+        "last",
+        "no_permit",
+        "order",
+        "permit",
+        "resent",
+        "spent",
+        "waited",
+    )
 
     def __init__(self, order: int) -> None:
         self.order = order
         self.attempts = 0
         self.spent = 0.0  # seconds of attempts and backoff
         self.waited = 0.0  # seconds of waiting for admission
-        self.lost = False  # an answer to a write was lost on the way
-        self.over = False  # no turn came within max_elapsed
+        self.answer_lost = False  # the answer to a write was lost in some attempt
+        self.no_permit = False  # the retry budget gave no permit within max_elapsed
+        self.resent = False  # sent again at once after a stale connection
         self.permit: str | None = None
         self.last: SlashtagError | None = None
 
 
 class Sender:
-    """Send calls of one session under one set of options."""
+    """Sender of the calls of one session under one set of options."""
 
     def __init__(self, shared: Shared, options: Options) -> None:
         self._shared = shared
@@ -117,68 +122,82 @@ class Sender:
         self._watchdog = Watchdog(options.timeout)
         self._admission = shared.admission
         self._metrics = shared.metrics
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __call__(self, call: Call[T], /) -> T:
         """Return the data of a call, or raise its final error.
 
-        Raises every kind of APIError, TransportError, OutcomeUnknownError and UnexpectedResponseError.
+        Raises every kind of APIError, TransportError, OutcomeUnknownError and UnexpectedResponseError, and
+        ConfigurationError in another event loop than the session's.
         """
+        loop = running_loop()
+        if loop is not self._loop:
+            self._loop = self._shared.transport.bind(loop)
         self._metrics.requests += 1
         if (journal := self._shared.journal) is not None:
             if not journal.is_open:
-                # Nobody entered the session: its first call opens it.
+                # The session is used without `async with`.
                 await journal.start()
-            # Before anything is sent: what a write did must not be told as an error of the journal.
+            # Before anything is sent: the result of a write must not be replaced by an error of the journal.
             journal.check()
             body = journal.find(call)
             if body is not None:
                 self._metrics.replayed += 1
-                # A replay waits for nothing: without this, nobody else would have a turn.
+                # Let other tasks run: a replay itself waits for nothing.
                 await asyncio.sleep(0)
                 return parse(call, 200, {}, body, self._shared.secrets)
-        journey = CallState(self._admission.order())
+        state = CallState(self._admission.order())
         try:
-            data = await self._attempt(call, journey)
+            data = await self._attempt(call, state)
         except SlashtagError as error:
-            journey.last = error
+            state.last = error
         else:
             self._shared.budget.earn()
             return data
-        if retryable(call, journey.last):
-            return await self._retry(call, journey)
-        raise final_error(call, journey.last, journey.attempts, lost=journey.lost)
+        if retryable(call, state.last):
+            return await self._retry(call, state)
+        raise final_error(call, state.last, state.attempts, lost=state.answer_lost)
 
     # --- one attempt ---------------------------------------------------------------------------------
 
-    async def _attempt(self, call: Call[T], journey: CallState) -> T:
+    async def _attempt(self, call: Call[T], state: CallState) -> T:
         """Send a call until it is answered with anything but a rate-limit 429."""
-        loop = running_loop()
+        loop = asyncio.get_running_loop()
         admission, metrics = self._admission, self._metrics
         while True:
             now = loop.time()
             ticket = admission.try_enter(now)
             if ticket is None:
-                ticket = await self._wait(call, journey, now)
+                ticket = await self._wait(call, state, now)
                 now = loop.time()
             metrics.attempts += 1
-            journey.attempts += 1
+            state.attempts += 1
+            attempt = self._watchdog.start(loop, now)
+            attempt.fresh = state.resent
             try:
-                answer = await self._exchange(call, loop, now)
+                answer = await self._exchange(call, attempt)
                 metrics.bytes_received += len(answer.body)
-                if len(answer.body) >= LARGE and call.method == "GET":
-                    await self._shared.decoding.wait()
                 wall = None if answer.status == 200 else time()
                 data = parse(call, answer.status, answer.headers, answer.body, self._shared.secrets, wall)
             except SlashtagError as error:
                 after = loop.time()
+                if attempt.stale and call.method == "GET" and not state.resent:
+                    # The service closed an idle connection as the request was written: that says nothing
+                    # about its health, and a new connection will do.
+                    state.resent = True
+                    state.attempts -= 1
+                    metrics.retries += 1
+                    admission.cancelled(ticket)
+                    log.debug("%s %s: stale connection, sent again", call.method, call.path)
+                    continue
                 if not isinstance(error, RateLimitError):
-                    journey.spent += after - now
-                    journey.lost |= call.method != "GET" and answer_lost(error)
+                    state.spent += after - now
+                    state.answer_lost |= call.method != "GET" and answer_lost(error)
                     self._give_back(ticket, error, after)
-                    log.debug("%s %s%s: %s", call.method, call.path, _told(call), type(error).__name__)
+                    log.debug("%s %s%s: %s", call.method, call.path, _details(call), type(error).__name__)
                     raise
                 # A 429 costs none of the attempts: it says nothing about the request.
-                journey.attempts -= 1
+                state.attempts -= 1
                 admission.rejected(ticket, after, error.retry_after)
                 log.info("%s %s: 429, back to the queue", call.method, call.path)
             except BaseException:
@@ -193,46 +212,49 @@ class Sender:
                 if journal is not None and journal.keep(call, data, answer.body):
                     await journal.wait()
                 if log.isEnabledFor(logging.DEBUG):
-                    log.debug("%s %s%s: 200, %d bytes", call.method, call.path, _told(call), len(answer.body))
+                    size = len(answer.body)
+                    log.debug("%s %s%s: 200, %d bytes", call.method, call.path, _details(call), size)
                 return data
 
-    async def _wait(self, call: Call[Any], journey: CallState, now: float) -> Ticket:
+    async def _wait(self, call: Call[Any], state: CallState, now: float) -> Ticket:
         max_wait = self._options.retry.max_wait
-        left = None if max_wait is None else max_wait - journey.waited
+        left = None if max_wait is None else max_wait - state.waited
         try:
-            return await self._admission.enter(journey.order, left)
+            return await self._admission.enter(state.order, left)
         except PlaceTooFarError as error:
             seconds = error.seconds
         finally:
-            journey.waited += asyncio.get_running_loop().time() - now
-        comes = "did not come in time" if seconds is None else f"comes in {seconds:.1f} s"
+            state.waited += asyncio.get_running_loop().time() - now
+        waited = "waited longer than" if seconds is None else f"would wait {seconds:.1f} s, longer than"
         raise RateLimitError(
-            f"not sent: its turn {comes}, max_wait is {max_wait} s",
+            f"not sent: {waited} max_wait ({max_wait:g} s)",
             status=429,
             method=call.method,
             path=call.path,
-            attempts=journey.attempts,
+            attempts=state.attempts,
             retry_after=seconds,
         )
 
-    async def _exchange(self, call: Call[Any], loop: asyncio.AbstractEventLoop, now: float) -> RawResponse:
-        watchdog = self._watchdog
-        deadline = watchdog.start(loop, now)
+    async def _exchange(self, call: Call[Any], attempt: Attempt) -> RawResponse:
         try:
-            return await self._shared.transport.exchange(call, self._options.max_response_bytes)
+            return await self._shared.transport.exchange(call, self._options.max_response_bytes, attempt)
         except BaseException as error:
-            if not deadline.expired:
+            if not attempt.expired:
                 raise
-            # Taken back whatever became of it on its way up, say in a middleware of the session's owner.
-            if not deadline.take_back() or not isinstance(error, asyncio.CancelledError):
+            # Taken back even if the error is another one: a middleware of the user may have replaced it.
+            if not attempt.take_back() or not isinstance(error, asyncio.CancelledError):
                 raise
         finally:
-            watchdog.stop(deadline)
+            self._watchdog.stop(attempt)
         if self._shared.closing.is_set():
-            raise closed_under_way(call)
-        raise RequestTimeoutError(
-            f"no whole answer within {watchdog.seconds:g} s", method=call.method, path=call.path
+            raise closed_error(call, attempt)
+        unsent = attempt.written is False
+        text = "no connection" if unsent else "no complete answer"
+        failure = RequestTimeoutError(
+            f"{text} within {self._watchdog.seconds:g} s", method=call.method, path=call.path
         )
+        failure.unsent = unsent
+        raise failure
 
     def _give_back(self, ticket: Ticket, error: SlashtagError, now: float) -> None:
         if is_failure(error):
@@ -245,71 +267,69 @@ class Sender:
 
     # --- retries -------------------------------------------------------------------------------------
 
-    async def _retry(self, call: Call[T], journey: CallState) -> T:
+    async def _retry(self, call: Call[T], state: CallState) -> T:
         try:
-            # A quarter of the time that importing this package would take, for what most runs never need.
+            # Most runs never need it, and importing it would add a third to the import time of this package.
             import tenacity
         except OSError:
-            # No file can be opened, nor a connection: so that is what failed.
-            assert journey.last is not None
-            raise final_error(call, journey.last, journey.attempts, lost=journey.lost) from None
+            # No file can be opened, nor a connection: the last failure says so.
+            assert state.last is not None
+            raise final_error(call, state.last, state.attempts, lost=state.answer_lost) from None
 
         policy = self._options.retry
 
-        def delay(state: RetryCallState) -> float:
-            return backoff(policy, state.attempt_number, random.random())
+        def delay(retry: RetryCallState) -> float:
+            return backoff(policy, retry.attempt_number, random.random())
 
-        def enough(state: RetryCallState) -> bool:
-            out_of_time = journey.spent + state.upcoming_sleep >= policy.max_elapsed
-            return journey.over or journey.attempts >= policy.max_attempts or out_of_time
+        def enough(retry: RetryCallState) -> bool:
+            out_of_time = state.spent + retry.upcoming_sleep >= policy.max_elapsed
+            return state.no_permit or state.attempts >= policy.max_attempts or out_of_time
 
         retrying = tenacity.AsyncRetrying(
-            # A positive predicate over Exception only: CancelledError always wins.
+            # A positive predicate: a negative one would catch CancelledError.
             retry=tenacity.retry_if_exception(lambda error: retryable(call, error)),
             wait=delay,
             stop=enough,
-            sleep=lambda seconds: self._pause(call, journey, seconds),
+            sleep=lambda seconds: self._pause(call, state, seconds),
             reraise=True,
         )
         try:
-            return await retrying(self._again, call, journey)
+            return await retrying(self._again, call, state)
         except SlashtagError as error:
-            failure = final_error(call, error, journey.attempts, lost=journey.lost)
+            failure = final_error(call, error, state.attempts, lost=state.answer_lost)
         raise failure
 
-    async def _pause(self, call: Call[Any], journey: CallState, seconds: float) -> None:
+    async def _pause(self, call: Call[Any], state: CallState, seconds: float) -> None:
         clock = asyncio.get_running_loop().time
         began = clock()
         closing = self._shared.closing
-        log.info(
-            "%s %s: attempt %d failed, again in %.2f s", call.method, call.path, journey.attempts, seconds
-        )
+        log.info("%s %s: attempt %d failed, again in %.2f s", call.method, call.path, state.attempts, seconds)
         # Not asyncio.timeout: up to Python 3.11.2 it cannot end in a task that was cancelled before.
         with anyio.move_on_after(seconds):
             await closing.wait()
         if closing.is_set():
             raise SessionClosedError("the session was closed before a retry")
-        patience = self._options.retry.max_elapsed - journey.spent - seconds
-        journey.permit = await self._shared.budget.take(max(0.0, patience))
-        journey.over = journey.permit is None
-        journey.spent += clock() - began
+        patience = self._options.retry.max_elapsed - state.spent - seconds
+        state.permit = await self._shared.budget.take(max(0.0, patience))
+        state.no_permit = state.permit is None
+        state.spent += clock() - began
 
-    async def _again(self, call: Call[T], journey: CallState) -> T:
-        permit, journey.permit = journey.permit, None
+    async def _again(self, call: Call[T], state: CallState) -> T:
+        permit, state.permit = state.permit, None
         if permit is None:
-            # tenacity is entered with the first failure, to wait and stop after it as after any other; and
-            # left with the last one where the budget's line gave no turn in time.
-            assert journey.last is not None
-            raise journey.last
+            # Either tenacity has just begun, and needs the first failure to wait or stop after it; or the
+            # retry budget gave no permit in time, and the last failure is final.
+            assert state.last is not None
+            raise state.last
         self._metrics.retries += 1
         succeeded: bool | None = None
         try:
-            data = await self._attempt(call, journey)
+            data = await self._attempt(call, state)
             succeeded = True
         except SlashtagError as error:
             sent = not isinstance(error, RateLimitError | SessionClosedError)
             succeeded = not is_failure(error) if sent else None
-            journey.last = error
+            state.last = error
             raise
         else:
             return data
@@ -317,12 +337,12 @@ class Sender:
             self._shared.budget.give_back(permit, succeeded=succeeded)
 
     def close(self) -> None:
-        """End the attempts that are under way."""
+        """Cancel the attempts that are under way."""
         self._watchdog.close()
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
-    """Return the running event loop. Raises ConfigurationError where there is none, as on trio."""
+    """Return the running event loop. Raises ConfigurationError if there is none, as on trio."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -331,8 +351,8 @@ def running_loop() -> asyncio.AbstractEventLoop:
         ) from None
 
 
-def _told(call: Call[Any]) -> str:
-    """Tell the parameters for the log; a hundred slashtags are told as their number."""
+def _details(call: Call[Any]) -> str:
+    """Return the parameters for the log; the label stands for a hundred slashtags."""
     if call.label:
         return f" ({call.label})"
     return f"?{'&'.join(f'{k}={v}' for k, v in call.params)}" if call.params else ""

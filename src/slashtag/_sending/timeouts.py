@@ -1,4 +1,4 @@
-"""One timer for the timeouts of all attempts, which all have the same length: cheaper than one each."""
+"""One timer for the timeouts of all attempts: cheaper than one timer each."""
 
 from __future__ import annotations
 
@@ -6,67 +6,75 @@ import asyncio
 from typing import Any
 
 
-class Deadline:
-    """Bound one attempt of the current task; made by `Watchdog.start`, ended by `stop`."""
+class Attempt:
+    """One attempt of the current task: its deadline, and what is known about its connection."""
 
-    __slots__ = ("_cancelling", "at", "expired", "task")
+    __slots__ = ("_cancelling", "at", "expired", "fresh", "reused", "stale", "task", "written")
 
     def __init__(self, task: asyncio.Task[Any], at: float) -> None:
         self.task = task
         self.at = at
         self.expired = False
         self._cancelling = task.cancelling()
+        #: Whether a byte of the request may have been written; None if that is not known.
+        self.written: bool | None = False
+        #: Whether to open a new connection instead of reusing one.
+        self.fresh = False
+        #: Whether the connection had carried an earlier request.
+        self.reused = False
+        #: Whether a reused connection was lost before any byte of the answer.
+        self.stale = False
 
     def take_back(self) -> bool:
-        """Withdraw an expired deadline's cancellation; False if somebody else cancelled too, who wins."""
+        """Withdraw the cancellation of an expired deadline; False if somebody else cancelled too."""
         return self.task.uncancel() <= self._cancelling
 
 
 class Watchdog:
-    """Cancel attempts that take longer than `seconds`.
+    """Timer that cancels attempts which take longer than `seconds`.
 
     All deadlines have the same length, so they expire in the order in which they were set: a dict keeps
-    that order and gives a finished one up in constant time.
+    that order and drops a finished one in constant time.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._under_way: dict[Deadline, None] = {}
+        self._running: dict[Attempt, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def start(self, loop: asyncio.AbstractEventLoop, now: float) -> Deadline:
-        """Begin to count for the current task."""
+    def start(self, loop: asyncio.AbstractEventLoop, now: float) -> Attempt:
+        """Start an attempt of the current task."""
         task = asyncio.current_task(loop)
         assert task is not None
-        deadline = Deadline(task, now + self.seconds)
-        self._under_way[deadline] = None
+        attempt = Attempt(task, now + self.seconds)
+        self._running[attempt] = None
         if self._timer is None:
-            self._timer = loop.call_at(deadline.at, self._expire, loop)
-        return deadline
+            self._timer = loop.call_at(attempt.at, self._expire, loop)
+        return attempt
 
-    def stop(self, deadline: Deadline) -> None:
-        """Stop to count."""
-        self._under_way.pop(deadline, None)
+    def stop(self, attempt: Attempt) -> None:
+        """Stop the clock of an attempt."""
+        self._running.pop(attempt, None)
 
     def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
         self._timer = None
-        while self._under_way:
-            deadline = next(iter(self._under_way))
-            if deadline.at > now:
-                self._timer = loop.call_at(deadline.at, self._expire, loop)
+        while self._running:
+            attempt = next(iter(self._running))
+            if attempt.at > now:
+                self._timer = loop.call_at(attempt.at, self._expire, loop)
                 return
-            self._cancel(deadline)
+            self._cancel(attempt)
 
     def close(self) -> None:
-        """Stop the timer and cancel the attempts under way, as if all had expired."""
+        """Stop the timer and cancel all running attempts, as if they had expired."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while self._under_way:
-            self._cancel(next(iter(self._under_way)))
+        while self._running:
+            self._cancel(next(iter(self._running)))
 
-    def _cancel(self, deadline: Deadline) -> None:
-        del self._under_way[deadline]
-        deadline.expired = True
-        deadline.task.cancel()
+    def _cancel(self, attempt: Attempt) -> None:
+        del self._running[attempt]
+        attempt.expired = True
+        attempt.task.cancel()

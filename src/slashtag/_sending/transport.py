@@ -1,9 +1,10 @@
-"""One HTTP exchange over aiohttp: request and body, under a cap, with every failure told as one of ours."""
+"""One HTTP exchange over aiohttp: request and body, under a size limit, with errors of ours only."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Mapping
-from errno import EMFILE, ENFILE
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,82 +16,42 @@ from yarl import URL
 from .._core.call import Call
 from .._core.response import EXCERPT_BYTES, SCRUBBED_BYTES, Scrubber
 from .._core.selectors import UNRESERVED
-from .._errors import SessionClosedError, SlashtagError, TransportError, UnexpectedResponseError
-from .fast_path import NO_TIMEOUT, FastPath, can_bypass_session, opened_by
+from .._errors import (
+    ConfigurationError,
+    SessionClosedError,
+    SlashtagError,
+    TransportError,
+    UnexpectedResponseError,
+)
+from .fast_path import FastPath, OpenResponse, can_bypass_session, is_plain, is_switched_on
+from .session_path import DroppedError, SessionPath, describe, is_unsent
+from .timeouts import Attempt
+
+log = logging.getLogger("slashtag")
 
 
 class RawResponse(NamedTuple):
-    """Hold what came back."""
+    """Status, headers and decompressed body of a response."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
-class _DroppedError(Exception):
-    """Stand in for aiohttp's connection errors, on which it would silently send GET and PUT once more."""
-
-    def __init__(self, text: str, unsent: bool) -> None:
-        super().__init__(text)
-        self.text = text
-        self.unsent = unsent
-
-
-async def no_resend(
-    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """Turn a dropped connection into an error that aiohttp does not answer with a second request."""
-    try:
-        return await handler(request)
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        dropped = _DroppedError(_describe(error), _unsent(error))
-    raise dropped
-
-
-def _unsent(error: BaseException) -> bool:
-    return isinstance(
-        error,
-        aiohttp.ClientConnectorError
-        | aiohttp.ClientSSLError
-        | aiohttp.ClientHttpProxyError
-        | aiohttp.InvalidURL,
-    )
-
-
-def _describe(error: BaseException) -> str:
-    if isinstance(error, aiohttp.ClientHttpProxyError):
-        return f"the proxy answered {error.status} {error.message}"
-    if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
-        # Garbage framing is raised with a made-up status 400.
-        return f"the answer is not HTTP ({_gist(error.message)})"
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "the service closed the connection without an answer"
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return f"the body was cut short or broken ({_gist(str(error))})"
-    text = str(error) or type(error).__name__
-    if isinstance(error, OSError) and error.errno in (EMFILE, ENFILE):
-        return f"{text}; raise the limit on open files (ulimit -n), or lower concurrency"
-    return text
-
-
-def _gist(text: str) -> str:
-    """Give the beginning of an aiohttp message: what follows is the repr of what the server sent."""
-    return text.removeprefix("400, message:").lstrip().partition("\n")[0].partition(":")[0]
-
-
-def closed_under_way(call: Call[Any]) -> SlashtagError:
-    """Give the error of a call whose session was closed under it; a write may have been done."""
-    text = "the session was closed while a request was on its way"
-    if call.method == "GET":
+def closed_error(call: Call[Any], attempt: Attempt) -> SlashtagError:
+    """Return the error of a call whose session was closed during an attempt."""
+    text = "the session was closed during the request"
+    if call.method == "GET" or attempt.written is False:
         return SessionClosedError(text)
+    # A lost answer: the write may have been done.
     return TransportError(text, method=call.method, path=call.path)
 
 
 class Transport:
-    """Carry calls to one base URL with one pair of credentials.
+    """Carrier of calls to one base URL with one pair of credentials, in one event loop.
 
-    `http` gives the aiohttp session; `headers` are sent with each request where that session is not ours
-    and does not have them; `base` ends in /api/v1/.
+    `http` returns the aiohttp session; `headers` are sent with each request if that session is the user's,
+    None if it is ours and has them; `base` ends in /api/v1/.
     """
 
     def __init__(
@@ -102,13 +63,33 @@ class Transport:
     ) -> None:
         self._http = http
         self._base = base
-        self._headers = headers
         self._secrets = secrets
         self._urls: dict[str, URL] = {}
-        self._lane: FastPath | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._session_path = SessionPath(headers)
+        self._fast_path: FastPath | None = None
+        self._use_fast_path = headers is None and is_switched_on()
+
+    def bind(self, loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
+        """Return the event loop that the connections belong to, which is the first one that asks.
+
+        Raises ConfigurationError in another loop: aiohttp would fail there after the request was sent.
+        """
+        if self._loop is None:
+            self._loop = loop
+        if self._loop is not loop:
+            raise ConfigurationError(
+                "the session belongs to another event loop: make one session for each loop and thread"
+            )
+        return loop
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether an event loop has used the session."""
+        return self._loop is not None
 
     def _endpoint(self, call: Call[Any]) -> URL:
-        """Build the URL of a call without its query; those of GETs are few and are kept."""
+        """Return the URL of a call without its query; those of GETs are few and are kept."""
         url = self._urls.get(call.path)
         if url is None:
             # The path is encoded already: yarl must neither decode nor normalise it.
@@ -118,91 +99,87 @@ class Transport:
         return url
 
     def url(self, call: Call[Any]) -> URL:
-        """Build the URL of a call."""
+        """Return the URL of a call."""
         url = self._endpoint(call)
         if not call.params:
             return url
-        params = dict(call.params)  # yarl takes it faster than pairs, of which none repeats in our calls
+        params = dict(call.params)  # yarl is faster with it than with pairs; no name repeats in our calls
         return url.extend_query(params if len(params) == len(call.params) else call.params)
 
     def target(self, call: Call[Any]) -> str:
-        """Give what `url(call).raw_path_qs` would, for a third of its price where nothing needs encoding."""
+        """Return `url(call).raw_path_qs`, at a third of its cost if nothing needs encoding."""
         path = self._endpoint(call).raw_path
         if not call.params:
             return path
         return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in call.params])}"
 
-    async def exchange(self, call: Call[Any], max_bytes: int) -> RawResponse:
-        """Send a call once and read its answer whole.
+    async def exchange(self, call: Call[Any], max_bytes: int, attempt: Attempt) -> RawResponse:
+        """Send a call once and read its whole answer.
 
-        Raises TransportError (`unsent` where nothing can have reached the service),
-        UnexpectedResponseError for a decoded body over `max_bytes`, SessionClosedError.
+        Raises TransportError (`unsent` if nothing can have reached the service), UnexpectedResponseError
+        for a decompressed body over `max_bytes`, SessionClosedError.
         """
         http = self._http()
         failure: SlashtagError
         try:
-            if self._headers is None and can_bypass_session(http):
-                if self._lane is None:
-                    self._lane = FastPath(http, self._base)
-                opened = await self._lane.request(call, self.target(call))
-            else:
-                response = await http.request(call.method, self.url(call), **self._options(http, call))
-                opened = opened_by(response)
-            status, headers, content, release, close = opened
+            response = await self._open(http, call, attempt)
+            content = response.content
             try:
                 body = await content.readany()
                 if not content.at_eof():
                     body = await _read_rest(content, body, max_bytes)
             finally:
                 if content.at_eof():
-                    release()
+                    response.release()
                 else:
-                    close()
+                    response.close()
             if len(body) <= max_bytes:
-                return RawResponse(status, headers, body)
+                return RawResponse(response.status, response.headers, body)
             failure = UnexpectedResponseError(
                 f"the body is larger than max_response_bytes ({max_bytes})",
-                status=status,
+                status=response.status,
                 excerpt=self._scrubber(call).data(body[:SCRUBBED_BYTES])[:EXCERPT_BYTES],
                 repeatable=False,
                 method=call.method,
                 path=call.path,
             )
-        except _DroppedError as error:
+        except DroppedError as error:
             failure = self._failure(call, error.text, unsent=error.unsent)
         except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError) as error:
-            failure = self._failure(call, _describe(error), unsent=_unsent(error))
+            unsent = is_unsent(error) if attempt.written is None else not attempt.written
+            failure = self._failure(call, describe(error), unsent=unsent)
         except RuntimeError:
             if not http.closed:
                 raise
             failure = SessionClosedError("the aiohttp session is closed")
-        if isinstance(failure, TransportError) and not failure.unsent and http.closed:
-            failure = closed_under_way(call)
-        # Raised here, not in a handler: aiohttp's errors carry the request's headers, credentials and all.
+        if isinstance(failure, TransportError) and http.closed:
+            failure = closed_error(call, attempt)
+        # Raised here, not in a handler: aiohttp's errors carry the request's headers with the credentials.
         raise failure
 
-    def close(self) -> None:
-        """Give up the connections that are at rest."""
-        if self._lane is not None:
-            self._lane.close()
+    async def _open(self, http: aiohttp.ClientSession, call: Call[Any], attempt: Attempt) -> OpenResponse:
+        """Send a call and read the head of its answer, on the fast path if that is possible."""
+        if self._use_fast_path and can_bypass_session(http):
+            target = self.target(call)
+            try:
+                if self._fast_path is None and is_plain(http):
+                    self._fast_path = FastPath(http, self._base)
+                if self._fast_path is not None:
+                    return await self._fast_path.request(call, target, attempt)
+                self._use_fast_path = False
+            except (TypeError, AttributeError, LookupError) as error:
+                # aiohttp is not as it was when the fast path was tested, though its version says so.
+                log.warning("requests go through ClientSession from now on: %s", type(error).__name__)
+                self._use_fast_path = False
+                self.close()
+                if attempt.written:
+                    raise DroppedError("the answer could not be read", unsent=False) from None
+        return await self._session_path.request(http, call, self.url(call), attempt)
 
-    def _options(self, http: aiohttp.ClientSession, call: Call[Any]) -> dict[str, Any]:
-        if self._headers is None and call.body is None:
-            return _OWN
-        options = dict(_OWN)
-        if call.body is not None:
-            options |= {"data": call.body, "headers": {"Content-Type": "application/json"}}
-        if self._headers is not None:
-            # The owner's middlewares stay, ours goes innermost, where the connection is.
-            theirs = getattr(http, "_middlewares", ())
-            options |= {
-                "headers": {**self._headers, **options.get("headers", {})},
-                "middlewares": (*theirs, no_resend),
-                "timeout": NO_TIMEOUT,
-                "raise_for_status": False,
-                "auto_decompress": True,
-            }
-        return options
+    def close(self) -> None:
+        """Close idle connections of the fast path."""
+        if self._fast_path is not None:
+            self._fast_path.close()
 
     def _failure(self, call: Call[Any], text: str, *, unsent: bool) -> TransportError:
         error = TransportError(self._scrubber(call).text(text), method=call.method, path=call.path)
@@ -213,30 +190,28 @@ class Transport:
         return Scrubber([*self._secrets, *call.secrets])
 
 
-#: What stays as it is in a query: what RFC 3986 does not reserve, and the comma between slashtags.
+#: What a query may hold unencoded: what RFC 3986 does not reserve, and the comma between slashtags.
 _PLAIN = UNRESERVED + b","
-_FEW = 200
+#: Longer texts are not cached.
+_CACHED_LENGTH = 200
 
 
 def _quoted(text: str) -> str:
     if text.isascii() and not text.encode().translate(None, _PLAIN):
         return text
-    return _quoted_again(text) if len(text) <= _FEW else _quoted_by_yarl(text)
+    return _quoted_from_cache(text) if len(text) <= _CACHED_LENGTH else _quoted_by_yarl(text)
 
 
 def _quoted_by_yarl(text: str) -> str:
     return URL.build(query={"q": text}).raw_query_string.removeprefix("q=")
 
 
-#: The same spans of time are asked for with many slashtags.
-_quoted_again = lru_cache(maxsize=256)(_quoted_by_yarl)
-
-
-_OWN: dict[str, Any] = {"allow_redirects": False}
+#: The same spans of time are requested for many slashtags.
+_quoted_from_cache = lru_cache(maxsize=256)(_quoted_by_yarl)
 
 
 async def _read_rest(content: aiohttp.StreamReader, first: bytes, max_bytes: int) -> bytes:
-    """Read on until the end or until more than `max_bytes` are there."""
+    """Read on until the end, or until there are more than `max_bytes`."""
     chunks = [first]
     size = len(first)
     while size <= max_bytes:

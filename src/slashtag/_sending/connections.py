@@ -1,0 +1,85 @@
+"""Checks on an aiohttp connection before it is reused, and a bounded read of an answer's head."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from aiohttp.http import HttpProcessingError
+
+if TYPE_CHECKING:
+    from aiohttp.client_proto import ResponseHandler
+    from aiohttp.http import RawResponseMessage
+
+#: Seconds that an idle connection is kept, as in aiohttp's own pool: some networks forget it after that.
+KEEP_ALIVE = 15.0
+
+SWITCHING_PROTOCOLS = 101
+
+#: Interim answers (1xx) before an answer: a real service sends one or two.
+MAX_INTERIM = 16
+
+
+def readable(transport: asyncio.BaseTransport) -> Callable[[], object]:
+    """Return a function that tells whether the socket has anything to read: data, its end, or an error.
+
+    The event loop may not have seen it yet, if the caller held up the loop.
+    """
+    sock = transport.get_extra_info("socket")
+    if not hasattr(select, "poll"):  # Windows
+        return lambda: select.select([sock], (), (), 0)[0]
+    poll = select.poll()
+    poll.register(sock.fileno(), select.POLLIN)
+    return partial(poll.poll, 0)
+
+
+def has_leftover(parser: Any) -> bool:
+    """Return whether the parser of a finished answer holds the beginning of another one.
+
+    Ends the parser. aiohttp would drop these bytes and take the rest for the answer to the next request.
+    """
+    try:
+        return parser.feed_eof() is not None
+    except Exception:  # The parser in Python raises for some beginnings.
+        return True
+
+
+def keep_alive(headers: Any) -> float:
+    """Return the seconds that a connection may be idle after an answer with these headers."""
+    text = headers.get("Keep-Alive")
+    return KEEP_ALIVE if text is None else min(KEEP_ALIVE, _keep_alive(text))
+
+
+@lru_cache(maxsize=64)
+def _keep_alive(text: str) -> float:
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        value = value.strip().strip('"')
+        if name.strip().lower() == "timeout" and value.isascii() and value.isdigit() and len(value) < 10:
+            # The service counts from when it sent the answer, and a request takes time to arrive.
+            return max(int(value) - 1.0, int(value) / 2)
+    return KEEP_ALIVE
+
+
+async def read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, aiohttp.StreamReader]:
+    """Return the head of the answer, after interim ones, and its body as a stream.
+
+    Raises HttpProcessingError after more than MAX_INTERIM interim answers.
+    """
+    for _ in range(MAX_INTERIM + 1):
+        message, content = await protocol.read()
+        if not 100 <= message.code <= 199 or message.code == SWITCHING_PROTOCOLS:
+            return message, content
+    raise HttpProcessingError(message="too many interim answers")
+
+
+def lost_before_answer(error: BaseException) -> bool:
+    """Return whether a connection was lost before any byte of the answer."""
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        # It carries the message that was begun, else a text.
+        return isinstance(error.message, str)
+    return isinstance(error, aiohttp.ClientOSError)

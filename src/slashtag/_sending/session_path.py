@@ -1,0 +1,146 @@
+"""Requests through `ClientSession.request`: for a session of the user, or without the fast path."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import aiohttp
+from yarl import URL
+
+from .._core.call import Call
+from .connections import has_leftover, lost_before_answer, read_head, readable
+from .fast_path import NO_TIMEOUT, TESTED
+from .timeouts import Attempt
+
+if TYPE_CHECKING:
+    from aiohttp.client_proto import ResponseHandler
+    from aiohttp.connector import Connection
+
+
+class DroppedError(Exception):
+    """Replacement for aiohttp's connection errors, after which aiohttp silently sends GET and PUT again."""
+
+    def __init__(self, text: str, *, unsent: bool) -> None:
+        super().__init__(text)
+        self.text = text
+        self.unsent = unsent
+
+
+class _StaleError(Exception):
+    """Refusal of a reused connection before anything was written."""
+
+
+class SessionPath:
+    """Sender of requests through a ClientSession.
+
+    `headers` are added to each request if the session is the user's; None if it is ours and has them.
+    """
+
+    def __init__(self, headers: Mapping[str, str] | None) -> None:
+        self._headers = headers
+        #: The connections that have carried a request of ours, with the parser of its answer.
+        self._parsers: WeakKeyDictionary[ResponseHandler, Any] = WeakKeyDictionary()
+
+    async def request(
+        self, http: aiohttp.ClientSession, call: Call[Any], url: URL, attempt: Attempt
+    ) -> aiohttp.ClientResponse:
+        """Send a call and read the head of its answer. Raises aiohttp.ClientError, OSError, DroppedError."""
+        # Until the middleware runs, nobody knows: mocks and recorders never call it.
+        attempt.written = None
+        # The user's middlewares stay; ours goes innermost, next to the connection.
+        theirs = getattr(http, "_middlewares", ())
+        headers = {} if self._headers is None else dict(self._headers)
+        options: dict[str, Any] = {
+            "allow_redirects": False,
+            "middlewares": (*theirs, partial(self._middleware, attempt)),
+        }
+        if call.body is not None:
+            options["data"] = call.body
+            headers["Content-Type"] = "application/json"
+        if headers:
+            options["headers"] = headers
+        if self._headers is not None:
+            options |= {"timeout": NO_TIMEOUT, "raise_for_status": False, "auto_decompress": True}
+        return await http.request(call.method, url, **options)
+
+    async def _middleware(
+        self, attempt: Attempt, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Turn a dropped connection into DroppedError, and note what was written."""
+        # aiohttp calls `send` with the connection: the only place between connecting and writing.
+        if TESTED and isinstance(request, aiohttp.ClientRequest):
+            vars(request)["send"] = partial(self._send, attempt, request)
+            attempt.written = bool(attempt.written)
+        while True:
+            try:
+                return await handler(request)
+            except _StaleError:
+                continue  # aiohttp has closed it and takes another connection
+            except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+                attempt.stale = attempt.reused and lost_before_answer(error)
+                unsent = not attempt.written if attempt.written is not None else is_unsent(error)
+                dropped = DroppedError(describe(error), unsent=unsent)
+                break
+        raise dropped
+
+    async def _send(
+        self, attempt: Attempt, request: aiohttp.ClientRequest, connection: Connection
+    ) -> aiohttp.ClientResponse:
+        """Write the request if the connection is still good."""
+        protocol, transport = connection.protocol, connection.transport
+        parser = None if protocol is None else self._parsers.get(protocol)
+        attempt.reused = parser is not None
+        if protocol is None or transport is None or transport.is_closing():
+            if attempt.reused:
+                raise _StaleError
+            gone = ConnectionResetError(errno.ECONNRESET, "closed before the request was sent")
+            raise aiohttp.ClientConnectorError(request.connection_key, gone)
+        if parser is not None and (has_leftover(parser) or readable(transport)()):
+            raise _StaleError
+        self._parsers[protocol] = protocol._parser
+        vars(protocol)["read"] = partial(_read_head_once, protocol)
+        attempt.written = True
+        return await type(request).send(request, connection)
+
+
+async def _read_head_once(protocol: ResponseHandler) -> Any:
+    """Stand in for `protocol.read`, which aiohttp calls for as long as interim answers come."""
+    del vars(protocol)["read"]
+    return await read_head(protocol)
+
+
+def is_unsent(error: BaseException) -> bool:
+    """Return whether an error of aiohttp's means that no connection was made."""
+    return isinstance(
+        error,
+        aiohttp.ClientConnectorError
+        | aiohttp.ClientSSLError
+        | aiohttp.ClientHttpProxyError
+        | aiohttp.InvalidURL,
+    )
+
+
+def describe(error: BaseException) -> str:
+    """Return the text of an error of aiohttp's, without what the server sent."""
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered {error.status} {error.message}"
+    if isinstance(error, aiohttp.ClientResponseError | aiohttp.http.HttpProcessingError):
+        # Garbage framing is raised with a made-up status 400.
+        return f"the answer is not HTTP ({_first_words(error.message)})"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the service closed the connection without an answer"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return f"the body was cut short or broken ({_first_words(str(error))})"
+    text = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{text}; raise the limit on open files (ulimit -n), or lower concurrency"
+    return text
+
+
+def _first_words(text: str) -> str:
+    """Return the beginning of a message of aiohttp's; the repr of what the server sent follows it."""
+    return text.removeprefix("400, message:").lstrip().partition("\n")[0].partition(":")[0]
