@@ -7,6 +7,8 @@ import gc
 import pickle
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -33,6 +35,7 @@ from .support.sending import (
     APISECRET,
     OPERATIONS,
     PAGE,
+    Operation,
     admission_of,
     budget_of,
     connect,
@@ -301,6 +304,74 @@ def drive(coroutine: Coroutine[Any, Any, Any]) -> None:
 def test_without_asyncio_a_session_says_so(use: Callable[[AsyncSession], Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"no asyncio event loop is running.*trio"):
         drive(use(make()))
+
+
+def in_another_loop(work: Coroutine[Any, Any, Any]) -> BaseException | None:
+    """Run a coroutine in a loop of a thread of its own; return what it raised."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).exception()
+
+
+async def closed(session: AsyncSession) -> Any:
+    await session.aclose()
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["own session", "given session"])
+@pytest.mark.parametrize("name", [*OPERATIONS, "listing", "journal", "enter", "close"])
+async def test_another_loop_or_thread_is_refused_before_anything_is_sent(
+    name: str, given: bool, tmp_path: Path
+) -> None:
+    uses: dict[str, Operation] = {"listing": listed, "journal": get, "enter": entered, "close": closed}
+    use = uses[name] if name in uses else OPERATIONS[name][0]
+    options: dict[str, Any] = {"journal": tmp_path / "journal"} if name == "journal" else {}
+    async with Wire(ok(PAGE)) as wire, aiohttp.ClientSession() as http:
+        async with connect(wire, http=http if given else None, **options) as session:
+            await get(session)
+            for one in (session, session.with_options(timeout=1)):
+                error = await asyncio.to_thread(in_another_loop, use(one))
+                assert type(error) is ConfigurationError
+                assert "event loop" in str(error)
+            await session.urls.page(2)  # it still works where it belongs
+        assert len(wire.requests) == 2
+
+
+def test_a_session_of_a_loop_that_has_ended_is_refused() -> None:
+    """Not, as with uvloop before, an abort of the interpreter."""
+    sessions: list[AsyncSession] = []
+
+    async def first() -> None:
+        async with Wire(ok(PAGE)) as wire:
+            session = connect(wire)
+            sessions.append(session)
+            await get(session)
+            session._wiring.shared.transport.close()
+            await session._wiring.http().close()
+
+    asyncio.run(first())
+    for use in (get, post, closed):
+        with pytest.raises(ConfigurationError, match="another event loop"):
+            asyncio.run(use(sessions[0]))
+
+
+async def test_a_given_session_of_another_loop_is_refused() -> None:
+    async def make_http() -> aiohttp.ClientSession:
+        return aiohttp.ClientSession()
+
+    other = asyncio.new_event_loop()
+    http = await asyncio.to_thread(other.run_until_complete, make_http())
+    async with Wire([]) as wire:
+        session = connect(wire, http=http)
+        with pytest.raises(ConfigurationError, match="another event loop"):
+            await post(session)
+    await asyncio.to_thread(other.run_until_complete, http.close())
+    other.close()
+
+
+def test_a_session_whose_constructor_failed_has_a_repr() -> None:
+    made = object.__new__(AsyncSession)
+    with pytest.raises(ConfigurationError):
+        made.__init__("no URL", apikey=APIKEY, apisecret=APISECRET)  # type: ignore[misc]
+    assert repr(made) == str(made) == "<AsyncSession (not initialised)>"
 
 
 async def test_nothing_is_opened_before_the_first_request() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from slashtag import (
+    APIError,
     BadRequestError,
     InvalidRequestError,
     NotFoundError,
     PaginationError,
-    ServerError,
     SessionClosedError,
     ShortUrl,
     Year,
@@ -334,9 +334,7 @@ async def test_a_page_past_the_end_may_be_refused() -> None:
         assert 3 in numbered(server)
 
 
-@pytest.mark.parametrize(
-    ("status", "error"), [(400, BadRequestError), (404, NotFoundError), (501, ServerError)]
-)
+@pytest.mark.parametrize(("status", "error"), [(400, BadRequestError), (404, NotFoundError), (403, APIError)])
 async def test_a_first_page_that_fails_is_an_error(status: int, error: type[Exception]) -> None:
     async with scripted(wire.envelope(status, "No.", None)) as (server, api):
         with pytest.raises(error):

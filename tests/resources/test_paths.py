@@ -88,6 +88,16 @@ async def test_a_404_of_both_paths_is_raised_as_that_of_the_stated_one() -> None
         assert paths(server) == [STATED["all"], SAMPLES, STATED["all"]]
 
 
+async def test_a_router_that_does_not_know_the_path_need_not_answer_as_the_service_does() -> None:
+    def script(request: wire.Request) -> wire.Answer:
+        return wire.ok(PERIOD) if request.path == SAMPLES else wire.html(404)
+
+    async with scripted(script) as (server, api):
+        for _ in range(2):
+            assert (await api.stats.collect(Year(2024), tag="spring")).total == 2
+        assert paths(server)[-2:] == [SAMPLES, SAMPLES]
+
+
 @pytest.mark.parametrize(
     ("message", "error"),
     [

@@ -470,7 +470,7 @@ async def test_a_given_session_that_was_closed_is_told() -> None:
         http = aiohttp.ClientSession()
         async with connect(wire, http=http) as session:
             await http.close()
-            with pytest.raises(SessionClosedError, match="the aiohttp session is closed"):
+            with pytest.raises(SessionClosedError, match="nothing was sent"):
                 await get(session)
             assert session.metrics.in_flight == 0
 

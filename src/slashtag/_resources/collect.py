@@ -20,6 +20,7 @@ from .._errors import (
     InvalidRequestError,
     NotFoundError,
     SlashtagError,
+    UnexpectedResponseError,
     is_fatal,
 )
 from .._models import ShortUrl, Statistics
@@ -81,13 +82,16 @@ class StatsSender:
             return await self._send(sampled)
         try:
             return await self._send(call)
-        except NotFoundError as error:
-            if samples.get(call.path) is False:
+        except (NotFoundError, UnexpectedResponseError) as error:
+            # A router that does not know the path may answer without the service's envelope.
+            if error.status != 404 or samples.get(call.path) is False:
                 raise
             missing = error
         try:
             answer = await self._send(sampled)
-        except NotFoundError:
+        except (NotFoundError, UnexpectedResponseError) as error:
+            if error.status != 404:
+                raise
             samples[call.path] = False
             raise missing from None
         except BadRequestError as error:

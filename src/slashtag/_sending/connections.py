@@ -70,8 +70,14 @@ async def read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, aioh
 
     Raises HttpProcessingError after more than MAX_INTERIM interim answers.
     """
+    message = None
     for _ in range(MAX_INTERIM + 1):
-        message, content = await protocol.read()
+        try:
+            message, content = await protocol.read()
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+            if message is None:
+                raise
+            raise aiohttp.ServerDisconnectedError(message) from None  # the answer had begun
         if not 100 <= message.code <= 199 or message.code == SWITCHING_PROTOCOLS:
             return message, content
     raise HttpProcessingError(message="too many interim answers")

@@ -48,7 +48,12 @@ class SessionPath:
     async def request(
         self, http: aiohttp.ClientSession, call: Call[Any], url: URL, attempt: Attempt
     ) -> aiohttp.ClientResponse:
-        """Send a call and read the head of its answer. Raises aiohttp.ClientError, OSError, DroppedError."""
+        """Send a call and read the head of its answer.
+
+        Raises aiohttp.ClientError, OSError, DroppedError, and RuntimeError if the session is closed.
+        """
+        if http.closed:
+            raise RuntimeError("the aiohttp session is closed")
         # Until the middleware runs, nobody knows: mocks and recorders never call it.
         attempt.written = None
         # The user's middlewares stay; ours goes innermost, next to the connection.

@@ -40,8 +40,10 @@ class RawResponse(NamedTuple):
 
 def closed_error(call: Call[Any], attempt: Attempt) -> SlashtagError:
     """Return the error of a call whose session was closed during an attempt."""
+    if attempt.written is False:
+        return SessionClosedError("the session is closed; nothing was sent")
     text = "the session was closed during the request"
-    if call.method == "GET" or attempt.written is False:
+    if call.method == "GET":
         return SessionClosedError(text)
     # A lost answer: the write may have been done.
     return TransportError(text, method=call.method, path=call.path)
@@ -62,13 +64,14 @@ class Transport:
         secrets: tuple[str, ...],
     ) -> None:
         self._http = http
+        self._owns_http = headers is None
         self._base = base
         self._secrets = secrets
         self._urls: dict[str, URL] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._session_path = SessionPath(headers)
         self._fast_path: FastPath | None = None
-        self._use_fast_path = headers is None and is_switched_on()
+        self._use_fast_path = self._owns_http and is_switched_on()
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
         """Return the event loop that the connections belong to, which is the first one that asks.
@@ -76,7 +79,8 @@ class Transport:
         Raises ConfigurationError in another loop: aiohttp would fail there after the request was sent.
         """
         if self._loop is None:
-            self._loop = loop
+            # A session of the user's belongs to a loop already.
+            self._loop = loop if self._owns_http else getattr(self._http(), "_loop", loop)
         if self._loop is not loop:
             raise ConfigurationError(
                 "the session belongs to another event loop: make one session for each loop and thread"
@@ -148,10 +152,11 @@ class Transport:
         except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError) as error:
             unsent = is_unsent(error) if attempt.written is None else not attempt.written
             failure = self._failure(call, describe(error), unsent=unsent)
-        except RuntimeError:
+        except (RuntimeError, AssertionError):
+            # aiohttp asserts that its connector is there.
             if not http.closed:
                 raise
-            failure = SessionClosedError("the aiohttp session is closed")
+            failure = closed_error(call, attempt)
         if isinstance(failure, TransportError) and http.closed:
             failure = closed_error(call, attempt)
         # Raised here, not in a handler: aiohttp's errors carry the request's headers with the credentials.
