@@ -1,7 +1,8 @@
-"""Fixtures to test your own code on a sandbox of the service, offline.
+"""Fixtures to test your own code offline.
 
-`slashtag_sandbox` is a small account, fresh for each test; `slashtag_session` a session on it. Override
-`slashtag_sandbox_options` to choose the arguments of Sandbox.
+`slashtag_sandbox` is the service with a small account, fresh for each test; `slashtag_session` is a session
+on it. Override `slashtag_sandbox_options` to choose the arguments of Sandbox. `slashtag_aioresponses` mocks
+answers with aioresponses instead.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from . import AsyncSession
     from .sandbox import Sandbox
 
-# Without pytest-asyncio, the plugin of anyio runs a plain async fixture. pytest loads both by themselves.
+# Without pytest-asyncio, the plugin of anyio runs a plain async fixture.
 _async_fixture: Callable[[Any], Any] = (
     import_module("pytest_asyncio").fixture if find_spec("pytest_asyncio") else pytest.fixture
 )
@@ -32,7 +34,7 @@ def slashtag_sandbox_options() -> dict[str, Any]:
 @pytest.fixture
 def slashtag_sandbox(slashtag_sandbox_options: dict[str, Any]) -> Iterator[Sandbox]:
     """Run a Sandbox in a thread of its own for one test."""
-    # Test runs that have nothing to do with slashtag load this file too: they shall not wait for a server.
+    # Imported here: every test run on this machine loads this file, also those without slashtag.
     sandbox: Any = import_module(".sandbox", __package__)
     with sandbox.Sandbox(**slashtag_sandbox_options) as box:
         yield box
@@ -45,3 +47,23 @@ async def slashtag_session(slashtag_sandbox: Sandbox) -> AsyncIterator[AsyncSess
     slashtag: Any = import_module(".", __package__)
     async with slashtag.AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
         yield session
+
+
+@pytest.fixture
+def slashtag_aioresponses(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Mock the answers to all aiohttp requests; yields an `aioresponses.aioresponses`.
+
+    Needs aioresponses. Its release 0.7.9 does not pass the `stream_writer` that aiohttp 3.14 requires: the
+    fixture does.
+    """
+    import aioresponses
+    from aiohttp import ClientResponse
+
+    class Response(ClientResponse):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            options.setdefault("stream_writer", SimpleNamespace(output_size=0))
+            super().__init__(*args, **options)
+
+    monkeypatch.setattr("aioresponses.core.ClientResponse", Response)
+    with aioresponses.aioresponses() as mock:
+        yield mock

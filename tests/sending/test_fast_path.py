@@ -15,13 +15,20 @@ from typing import Any
 import aiohttp
 import pytest
 
-from slashtag import AsyncSession, RetryPolicy, TransportError, UnexpectedResponseError
+from slashtag import (
+    AsyncSession,
+    InvalidRequestError,
+    OutcomeUnknownError,
+    RetryPolicy,
+    TransportError,
+    UnexpectedResponseError,
+)
 from slashtag._core.call import Call
 from slashtag._sending import fast_path as http1
 from slashtag._sending.timeouts import Attempt
 
 from ..support import wire as wires
-from ..support.sending import APIKEY, PAGE, ROWS, connect, get, put, until
+from ..support.sending import APIKEY, PAGE, ROWS, TAG, connect, get, post, put, until
 from ..support.wire import Connection, Wire, message, ok
 
 ONCE = RetryPolicy(max_attempts=1)
@@ -113,7 +120,43 @@ def another_aiohttp(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slashtag._sending.session_path.TESTED", False)
 
 
-@pytest.mark.parametrize("watch", [stand_in, stand_in_publicly, trace, replace, another_aiohttp])
+def switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLASHTAG_FAST_PATH", "0")
+
+
+def made_with(**settings: Any) -> Callable[[pytest.MonkeyPatch], None]:
+    """As someone who gives every session a setting that the fast path does not follow."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        made = aiohttp.ClientSession.__init__
+
+        def configured(self: aiohttp.ClientSession, *args: Any, **options: Any) -> None:
+            made(self, *args, **options | settings)
+
+        monkeypatch.setattr(aiohttp.ClientSession, "__init__", configured)
+
+    return patch
+
+
+async def passing(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    return await handler(request)
+
+
+CONFIGURED = {
+    "middlewares": made_with(middlewares=[passing]),
+    "request class": made_with(request_class=type("Request", (aiohttp.ClientRequest,), {})),
+    "response class": made_with(response_class=type("Response", (aiohttp.ClientResponse,), {})),
+    "environment": made_with(trust_env=True),
+    "HTTP version": made_with(version=aiohttp.HttpVersion10),
+}
+WATCHED = [stand_in, stand_in_publicly, trace, replace, another_aiohttp, switched_off]
+
+
+@pytest.mark.parametrize(
+    "watch", [*WATCHED, *(pytest.param(CONFIGURED[name], id=name) for name in CONFIGURED)]
+)
 async def test_whoever_watches_aiohttp_sees_each_request(
     monkeypatch: pytest.MonkeyPatch, seen: list[str], watch: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
@@ -127,6 +170,79 @@ async def test_whoever_watches_aiohttp_sees_each_request(
         async with connect(wire) as session:
             await get(session)
         assert seen == ["GET", "PUT"]
+
+
+async def test_a_default_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Wire([ok(PAGE)]) as proxy:
+        made_with(proxy=proxy.base_url)(monkeypatch)
+        async with connect("http://127.0.0.1:1") as session:
+            await get(session)
+        assert proxy.requests[0].target.startswith("http://127.0.0.1:1/api/v1/urls?")
+
+
+@pytest.mark.parametrize(
+    ("version", "tested"),
+    [
+        (http1.OLDEST, True),
+        (http1.NEWEST, True),
+        ("3.14.2", True),
+        ("3.14.0", False),
+        ("3.14.99", False),
+        ("3.15.0", False),
+        ("3.14.5rc1", False),
+        ("3.14.3.dev0", False),
+        ("4.0", False),
+    ],
+)
+def test_only_versions_of_aiohttp_that_the_tests_run_with_are_trusted(version: str, tested: bool) -> None:
+    assert http1._is_tested(version) is tested
+
+
+def test_these_tests_run_with_a_version_that_is_trusted() -> None:
+    assert http1.TESTED, f"extend OLDEST or NEWEST after reading what changed: {aiohttp.__version__}"
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("transport.is_plain", KeyError("_request_class")),
+        ("transport.FastPath.__init__", TypeError("unexpected keyword argument")),
+        ("fast_path.FastPath._take", AttributeError("is_connected")),
+    ],
+    ids=["settings", "constructor", "connection"],
+)
+async def test_if_aiohttp_has_changed_requests_go_through_its_session_for_good(
+    name: str,
+    error: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    seen: list[str],
+) -> None:
+    def broken(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(f"slashtag._sending.{name}", broken)
+    async with Wire(ok(TAG)) as wire, connect(wire, retry=ONCE) as session:
+        for _ in range(3):
+            await post(session)
+        assert len(wire.requests) == 3
+    assert seen == ["POST"] * 3
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+async def test_if_aiohttp_has_changed_behind_the_write_the_outcome_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, seen: list[str]
+) -> None:
+    def broken(*_: Any) -> None:
+        raise TypeError("cannot unpack")
+
+    monkeypatch.setattr("slashtag._sending.fast_path.read_head", broken)
+    async with Wire(ok(TAG)) as wire, connect(wire, retry=ONCE) as session:
+        with pytest.raises(OutcomeUnknownError):
+            await post(session)
+        await post(session)
+        assert len(wire.requests) == 2
+    assert seen == ["POST"]
 
 
 async def test_who_begins_to_watch_sees_the_requests_from_then_on(
@@ -217,6 +333,20 @@ async def test_what_bears_a_body_or_could_says_how_long_it_is() -> None:
         await session.send(Call(method="GET", path="tags", returns=dict, body=b"{}"))
     assert [request.headers["content-length"] for request in wire.requests] == ["0", "2"]
     assert [request.body for request in wire.requests] == [b"", b"{}"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"path": path} for path in ("urls?page=2", "urls#top", "urls/a b", "urls/\r\n", "urls/\x7f")),
+        *({"path": path} for path in ("urls/ü", "", "urls/\x00", "urls\n")),
+        *({"method": method} for method in ("HEAD", "PATCH", "OPTIONS", "CONNECT", "get", "", "G ET")),
+    ],
+    ids=str,
+)
+def test_what_is_no_path_or_method_of_the_service_is_no_call(given: dict[str, str]) -> None:
+    with pytest.raises(InvalidRequestError, match="method" if "method" in given else "path"):
+        Call(**{"method": "GET", "path": "urls", "returns": dict} | given)
 
 
 @pytest.mark.usefixtures("way")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from email.utils import formatdate
 from itertools import pairwise
 from time import time
 from typing import Any
-from unittest.mock import Mock
 
 import aiohttp
 import pytest
@@ -61,15 +59,8 @@ TAG_LIMIT = "The maximum allowed number of tags is reached. Please contact suppo
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[aioresponses]:
-    class Response(aiohttp.ClientResponse):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            kwargs.setdefault("stream_writer", Mock(output_size=0))
-            super().__init__(*args, **kwargs)
-
-    monkeypatch.setattr("aioresponses.core.ClientResponse", Response)
-    with aioresponses() as mocked:
-        yield mocked
+def answers(slashtag_aioresponses: aioresponses) -> aioresponses:
+    return slashtag_aioresponses
 
 
 @pytest.fixture
