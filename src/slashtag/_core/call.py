@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 from math import inf
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -28,6 +29,11 @@ MAX_INT = 2**63 - 1
 METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
 #: Visible ASCII without "#" and "?", which would end the path.
 _PATH = re.compile(r"[!\"$->@-~]+")
+
+
+@lru_cache(maxsize=256)
+def _is_path(text: str) -> bool:
+    return _PATH.fullmatch(text) is not None
 
 
 class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
@@ -56,7 +62,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise InvalidRequestError(f"the method must be one of {', '.join(sorted(METHODS))}")
-        if not _PATH.fullmatch(self.path):
+        if not _is_path(self.path):
             raise InvalidRequestError("the path must be percent-encoded, without a query or a fragment")
 
     @property

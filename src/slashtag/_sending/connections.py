@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
+from multidict import istr
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Seconds that an idle connection is kept, as in aiohttp's own pool: some networks forget it after that.
 KEEP_ALIVE = 15.0
+
+_HEADER = istr("Keep-Alive")
 
 SWITCHING_PROTOCOLS = 101
 
@@ -50,7 +53,7 @@ def has_leftover(parser: Any) -> bool:
 
 def keep_alive(headers: Any) -> float:
     """Return the seconds that a connection may be idle after an answer with these headers."""
-    text = headers.get("Keep-Alive")
+    text = headers.get(_HEADER)
     return KEEP_ALIVE if text is None else min(KEEP_ALIVE, _keep_alive(text))
 
 

@@ -130,9 +130,11 @@ class PooledConnection:
         self._unread: Callable[[], object] | None = None
 
     def is_reusable(self, now: float) -> bool:
-        """Return whether another request can be written: the connection is open, and nothing is unread."""
+        """Return whether another request can be written: the connection is open and nothing was left over."""
         protocol = self.protocol
         if now > self.expires or not protocol.is_connected() or protocol.should_close:
+            return False
+        if has_leftover(protocol._parser):
             return False
         if self._unread is None:
             assert protocol.transport is not None
@@ -203,17 +205,14 @@ class FastPath:
         Raises aiohttp.ClientError, OSError, and HttpProcessingError for what is not HTTP.
         """
         pooled = None if attempt.fresh else self._take()
-        attempt.reused = pooled is not None
-        connection = (
-            await self._connector.connect(self._origin, [], NO_TIMEOUT)
-            if pooled is None
-            else pooled.connection
-        )
+        if pooled is None:
+            pooled = await self._connect()
+        else:
+            attempt.reused = True
         try:
-            protocol, transport = connection.protocol, connection.transport
-            if protocol is None or transport is None or transport.is_closing() or protocol.should_close:
-                gone = ConnectionResetError(errno.ECONNRESET, "closed before the request was sent")
-                raise aiohttp.ClientConnectorError(self._origin.connection_key, gone)
+            protocol = pooled.protocol
+            transport = protocol.transport
+            assert transport is not None
             protocol.set_response_params(read_until_eof=True)
             method = call.method
             if method == "GET" and call.body is None:
@@ -227,12 +226,20 @@ class FastPath:
                 transport.write(head + (call.body or b""))
             message, content = await read_head(protocol)
         except BaseException as error:
-            attempt.stale = attempt.reused and lost_before_answer(error)
-            connection.close()
+            if attempt.reused and lost_before_answer(error):
+                attempt.stale = True
+            pooled.connection.close()
             raise
-        return _FastResponse(
-            self, pooled or PooledConnection(connection, protocol), message.code, message.headers, content
-        )
+        return _FastResponse(self, pooled, message.code, message.headers, content)
+
+    async def _connect(self) -> PooledConnection:
+        connection = await self._connector.connect(self._origin, [], NO_TIMEOUT)
+        protocol, transport = connection.protocol, connection.transport
+        if protocol is None or transport is None or transport.is_closing() or protocol.should_close:
+            connection.close()
+            gone = ConnectionResetError(errno.ECONNRESET, "closed before the request was sent")
+            raise aiohttp.ClientConnectorError(self._origin.connection_key, gone)
+        return PooledConnection(connection, protocol)
 
     def _take(self) -> PooledConnection | None:
         now = self._loop.time()
@@ -245,12 +252,8 @@ class FastPath:
 
     def give_back(self, pooled: PooledConnection, headers: Mapping[str, str]) -> None:
         """Keep a connection whose answer, with these headers, was read whole."""
-        protocol = pooled.protocol
-        if self._closed or protocol.should_close:
+        if self._closed or pooled.protocol.should_close:
             pooled.connection.release()
-            return
-        if has_leftover(protocol._parser):
-            pooled.connection.close()
             return
         now = self._loop.time()
         pooled.expires = now + keep_alive(headers)

@@ -162,8 +162,8 @@ class Sender:
 
     async def _attempt(self, call: Call[T], state: CallState) -> T:
         """Send a call until it is answered with anything but a rate-limit 429."""
-        loop = asyncio.get_running_loop()
-        admission, metrics = self._admission, self._metrics
+        loop, admission, metrics = self._loop, self._admission, self._metrics
+        assert loop is not None
         while True:
             now = loop.time()
             ticket = admission.try_enter(now)
@@ -173,7 +173,8 @@ class Sender:
             metrics.attempts += 1
             state.attempts += 1
             attempt = self._watchdog.start(loop, now)
-            attempt.fresh = state.resent
+            if state.resent:
+                attempt.fresh = True
             try:
                 answer = await self._exchange(call, attempt)
                 metrics.bytes_received += len(answer.body)

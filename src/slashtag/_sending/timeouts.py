@@ -9,21 +9,21 @@ from typing import Any
 class Attempt:
     """One attempt of the current task: its deadline, and what is known about its connection."""
 
-    __slots__ = ("_cancelling", "at", "expired", "fresh", "reused", "stale", "task", "written")
+    # Defaults of the class, not slots: most attempts set only two of them.
+    expired = False
+    #: Whether a byte of the request may have been written; None if that is not known.
+    written: bool | None = False
+    #: Whether to open a new connection instead of reusing one.
+    fresh = False
+    #: Whether the connection had carried an earlier request.
+    reused = False
+    #: Whether a reused connection was lost before any byte of the answer.
+    stale = False
 
     def __init__(self, task: asyncio.Task[Any], at: float) -> None:
         self.task = task
         self.at = at
-        self.expired = False
         self._cancelling = task.cancelling()
-        #: Whether a byte of the request may have been written; None if that is not known.
-        self.written: bool | None = False
-        #: Whether to open a new connection instead of reusing one.
-        self.fresh = False
-        #: Whether the connection had carried an earlier request.
-        self.reused = False
-        #: Whether a reused connection was lost before any byte of the answer.
-        self.stale = False
 
     def take_back(self) -> bool:
         """Withdraw the cancellation of an expired deadline; False if somebody else cancelled too."""

@@ -124,9 +124,16 @@ class Transport:
         for a decompressed body over `max_bytes`, SessionClosedError.
         """
         http = self._http()
+        on_fast_path = self._use_fast_path and can_bypass_session(http)
+        target = self.target(call) if on_fast_path else ""
         failure: SlashtagError
         try:
-            response = await self._open(http, call, attempt)
+            response: OpenResponse
+            if on_fast_path:
+                path = self._fast_path or self._make_fast_path(http)
+                response = await path.request(call, target, attempt)
+            else:
+                response = await self._session_path.request(http, call, self.url(call), attempt)
             content = response.content
             try:
                 body = await content.readany()
@@ -152,6 +159,16 @@ class Transport:
         except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError) as error:
             unsent = is_unsent(error) if attempt.written is None else not attempt.written
             failure = self._failure(call, describe(error), unsent=unsent)
+        except (TypeError, AttributeError, LookupError) as error:
+            if not on_fast_path:
+                raise
+            # aiohttp is not what it was when the fast path was tested with this version.
+            log.warning("requests go through ClientSession.request from now on: %r", error)
+            self._use_fast_path = False
+            self.close()
+            if not attempt.written:
+                return await self.exchange(call, max_bytes, attempt)
+            failure = self._failure(call, "the answer could not be read", unsent=False)
         except (RuntimeError, AssertionError):
             # aiohttp asserts that its connector is there.
             if not http.closed:
@@ -162,24 +179,11 @@ class Transport:
         # Raised here, not in a handler: aiohttp's errors carry the request's headers with the credentials.
         raise failure
 
-    async def _open(self, http: aiohttp.ClientSession, call: Call[Any], attempt: Attempt) -> OpenResponse:
-        """Send a call and read the head of its answer, on the fast path if that is possible."""
-        if self._use_fast_path and can_bypass_session(http):
-            target = self.target(call)
-            try:
-                if self._fast_path is None and is_plain(http):
-                    self._fast_path = FastPath(http, self._base)
-                if self._fast_path is not None:
-                    return await self._fast_path.request(call, target, attempt)
-                self._use_fast_path = False
-            except (TypeError, AttributeError, LookupError) as error:
-                # aiohttp is not as it was when the fast path was tested, though its version says so.
-                log.warning("requests go through ClientSession from now on: %s", type(error).__name__)
-                self._use_fast_path = False
-                self.close()
-                if attempt.written:
-                    raise DroppedError("the answer could not be read", unsent=False) from None
-        return await self._session_path.request(http, call, self.url(call), attempt)
+    def _make_fast_path(self, http: aiohttp.ClientSession) -> FastPath:
+        if not is_plain(http):
+            raise LookupError("the session has settings that the fast path does not follow")
+        self._fast_path = FastPath(http, self._base)
+        return self._fast_path
 
     def close(self) -> None:
         """Close idle connections of the fast path."""
