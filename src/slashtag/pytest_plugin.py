@@ -56,10 +56,10 @@ def slashtag_aioresponses(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     Needs aioresponses. Its release 0.7.9 does not pass the `stream_writer` that aiohttp 3.14 requires: the
     fixture does.
     """
-    import aioresponses
-    from aiohttp import ClientResponse
+    aioresponses: Any = import_module("aioresponses")
+    original: Any = import_module("aiohttp").ClientResponse
 
-    class Response(ClientResponse):
+    class Response(original):
         def __init__(self, *args: Any, **options: Any) -> None:
             options.setdefault("stream_writer", SimpleNamespace(output_size=0))
             super().__init__(*args, **options)

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp.client_proto import ResponseHandler
+from benchmarks.chaos import rounds
 
 from slashtag import (
     OutcomeUnknownError,
@@ -373,9 +374,7 @@ async def test_with_another_aiohttp_nothing_is_assumed(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_no_answer_reaches_another_caller_and_no_write_is_done_twice(seed: int) -> None:
-    from benchmarks.chaos import Outcome, rounds
-
-    outcome: Outcome = await rounds(400, seed)
+    outcome = await rounds(400, seed)
     assert outcome.wrong == outcome.doubled == outcome.left_open == []
     assert outcome.answered > 100
     assert outcome.unknown > 5

@@ -86,31 +86,18 @@ class Shared(Struct, frozen=True):
         return "<Shared ***>"
 
 
-class CallState:
+class CallState(Struct):
     """Progress of one call through its attempts."""
 
-    __slots__ = (
-        "answer_lost",
-        "attempts",
-        "last",
-        "no_permit",
-        "order",
-        "permit",
-        "resent",
-        "spent",
-        "waited",
-    )
-
-    def __init__(self, order: int) -> None:
-        self.order = order
-        self.attempts = 0
-        self.spent = 0.0  # seconds of attempts and backoff
-        self.waited = 0.0  # seconds of waiting for admission
-        self.answer_lost = False  # the answer to a write was lost in some attempt
-        self.no_permit = False  # the retry budget gave no permit within max_elapsed
-        self.resent = False  # sent again at once after a stale connection
-        self.permit: str | None = None
-        self.last: SlashtagError | None = None
+    order: int
+    attempts: int = 0
+    spent: float = 0.0  # seconds of attempts and backoff
+    waited: float = 0.0  # seconds of waiting for admission
+    answer_lost: bool = False  # the answer to a write was lost in some attempt
+    no_permit: bool = False  # the retry budget gave no permit within max_elapsed
+    resent: bool = False  # sent again at once after a stale connection
+    permit: str | None = None
+    last: SlashtagError | None = None
 
 
 class Sender:
