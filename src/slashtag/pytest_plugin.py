@@ -8,6 +8,7 @@ answers with aioresponses instead.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -56,14 +57,8 @@ def slashtag_aioresponses(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     Needs aioresponses. Its release 0.7.9 does not pass the `stream_writer` that aiohttp 3.14 requires: the
     fixture does.
     """
-    aioresponses: Any = import_module("aioresponses")
-    original: Any = import_module("aiohttp").ClientResponse
-
-    class Response(original):
-        def __init__(self, *args: Any, **options: Any) -> None:
-            options.setdefault("stream_writer", SimpleNamespace(output_size=0))
-            super().__init__(*args, **options)
-
-    monkeypatch.setattr("aioresponses.core.ClientResponse", Response)
-    with aioresponses.aioresponses() as mock:
+    core: Any = import_module("aioresponses.core")
+    writer = SimpleNamespace(output_size=0)
+    monkeypatch.setattr(core, "ClientResponse", partial(core.ClientResponse, stream_writer=writer))
+    with core.aioresponses() as mock:
         yield mock
