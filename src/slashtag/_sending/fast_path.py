@@ -119,13 +119,19 @@ class OpenResponse(Protocol):
 
 
 class PooledConnection:
-    """Connection of aiohttp with what its reuse needs."""
+    """Connection of aiohttp, and the response on it that is being read."""
 
-    __slots__ = ("_unread", "connection", "expires", "protocol")
+    __slots__ = ("_unread", "connection", "content", "expires", "headers", "path", "protocol", "status")
+
+    status: int
+    headers: Mapping[str, str]
+    content: aiohttp.StreamReader
 
     def __init__(self, connection: Connection, protocol: ResponseHandler) -> None:
         self.connection = connection
         self.protocol = protocol
+        #: Where the connection goes after the response; None while it is idle.
+        self.path: FastPath | None = None
         self.expires = 0.0
         self._unread: Callable[[], object] | None = None
 
@@ -141,35 +147,19 @@ class PooledConnection:
             self._unread = readable(protocol.transport)
         return not self._unread()
 
-
-class _FastResponse:
-    """Response on a pooled connection."""
-
-    __slots__ = ("_path", "_pooled", "content", "headers", "status")
-
-    def __init__(
-        self,
-        path: FastPath,
-        pooled: PooledConnection,
-        status: int,
-        headers: Mapping[str, str],
-        content: aiohttp.StreamReader,
-    ) -> None:
-        self._path = path
-        self._pooled = pooled
-        self.status = status
-        self.headers = headers
-        self.content = content
-
     def release(self) -> None:
+        """Give the connection back after the whole body."""
+        path, self.path = self.path, None
         # After a switch the connection speaks another protocol.
-        if self.status == SWITCHING_PROTOCOLS:
-            self.close()
+        if path is None or self.status == SWITCHING_PROTOCOLS:
+            self.connection.close()
         else:
-            self._path.give_back(self._pooled, self.headers)
+            path.give_back(self)
 
     def close(self) -> None:
-        self._pooled.connection.close()
+        """Give up the response, and the connection with it."""
+        self.path = None
+        self.connection.close()
 
 
 def _body_headers(body: bytes | None) -> str:
@@ -224,13 +214,14 @@ class FastPath:
                 attempt.written = True
                 # Not joined in a variable: a body may hold a password, and some tracebacks show variables.
                 transport.write(head + (call.body or b""))
-            message, content = await read_head(protocol)
+            message, pooled.content = await read_head(protocol)
         except BaseException as error:
             if attempt.reused and lost_before_answer(error):
                 attempt.stale = True
             pooled.connection.close()
             raise
-        return _FastResponse(self, pooled, message.code, message.headers, content)
+        pooled.status, pooled.headers, pooled.path = message.code, message.headers, self
+        return pooled
 
     async def _connect(self) -> PooledConnection:
         connection = await self._connector.connect(self._origin, [], NO_TIMEOUT)
@@ -250,13 +241,13 @@ class FastPath:
             pooled.connection.close()
         return None
 
-    def give_back(self, pooled: PooledConnection, headers: Mapping[str, str]) -> None:
-        """Keep a connection whose answer, with these headers, was read whole."""
+    def give_back(self, pooled: PooledConnection) -> None:
+        """Keep a connection whose response was read whole."""
         if self._closed or pooled.protocol.should_close:
             pooled.connection.release()
             return
         now = self._loop.time()
-        pooled.expires = now + keep_alive(headers)
+        pooled.expires = now + keep_alive(pooled.headers)
         self._idle.append(pooled)
         if self._sweeper is None:
             self._sweep_at(now + KEEP_ALIVE)
