@@ -9,6 +9,7 @@ from ._core.change import conflicts
 from ._core.guide import Guide
 from ._core.plan import StatsRequest
 from ._core.selectors import check_slashtag
+from ._core.spans import parse_span
 from ._core.split import (
     Month,
     by_month,
@@ -59,6 +60,7 @@ __all__ = [
     "month_of",
     "months",
     "parse_base_url",
+    "parse_span",
     "parse_zone",
     "windows",
 ]

@@ -74,7 +74,7 @@ def test_stats_range_counts_what_is_true(cli: Cli, box: Sandbox, zone: str | Non
     assert counts["day"] == {str(day): n for day, n in truth.clicks.items()}
     for name in ("device", "browser", "platform", "country", "referrer"):
         assert counts[name] == getattr(truth, name)
-    assert ran.err.startswith(f"{truth.total_clicks:,} clicks; ")
+    assert ran.err.startswith(f"2024-02-01 to 2024-12-05: {truth.total_clicks:,} clicks; ")
 
 
 def _zone(name: str | None) -> Any:

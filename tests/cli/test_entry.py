@@ -95,17 +95,17 @@ SERVICE = "allow-http base-url concurrency quiet rate timeout verbose"
 SELECTION = "all check keys keys-file tag"
 FILE = "excel-safe format fresh output"
 OPTIONS = {
-    "export clicks": f"{SERVICE} {SELECTION} {FILE} by dimensions dry-run lookback max-failures merged "
+    "export clicks": f"{SERVICE} {SELECTION} {FILE} by dimensions dry-run last lookback max-failures merged "
     "range-end scheduler timezone update",
     "export tags": f"{SERVICE} {FILE}",
     "export urls": f"{SERVICE} {FILE} with-tag-names",
     "doctor": f"{SERVICE} format keys",
     "login": "allow-http base-url remove timeout",
-    "report": f"{SERVICE} {SELECTION} no-count output range-end timezone top",
+    "report": f"{SERVICE} {SELECTION} last no-count output range-end timezone top",
     "stats alltime": f"{SERVICE} {SELECTION} dry-run format timezone",
-    "stats country": f"{SERVICE} {SELECTION} dry-run format timezone",
+    "stats country": f"{SERVICE} {SELECTION} dry-run format last timezone",
     "stats day": f"{SERVICE} {SELECTION} dry-run format range-end timezone",
-    "stats range": f"{SERVICE} {SELECTION} dry-run format range-end timezone",
+    "stats range": f"{SERVICE} {SELECTION} dry-run format last range-end timezone",
     "stats year": f"{SERVICE} {SELECTION} dry-run format timezone",
     "tags create": f"{SERVICE} description exist-ok format",
     "tags list": f"{SERVICE} format limit orderby",

@@ -19,6 +19,7 @@ from .._models import GeoStats, PeriodStats, RangeStats, Statistics
 from .call import Call, check_int
 from .payloads import GeoAnswer, PeriodAnswer, RangeAnswer
 from .selectors import Selector
+from .spans import parse_span
 from .split import Bound, Window, format_offset, offsets, only_offset, windows
 from .tally import GeoTally, PeriodTally, RangeTally, Tally
 
@@ -159,6 +160,21 @@ class DateRange(Query[RangeStats], frozen=True):
         """Ask for the last `days` days, of which today, in the `timezone` of the call, is the last."""
         check_int("days", days, 1, 36_600)
         return cls("", "", days)
+
+    @classmethod
+    def month(cls, year: int, month: int) -> DateRange:
+        """Return the query for all days of a month."""
+        return cls.parse(f"{year:04d}-{month:02d}")
+
+    @classmethod
+    def year(cls, year: int) -> DateRange:
+        """Return the query for all days of a year."""
+        return cls.parse(f"{year:04d}")
+
+    @classmethod
+    def parse(cls, text: str, *, today: date | None = None) -> DateRange:
+        """Return the query for a span as people write it: `last-month`, `30d`, `2024-06`, `A..B`."""
+        return cls(*parse_span(text, today))
 
     @property
     def bounds(self) -> tuple[Bound, Bound]:

@@ -26,8 +26,6 @@ SERVICE = "The service"
 #: Seconds for which a journaled answer may be replayed; the default of the library.
 MAX_AGE = 86_400.0
 
-Start = Annotated[str, typer.Argument(metavar="START", help="First day, YYYY-MM-DD.")]
-End = Annotated[str, typer.Argument(metavar="END", help="Last day, included.")]
 RangeEnd = Annotated[
     Literal["inclusive", "exclusive"],
     typer.Option(help="Whether the service counts the last second of a range.", rich_help_panel=SERVICE),

@@ -1,13 +1,11 @@
 """`slashtag export`: links, tags and clicks into files, resumable."""
 
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from ... import AsyncSession, DateRange
-from ..._core.split import parse_zone
 from ...export import (
     NAMED_URLS,
     TAGS,
@@ -29,7 +27,8 @@ from ..dryrun import tell_each, tell_plan
 from ..errors import many
 from ..export_job import OUTPUT, Destination, conclude, export, resumed
 from ..failures import Failures
-from ..options import Connection, DryRun, RangeEnd, Selection, Start, Timezone, command
+from ..options import Connection, DryRun, RangeEnd, Selection, Timezone, command
+from ..period import Period
 
 app = typer.Typer(
     help="Links, tags and clicks into files. A file appears whole or not at all; a run that was "
@@ -76,14 +75,10 @@ async def tags(destination: Destination, connection: Connection) -> None:
 @app.command("clicks")
 @command
 async def clicks(
-    start: Start,
+    period: Period,
     selection: Selection,
     destination: Destination,
     connection: Connection,
-    end: Annotated[
-        str | None,
-        typer.Argument(metavar="END", help="Last day, included; default: today.", show_default=False),
-    ] = None,
     timezone: Timezone = None,
     by: Annotated[
         Literal["slashtag", "tag"],
@@ -143,6 +138,8 @@ async def clicks(
 ) -> None:
     """Export the clicks of a range of days: a row for every link and day, zeros too.
 
+    A single date is the first day of a range that ends today.
+
     What fails goes to FILE.failures.jsonl while the rest goes on; the exit code is then 3. Where the service
     cannot be reached, nothing is answered, or a sum would lack what may still be answered, it stops with 1
     and the file stays as it was.
@@ -151,7 +148,9 @@ async def clicks(
         raise typer.BadParameter("--dry-run tells its plan in words: leave --format out")
     if by == "tag" and not (selection.tag or selection.every):
         raise typer.BadParameter("--by tag goes with --tag or --all")
-    query = DateRange(start, end or datetime.now(parse_zone(timezone)).date())
+    query = DateRange(*period.dates(timezone, until_today=True))
+    if not period.is_plain:
+        connection.say(f"clicks of {query.start} to {query.end}")
     if scheduler is not None:
         refused = {
             "--update": update is not None,

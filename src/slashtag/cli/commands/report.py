@@ -10,7 +10,8 @@ import typer
 from ... import DateRange
 from ...report import build, check_ending, check_path, write
 from ..errors import as_usage, many
-from ..options import Connection, End, RangeEnd, Start, Timezone, command
+from ..options import Connection, RangeEnd, Timezone, command
+from ..period import Period
 from ..selection import Selection
 
 
@@ -26,8 +27,7 @@ class Reported(Selection):
 
 @command
 async def report(
-    start: Start,
-    end: End,
+    period: Period,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="File, its name in .html or .png.")
     ],
@@ -45,6 +45,7 @@ async def report(
     Shows clicks by day, month and weekday, the links with the most clicks, countries, devices, browsers,
     platforms, referrers, and the change against the span before. By default it is about all links.
     """
+    start, end = period.dates(timezone)
     DateRange(start, end)
     with as_usage():
         check_ending(output)
@@ -65,8 +66,8 @@ async def report(
         throttled = session.metrics.throttled
     write(found, output)
     connection.say(
-        f"{many(found.total, 'click')}; {many(found.requests, 'request')}, {throttled:,} answered 429, "
-        f"{perf_counter() - began:.1f} s"
+        f"{start} to {end}: {many(found.total, 'click')}; {many(found.requests, 'request')}, "
+        f"{throttled:,} answered 429, {perf_counter() - began:.1f} s"
     )
     if found.unfinished:
         connection.say(f"Not over yet: {found.unfinished}")

@@ -24,8 +24,9 @@ from ...export import Column, Row, Table
 from ..bar_charts import draw
 from ..dryrun import tell_plan
 from ..errors import many
-from ..options import Connection, DryRun, End, RangeEnd, Selection, Start, Timezone, command
+from ..options import Connection, DryRun, RangeEnd, Selection, Timezone, command
 from ..output import FormatOption, Output, chosen
+from ..period import Period
 
 R = TypeVar("R", bound=Statistics)
 
@@ -50,28 +51,31 @@ class Presentation:
 @app.command("range")
 @command
 async def stats_range(
-    start: Start,
-    end: End,
+    period: Period,
     selection: Selection,
     connection: Connection,
     shown: Presentation,
     range_end: RangeEnd = "inclusive",
 ) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
-    await _answer(DateRange(start, end), selection, connection, shown, range_end)
+    start, end = period.dates(shown.timezone)
+    await _answer(DateRange(start, end), f"{start} to {end}", selection, connection, shown, range_end)
 
 
 @app.command("day")
 @command
 async def stats_day(
-    day: Annotated[str, typer.Argument(metavar="DATE", help="The day, YYYY-MM-DD.")],
+    day: Annotated[str, typer.Argument(metavar="DATE", help="The day: YYYY-MM-DD, today or yesterday.")],
     selection: Selection,
     connection: Connection,
     shown: Presentation,
     range_end: RangeEnd = "inclusive",
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
-    await _answer(Day(day), selection, connection, shown, range_end)
+    start, end = Period(day).dates(shown.timezone)
+    if start != end:
+        raise typer.BadParameter(f"{day} is more than one day: ask with `stats range`")
+    await _answer(Day(start), str(start), selection, connection, shown, range_end)
 
 
 @app.command("year")
@@ -83,32 +87,34 @@ async def stats_year(
     shown: Presentation,
 ) -> None:
     """Count the clicks of a calendar year, by month and by each dimension; unique ones too."""
-    await _answer(Year(year), selection, connection, shown)
+    await _answer(Year(year), str(year), selection, connection, shown)
 
 
 @app.command("alltime")
 @command
 async def stats_alltime(selection: Selection, connection: Connection, shown: Presentation) -> None:
     """Count all clicks up to the present, by month and by each dimension; unique ones too."""
-    await _answer(AllTime(), selection, connection, shown)
+    await _answer(AllTime(), "all time", selection, connection, shown)
 
 
 @app.command("country")
 @command
 async def stats_country(
     country: Annotated[str, typer.Argument(metavar="CODE", help="2-letter ISO code, such as DE.")],
-    start: Start,
-    end: End,
+    period: Period,
     selection: Selection,
     connection: Connection,
     shown: Presentation,
 ) -> None:
     """Count the clicks from one country, by state, city and postal code."""
-    await _answer(CountryGeo(country, start, end), selection, connection, shown)
+    start, end = period.dates(shown.timezone)
+    span = f"{country.upper()}, {start} to {end}"
+    await _answer(CountryGeo(country, start, end), span, selection, connection, shown)
 
 
 async def _answer(
     query: Query[R],
+    span: str,
     selection: Selection,
     connection: Connection,
     shown: Presentation,
@@ -141,7 +147,7 @@ async def _answer(
         out.close()
     for caveat in _caveats(stats):
         connection.say(caveat)
-    connection.say(_summary(stats.total, metrics, perf_counter() - began))
+    connection.say(_summary(span, stats.total, metrics, perf_counter() - began))
 
 
 def _counts(stats: Statistics) -> Iterator[Row]:
@@ -164,9 +170,9 @@ def _caveats(stats: Statistics) -> Iterator[str]:
         yield "some answers put places under Other: the named ones are lower bounds, the total is exact"
 
 
-def _summary(clicks: int, metrics: Metrics, seconds: float) -> str:
+def _summary(span: str, clicks: int, metrics: Metrics, seconds: float) -> str:
     rate = "" if metrics.learned_rate is None else f", {metrics.learned_rate:.0f} requests/s allowed"
     return (
-        f"{many(clicks, 'click')}; {many(metrics.requests, 'request')}, {metrics.throttled:,} times 429, "
-        f"{seconds:.1f} s{rate}"
+        f"{span}: {many(clicks, 'click')}; {many(metrics.requests, 'request')}, "
+        f"{metrics.throttled:,} times 429, {seconds:.1f} s{rate}"
     )

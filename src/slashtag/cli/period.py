@@ -1,0 +1,59 @@
+"""The arguments that say which days a command is about."""
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Annotated, Any
+
+import typer
+
+from .._internal import parse_span, parse_zone
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Period:
+    """Arguments of which days a command is about: a span, its two ends, or the last so many days."""
+
+    start: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SPAN|START",
+            help="Days: today, yesterday, this-week, last-month, 2024, 2024-06, 2024-06-01, "
+            "2024-06-01..2024-06-30; with END, the first day.",
+            show_default=False,
+        ),
+    ] = None
+    end: Annotated[
+        str | None, typer.Argument(metavar="END", help="The last day, included.", show_default=False)
+    ] = None
+    last: Annotated[
+        str | None,
+        typer.Option(
+            metavar="30d|4w|6m|1y",
+            help="The last days, weeks, months or years, today included.",
+            show_default=False,
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if (self.start is None) is (self.last is None) or (self.end is not None and self.last is not None):
+            raise typer.BadParameter("give a SPAN such as last-month, START and END, or --last 30d")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the first and the last day are given as dates."""
+        return all(_DAY.fullmatch(text or "") for text in (self.start, self.end))
+
+    def dates(self, timezone: Any, *, until_today: bool = False) -> tuple[date, date]:
+        """Return the first and the last day or second, in a time zone; raises InvalidRequestError.
+
+        With `until_today` a single date is the first of the days until today.
+        """
+        zone = parse_zone(timezone)
+        today = datetime.now(zone).date()
+        start, end = self.start or self.last or "", self.end
+        if until_today and end is None and _DAY.fullmatch(start):
+            end = "today"
+        return parse_span(start if end is None else f"{start}..{end}", today, zone)

@@ -1,0 +1,90 @@
+"""Commands take the days that they are about as people name them."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from slashtag.cli import period
+from slashtag.sandbox import Sandbox
+
+from .conftest import Cli, objects
+
+
+class Clock(datetime):
+    """A clock that stands still shortly before midnight in UTC, on the last day of March 2024."""
+
+    @classmethod
+    def now(cls, tz: object = None) -> Clock:
+        return cls(2024, 3, 31, 23, 30, tzinfo=UTC).astimezone(tz)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(period, "datetime", Clock)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "first", "last"),
+    [
+        (["2024-02"], "2024-02-01", "2024-02-29"),
+        (["last-month"], "2024-02-01", "2024-02-29"),
+        (["2023-11-05..2024-01"], "2023-11-05", "2024-01-31"),
+        (["2023-11", "2024-01"], "2023-11-01", "2024-01-31"),
+        (["2024-03-01", "yesterday"], "2024-03-01", "2024-03-30"),
+        (["--last", "30d"], "2024-03-02", "2024-03-31"),
+        (["--last", "6m", "--timezone", "Europe/Berlin"], "2023-10-02", "2024-04-01"),
+    ],
+)
+def test_a_range_is_named_as_people_do(
+    cli: Cli, box: Sandbox, arguments: list[str], first: str, last: str
+) -> None:
+    zone = "+02:00" if "--timezone" in arguments else None
+    ran = cli("stats", "range", *arguments, "--all")
+    assert ran.code == 0
+    if zone is None:
+        assert objects(ran.out)[0]["clicks"] == box.truth.range(first, last).total_clicks
+    days = [row["label"] for row in objects(ran.out) if row["dimension"] == "day"]
+    assert (days[0], days[-1]) == (first, last)
+    assert ran.err.startswith(f"{first} to {last}: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--last", "30d", "2024"], ["2024", "2023"], ["tomorrow"], ["--last", "x"], ["2024-06-01T08:00"]],
+)
+@pytest.mark.parametrize(
+    "command",
+    [["stats", "range"], ["stats", "country", "DE"], ["report", "-o", "r.html"], ["export", "clicks"]],
+)
+def test_other_days_are_wrong_usage(cli: Cli, box: Sandbox, command: list[str], arguments: list[str]) -> None:
+    assert cli(*command, *arguments, "--all").code == 2
+    assert not box.requests
+
+
+def test_a_day_is_named_too(cli: Cli, box: Sandbox) -> None:
+    ran = cli("stats", "day", "yesterday", "--all")
+    assert objects(ran.out)[0]["clicks"] == box.truth.range("2024-03-30", "2024-03-30").total_clicks
+    assert cli("stats", "day", "last-month", "--all").code == 2
+
+
+def test_instants_are_of_the_time_zone(cli: Cli, box: Sandbox) -> None:
+    ran = cli("stats", "range", "2024-02-01T08:00", "2024-02-03T07:59:59", "--all", "--timezone", "+05:30")
+    first = datetime(2024, 2, 1, 8, tzinfo=ZoneInfo("Asia/Kolkata"))
+    truth = box.truth.range(first, first + timedelta(days=2, seconds=-1), timezone="+05:30")
+    assert objects(ran.out)[0]["clicks"] == truth.total_clicks
+
+
+def test_an_export_of_a_month_ends_with_it_and_one_from_a_day_on_today(cli: Cli, tmp_path: Path) -> None:
+    def days(*arguments: str) -> tuple[str, str]:
+        rows = objects(cli("export", "clicks", *arguments, "--all", "--merged").out)
+        return rows[0]["date"], rows[-1]["date"]
+
+    assert days("2024-02") == ("2024-02-01", "2024-02-29")
+    assert days("2024-02-27") == ("2024-02-27", "2024-03-31")
+    assert "2024-02-01 to 2024-02-29" in cli("export", "clicks", "last-month", "--all").err
+    assert days("2024-02-27", "2024-02-28") == ("2024-02-27", "2024-02-28")
+    assert days("yesterday") == ("2024-03-30", str(date(2024, 3, 30)))
