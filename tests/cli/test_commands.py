@@ -51,7 +51,10 @@ def test_tags_list_prints_every_tag(cli: Cli, box: Sandbox) -> None:
     assert all(name in drawn for name in names)
 
 
-def test_text_of_the_service_cannot_steer_the_terminal(cli: Cli, box: Sandbox) -> None:
+def test_text_of_the_service_cannot_steer_the_terminal(
+    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     box.add_url("evil", destination="https://example.com/\x1b]0;x\x07[red]", created_at="2021-01-01")
     try:
         ran = cli("urls", "list", "--format", "table", "--limit", "1")

@@ -108,7 +108,7 @@ OPTIONS = {
     "stats range": f"{SERVICE} {SELECTION} dry-run format last range-end timezone",
     "stats year": f"{SERVICE} {SELECTION} dry-run format timezone",
     "tags create": f"{SERVICE} description exist-ok format",
-    "tags list": f"{SERVICE} format limit orderby",
+    "tags list": f"{SERVICE} columns format limit orderby",
     "urls update": f"{SERVICE} destination domain-id dry-run format from id keep password redirect-code "
     "repeat-lost results slashtag",
 }

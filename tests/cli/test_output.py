@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from slashtag.cli import output
-from slashtag.cli.output import WaitWatch
+from slashtag.cli import progress
+from slashtag.cli.progress import WaitWatch
 from slashtag.sandbox import Fault, Sandbox
 
 from .conftest import APIKEY, APISECRET, Cli
@@ -110,7 +110,7 @@ async def test_pauses_between_unanswered_attempts_count_as_silence(looked: Any) 
 def test_a_wait_is_shown_in_the_progress_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(output, "SHOWN_AFTER", 0.5)
+    monkeypatch.setattr(progress, "SHOWN_AFTER", 0.5)
     faults = [Fault(kind="429", headers={"Retry-After": "2"}, times=1)]
     with Sandbox(urls=3, clicks=3, apikey=APIKEY, apisecret=APISECRET, faults=faults) as box:
         monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)

@@ -29,6 +29,7 @@ def _open_standard_files() -> None:
         if getattr(sys, name) is None:
             # In this order each gets the number of the closed one.
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - as long as we run
-    if isinstance(sys.stdout, TextIOWrapper):
+    stdout: object = sys.stdout
+    if isinstance(stdout, TextIOWrapper):
         # A table on an ASCII terminal shows "?" for what it lacks. JSON Lines and CSV are UTF-8 everywhere.
-        sys.stdout.reconfigure(errors="replace")
+        stdout.reconfigure(errors="replace")

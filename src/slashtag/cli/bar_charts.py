@@ -8,8 +8,8 @@ from rich.text import Text
 
 from .. import PeriodStats, RangeStats, Statistics
 from .._internal import by_month
+from .drawing import new_drawing
 from .errors import one_line
-from .output import new_drawing
 
 #: The longest range drawn by day; longer ones are drawn by month.
 MOST_DAYS = 31

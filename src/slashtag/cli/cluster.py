@@ -20,7 +20,8 @@ from ..export._update import slashtags
 from .credentials_file import credentials
 from .errors import many
 from .export_job import tell_shared
-from .options import Connection, Selection
+from .options import Connection
+from .selection import Selection
 
 if TYPE_CHECKING:
     from ..dask import Written

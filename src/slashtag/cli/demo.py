@@ -18,8 +18,9 @@ from ..export import URLS, TableFile, clicks_rows, clicks_table, url_row
 from ..report import Report, build, write
 from ..sandbox import Sandbox, TokenBucket, Truth
 from .demo_checks import differences, listing_differences
+from .drawing import new_drawing
 from .options import run_async
-from .output import bars, new_drawing
+from .progress import bars
 
 T = TypeVar("T")
 

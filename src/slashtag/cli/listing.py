@@ -29,6 +29,10 @@ class Listed:
         typer.Option(min=0, metavar="N", help="The most records to list; default: all.", show_default=False),
     ] = None
     form: FormatOption = None
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="These columns and no others.", show_default=False),
+    ] = None
 
 
 async def print_listing(
@@ -38,12 +42,17 @@ async def print_listing(
     row: Callable[[T], Row],
     table: Table,
     drawn: Sequence[str],
+    spare: Sequence[str],
 ) -> None:
     """Print the records of one kind, page by page or as one table."""
     form = chosen(listed.form)
+    columns = [name.strip() for name in (listed.columns or "").split(",") if name.strip()]
+    for name in columns:
+        if name not in table.names:
+            raise typer.BadParameter(f"no column {name!r}; there are {', '.join(table.names)}")
     # Rows that stream onto the terminal are their own progress.
     silent = form != "table" and sys.stdout.isatty()
-    out = Output(table, form, drawn=drawn)
+    out = Output(table, form, drawn=drawn, spare=spare, columns=columns)
     with connection.bars() as start:
         listing = records.list(orderby=listed.orderby, progress=None if silent else start("reading"))
         if listed.limit is not None:

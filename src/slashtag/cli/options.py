@@ -17,7 +17,7 @@ from .. import AsyncSession, Metrics
 from .._internal import Progress, parse_base_url
 from .credentials_file import credentials
 from .errors import SOME_FAILED, as_usage, log_lines, say
-from .output import bars
+from .progress import bars
 from .selection import Selection
 
 T = TypeVar("T")

@@ -27,8 +27,9 @@ from ..dryrun import tell_each, tell_plan
 from ..errors import many
 from ..export_job import OUTPUT, Destination, conclude, export, resumed
 from ..failures import Failures
-from ..options import Connection, DryRun, RangeEnd, Selection, Timezone, command
+from ..options import Connection, DryRun, RangeEnd, Timezone, command
 from ..period import Period
+from ..selection import Selection
 
 app = typer.Typer(
     help="Links, tags and clicks into files. A file appears whole or not at all; a run that was "

@@ -24,9 +24,10 @@ from ...export import Column, Row, Table
 from ..bar_charts import draw
 from ..dryrun import tell_plan
 from ..errors import many
-from ..options import Connection, DryRun, RangeEnd, Selection, Timezone, command
+from ..options import Connection, DryRun, RangeEnd, Timezone, command
 from ..output import FormatOption, Output, chosen
 from ..period import Period
+from ..selection import Selection
 
 R = TypeVar("R", bound=Statistics)
 
@@ -130,7 +131,7 @@ async def _answer(
             selected = await selection.of(session, begin("checking"), dry_run=shown.dry_run)
             if shown.dry_run:
                 if selection.every:
-                    selected = {"keys": [link async for link in selected["keys"]]}
+                    selected["keys"] = [link async for link in selected["keys"]]
                 plan = session.stats.plan(query, **selected, timezone=shown.timezone)
                 tell_plan(session, plan, connection.rate)
                 return

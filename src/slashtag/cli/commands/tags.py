@@ -12,6 +12,8 @@ from ..output import FormatOption, Output, chosen
 app = typer.Typer(help="Tags of the account.", no_args_is_help=True)
 
 DRAWN = ("id", "name", "created_at", "description")
+#: Left out on a narrow terminal, in this order.
+SPARE = ("created_at", "id")
 
 
 @app.command("list")
@@ -19,7 +21,7 @@ DRAWN = ("id", "name", "created_at", "description")
 async def list_tags(connection: Connection, listed: Listed) -> None:
     """List the tags of the account."""
     async with connection.session() as session:
-        await print_listing(connection, listed, session.tags, tag_row, TAGS, DRAWN)
+        await print_listing(connection, listed, session.tags, tag_row, TAGS, DRAWN, SPARE)
 
 
 @app.command("create")

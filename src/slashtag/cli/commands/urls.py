@@ -18,7 +18,9 @@ app = typer.Typer(help="Short URLs of the account.", no_args_is_help=True)
 
 UPDATED = Table((Column("key"), Column("rows_updated", "int")))
 PASSWORD_VARIABLE = "SLASHTAG_LINK_PASSWORD"  # noqa: S105 - its name
-DRAWN = ("short_url", "hits", "created_at", "destination")
+DRAWN = ("id", "short_url", "hits", "redirect_code", "tag_id", "created_at", "destination")
+#: Left out on a narrow terminal, in this order.
+SPARE = ("redirect_code", "tag_id", "id", "created_at")
 
 
 @app.command("list")
@@ -26,7 +28,7 @@ DRAWN = ("short_url", "hits", "created_at", "destination")
 async def list_urls(connection: Connection, listed: Listed) -> None:
     """List the short URLs of the account."""
     async with connection.session() as session:
-        await print_listing(connection, listed, session.urls, url_row, URLS, DRAWN)
+        await print_listing(connection, listed, session.urls, url_row, URLS, DRAWN, SPARE)
 
 
 @app.command("update")

@@ -1,0 +1,75 @@
+"""Tables fit a terminal of any width: whole lines, whole headers, and the columns that there is room for."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from slashtag.sandbox import Sandbox
+
+from .conftest import Cli
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
+@pytest.mark.parametrize("kind", ["urls", "tags"])
+def test_each_record_is_one_line_of_the_terminal(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, kind: str, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = [
+        line
+        for line in cli(kind, "list", "--limit", "9", "--format", "table").out.splitlines()
+        if line.strip()
+    ]
+    assert len(lines) == 2 + 9
+    assert max(map(len, lines)) <= width
+    header = {"short url", "hits", "destination"} if kind == "urls" else {"name", "description"}
+    assert all(name in lines[0] for name in header)
+
+
+def test_more_columns_are_shown_where_there_is_room(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[int] = []
+    for width in (60, 80, 100, 120, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        out = cli("urls", "list", "--limit", "3", "--format", "table").out
+        shown.append(sum(name in out for name in ("created at", " id ", "tag id", "redirect code")))
+    assert shown == sorted(shown)
+    assert (shown[0], shown[-1]) == (0, 4)
+
+
+def test_the_name_of_a_record_is_cut_last(cli: Cli, own: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    own.add_url("long", destination=f"https://example.com/{'x' * 90}")
+    own.add_url("y" * 90)
+    monkeypatch.setenv("COLUMNS", "60")
+    out = cli("urls", "list", "--orderby", "-date", "--limit", "2", "--format", "table").out
+    assert "…" in out
+    assert "/long " in out
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "csv", "table"])
+def test_columns_are_chosen_in_every_form(cli: Cli, form: str) -> None:
+    out = cli("urls", "list", "--limit", "2", "--columns", "hits, id", "--format", form).out
+    if form == "table":
+        assert out.split()[:2] == ["hits", "id"]
+    elif form == "csv":
+        assert next(csv.reader(io.StringIO(out))) == ["hits", "id"]
+    else:
+        rows = json.loads(out) if form == "json" else [json.loads(line) for line in out.splitlines()]
+        assert [list(row) for row in rows] == [["hits", "id"]] * 2
+
+
+def test_an_unknown_column_is_wrong_usage(cli: Cli, box: Sandbox) -> None:
+    ran = cli("tags", "list", "--columns", "name,nosuch")
+    assert ran.code == 2
+    assert "nosuch" in ran.err
+    assert not box.requests
+
+
+@pytest.mark.parametrize("limit", ["0", "1", "700"])
+def test_json_is_one_array_of_the_objects_of_json_lines(cli: Cli, limit: str) -> None:
+    lines = cli("urls", "list", "--limit", limit, "--format", "jsonl").out.splitlines()
+    array = json.loads(cli("urls", "list", "--limit", limit, "--format", "json").out)
+    assert array == [json.loads(line) for line in lines]
