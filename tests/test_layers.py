@@ -1,6 +1,6 @@
-"""The structure of the package holds: imports point down, and each thing has its one place.
+"""The structure of the package: imports point down, and each concern has one place.
 
-Each rule is a function from a parsed file to what is wrong with it; each is also shown a file that breaks it.
+Each rule is a function that yields the problems of a parsed file, and is tested on a file that breaks it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class File:
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
-        """Everything in it, from the outside in."""
+        """All nodes of its syntax tree, outer ones first."""
         return list(ast.walk(ast.parse(self.text)))
 
     @cached_property
@@ -195,8 +195,8 @@ def functions_import_only_heavy_extras(file: File) -> Iterator[str]:
             continue
         lines = {node.lineno for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)}
         for found in file.imports:
-            # --help and foreign test runs shall not wait for what a command or a fixture needs, nor a session
-            # without a journal for sqlite3.
+            # --help and other people's test runs do not load what a command or a fixture needs, nor does a
+            # session without a journal load sqlite3.
             late = file.unit in {"cli", "pytest_plugin"} and found.unit is not None
             late = late or (file.unit, found.unit) == ("_session", "_journal")
             if found.line in lines and found.root not in HEAVY and not late:
@@ -275,7 +275,7 @@ def circles(given: Iterable[File]) -> list[str]:
     }
     left = list(graph)
     while left:
-        # Whoever imports nothing that is left is in no circle; nor is whoever is imported by nothing.
+        # A module that imports none of the others, or is imported by none, is in no circle.
         imported = {name for module in left for name in graph[module]}
         kept = [module for module in left if module in imported and not graph[module].isdisjoint(left)]
         if kept == left:

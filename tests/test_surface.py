@@ -1,4 +1,4 @@
-"""The public surface: these names, each with a docstring, and the types that a checker sees."""
+"""The public surface: its names, their docstrings, and the types that a type checker infers."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ APISECRET = "secret-of-tests-7"
 
 @dataclass
 class Ran:
-    """What a command left behind."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -32,7 +32,7 @@ class Ran:
 
     @property
     def error(self) -> str:
-        """The one line that an error is told in."""
+        """The single line of stderr, with nothing on stdout."""
         assert self.out == ""
         (line,) = self.err.splitlines()
         return line
@@ -59,7 +59,7 @@ def shared_box() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def box(shared_box: Sandbox) -> Sandbox:
-    """Serve the account of all tests, as if nothing had been asked of it yet."""
+    """Serve the account that all tests share, with an empty record of requests."""
     forget(shared_box)
     return shared_box
 
@@ -68,7 +68,7 @@ def box(shared_box: Sandbox) -> Sandbox:
 def environment(
     box: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
-    """Name the account to whatever runs here, in the width of a piped output; nothing was kept by a login."""
+    """Set the variables of the account and the width of piped output; no credentials are saved."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     named = {
@@ -88,7 +88,7 @@ def cli(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Cli:
     """Call main() as the installed script does."""
-    # What the command line sets is set back after the test.
+    # main() replaces the hook; it is restored after the test.
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 
     def run(*arguments: str) -> Ran:
@@ -104,7 +104,7 @@ def cli(
 
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a service that is down found out sooner."""
+    """Retry without backoff, so that a service that is down is noticed sooner."""
     for module in ("_sending.sender", "_session"):
         monkeypatch.setattr(f"slashtag.{module}.backoff", lambda *_: 0.001)
 

@@ -1,4 +1,4 @@
-"""What the commands print, held against what is true of the account."""
+"""Output of the commands, compared with the true figures of the account."""
 
 from __future__ import annotations
 

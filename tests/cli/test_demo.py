@@ -37,7 +37,7 @@ PLACES = TrueCountry(state={"Bayern": 2}, city={"München": 2}, postalcode={"803
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    # Drawing takes a while, and is tested once.
+    # Drawing is slow and tested once.
     monkeypatch.setattr(demo, "DRAWING", ("no_such_module",))
     return tmp_path / "slashtag-demo"
 

@@ -38,7 +38,7 @@ sys.exit(main())
 
 @pytest.fixture(autouse=True)
 def _environment(environment: dict[str, str]) -> None:
-    """Name the account to the script."""
+    """Set the variables of the account for the script."""
 
 
 def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -48,7 +48,7 @@ def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def started(*arguments: str, cwd: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-    """Start the script with Ctrl-C in force, also where the tests run in the background and ignore it."""
+    """Start the script with Ctrl-C enabled, even if the tests run in the background and ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         process = subprocess.Popen(

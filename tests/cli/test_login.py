@@ -1,4 +1,4 @@
-"""`slashtag login`: what is kept, who may read it, and where it is sent."""
+"""`slashtag login`: what is saved, who may read it, and where it is sent."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_too_few_lines_are_wrong_usage(cli: Cli, nothing_set: None, monkeypatch:
 
 def test_the_environment_goes_first(cli: Cli, logged_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLASHTAG_APIKEY", "another-key-of-the-tests")
-    # Half of a pair is not filled up with half of another.
+    # A key from one source is never combined with a secret from another.
     assert "SLASHTAG_APISECRET" in cli("tags", "list").error
     monkeypatch.setenv("SLASHTAG_APISECRET", "another-secret-42")
     assert "401" in cli("tags", "list").error

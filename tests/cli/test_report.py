@@ -1,4 +1,4 @@
-"""The command writes a report that holds the true numbers, and tells early what would be in its way."""
+"""The command writes a report with the true numbers, and refuses early what would stop it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`slashtag stats` of every kind, held against what is true of the account."""
+"""`slashtag stats` of every kind, compared with the true figures of the account."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ PASSWORD = "not to be shown"
 
 @pytest.fixture
 def link(box: Sandbox) -> Iterator[int]:
-    """Give the id of a link to change."""
+    """Return the id of a link to change."""
     made = box.add_url("to-change", destination="https://example.com/before")
     yield made
     names = {found.slashtag for found in box.truth.urls()} & {"to-change", "changed", "404"}

@@ -40,7 +40,8 @@ async def create_tag(
     """Create a tag and show it."""
     async with connection.session() as session:
         create = session.tags.ensure if exist_ok else session.tags.create
-        tag = await create(name, description=description)
+        with connection.bars():
+            tag = await create(name, description=description)
     out = Output(TAGS, chosen(form), drawn=DRAWN)
     out.write([tag_row(tag)])
     out.close()

@@ -86,15 +86,17 @@ async def update_url(
         raise typer.BadParameter(f"{key!r} is not an id: ids are digits")
     if _is_id(key) and len(key) > MAX_DIGITS:
         raise typer.BadParameter(f"an id has at most {MAX_DIGITS} digits, not {len(key):,}")
+    new_password = _password() if password else None if password is None else ""
     async with connection.session() as session:
-        rows = await session.urls.update(
-            int(key) if _is_id(key) else key,
-            destination=destination,
-            slashtag=slashtag,
-            redirect_code=redirect_code,
-            password=_password() if password else None if password is None else "",
-            domain_id=domain_id,
-        )
+        with connection.bars():
+            rows = await session.urls.update(
+                int(key) if _is_id(key) else key,
+                destination=destination,
+                slashtag=slashtag,
+                redirect_code=redirect_code,
+                password=new_password,
+                domain_id=domain_id,
+            )
     out = Output(UPDATED, chosen(form))
     out.write([(key, rows)])
     out.close()
