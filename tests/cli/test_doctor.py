@@ -15,6 +15,8 @@ from slashtag import PaginationError, RetryPolicy
 from slashtag._resources.listing import Listing
 from slashtag.cli.doctor import Doctor
 from slashtag.sandbox import Fault, Sandbox
+from tests.resources.accounts import scripted
+from tests.resources.test_odd_listings import SERVICES, Paged
 
 from .conftest import APIKEY, APISECRET, Cli, Ran
 
@@ -173,6 +175,22 @@ def test_without_all_time_statistics_the_last_months_are_searched(
         found = findings(cli("doctor", "--keys", "clicked"))
     assert found["range end"]["result"] == "ok"
     assert found["timezone, months"]["result"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("service", "result"),
+    [
+        ("empty pages beyond the end", "ok"),
+        ("pages capped at 100 in silence", "ok"),
+        ("page ignored, page 1 told", "differs"),
+        ("page ignored, any page told", "differs"),
+    ],
+)
+async def test_services_that_page_oddly_are_named_where_listings_fail(service: str, result: str) -> None:
+    odd, latest_first, _ = SERVICES[service]
+    async with scripted(Paged(odd, latest_first=latest_first)) as (_, api):
+        (finding,) = await Doctor(api)._check_paging()
+    assert finding.result == result
 
 
 def test_a_service_whose_pages_cannot_be_told_apart_is_named(
