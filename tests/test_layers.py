@@ -261,6 +261,14 @@ def test_the_package_keeps_the_rule(rule: Rule) -> None:
     assert {path for path in pending if not problems.get(path)} == set()
 
 
+def test_every_name_that_is_declared_for_satellites_is_used() -> None:
+    (declared,) = (file for file in files() if file.path == "_internal.py")
+    names = {found.name for found in declared.imports}
+    assert (
+        names - {found.name for file in files() if file.unit in SATELLITES for found in file.imports} == set()
+    )
+
+
 def circles(given: Iterable[File]) -> list[str]:
     """Return the modules that import each other, also those inside one folder and for types only."""
     known = {".".join(file.parts): file for file in given}

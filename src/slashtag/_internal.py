@@ -16,16 +16,14 @@ from ._core.split import (
     days,
     flattened,
     format_offset,
-    halves,
     last_day,
     midnight,
     month_of,
     months,
     parse_zone,
-    windows,
 )
 from ._credentials import parse_base_url
-from ._fanout import WorkerPool, in_thread
+from ._fanout import in_thread
 from ._journal.file import JournalInUseError, UnfitJournalError
 from ._resources.collect import Key, Keys, OnError
 from ._resources.collect_each import GUIDED_FROM
@@ -45,7 +43,6 @@ __all__ = [
     "Resource",
     "StatsRequest",
     "UnfitJournalError",
-    "WorkerPool",
     "by_month",
     "check_int",
     "check_slashtag",
@@ -53,7 +50,6 @@ __all__ = [
     "days",
     "flattened",
     "format_offset",
-    "halves",
     "in_thread",
     "last_day",
     "midnight",
@@ -62,5 +58,4 @@ __all__ = [
     "parse_base_url",
     "parse_span",
     "parse_zone",
-    "windows",
 ]

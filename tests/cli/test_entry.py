@@ -101,7 +101,7 @@ OPTIONS = {
     "export urls": f"{SERVICE} {FILE} with-tag-names",
     "doctor": f"{SERVICE} format keys",
     "login": "allow-http base-url remove timeout",
-    "report": f"{SERVICE} {SELECTION} last no-count output range-end timezone top",
+    "report": f"{SERVICE} {SELECTION} last output range-end timezone top",
     "stats alltime": f"{SERVICE} {SELECTION} dry-run format timezone",
     "stats country": f"{SERVICE} {SELECTION} dry-run format last timezone",
     "stats day": f"{SERVICE} {SELECTION} dry-run format range-end timezone",
