@@ -359,7 +359,7 @@ async def test_a_cancelled_task_can_still_make_a_call_to_clean_up(operation: Ope
 
 
 async def test_a_cancelled_task_is_told_its_timeouts_too() -> None:
-    async with Wire(wires.stall()) as wire, connect(wire, timeout=0.02, retry=TWICE) as session:
+    async with Wire(wires.stall()) as wire, connect(wire, timeout=0.2, retry=TWICE) as session:
 
         async def work() -> None:
             try:
