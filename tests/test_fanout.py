@@ -467,7 +467,7 @@ async def test_a_stream_is_asked_by_one_task_at_a_time() -> None:
     async with Numbers(Tasks()) as numbers:
         first = asyncio.create_task(anext(numbers))
         await asyncio.sleep(0)
-        with pytest.raises(RuntimeError, match="already asked"):
+        with pytest.raises(RuntimeError, match="already waiting"):
             await anext(numbers)
         numbers.go.set()
         assert await first == 1

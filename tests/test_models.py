@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from slashtag import GeoStats, Page, PeriodStats, RangeStats, ShortUrl, Statistics, Tag
 
-counts = st.dictionaries(st.sampled_from(["x", "y", "z", "Other"]), st.integers(0, 5), max_size=4)
+counts = st.dictionaries(st.sampled_from(["x", "y", "z", "Other"]), st.integers(1, 5), max_size=4)
 breakdowns = st.dictionaries(
-    st.integers(2022, 2024), st.dictionaries(st.integers(1, 12), st.integers(0, 5), max_size=3), max_size=2
+    st.integers(2022, 2024),
+    st.dictionaries(st.integers(1, 12), st.integers(1, 5), min_size=1, max_size=3),
+    max_size=2,
 )
 ranges = st.builds(
     lambda clicks, device, country, complete, right: RangeStats(

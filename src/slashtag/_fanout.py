@@ -1,4 +1,7 @@
-"""Bounded workers over work that may lead to more work; the only task groups, the only background tasks."""
+"""Concurrency: worker pools, background tasks and the iterators over their results.
+
+The only task groups and the only background tasks are here.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,11 @@ Work = Callable[[W], Awaitable[Iterable[W] | None]]
 
 
 class WorkerPool(Generic[W]):
-    """Hold what is to be done: items of a source, and before them what earlier items led to.
+    """Worker pool whose items may lead to further items, which are done before the next of the source.
 
-    `work(item)` returns the items that follow from it, if any. Workers come one by one, as there is work,
-    up to `workers`. `gate`, if given, is awaited before the source is asked again. A Stream that the source
-    reads from, given as `feed`, is closed when the run ends.
+    `work(item)` returns the items that follow from it, if any. Workers are started one by one, as there is
+    work, up to `workers`. `before_next`, if given, is awaited before an item of the source is taken. `feed`,
+    a Stream that the source reads from, is closed when the run ends.
     """
 
     def __init__(
@@ -39,13 +42,13 @@ class WorkerPool(Generic[W]):
         source: Source[W],
         work: Work[W],
         workers: int,
-        gate: Callable[[], Awaitable[None]] | None = None,
+        before_next: Callable[[], Awaitable[None]] | None = None,
         feed: AsyncIterable[Any] | None = None,
     ) -> None:
         self._source = source if isinstance(source, AsyncIterator) else iter(source)
         self._work = work
         self._workers = workers
-        self._gate = gate
+        self._before_next = before_next
         self._feed = feed
         self._alive = 0
         self._busy = 0
@@ -80,10 +83,10 @@ class WorkerPool(Generic[W]):
                 if not self._busy:
                     self._wake(len(self._idle))
                     return
-                await self._rest()
+                await self._wait_for_work()
                 continue
             elif self._fetching:
-                await self._rest()
+                await self._wait_for_work()
                 continue
             else:
                 try:
@@ -106,17 +109,17 @@ class WorkerPool(Generic[W]):
                 self._wake(len(self._idle))
 
     async def _fetch(self) -> W:
-        """Take the next item of the source; raises StopAsyncIteration once there is none."""
+        """Return the next item of the source; raises StopAsyncIteration once there is none."""
         source = self._source
-        if self._gate is None and not isinstance(source, AsyncIterator):
+        if self._before_next is None and not isinstance(source, AsyncIterator):
             for item in source:
                 return item
             raise StopAsyncIteration
-        # An async source must not be asked by two workers at once.
+        # Two workers must not await an async source at once.
         self._fetching = True
         try:
-            if self._gate is not None:
-                await self._gate()
+            if self._before_next is not None:
+                await self._before_next()
             if isinstance(source, AsyncIterator):
                 return await anext(source)
             for item in source:
@@ -126,21 +129,21 @@ class WorkerPool(Generic[W]):
             self._fetching = False
             self._wake(1)
 
-    async def _rest(self) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._idle.append(turn)
-        await turn
+    async def _wait_for_work(self) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(waiter)
+        await waiter
 
     def _wake(self, workers: int) -> None:
         while workers > 0 and self._idle:
-            turn = self._idle.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
                 workers -= 1
 
 
 def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the failure that came first; what its cancellation of the others raised does not matter."""
+    """Return the failure that came first; the others came from the cancellation that it caused."""
     first: BaseException | BaseExceptionGroup[BaseException] = errors.exceptions[0]
     if isinstance(first, BaseExceptionGroup):
         return first_of(cast("BaseExceptionGroup[BaseException]", first))
@@ -149,7 +152,7 @@ def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
 
 async def in_thread(function: Callable[[], T]) -> T:
     """Run a function in a thread and wait for its end, also when cancelled: its file may be closed next."""
-    # Not in one of the loop's own threads, which would stay.
+    # Not anyio.to_thread: its threads stay for seconds, and a plain cancellation does not wait for them.
     pool = ThreadPoolExecutor(1, "slashtag")
     work = asyncio.wrap_future(pool.submit(function))
     pool.shutdown(wait=False)
@@ -171,7 +174,7 @@ def log_late_failure(work: asyncio.Future[Any]) -> None:
 
 
 class Tasks:
-    """Own the tasks behind what users iterate, so that closing the session leaves none."""
+    """Tasks behind the iterators of users; closing the session ends them all."""
 
     def __init__(self, parent: Tasks | None = None) -> None:
         self._parent = parent
@@ -179,7 +182,7 @@ class Tasks:
         self._closed = False
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start a task; its failure is told by whoever awaits it, not by the event loop."""
+        """Start a task; its failure is raised where it is awaited, and not reported by the event loop."""
         if self._closed or (self._parent is not None and self._parent._closed):
             coroutine.close()
             raise SessionClosedError("the session is closed")
@@ -195,14 +198,14 @@ class Tasks:
             self._parent._adopt(task)
 
     def drop(self) -> None:
-        """Cancel what is left without waiting for it, from any thread."""
+        """Cancel all tasks without waiting for them; any thread may call this."""
         for task in list(self._tasks):
             loop = task.get_loop()
             if not loop.is_closed():
                 loop.call_soon_threadsafe(task.cancel)
 
     async def aclose(self) -> None:
-        """Cancel what is left and wait until it has ended; safe to repeat."""
+        """Cancel all tasks and wait until they have ended; safe to repeat."""
         self._closed = True
         left = [task for task in self._tasks if not task.done() and task is not asyncio.current_task()]
         for task in left:
@@ -217,14 +220,14 @@ def _read_failure(task: asyncio.Task[Any]) -> None:
 
 
 class Stream(Generic[T]):
-    """Be an async iterator over what background tasks put out.
+    """Async iterator over the results of background tasks.
 
-    Not an async generator: leaving a loop early must cancel what is under way without breaking the
-    consumer. It is left by `aclose`, by `async with`, by the session's end, or by being dropped.
+    Not an async generator: leaving a loop early must cancel the tasks without breaking the consumer. It ends
+    by `aclose`, by `async with`, with the session, or when it is dropped.
     """
 
     def __init__(self, tasks: Tasks) -> None:
-        # Nothing that a task holds may hold the stream, or it would never be dropped.
+        # No task may refer to the stream, or the stream would never be collected.
         self._tasks = Tasks(tasks)
         self._closed = False
         self._asked = False
@@ -236,12 +239,12 @@ class Stream(Generic[T]):
         if self._closed:
             raise StopAsyncIteration
         if self._asked:
-            raise RuntimeError("the iterator is already asked for its next item by another task")
+            raise RuntimeError("another task is already waiting for the next item of this iterator")
         self._asked = True
         try:
             return await self._next()
         except (asyncio.CancelledError, GeneratorExit):
-            # What is under way stays: the consumer may go on, say after a timeout of its own.
+            # The tasks stay: the consumer may go on, say after a timeout of its own.
             raise
         except BaseException:
             await self.aclose()
@@ -250,18 +253,18 @@ class Stream(Generic[T]):
             self._asked = False
 
     async def _next(self) -> T:
-        """Give the next item or raise StopAsyncIteration."""
+        """Return the next item or raise StopAsyncIteration."""
         raise NotImplementedError
 
     @staticmethod
     def _outcome(task: asyncio.Task[R]) -> R:
-        """Return what a task brought; if somebody closed it, that does not cancel the consumer."""
+        """Return the result of a task; a cancelled one is an error, and does not cancel the consumer."""
         if task.cancelled():
             raise SessionClosedError("the session or the iterator was closed while the next item was awaited")
         return task.result()
 
     async def aclose(self) -> None:
-        """Cancel what is under way and wait until it has ended; safe to repeat."""
+        """Cancel the tasks and wait until they have ended; safe to repeat."""
         self._closed = True
         await self._tasks.aclose()
 
@@ -274,14 +277,14 @@ class Stream(Generic[T]):
         await self.aclose()
 
     def __del__(self) -> None:
-        # `break` leaves a loop without aclose(): the iterator is dropped, maybe by another thread.
+        # `break` leaves a loop without aclose(): the iterator is collected, maybe in another thread.
         tasks: Tasks | None = self.__dict__.get("_tasks")
         if tasks is not None:
             tasks.drop()
 
 
 class ResultQueue(Generic[T]):
-    """Carry results from workers to the consumer of a Stream, at most `room` of them waiting."""
+    """Queue of results between workers and the consumer of a Stream, at most `room` of them waiting."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -291,21 +294,21 @@ class ResultQueue(Generic[T]):
         self._producers: deque[asyncio.Future[None]] = deque()
 
     def put(self, item: T) -> None:
-        """Add a result; never waits, as its work is done already."""
+        """Add a result; never waits, since its work is already done."""
         self._ready.append(item)
         self.wake()
 
     def hold(self, results: int) -> None:
-        """Count results that wait elsewhere for their turn to be put."""
+        """Set how many results count as waiting besides those in the queue."""
         self._held = results
-        self._let_go_on()
+        self._start_producer()
 
     def take(self) -> T | None:
-        """Take a result, if there is one."""
+        """Return a result, if there is one."""
         if not self._ready:
             return None
         item = self._ready.popleft()
-        self._let_go_on()
+        self._start_producer()
         return item
 
     async def wait(self) -> None:
@@ -317,47 +320,47 @@ class ResultQueue(Generic[T]):
             self._consumer = None
 
     def wake(self, _: object = None) -> None:
-        """Make the consumer look again."""
+        """Make the consumer check the queue again."""
         if self._consumer is not None and not self._consumer.done():
             self._consumer.set_result(None)
 
     async def room(self) -> None:
-        """Wait until fewer results than the room has wait for the consumer."""
+        """Wait until fewer results than `room` wait for the consumer."""
         while self._full:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._producers.append(turn)
-            await turn
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._producers.append(waiter)
+            await waiter
 
     @property
     def _full(self) -> bool:
         return len(self._ready) + self._held >= self._room
 
-    def _let_go_on(self) -> None:
+    def _start_producer(self) -> None:
         while self._producers and not self._full:
-            turn = self._producers.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            waiter = self._producers.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
                 return
 
 
 class Results(Stream[T]):
-    """Be the Stream of what the workers of an agenda put into an outbox."""
+    """Stream of the results that the workers of a pool put into a queue."""
 
-    def __init__(self, tasks: Tasks, agenda: WorkerPool[Any], outbox: ResultQueue[T]) -> None:
+    def __init__(self, tasks: Tasks, pool: WorkerPool[Any], results: ResultQueue[T]) -> None:
         super().__init__(tasks)
-        self._agenda = agenda
-        self._outbox = outbox
+        self._pool = pool
+        self._results = results
         self._runner: asyncio.Task[None] | None = None
 
     async def _next(self) -> T:
         if self._runner is None:
-            self._runner = self._tasks.spawn(self._agenda.run())
-            self._runner.add_done_callback(self._outbox.wake)
+            self._runner = self._tasks.spawn(self._pool.run())
+            self._runner.add_done_callback(self._results.wake)
         while True:
-            item = self._outbox.take()
+            item = self._results.take()
             if item is not None:
                 return item
             if self._runner.done():
                 self._outcome(self._runner)
                 raise StopAsyncIteration
-            await self._outbox.wait()
+            await self._results.wait()

@@ -1,21 +1,22 @@
-"""The records and statistics of the service as frozen values, and how statistics add up."""
+"""The records and statistics of the service as frozen values, and the one way in which statistics add up."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
 T = TypeVar("T")
+S_co = TypeVar("S_co", covariant=True)
 K = TypeVar("K")
 
 OTHER = "Other"
 
 
 class ShortUrl(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """Hold one short URL of the account.
+    """One short URL of the account.
 
     `hits` is the click counter; `redirect_code` an HTTP status; timestamps bear no zone, as the service
     shows none; `tag_id` is None where the link has no tag (Short URL).
@@ -33,7 +34,7 @@ class ShortUrl(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
 
 
 class Tag(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """Hold one tag of the account; `name` is unique (Tag)."""
+    """One tag of the account; `name` is unique (Tag)."""
 
     id: int
     name: str
@@ -42,7 +43,7 @@ class Tag(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
 
 
 class Page(Struct, Generic[T], frozen=True, kw_only=True, rename="camel"):
-    """Hold one page of a listing: its number, the pageSize that the service used, its items."""
+    """One page of a listing: its number, the pageSize that the service used, its items."""
 
     page: int
     page_size: int
@@ -65,38 +66,40 @@ def _rank(counts: Mapping[str, int]) -> Callable[[str], tuple[bool, int, str]]:
     return lambda label: (label == OTHER, -counts[label], label)
 
 
+class Sum(Protocol[S_co]):
+    """Running sum of statistics of one kind.
+
+    `add` takes statistics, or an answer of the service: both have the same members, and a map of an answer
+    that is not a dict is empty. Nothing public is built before `result`.
+    """
+
+    def add(self, part: Any, /) -> None: ...
+
+    def result(self) -> S_co: ...
+
+
 class Statistics(Struct, frozen=True, kw_only=True):
-    """Share what all statistics can do: add up and turn into tidy rows."""
+    """Base of all statistics: they add up and turn into tidy rows."""
 
     DIMENSIONS: ClassVar[dict[str, str]] = {}
 
     @property
     def total(self) -> int:
-        """Tell the number of clicks."""
+        """The number of clicks."""
+        raise NotImplementedError
+
+    @classmethod
+    def begin_sum(cls) -> Sum[Self]:
+        """Begin a running sum."""
         raise NotImplementedError
 
     @classmethod
     def merge(cls, parts: Iterable[Self]) -> Self:
         """Add up any number of statistics; no parts give empty statistics."""
-        parts = list(parts)
-        sums: dict[str, Any] = {}
-        for name in cls.DIMENSIONS:
-            into: dict[Any, int] = {}
-            sums[name] = into
-            for part in parts:
-                add_counts(into, getattr(part, name))
-            if OTHER in into:
-                # The service ends each map of places with it.
-                into[OTHER] = into.pop(OTHER)
-            if name == "clicks":
-                # Days stay in order, in whatever order parts are added.
-                sums[name] = dict(sorted(into.items()))
-        return cls(**sums, **cls._merged(parts))
-
-    @classmethod
-    def _merged(cls, parts: Sequence[Any]) -> dict[str, Any]:
-        """Give the members of a merge that are not maps of counts."""
-        raise NotImplementedError
+        running = cls.begin_sum()
+        for part in parts:
+            running.add(part)
+        return running.result()
 
     def __add__(self, other: Self) -> Self:
         if type(other) is not type(self):
@@ -113,13 +116,13 @@ class Statistics(Struct, frozen=True, kw_only=True):
         """Yield tidy rows (dimension, label, clicks): days in order, other labels by clicks, `Other` last."""
         for name, dimension in self.DIMENSIONS.items():
             counts: dict[Any, int] = getattr(self, name)
-            # By a rule, not as answers happened to come in: the same clicks give the same rows.
+            # Sorted, so that the order in which answers arrived does not show.
             for label in sorted(counts) if dimension == "day" else sorted(counts, key=_rank(counts)):
                 yield dimension, str(label), counts[label]
 
 
 class RangeStats(Statistics, frozen=True, kw_only=True):
-    """Hold the statistics of a day or of a range of days.
+    """Statistics of a day or of a range of days.
 
     `clicks` holds every day of the range, zeros too; the other maps hold only labels with clicks.
     `days_complete` is False where the service left out the days of a window longer than one day;
@@ -151,16 +154,58 @@ class RangeStats(Statistics, frozen=True, kw_only=True):
         return self.total_clicks
 
     @classmethod
-    def _merged(cls, parts: Sequence[Any]) -> dict[str, Any]:
-        return {
-            "total_clicks": sum(part.total_clicks for part in parts),
-            "days_complete": all(part.days_complete for part in parts),
-            "reconciles": all(part.reconciles for part in parts),
-        }
+    def begin_sum(cls) -> RangeSum:
+        return RangeSum()
+
+
+class RangeSum:
+    """Running sum of RangeStats; the days of the result are in order."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.days: dict[date, int] = {}
+        self.days_complete = True
+        self.reconciles = True
+        self._maps: tuple[dict[str, int], ...] = ({}, {}, {}, {}, {})
+
+    def add(self, part: RangeStats, /) -> None:
+        self.add_totals(part)
+        add_counts(self.days, part.clicks)
+        self.days_complete = self.days_complete and part.days_complete
+        self.reconciles = self.reconciles and part.reconciles
+
+    def add_totals(self, part: Any) -> None:
+        """Add all but the days."""
+        self.total += part.total_clicks
+        # Written out: this runs once for each answer.
+        device, browser, platform, country, referrer = self._maps
+        _add_map(device, part.device)
+        _add_map(browser, part.browser)
+        _add_map(platform, part.platform)
+        _add_map(country, part.country)
+        _add_map(referrer, part.referrer)
+
+    def result(self) -> RangeStats:
+        return self.result_with(dict(sorted(self.days.items())))
+
+    def result_with(self, clicks: dict[date, int]) -> RangeStats:
+        """Return the sum with these days."""
+        device, browser, platform, country, referrer = map(without_zeros, self._maps)
+        return RangeStats(
+            total_clicks=self.total,
+            clicks=clicks,
+            device=device,
+            browser=browser,
+            platform=platform,
+            country=country,
+            referrer=referrer,
+            days_complete=self.days_complete,
+            reconciles=self.reconciles,
+        )
 
 
 class PeriodStats(Statistics, frozen=True, kw_only=True):
-    """Hold the statistics of a year or of all time.
+    """Statistics of a year or of all time.
 
     `clicks_breakdown` maps year -> month (1 to 12) -> clicks. Of more than one response with clicks
     `clicks_unique` is an upper bound and `clicks_repeated` a lower one: `unique_is_exact` is then False
@@ -195,19 +240,8 @@ class PeriodStats(Statistics, frozen=True, kw_only=True):
         return self.clicks_total
 
     @classmethod
-    def _merged(cls, parts: Sequence[Any]) -> dict[str, Any]:
-        breakdown: dict[int, dict[int, int]] = {}
-        for part in parts:
-            for year, months in part.clicks_breakdown.items():
-                add_counts(breakdown.setdefault(year, {}), months)
-        clicked = [part for part in parts if part.clicks_total]
-        return {
-            "clicks_total": sum(part.clicks_total for part in parts),
-            "clicks_unique": sum(part.clicks_unique for part in parts),
-            "clicks_repeated": sum(part.clicks_repeated for part in parts),
-            "clicks_breakdown": breakdown,
-            "unique_is_exact": len(clicked) < 2 and all(part.unique_is_exact for part in parts),
-        }
+    def begin_sum(cls) -> PeriodSum:
+        return PeriodSum()
 
     def rows(self) -> Iterator[tuple[str, str, int]]:
         """Yield tidy rows (dimension, label, clicks), months (`YYYY-MM`) first."""
@@ -217,8 +251,43 @@ class PeriodStats(Statistics, frozen=True, kw_only=True):
         yield from super().rows()
 
 
+class PeriodSum:
+    """Running sum of PeriodStats; months without clicks are dropped."""
+
+    def __init__(self) -> None:
+        self._total = self._unique = self._repeated = 0
+        self._with_clicks = 0
+        self._all_exact = True
+        self._breakdown: dict[int, dict[int, int]] = {}
+        self._maps: dict[str, dict[str, int]] = {name: {} for name in PeriodStats.DIMENSIONS}
+
+    def add(self, part: Any, /) -> None:
+        self._total += part.clicks_total
+        self._unique += part.clicks_unique
+        self._repeated += part.clicks_repeated
+        self._with_clicks += part.clicks_total > 0
+        # An answer has no such member: it is one answer, and exact.
+        self._all_exact = self._all_exact and getattr(part, "unique_is_exact", True)
+        for name, counts in self._maps.items():
+            _add_map(counts, getattr(part, name))
+        for year, months in breakdown_of(part).items():
+            add_counts(self._breakdown.setdefault(year, {}), months)
+
+    def result(self) -> PeriodStats:
+        years = sorted(self._breakdown.items())
+        breakdown = {year: without_zeros(dict(sorted(months.items()))) for year, months in years}
+        return PeriodStats(
+            clicks_total=self._total,
+            clicks_unique=self._unique,
+            clicks_repeated=self._repeated,
+            clicks_breakdown={year: months for year, months in breakdown.items() if months},
+            unique_is_exact=self._all_exact and self._with_clicks < 2,
+            **{name: without_zeros(counts) for name, counts in self._maps.items()},
+        )
+
+
 class GeoStats(Statistics, frozen=True, kw_only=True):
-    """Hold the clicks of one country by state, city and postal code.
+    """Clicks of one country by state, city and postal code.
 
     Each map ends with `Other`, the remainder that the service does not name. Of more than one response
     with such a remainder the named places are lower bounds: `places_are_exact` is then False
@@ -237,10 +306,48 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
         return sum(self.state.values())
 
     @classmethod
-    def _merged(cls, parts: Sequence[Any]) -> dict[str, Any]:
-        clicked = [part for part in parts if any(clicks for _, _, clicks in part.rows())]
-        remainder = any(getattr(part, name).get(OTHER) for part in clicked for name in cls.DIMENSIONS)
-        return {
-            "places_are_exact": all(part.places_are_exact for part in parts)
-            and not (remainder and len(clicked) > 1)
-        }
+    def begin_sum(cls) -> GeoSum:
+        return GeoSum()
+
+
+class GeoSum:
+    """Running sum of GeoStats; `Other` is the last label."""
+
+    def __init__(self) -> None:
+        self._maps: dict[str, dict[str, int]] = {name: {} for name in GeoStats.DIMENSIONS}
+        self._with_clicks = 0
+        self._remainder = False
+        self._all_exact = True
+
+    def add(self, part: Any, /) -> None:
+        has_clicks = False
+        for name, into in self._maps.items():
+            counts = getattr(part, name)
+            if isinstance(counts, dict):
+                add_counts(into, counts)
+                has_clicks = has_clicks or any(counts.values())
+                self._remainder = self._remainder or bool(counts.get(OTHER))
+        self._with_clicks += has_clicks
+        self._all_exact = self._all_exact and getattr(part, "places_are_exact", True)
+
+    def result(self) -> GeoStats:
+        maps: dict[str, dict[str, int]] = {}
+        for name, counts in self._maps.items():
+            maps[name] = without_zeros({label: n for label, n in counts.items() if label != OTHER})
+            if OTHER in counts:
+                maps[name][OTHER] = counts[OTHER]
+        is_bound = self._remainder and self._with_clicks > 1
+        return GeoStats(**maps, places_are_exact=self._all_exact and not is_bound)
+
+
+def breakdown_of(part: Any) -> dict[int, dict[int, int]]:
+    """Return year -> month -> clicks of PeriodStats or of an answer, in which [] stands for an empty map."""
+    breakdown = part.clicks_breakdown
+    if not isinstance(breakdown, dict):
+        return {}
+    return {year: months for year, months in breakdown.items() if isinstance(months, dict)}
+
+
+def _add_map(into: dict[str, int], counts: Any) -> None:
+    if isinstance(counts, dict):
+        add_counts(into, counts)

@@ -123,6 +123,7 @@ class Service:
         named_states: int = 99,
         count: Callable[[int], int | str] = str,
         tagged: frozenset[str] = frozenset(KEYS),
+        months_in_utc: bool = False,
     ) -> None:
         self._log = log
         self._exclusive = exclusive
@@ -130,6 +131,7 @@ class Service:
         self._named_states = named_states
         self._count = count
         self._tagged = tagged
+        self._months_in_utc = months_in_utc
         self.asked: list[Call[Any]] = []
 
     def __call__(self, call: Call[Any]) -> Any:
@@ -150,7 +152,7 @@ class Service:
             return self._geo(log, params, zone)
         if "year" in params:
             log = [click for click in log if f"{click.at.astimezone(zone).year:04d}" == params["year"]]
-        return self._period(log, zone)
+        return self._period(log, UTC if self._months_in_utc else zone)
 
     def _range(self, log: list[Click], params: dict[str, str], zone: Any) -> dict[str, Any]:
         if "date" in params:

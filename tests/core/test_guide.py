@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -27,7 +27,7 @@ ALL = Selector(keys=tuple(clicklog.KEYS))
 
 
 def all_time(guide: Guide, service: Service) -> list[PeriodAnswer]:
-    return [service(AllTime().call(ALL, AllTime().piece(offset))) for offset in guide.offsets]
+    return [service(AllTime().call(ALL, AllTime().time_slice(offset))) for offset in guide.offsets]
 
 
 def guided(query: DateRange, zone: tzinfo, service: Service, now: datetime) -> tuple[RangeStats, bool]:
@@ -36,14 +36,28 @@ def guided(query: DateRange, zone: tzinfo, service: Service, now: datetime) -> t
     answers = all_time(guide, service)
     months = guide.active(answers)
     tally = query.tally(query.span(zone))
-    whole = query.pieces(zone, now, "inclusive")
-    for piece in whole if months is None else guide.pieces(months, "inclusive"):
-        tally.add(service(query.call(ALL, piece)), piece.window)
+    whole = query.time_slices(zone, now, "inclusive")
+    for piece in whole if months is None else guide.time_slices(months, "inclusive"):
+        tally.add_answer(service(query.call(ALL, piece)), piece.window)
     stats = tally.result()
     return stats, contradicts(stats, guide.expected(answers))
 
 
 @examples(150)
+@given(clicklog.scenes(), st.integers(0, 120), clicklog.zones())
+def test_no_click_is_lost_where_all_time_months_ignore_the_zone(
+    scene: tuple[list[Click], date], length: int, zone: tzinfo
+) -> None:
+    log, first = scene
+    query = DateRange(first, first + timedelta(days=length))
+    whole = query.tally(query.span(zone))
+    for part in query.time_slices(zone, LONG_AFTER, "inclusive"):
+        whole.add_answer(Service(log)(query.call(ALL, part)), part.window)
+    stats, _ = guided(query, zone, Service(log, months_in_utc=True), LONG_AFTER)
+    assert stats == whole.result()
+
+
+@settings(max_examples=150)
 @given(clicklog.scenes(), st.integers(0, 120), clicklog.zones())
 def test_the_guided_answer_is_the_whole_answer(
     scene: tuple[list[Click], date], length: int, zone: tzinfo
@@ -51,8 +65,8 @@ def test_the_guided_answer_is_the_whole_answer(
     log, first = scene
     query = DateRange(first, first + timedelta(days=length))
     tally = query.tally(query.span(zone))
-    for piece in query.pieces(zone, LONG_AFTER, "inclusive"):
-        tally.add(Service(log)(query.call(ALL, piece)), piece.window)
+    for piece in query.time_slices(zone, LONG_AFTER, "inclusive"):
+        tally.add_answer(Service(log)(query.call(ALL, piece)), piece.window)
     assert guided(query, zone, Service(log), LONG_AFTER) == (tally.result(), False)
 
 
@@ -67,9 +81,19 @@ def test_months_are_left_out_that_are_zero_under_all_offsets() -> None:
     query = DateRange("2024-01-01", "2024-12-31")
     guide = Guide(query, DUBLIN, LONG_AFTER)
     assert guide.offsets == [timedelta(), HOUR]
-    assert guide.active([period({}), period({(2024, 5): 1, (2023, 1): 7})]) == {(2024, 5)}
-    assert guide.active([period({(2024, 1): 2}), period({(2024, 5): 1})]) == {(2024, 1), (2024, 5)}
+    # Dublin is ahead of UTC in summer: if the service ignores the zone, clicks of June stand in May.
+    assert guide.active([period({}), period({(2024, 5): 1, (2023, 1): 7})]) == {(2024, 5), (2024, 6)}
+    both = {(2024, 1), (2024, 2), (2024, 5), (2024, 6)}
+    assert guide.active([period({(2024, 1): 2}), period({(2024, 5): 1})]) == both
+    assert guide.active([period({}), period({(2023, 12): 1})]) == {(2024, 1)}
     assert guide.active([period({}), period({})]) == set()
+
+
+def test_only_the_month_to_which_the_zone_shifts_is_asked_besides() -> None:
+    query = DateRange("2024-01-01", "2024-12-31")
+    for zone, months in ((UTC, {5}), (timezone(-HOUR), {4, 5}), (timezone(HOUR), {5, 6})):
+        guide = Guide(query, zone, LONG_AFTER)
+        assert guide.active([period({(2024, 5): 1})]) == {(2024, month) for month in months}
 
 
 @pytest.mark.parametrize(

@@ -30,14 +30,14 @@ QUERIES: list[Query[Any]] = [
 
 
 def plan_of(query: Query[Any], selectors: list[Selector]) -> Plan[Any]:
-    pieces = tuple(query.pieces(INDIA, NOW, "inclusive"))
+    pieces = tuple(query.time_slices(INDIA, NOW, "inclusive"))
     return Plan(query, tuple(selectors), pieces, query.span(INDIA), 0, len(selectors) * len(pieces))
 
 
 def run(plan: Plan[Any], service: Service) -> Any:
-    tally = plan.tally()
-    for ask, call in zip(plan.asks(), plan.calls(), strict=True):
-        tally.add(service(call), ask.piece.window)
+    tally = plan.query.tally(plan.span)
+    for ask, call in zip(plan.requests(), plan.calls(), strict=True):
+        tally.add_answer(service(call), ask.time_slice.window)
     return tally.result()
 
 
@@ -50,13 +50,15 @@ plans = st.builds(
 
 def test_a_plan_is_each_selector_with_each_piece() -> None:
     plan = plan_of(QUERIES[0], [Selector(keys=("a", "b")), Selector(tag="t")])
-    assert [(ask.selector, ask.piece) for ask in plan.asks()] == list(product(plan.selectors, plan.pieces))
+    assert [(ask.selector, ask.time_slice) for ask in plan.requests()] == list(
+        product(plan.selectors, plan.time_slices)
+    )
     assert [call.params[0] for call in plan.calls()] == [("url_keys", "a,b")] * 12 + [("tag", "t")] * 12
 
 
 @given(plans)
 def test_its_length_is_its_number_of_calls(plan: Plan[Any]) -> None:
-    assert len(plan) == len(list(plan.asks())) == len(list(plan.calls()))
+    assert len(plan) == len(list(plan.requests())) == len(list(plan.calls()))
 
 
 @given(plans, st.integers(1, 70), st.integers(1, 5))
@@ -72,7 +74,7 @@ def test_parts_are_of_about_equal_length_and_carry_no_selector_in_vain(plan: Pla
     assert len(parts) == n
     assert max(lengths) - min(lengths) <= 1
     for part in parts:
-        asked = {ask.selector for ask in part.asks()}
+        asked = {ask.selector for ask in part.requests()}
         assert asked == set(part.selectors) or not part
 
 

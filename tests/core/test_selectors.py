@@ -68,7 +68,7 @@ def _targets(given_keys: Sequence[str], base: URL) -> list[str]:
     room = 8_000 - 400 - len(base.raw_path)
     (window,) = windows(date(2024, 1, 1), date(2024, 1, 31), parse_zone("+05:30"))
     query = DateRange("2024-01-01", "2024-01-31")
-    piece: TimeSlice = query.pieces(parse_zone("+05:30"), datetime.now(UTC), "inclusive")[0]
+    piece: TimeSlice = query.time_slices(parse_zone("+05:30"), datetime.now(UTC), "inclusive")[0]
     assert piece.window == window
     transport = Transport(lambda: pytest.fail("nothing is sent"), base, None, Scrubber(()))
     return [

@@ -58,7 +58,11 @@ def test_an_offset_is_read_as_it_is_written(zone: timezone) -> None:
     [
         "",
         "Z",
-        "UTC",
+        "Europe/Nowhere",
+        "Europe",
+        "/etc/passwd",
+        "../UTC",
+        "x" * 500,
         "+1:00",
         "+0100",
         "+01",

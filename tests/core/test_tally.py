@@ -28,7 +28,8 @@ from slashtag import (
 from slashtag._core.payloads import GeoAnswer, PeriodAnswer, RangeAnswer
 from slashtag._core.selectors import Selector
 from slashtag._core.split import Window, days
-from slashtag._core.tally import GeoTally, PeriodTally, RangeTally, breakdown_of
+from slashtag._core.tally import GeoTally, PeriodTally, RangeTally
+from slashtag._models import breakdown_of
 
 from ..support.laws import examples
 from . import clicklog
@@ -51,8 +52,8 @@ def ask(
     batched = [Selector(keys=tuple(keys[at : at + 2])) for at in range(0, len(keys), 2)]
     tally = query.tally(query.span(zone))
     for selector in reversed(batched):
-        for piece in query.pieces(zone, NOW, range_end):
-            assert tally.add(service(query.call(selector, piece)), piece.window) is None
+        for piece in query.time_slices(zone, NOW, range_end):
+            assert tally.add_answer(service(query.call(selector, piece)), piece.window) is None
     return tally.result()
 
 
@@ -180,13 +181,13 @@ def test_answers_add_up_in_any_order(
 ) -> None:
     log, first = scene
     query = DateRange(first, first + timedelta(days=length))
-    pieces = query.pieces(zone, NOW, "inclusive")
+    pieces = query.time_slices(zone, NOW, "inclusive")
     service = Service(log)
     sums = []
     for order in (pieces, data.draw(st.permutations(pieces))):
         tally = query.tally(query.span(zone))
         for piece in order:
-            tally.add(service(query.call(Selector(keys=tuple(KEYS)), piece)), piece.window)
+            tally.add_answer(service(query.call(Selector(keys=tuple(KEYS)), piece)), piece.window)
         sums.append(tally.result())
     assert sums[0] == sums[1]
     assert list(sums[0].clicks) == list(sums[1].clicks)
@@ -200,7 +201,7 @@ MONDAY = Window(datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 23, 59, 5
 
 def one(answer: RangeAnswer, window: Window = WEEK) -> tuple[RangeStats, str | None]:
     tally = RangeTally((date(2024, 1, 1), date(2024, 1, 7)))
-    problem = tally.add(answer, window)
+    problem = tally.add_answer(answer, window)
     return tally.result(), problem
 
 
@@ -250,23 +251,23 @@ def test_days_outside_with_clicks_are_kept() -> None:
 
 def test_a_breakdown_that_contradicts_the_total_is_told() -> None:
     answer = PeriodAnswer(3, 2, 1, clicks_breakdown={2024: {1: 2}})
-    assert PeriodTally().add(answer, None) == "3 clicks in all, but 2 in its months"
+    assert PeriodTally().add_answer(answer, None) == "3 clicks in all, but 2 in its months"
 
 
 @pytest.mark.parametrize("breakdown", [None, [], {}, {2024: None}, {2024: []}, {2024: {}}])
 def test_empty_breakdowns_are_empty_in_each_form(breakdown: Any) -> None:
     answer = PeriodAnswer(0, 0, 0, clicks_breakdown=breakdown)
     tally = PeriodTally()
-    assert tally.add(answer, None) is None
+    assert tally.add_answer(answer, None) is None
     assert tally.result() == PeriodStats()
     assert not any(breakdown_of(answer).values())
 
 
 def test_labels_without_clicks_are_dropped_but_other() -> None:
     ranged, period, places = RangeTally(None), PeriodTally(), GeoTally()
-    ranged.add(RangeAnswer(total_clicks=0, device={"Desktop": 0}), None)
-    period.add(PeriodAnswer(0, 0, 0, clicks_breakdown={2024: {1: 0}}, browser={"Firefox": 0}), None)
-    places.add(GeoAnswer(state={"Ohio": 0, "Other": 0}), None)
+    ranged.add_answer(RangeAnswer(total_clicks=0, device={"Desktop": 0}), None)
+    period.add_answer(PeriodAnswer(0, 0, 0, clicks_breakdown={2024: {1: 0}}, browser={"Firefox": 0}), None)
+    places.add_answer(GeoAnswer(state={"Ohio": 0, "Other": 0}), None)
     assert (ranged.result(), period.result()) == (RangeStats(), PeriodStats())
     assert places.result() == GeoStats(state={"Other": 0})
 
@@ -275,7 +276,7 @@ def test_uniques_are_exact_of_one_answer_with_clicks() -> None:
     def summed(*totals: int) -> PeriodStats:
         tally = PeriodTally()
         for total in totals:
-            tally.add(PeriodAnswer(total, total, 0, clicks_breakdown={2024: {1: total}}), None)
+            tally.add_answer(PeriodAnswer(total, total, 0, clicks_breakdown={2024: {1: total}}), None)
         return tally.result()
 
     assert [summed(*totals).unique_is_exact for totals in [(), (0, 3, 0), (3, 3)]] == [True, True, False]
@@ -285,7 +286,7 @@ def test_places_are_exact_without_a_remainder_or_of_one_answer_with_clicks() -> 
     def summed(*answers: GeoAnswer) -> bool:
         tally = GeoTally()
         for answer in answers:
-            tally.add(answer, None)
+            tally.add_answer(answer, None)
         return tally.result().places_are_exact
 
     named, rest, none = GeoAnswer(state={"Ohio": 1}), GeoAnswer(city={"Bonn": 1, "Other": 1}), GeoAnswer()
@@ -330,7 +331,7 @@ def _summed(tally: Callable[[], Any], *parts: list[Any]) -> Iterator[Any]:
     for part in parts:
         running = tally()
         for answer in part:
-            running.add(answer, WEEK)
+            running.add_answer(answer, WEEK)
         yield running.result()
 
 

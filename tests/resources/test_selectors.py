@@ -68,7 +68,7 @@ def collectors(api: AsyncSession, **selector: Any) -> Iterator[Callable[[], Any]
         ({"keys": ["x" * 8_000]}, InvalidRequestError),
         ({"tag": ""}, InvalidRequestError),
         ({"tags": ["t", ""]}, InvalidRequestError),
-        ({"keys": ["a"], "timezone": "Europe/Berlin"}, InvalidRequestError),
+        ({"keys": ["a"], "timezone": "Europe/Nowhere"}, InvalidRequestError),
         ({"keys": ["a"], "timezone": 2}, InvalidRequestError),
     ],
 )
@@ -222,3 +222,55 @@ async def test_a_414_of_one_slashtag_is_raised() -> None:
             await api.stats.collect(Day("2024-01-01"), keys=["a", "b"])
         assert len(box.requests) in (2, 3)
     assert caught.value.status == 414
+
+
+COMMA = ShortUrl(id=7, slashtag="a,b")
+
+
+@pytest.mark.parametrize("listed", [False, True])
+async def test_a_link_whose_slashtag_has_a_comma_is_left_out_and_named(
+    listed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    links = [ShortUrl(id=1, slashtag="a"), COMMA, ShortUrl(id=2, slashtag="b")]
+    async with scripted(wire.ok({"total_clicks": 3})) as (server, api):
+        given = slowly(links) if listed else links
+        assert (await api.stats.collect(Day("2024-01-01"), keys=given)).total == 3
+        assert server.requests[0].query["url_keys"] == ["a,b"]
+        assert len(server.requests) == 1
+        assert "a link is left out of the statistics: the slashtag 'a,b' holds a comma" in caplog.text
+        given = slowly(links) if listed else links
+        assert sorted([key async for key, _ in api.stats.collect_each(Day("2024-01-01"), keys=given)]) == [
+            "a",
+            "b",
+        ]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+async def test_with_on_error_a_link_that_cannot_be_asked_for_is_a_failure(listed: bool) -> None:
+    failures: list[Failure] = []
+    async with scripted(wire.ok({"total_clicks": 3})) as (_, api):
+        given = slowly([COMMA]) if listed else [COMMA]
+        stats = await api.stats.collect(Day("2024-01-01"), keys=given, on_error=failures.append)
+    assert stats.total == 0
+    (failure,) = failures
+    assert isinstance(failure.error, InvalidRequestError)
+
+
+async def test_a_zone_may_be_given_by_its_name() -> None:
+    async with scripted(()) as (_, api):
+        query = DateRange("2024-03-01", "2024-04-10")
+        plans = [
+            api.stats.plan(query, keys=["a"], timezone=zone)
+            for zone in ("Europe/Berlin", ZoneInfo("Europe/Berlin"))
+        ]
+        assert list(plans[0].calls()) == list(plans[1].calls())
+
+
+@pytest.mark.parametrize("query", ["2024-01-01", Year, None, 2024])
+async def test_only_a_query_is_a_query(query: Any) -> None:
+    async with scripted(()) as (_, api):
+        for keys in (["a"], slowly(["a"])):
+            with pytest.raises(InvalidRequestError, match="a query is a DateRange, Day, Year"):
+                await api.stats.collect(query, keys=keys)
+            with pytest.raises(InvalidRequestError, match="a query is a DateRange, Day, Year"):
+                api.stats.collect_each(query, keys=keys)

@@ -18,7 +18,7 @@ Months = dict[int, dict[int, int] | Nothing | None] | Nothing | None
 
 
 class RangeAnswer(Struct, gc=False):
-    """Shape the answer of statistics for a date or date range."""
+    """Answer of statistics for a date or date range."""
 
     total_clicks: int
     device: Counts = None
@@ -30,7 +30,7 @@ class RangeAnswer(Struct, gc=False):
 
 
 class PeriodAnswer(Struct, gc=False):
-    """Shape the answer of statistics for a year or for all time."""
+    """Answer of statistics for a year or for all time."""
 
     clicks_total: int
     clicks_unique: int
@@ -46,7 +46,7 @@ class PeriodAnswer(Struct, gc=False):
 
 
 class GeoAnswer(Struct, gc=False):
-    """Shape the answer of country geo-location statistics."""
+    """Answer of country geo-location statistics."""
 
     state: Counts = None
     city: Counts = None
@@ -54,6 +54,6 @@ class GeoAnswer(Struct, gc=False):
 
 
 class RowsUpdated(Struct, gc=False):
-    """Shape the answer of an update."""
+    """Answer of an update."""
 
     rows_updated: int

@@ -1,8 +1,8 @@
-"""A statistics question taken apart into its requests: a picklable value."""
+"""Plan: a query taken apart into its requests, as a picklable value."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime, tzinfo
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
@@ -15,45 +15,27 @@ from .._models import Statistics
 from .call import Call
 from .queries import Query, TimeSlice
 from .selectors import Selector
-from .tally import Tally
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
 
 
-class Question(Struct, Generic[R_co], frozen=True):
-    """Hold a query with what splitting it takes: the zone, the present, how the service reads range ends."""
-
-    query: Query[R_co]
-    zone: tzinfo
-    now: datetime
-    range_end: str
-
-    @property
-    def span(self) -> tuple[date, date] | None:
-        """Give the first and the last date of the answer's days, None where it knows no days."""
-        return self.query.span(self.zone)
-
-    def pieces(self) -> Sequence[TimeSlice]:
-        """Split along time."""
-        return self.query.pieces(self.zone, self.now, self.range_end)
-
-
 class StatsRequest(Struct, frozen=True, gc=False):
-    """Name one request of a question: one selector, one piece."""
+    """One request of a query: one selector and one time slice."""
 
     selector: Selector
-    piece: TimeSlice
+    time_slice: TimeSlice
 
 
 class Plan(Struct, Generic[R_co], frozen=True):
-    """Hold the requests of a question: each selector with each piece, of which this plan asks a part.
+    """Requests of a query: each selector with each time slice, of which this plan has those in [start, stop).
 
-    `len(plan)` is the number of requests if none is halved or retried.
+    `len(plan)` is the number of requests if none is halved or retried. `span` is the first and the last date
+    of the result's days, None for a query without days.
     """
 
     query: Query[R_co]
     selectors: tuple[Selector, ...]
-    pieces: tuple[TimeSlice, ...]
+    time_slices: tuple[TimeSlice, ...]
     span: tuple[date, date] | None
     start: int
     stop: int
@@ -61,23 +43,19 @@ class Plan(Struct, Generic[R_co], frozen=True):
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def asks(self) -> Iterator[StatsRequest]:
-        """Yield what is asked, all pieces of a selector after each other."""
-        width = len(self.pieces)
+    def requests(self) -> Iterator[StatsRequest]:
+        """Yield the requests, all time slices of a selector after each other."""
+        width = len(self.time_slices)
         for n in range(self.start, self.stop):
-            yield StatsRequest(self.selectors[n // width], self.pieces[n % width])
+            yield StatsRequest(self.selectors[n // width], self.time_slices[n % width])
 
     def calls(self) -> Iterator[Call[Any]]:
         """Yield the API calls."""
-        for ask in self.asks():
-            yield self.query.call(ask.selector, ask.piece)
-
-    def tally(self) -> Tally[Any, R_co]:
-        """Begin the sum of the answers."""
-        return self.query.tally(self.span)
+        for request in self.requests():
+            yield self.query.call(request.selector, request.time_slice)
 
     def split(self, n: int) -> list[Plan[R_co]]:
-        """Cut into `n` plans of about equal length whose results add up to the answer of this one."""
+        """Cut into `n` plans of about equal length whose results add up to the result of this one."""
         if n < 1:
             raise InvalidRequestError(f"a plan cannot be split into {n} parts")
         cuts = [len(self) * i // n for i in range(n + 1)]
@@ -91,7 +69,7 @@ class Plan(Struct, Generic[R_co], frozen=True):
         """
         if not 0 <= start <= stop <= len(self):
             raise InvalidRequestError(f"a plan of {len(self)} requests has no part from {start} to {stop}")
-        width = max(1, len(self.pieces))
+        width = max(1, len(self.time_slices))
         start, stop = self.start + start, self.start + stop
         first = start // width
         last = -(-stop // width)
@@ -101,3 +79,16 @@ class Plan(Struct, Generic[R_co], frozen=True):
             start=start - first * width,
             stop=stop - first * width,
         )
+
+
+def make_plan(
+    query: Query[R_co], selectors: Iterable[Selector], zone: tzinfo, now: datetime, range_end: str
+) -> Plan[R_co]:
+    """Resolve a query and split it along time; `selectors` is empty while they are still being read."""
+    if not isinstance(query, Query):
+        kinds = "DateRange, Day, Year, AllTime or CountryGeo"
+        raise InvalidRequestError(f"a query is a {kinds}, not {query!r}")
+    query = query.resolve(zone, now)
+    selectors = tuple(selectors)
+    slices = tuple(query.time_slices(zone, now, range_end))
+    return Plan(query, selectors, slices, query.span(zone), 0, len(selectors) * len(slices))

@@ -1,6 +1,6 @@
-"""The questions that the statistics endpoints answer: small frozen values that know their requests.
+"""The queries of the statistics endpoints: small frozen values that know their requests.
 
-A new statistics endpoint is one more class here: its fields, what it checks, its pieces, its tally.
+A new statistics endpoint is one more class here: its fields, their checks, its time slices, its tally.
 """
 
 from __future__ import annotations
@@ -38,21 +38,18 @@ _SECOND = timedelta(seconds=1)
 
 
 class TimeSlice(Struct, frozen=True):
-    """Hold the part of a question that one request a batch can answer.
-
-    `window` is None for questions that know no days.
-    """
+    """Part of a query along time that one request can answer; `window` is None for queries without days."""
 
     path: str
     params: tuple[tuple[str, str], ...]
     label: str
     window: Window | None = None
-    #: The wall clock's time (seconds) at which what is asked for has ended; inf: it never ends.
+    #: The wall clock's time (seconds) at which the slice has ended; inf: never.
     settled_at: float = inf
 
 
 class Query(Struct, Generic[R_co], frozen=True):
-    """Be the root of the questions; `R_co` is the type of the answer."""
+    """Base of the queries; `R_co` is the type of the result."""
 
     path: ClassVar[str]
     answer: ClassVar[type[Any]]
@@ -60,30 +57,30 @@ class Query(Struct, Generic[R_co], frozen=True):
     sample_path: ClassVar[str | None] = None
 
     def resolve(self, zone: tzinfo, now: datetime) -> Query[R_co]:
-        """Return the question with what depends on the present day filled in."""
+        """Fill in what depends on the present day."""
         return self
 
-    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        """Split the question along time, as the zone and the limits of the service demand."""
+    def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
+        """Split the query along time, as the zone and the limits of the service demand."""
         raise NotImplementedError
 
     def span(self, zone: tzinfo) -> Span | None:
-        """Give the first and the last date of the answer's days, None where it knows no days."""
+        """Return the first and the last date of the result's days, None for a query without days."""
         return None
 
     def tally(self, span: Span | None) -> Tally[Any, R_co]:
-        """Begin a running sum of answers."""
+        """Begin a running sum of the answers."""
         raise NotImplementedError
 
-    def call(self, selector: Selector, piece: TimeSlice) -> Call[Any]:
-        """Give the request that asks one piece for one selector."""
+    def call(self, selector: Selector, time_slice: TimeSlice) -> Call[Any]:
+        """Return the call that asks one time slice for one selector."""
         return Call(
             method="GET",
-            path=piece.path,
-            params=selector.params() + piece.params,
+            path=time_slice.path,
+            params=selector.params() + time_slice.params,
             returns=self.answer,
-            label=f"{selector}, {piece.label}",
-            settled_at=piece.settled_at,
+            label=f"{selector}, {time_slice.label}",
+            settled_at=time_slice.settled_at,
         )
 
 
@@ -124,7 +121,7 @@ def _timezone_param(offset: timedelta) -> tuple[tuple[str, str], ...]:
 
 
 class DateRange(Query[RangeStats], frozen=True):
-    """Ask for a range of days, or of seconds, of any length.
+    """Statistics of a range of days, or of seconds, of any length.
 
     `start` and `end` are both included. Dates (`date` or "YYYY-MM-DD") are whole days in the `timezone`
     of the call; datetimes must bear an offset and lose fractions of a second. Raises InvalidRequestError
@@ -150,14 +147,14 @@ class DateRange(Query[RangeStats], frozen=True):
         if isinstance(start, datetime) is isinstance(end, datetime):
             is_reversed = start > end
         else:
-            # Only the zone tells on which date an instant lies: one day too early may be right.
+            # The date of an instant depends on the zone: one day too early may be right.
             is_reversed = (_local_date(start) - _local_date(end)).days > 1
         if is_reversed:
             raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
 
     @classmethod
     def last(cls, days: int) -> DateRange:
-        """Ask for the last `days` days, of which today, in the `timezone` of the call, is the last."""
+        """Return the query for the last `days` days; today, in the `timezone` of the call, is the last."""
         check_int("days", days, 1, 36_600)
         return cls("", "", days)
 
@@ -178,7 +175,7 @@ class DateRange(Query[RangeStats], frozen=True):
 
     @property
     def bounds(self) -> tuple[Bound, Bound]:
-        """Give both ends as dates or datetimes."""
+        """Both ends as dates or datetimes."""
         assert not isinstance(self.start, str)
         assert not isinstance(self.end, str)
         return self.start, self.end
@@ -189,8 +186,8 @@ class DateRange(Query[RangeStats], frozen=True):
         today = now.astimezone(zone).date()
         return DateRange(today - timedelta(days=self.last_days - 1), today)
 
-    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        return [range_piece(window, range_end) for window in windows(*self.bounds, zone)]
+    def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
+        return [range_slice(window, range_end) for window in windows(*self.bounds, zone)]
 
     def span(self, zone: tzinfo) -> Span:
         start, end = self.bounds
@@ -209,8 +206,8 @@ def _local_date(bound: Bound, zone: tzinfo | None = None) -> date:
     return (bound.astimezone(zone) if zone is not None else bound).date()
 
 
-def range_piece(window: Window, range_end: str) -> TimeSlice:
-    """Give the request parameters of one window of a date range."""
+def range_slice(window: Window, range_end: str) -> TimeSlice:
+    """Return one window of a date range as the service is asked for it."""
     end = window.end + _SECOND if range_end == "exclusive" else window.end
     span = f"{window.start.isoformat()},{end.isoformat()}"
     params = (("date_range", span), *_timezone_param(window.offset))
@@ -218,12 +215,12 @@ def range_piece(window: Window, range_end: str) -> TimeSlice:
 
 
 def _ended(window: Window) -> float:
-    # Its last second is part of it.
+    # The last second is part of the window.
     return (window.end + _SECOND).timestamp()
 
 
 class Day(Query[RangeStats], frozen=True):
-    """Ask for one whole day in the `timezone` of the call.
+    """Statistics of one whole day in the `timezone` of the call.
 
     A date on which the zone changes its offset is asked as ranges. Raises InvalidRequestError (Statistics
     for a date or date range).
@@ -237,12 +234,12 @@ class Day(Query[RangeStats], frozen=True):
     def __post_init__(self) -> None:
         force_setattr(self, "date", _day("date", self.date))
 
-    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
+    def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         day = _day("date", self.date)
         found = windows(day, day, zone)
         whole = len(found) == 1 and found[0].end - found[0].start == timedelta(days=1) - _SECOND
         if not whole:
-            return [range_piece(window, range_end) for window in found]
+            return [range_slice(window, range_end) for window in found]
         params = (("date", found[0].start.isoformat()), *_timezone_param(found[0].offset))
         return [TimeSlice("stats", params, str(day), found[0], _ended(found[0]))]
 
@@ -255,7 +252,7 @@ class Day(Query[RangeStats], frozen=True):
 
 
 class Year(Query[PeriodStats], frozen=True):
-    """Ask for one calendar year in the `timezone` of the call, 4 digits.
+    """Statistics of one calendar year in the `timezone` of the call, 4 digits.
 
     A zone of more than one offset within the year is an InvalidRequestError. The request goes to the
     stated path; on a 404 the path of the document's samples is tried once (Statistics for a year).
@@ -268,9 +265,10 @@ class Year(Query[PeriodStats], frozen=True):
     year: int
 
     def __post_init__(self) -> None:
-        check_int("year", self.year, 1, 9998)
+        # Below it, two digits were meant for a year of this century.
+        check_int("year", self.year, 1000, 9998)
 
-    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
+    def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         spans = windows(date(self.year, 1, 1), date(self.year, 12, 31), zone)
         offset = only_offset(zone, (span.offset for span in spans), str(self.year))
         params = (("year", f"{self.year:04d}"), *_timezone_param(offset))
@@ -281,7 +279,7 @@ class Year(Query[PeriodStats], frozen=True):
 
 
 class AllTime(Query[PeriodStats], frozen=True):
-    """Ask for all time up to the present.
+    """Statistics of all time up to the present.
 
     A zone of more than one offset since 2000 is an InvalidRequestError. The request goes to the stated
     path; on a 404 the path of the document's samples is tried once (Statistics for all time).
@@ -291,19 +289,19 @@ class AllTime(Query[PeriodStats], frozen=True):
     sample_path = "stats"
     answer = PeriodAnswer
 
-    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        return [self.piece(only_offset(zone, offsets(zone, EPOCH, now), "all time"))]
+    def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
+        return [self.time_slice(only_offset(zone, offsets(zone, EPOCH, now), "all time"))]
 
-    def piece(self, offset: timedelta) -> TimeSlice:
-        """Give the question under one offset."""
-        return TimeSlice(self.path, _timezone_param(offset), "all time")
+    def time_slice(self, offset: timedelta, settled_at: float = inf) -> TimeSlice:
+        """Return all time under one offset; `settled_at` where only months that have ended matter."""
+        return TimeSlice(self.path, _timezone_param(offset), "all time", settled_at=settled_at)
 
     def tally(self, span: Span | None) -> PeriodTally:
         return PeriodTally()
 
 
 class CountryGeo(Query[GeoStats], frozen=True):
-    """Ask for the states, cities and postal codes of one country, 2-letter ISO code, both dates included.
+    """Clicks by state, city and postal code of one country (2-letter ISO code); both dates are included.
 
     A zone of more than one offset within the dates is an InvalidRequestError (Country geo-location
     statistics).
@@ -327,7 +325,7 @@ class CountryGeo(Query[GeoStats], frozen=True):
         force_setattr(self, "start", start)
         force_setattr(self, "end", end)
 
-    def pieces(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
+    def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         spans = windows(_day("start", self.start), _day("end", self.end), zone)
         if not spans:
             # A date that the zone skips: Pacific/Apia had no 2011-12-30.

@@ -1,4 +1,4 @@
-"""Which links are asked about: slashtags, in batches that one request can name, or those of a tag."""
+"""Selectors of statistics: slashtags, in batches that fit a request, or a tag."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-
 
 
 class Selector(Struct, frozen=True):
-    """Name what statistics are asked for: slashtags of one request, or a tag (common selector)."""
+    """Slashtags of one request, or a tag (common selector)."""
 
     keys: tuple[str, ...] = ()
     tag: str | None = None
 
     def params(self) -> tuple[tuple[str, str], ...]:
-        """Give the query parameter of the selector."""
+        """Return the query parameter of the selector."""
         return (("tag", self.tag),) if self.tag is not None else (("url_keys", ",".join(self.keys)),)
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ def check_slashtag(key: object) -> str:
     slashtag = key if isinstance(key, str) else getattr(key, "slashtag", None)
     if not isinstance(slashtag, str):
         raise TypeError(f"keys must be slashtags or ShortUrls, not {type(key).__name__}")
-    # Three bytes a character at most, as long as it is ASCII.
+    # Fast path: an ASCII character encodes to at most 3 bytes, so this length stays under the limit below.
     if slashtag and len(slashtag) <= MAX_TARGET_BYTES // 6 and slashtag.isascii() and "," not in slashtag:
         return slashtag
     if not slashtag:

@@ -1,4 +1,4 @@
-"""How a question over the service's limits is split: windows of days, cuts of zones, halves of batches."""
+"""How a query over the service's limits is split: windows of days, cuts at changes of offset, halves."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
 
@@ -37,7 +38,7 @@ def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
 
 
 def parse_zone(zone: str | tzinfo | None) -> tzinfo:
-    """Return the tzinfo of "+HH:MM", of a tzinfo, or of None (+00:00)."""
+    """Return the tzinfo of "+HH:MM", an IANA name, a tzinfo, or None (+00:00)."""
     if zone is None:
         return UTC
     if isinstance(zone, tzinfo):
@@ -47,19 +48,27 @@ def parse_zone(zone: str | tzinfo | None) -> tzinfo:
         sign, hours, minutes = match.groups()
         offset = timedelta(hours=int(hours), minutes=int(minutes))
         return timezone(-offset if sign == "-" else offset)
-    raise InvalidRequestError(f'timezone must be "+HH:MM", "-HH:MM", a tzinfo or None, not {zone!r}')
+    if isinstance(zone, str):
+        try:
+            return ZoneInfo(zone)
+        # What it raises depends on the text: a folder, an absolute path, too long a name.
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            pass
+    raise InvalidRequestError(
+        f'timezone must be "+HH:MM", "-HH:MM", an IANA name, a tzinfo or None, not {zone!r}'
+    )
 
 
 def _check_tzinfo(zone: tzinfo) -> None:
     try:
         datetime(2000, 1, 1, tzinfo=UTC).astimezone(zone)
     except (ValueError, NotImplementedError):
-        # What tzinfo.fromutc raises for a zone that does not say its offset.
+        # Raised by tzinfo.fromutc for a zone without an offset.
         raise InvalidRequestError(f"the tzinfo {zone!r} gives no utcoffset") from None
 
 
 def format_offset(offset: timedelta) -> str:
-    """Write an offset as the service takes it, `+HH:MM`."""
+    """Format an offset as the service takes it, `+HH:MM`."""
     minutes, seconds = divmod(abs(offset).total_seconds(), 60)
     if seconds:
         raise InvalidRequestError(f"the offset {offset} of the zone has seconds; the service takes +HH:MM")
@@ -68,7 +77,7 @@ def format_offset(offset: timedelta) -> str:
 
 
 def offset_at(zone: tzinfo, instant: datetime) -> timedelta:
-    """Tell the offset of a zone at an instant."""
+    """Return the offset of a zone at an instant."""
     return instant.astimezone(zone).utcoffset() or timedelta()
 
 
@@ -106,7 +115,7 @@ def offsets(zone: tzinfo, first: datetime, last: datetime) -> list[timedelta]:
 
 def offsets_of_days(zone: tzinfo, first: date, last: date) -> list[timedelta]:
     """List the offsets under which the clock of a zone shows some days, and a day around them."""
-    # What lies around them must be in the calendar, under every offset.
+    # The days around them must be in the calendar, under every offset.
     first, last = max(first, date(1, 1, 4)), min(last, date(9999, 12, 27))
     return offsets(zone, midnight(first) - _DAY, midnight(last) + 2 * _DAY)
 
@@ -126,24 +135,24 @@ def only_offset(zone: tzinfo, found: Iterable[timedelta], what: str) -> timedelt
 
 
 class Window(Struct, frozen=True):
-    """Hold one span of local time under one offset: both ends included, whole seconds, both aware."""
+    """Span of local time under one offset: both ends included, whole seconds, both aware."""
 
     start: datetime
     end: datetime
 
     @property
     def first(self) -> date:
-        """Give the first calendar date that the window touches."""
+        """The first calendar date that the window touches."""
         return self.start.date()
 
     @property
     def last(self) -> date:
-        """Give the last calendar date that the window touches."""
+        """The last calendar date that the window touches."""
         return self.end.date()
 
     @property
     def offset(self) -> timedelta:
-        """Give the offset that all of the window lies in."""
+        """The offset of the whole window."""
         return self.start.utcoffset() or timedelta()
 
     def __str__(self) -> str:
@@ -163,14 +172,14 @@ def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
 def spans(start: Bound, end: Bound, zone: tzinfo) -> list[Stretch]:
     """List the parts of a range (both ends included) that have one offset each.
 
-    Looks through the zone from end to end: what is tiled more than once is kept.
+    This searches the zone from end to end: keep the result where it is tiled more than once.
     """
     try:
         found = list(_spans(start, end, zone))
     except OverflowError:
         raise InvalidRequestError(f"{start} to {end} lies outside the calendar") from None
     if not found and isinstance(start, datetime) is not isinstance(end, datetime):
-        # Only the zone tells whether an instant lies before or after a date.
+        # Whether an instant lies before or after a date depends on the zone.
         raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
     return found
 
@@ -194,7 +203,7 @@ def _spans(start: Bound, end: Bound, zone: tzinfo) -> Iterator[Stretch]:
 
 
 def midnight(day: date, zone: tzinfo = UTC) -> datetime:
-    """Give the first instant of a day."""
+    """Return the first instant of a day."""
     return datetime(day.year, day.month, day.day, tzinfo=zone)
 
 
@@ -228,7 +237,7 @@ def _month_start(at: datetime, zone: tzinfo, later: int) -> datetime:
 
 
 def month_of(day: date) -> Month:
-    """Give the (year, month) of a date or datetime."""
+    """Return the (year, month) of a date or datetime."""
     return day.year, day.month
 
 
@@ -242,12 +251,12 @@ def by_month(clicks: Mapping[date, int]) -> dict[Month, int]:
 
 
 def flattened(breakdown: Mapping[int, Mapping[int, int]]) -> dict[Month, int]:
-    """Give the clicks by (year, month) of year -> month -> clicks."""
+    """Return the clicks by (year, month) of year -> month -> clicks."""
     return {(year, month): n for year, months_ in breakdown.items() for month, n in months_.items()}
 
 
 def last_day(month: Month) -> date:
-    """Give the last date of a month."""
+    """Return the last date of a month."""
     return date(*month, calendar.monthrange(*month)[1])
 
 

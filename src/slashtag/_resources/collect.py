@@ -1,4 +1,11 @@
-"""How statistics requests are sent, with the paths of the samples as a second choice, and summed."""
+"""The way of `collect`: the requests of a plan are sent by workers, and each answer is added to one sum.
+
+    run_requests    starts workers over the requests of a plan
+    Collector       has each request sent, adds its answer, halves what is refused
+    StatsSender     chooses between the two documented paths and hands the call to the session's sender
+
+Selectors that are still being read come from AsyncBatches.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +16,10 @@ from typing import Any, Generic, TypeVar
 from msgspec.structs import replace
 
 from .._core.call import Call, Failure
-from .._core.plan import StatsRequest
+from .._core.plan import Plan, StatsRequest
 from .._core.queries import Query
 from .._core.selectors import Batcher, Selector, check_slashtag
 from .._core.split import halves
-from .._core.tally import Tally
 from .._errors import (
     APIError,
     BadRequestError,
@@ -23,6 +29,7 @@ from .._errors import (
     UnexpectedResponseError,
     is_fatal,
 )
+from .._fanout import WorkerPool
 from .._models import ShortUrl, Statistics
 from .._sending.sender import Send
 from .listing import Progress
@@ -37,17 +44,17 @@ log = logging.getLogger("slashtag")
 
 
 class Memory:
-    """Remember what answers have shown of the service; shared by all views of a session."""
+    """What answers have shown of the service so far; shared by all views of a session."""
 
     def __init__(self) -> None:
-        #: Whether a question is answered on the path of the samples, by its stated path.
+        #: By stated path: whether the service answers on the path of the samples instead.
         self.samples: dict[str, bool] = {}
         #: Whether an answer contradicted itself.
         self.doubted = False
 
 
 class StatsSender:
-    """Send statistics requests.
+    """Sender of statistics calls.
 
     The document states /stats/yearly and /stats/alltime but shows samples against /stats: on a 404 the
     samples' path is tried once and the outcome remembered (Statistics for a year, for all time).
@@ -57,26 +64,26 @@ class StatsSender:
         self._send = send
         self._memory = memory
 
-    def doubt(self, call: Call[Any], problem: str) -> None:
-        """Log an answer that contradicts itself: the first as a warning, more of them for debugging.
+    def log_contradiction(self, call: Call[Any], problem: str) -> None:
+        """Log an answer that contradicts itself: the first as a warning, later ones for debugging.
 
-        A service that does so once does so thousands of times; `reconciles` tells of each.
+        A service that does so once does so thousands of times; `reconciles` shows each.
         """
         level = logging.DEBUG if self._memory.doubted else logging.WARNING
         self._memory.doubted = True
         log.log(level, "%s: the answer contradicts itself: %s", call.label, problem)
 
     async def __call__(self, query: Query[Any], call: Call[Any]) -> Any:
-        """Return the answer; an error is given a note that says which batch and window it was."""
+        """Return the answer; an error gets a note that says which batch and window it was."""
         try:
             if query.sample_path is None:
                 return await self._send(call)
-            return await self._ask(query.sample_path, call)
+            return await self._send_to_either(query.sample_path, call)
         except SlashtagError as error:
             error.add_note(f"while asking for {call.label}")
             raise
 
-    async def _ask(self, sample_path: str, call: Call[Any]) -> Any:
+    async def _send_to_either(self, sample_path: str, call: Call[Any]) -> Any:
         samples, sampled = self._memory.samples, replace(call, path=sample_path)
         if samples.get(call.path):
             return await self._send(sampled)
@@ -95,7 +102,7 @@ class StatsSender:
             samples[call.path] = False
             raise missing from None
         except BadRequestError as error:
-            # /stats does not read these questions here, so it is the 404 that counts (Errors).
+            # /stats does not take these queries here, so the 404 is the error that counts (Errors).
             reads = "date is required" not in error.message.lower()
             samples[call.path] = reads
             if reads:
@@ -106,7 +113,7 @@ class StatsSender:
 
 
 class ProgressReporter:
-    """Tell whoever asks how far it is, and what failed where `on_error` lets the rest go on."""
+    """Reports to the caller: `progress` after each step, `on_error` with what failed if it is given."""
 
     def __init__(
         self, query: Query[Any], total: int | None, progress: Progress | None, on_error: OnError | None
@@ -118,82 +125,103 @@ class ProgressReporter:
         self._on_error = on_error
 
     def done(self) -> None:
-        """Count one that was to be done."""
+        """Count one step as done."""
         self._done += 1
         if self._progress is not None:
             self._progress(self._done, self._total)
 
     def expect(self, more: int) -> None:
-        """Take note of more to be done."""
+        """Add steps to the total."""
         if self._total is not None:
             self._total += more
 
     def survives(self, error: SlashtagError) -> bool:
-        """Tell whether the rest goes on after an error."""
+        """Return whether the rest goes on after an error."""
         return self._on_error is not None and not is_fatal(error)
 
-    def tell(self, call: Call[Any], error: SlashtagError) -> bool:
-        """Tell a failure; False where the rest does not go on after it: it is to be raised."""
+    def fail(self, call: Call[Any], error: SlashtagError) -> bool:
+        """Report a failure; False where nothing may go on after it, so that it has to be raised."""
         if self._on_error is None or is_fatal(error):
             return False
         self._on_error(Failure(call, error))
         return True
 
     def refuse(self, key: object, error: InvalidRequestError) -> None:
-        """Tell a key that cannot be asked for, or raise."""
-        selector = Selector(keys=(key if isinstance(key, str) else getattr(key, "slashtag", ""),))
+        """Report a slashtag that cannot be asked for.
+
+        Without `on_error` it is raised; but a link of the account cannot be corrected by the caller, and
+        must not make statistics of all others impossible: it is left out and a warning names it.
+        """
+        slashtag = key if isinstance(key, str) else getattr(key, "slashtag", "")
+        selector = Selector(keys=(slashtag,))
         params, label = selector.params(), str(selector)
         unsent = Call(method="GET", path=self._query.path, params=params, returns=object, label=label)
-        if not self.tell(unsent, error):
+        if self.fail(unsent, error):
+            return
+        if isinstance(key, str):
             raise error
+        log.warning("a link is left out of the statistics: %s", error)
+
+
+async def run_requests(
+    sender: StatsSender,
+    plan: Plan[R],
+    requests: Iterable[StatsRequest] | AsyncIterator[StatsRequest],
+    reporter: ProgressReporter,
+    *,
+    workers: int,
+    feed: AsyncIterable[Any] | None = None,
+) -> R:
+    """Send requests of a plan and return the sum of the answers; `feed`, their source, is closed then."""
+    collector = Collector(sender, plan, reporter)
+    await WorkerPool(requests, collector.work, workers, feed=feed).run()
+    return collector.result()
 
 
 class Collector(Generic[R]):
-    """Ask and sum: one answer after the other goes into the tally, none is kept."""
+    """Running sum over requests: each answer is added as it comes, none is kept."""
 
-    def __init__(
-        self, asker: StatsSender, query: Query[R], tally: Tally[Any, R], feedback: ProgressReporter
-    ) -> None:
-        self._asker = asker
-        self._query = query
-        self._tally = tally
-        self._feedback = feedback
+    def __init__(self, sender: StatsSender, plan: Plan[R], reporter: ProgressReporter) -> None:
+        self._sender = sender
+        self._query = plan.query
+        self._tally = plan.query.tally(plan.span)
+        self._reporter = reporter
         self._suspects: set[str] = set()
 
-    async def work(self, ask: StatsRequest) -> Sequence[StatsRequest] | None:
-        """Ask once; return the smaller questions into which a refused one is cut."""
-        call = self._query.call(ask.selector, ask.piece)
+    async def work(self, request: StatsRequest) -> Sequence[StatsRequest] | None:
+        """Send one request; return the smaller requests into which a refused one is cut."""
+        call = self._query.call(request.selector, request.time_slice)
         try:
-            answer = await self._asker(self._query, call)
+            answer = await self._sender(self._query, call)
         except SlashtagError as error:
-            smaller = self._smaller(ask, error)
+            smaller = self._smaller(request, error)
             if smaller:
-                self._feedback.expect(len(smaller) - 1)
+                self._reporter.expect(len(smaller) - 1)
                 return smaller
-            if not self._feedback.tell(call, error):
+            if not self._reporter.fail(call, error):
                 raise
             if isinstance(error, BadRequestError):
-                self._suspects.update(ask.selector.keys)
+                self._suspects.update(request.selector.keys)
         else:
-            problem = self._tally.add(answer, ask.piece.window)
+            problem = self._tally.add_answer(answer, request.time_slice.window)
             if problem:
-                self._asker.doubt(call, problem)
-        self._feedback.done()
+                self._sender.log_contradiction(call, problem)
+        self._reporter.done()
         return None
 
-    def _smaller(self, ask: StatsRequest, error: SlashtagError) -> list[StatsRequest] | None:
-        """Cut a question that was refused for its keys (400, where failures are told) or its length (414)."""
-        keys = ask.selector.keys
+    def _smaller(self, request: StatsRequest, error: SlashtagError) -> list[StatsRequest] | None:
+        """Cut a request refused for its keys (400, where failures are reported) or its length (414)."""
+        keys = request.selector.keys
         too_long = isinstance(error, APIError) and error.status == 414
-        refused = isinstance(error, BadRequestError) and self._feedback.survives(error)
+        refused = isinstance(error, BadRequestError) and self._reporter.survives(error)
         if len(keys) < 2 or not (too_long or refused):
             return None
         parts: Sequence[Sequence[str]] = halves(keys)
         if refused and not self._suspects.isdisjoint(keys):
-            # Keys that were refused in another window are the first to be set apart.
+            # Keys that were refused in another window are isolated first.
             rest = [key for key in keys if key not in self._suspects]
             parts = [[key] for key in keys if key in self._suspects] + ([rest] if rest else [])
-        return [StatsRequest(Selector(keys=tuple(part)), ask.piece) for part in parts]
+        return [StatsRequest(Selector(keys=tuple(part)), request.time_slice) for part in parts]
 
     def result(self) -> R:
         """Return the sum."""
@@ -201,9 +229,9 @@ class Collector(Generic[R]):
 
 
 class AsyncBatches(AsyncIterator[Selector]):
-    """Iterate over the batches of an asynchronous iterable of slashtags, as they fill.
+    """Batches of an asynchronous iterable of slashtags, as they fill.
 
-    What cannot be asked for goes to `refuse`, since it is seen only after others were sent.
+    Slashtags that cannot be asked for go to `refuse`, since others were sent before they were seen.
     """
 
     def __init__(
@@ -229,3 +257,20 @@ class AsyncBatches(AsyncIterator[Selector]):
         if rest is None:
             raise StopAsyncIteration
         return Selector(keys=rest)
+
+
+class AsyncRequests(AsyncIterator[StatsRequest]):
+    """Requests of batches that are still being read."""
+
+    def __init__(self, plan: Plan[Any], batches: AsyncBatches) -> None:
+        self._time_slices = plan.time_slices
+        self._batches = batches
+        self._ready: list[StatsRequest] = []
+
+    async def __anext__(self) -> StatsRequest:
+        if not self._time_slices:
+            raise StopAsyncIteration
+        if not self._ready:
+            selector = await anext(self._batches)
+            self._ready = [StatsRequest(selector, part) for part in reversed(self._time_slices)]
+        return self._ready.pop()

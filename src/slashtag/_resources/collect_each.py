@@ -1,4 +1,4 @@
-"""One answer a slashtag or a tag: many small questions, guided by all-time statistics."""
+"""The way of `collect_each`: one result a slashtag or tag, guided by all-time statistics."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
-
-from msgspec.structs import replace
 
 from .._core.call import Call
 from .._core.guide import Guide, contradicts
 from .._core.payloads import PeriodAnswer
-from .._core.plan import Question
+from .._core.plan import Plan
 from .._core.queries import AllTime, DateRange, TimeSlice
 from .._core.selectors import Selector
 from .._core.split import Month
@@ -36,8 +34,8 @@ R = TypeVar("R", bound=Statistics)
 #: From so many windows on, asking all-time statistics first can save more than it costs.
 GUIDED_FROM = 3
 
-#: So many slashtags may be begun at once, and as many as the outbox has room for: guided ones come in
-#: batches, a batch to each worker would be thousands of results before a slow consumer.
+#: So many slashtags may be in progress beside the finished results that wait: guided ones come in batches,
+#: and a batch for each worker would make thousands of results that a slow consumer has not taken.
 BEGUN = 400
 
 Step = Callable[[], Awaitable["Sequence[Step] | None"]]
@@ -46,7 +44,7 @@ log = logging.getLogger("slashtag")
 
 
 class _Job(Generic[R]):
-    """Follow one slashtag or tag through its requests."""
+    """State of one slashtag or tag on its way to a result."""
 
     __slots__ = ("expected", "failed", "index", "left", "name", "selector", "tally")
 
@@ -61,29 +59,32 @@ class _Job(Generic[R]):
 
 
 class PerKeyRun(Generic[R]):
-    """Do the work behind `collect_each`; results go into `outbox` as they are complete."""
+    """One `collect_each`: its steps and their results, which go into `results` as they are complete."""
 
     def __init__(
         self,
-        asker: StatsSender,
-        question: Question[R],
-        feedback: ProgressReporter,
+        sender: StatsSender,
+        plan: Plan[R],
+        reporter: ProgressReporter,
         *,
+        zone: tzinfo,
+        now: datetime,
+        range_end: str,
         guided: bool,
         ordered: bool,
         workers: int,
     ) -> None:
-        self._asker = asker
-        self._question = question
-        self._query = query = question.query
-        self._feedback = feedback
-        self._span = question.span
-        self._pieces = question.pieces()
+        self._sender = sender
+        self._query = query = plan.query
+        self._reporter = reporter
+        self._span = plan.span
+        self._time_slices = plan.time_slices
+        self._range_end = range_end
         self._guide: Guide | None = None
-        if guided and isinstance(query, DateRange) and len(self._pieces) >= GUIDED_FROM:
-            self._guide = Guide(query, question.zone, question.now)
+        if guided and isinstance(query, DateRange) and len(self._time_slices) >= GUIDED_FROM:
+            self._guide = Guide(query, zone, now)
         self._ordered = ordered
-        self.outbox: ResultQueue[tuple[str, R]] = ResultQueue(max(64, 2 * workers))
+        self.results: ResultQueue[tuple[str, R]] = ResultQueue(max(64, 2 * workers))
         self._begun = 0
         self._next_index = 0
         self._next_out = 0
@@ -123,48 +124,48 @@ class PerKeyRun(Generic[R]):
         except SlashtagError as error:
             # A key at fault, or too long a target: each alone is answered, or told where failures are told.
             refused = isinstance(error, APIError) and error.status in (400, 414)
-            if not refused and not self._feedback.survives(error):
+            if not refused and not self._reporter.survives(error):
                 raise
             return [partial(self._guided, job) for job in jobs]
         if guide.active(answers) == guide.always:
-            pieces = guide.pieces(guide.always, self._question.range_end)
-            return [step for job in jobs for step in self._parts(job, pieces)]
+            time_slices = guide.time_slices(guide.always, self._range_end)
+            return [step for job in jobs for step in self._parts(job, time_slices)]
         return [partial(self._guided, job) for job in jobs]
 
     async def _guided(self, job: _Job[R]) -> Sequence[Step]:
         """Ask all-time statistics of one job and then only for its months with clicks."""
         guide = self._guide
         if guide is None:
-            return self._parts(job, self._pieces)
+            return self._parts(job, self._time_slices)
         try:
             answers = await self._all_time(job.selector, guide)
         except NotFoundError:
             return self._unguided([job])
         except SlashtagError as error:
-            self._fail(job, AllTime().call(job.selector, guide_piece(guide, guide.offsets[0])), error)
+            self._fail(job, AllTime().call(job.selector, all_time_slice(guide, guide.offsets[0])), error)
             return ()
         months = guide.active(answers)
         if months is None:
-            return self._parts(job, self._pieces)
+            return self._parts(job, self._time_slices)
         job.expected = guide.expected(answers)
-        return self._parts(job, guide.pieces(months, self._question.range_end))
+        return self._parts(job, guide.time_slices(months, self._range_end))
 
     async def _whole(self, job: _Job[R]) -> Sequence[Step]:
-        return self._parts(job, self._pieces)
+        return self._parts(job, self._time_slices)
 
-    async def _part(self, job: _Job[R], piece: TimeSlice) -> Sequence[Step]:
-        """Ask one window of one job."""
+    async def _part(self, job: _Job[R], time_slice: TimeSlice) -> Sequence[Step]:
+        """Ask one time slice of one job."""
         if job.failed:
             return ()
-        call = self._query.call(job.selector, piece)
+        call = self._query.call(job.selector, time_slice)
         try:
-            answer = await self._asker(self._query, call)
+            answer = await self._sender(self._query, call)
         except SlashtagError as error:
             self._fail(job, call, error)
             return ()
-        problem = job.tally.add(answer, piece.window)
+        problem = job.tally.add_answer(answer, time_slice.window)
         if problem:
-            self._asker.doubt(call, problem)
+            self._sender.log_contradiction(call, problem)
         job.left -= 1
         return self._finish(job) if not job.left else ()
 
@@ -173,7 +174,7 @@ class PerKeyRun(Generic[R]):
     async def _all_time(self, selector: Selector, guide: Guide) -> list[PeriodAnswer]:
         query = AllTime()
         return [
-            await self._asker(query, query.call(selector, guide_piece(guide, offset)))
+            await self._sender(query, query.call(selector, all_time_slice(guide, offset)))
             for offset in guide.offsets
         ]
 
@@ -181,13 +182,13 @@ class PerKeyRun(Generic[R]):
         self._guide = None
         return [partial(self._whole, job) for job in jobs]
 
-    def _parts(self, job: _Job[R], pieces: Sequence[TimeSlice]) -> Sequence[Step]:
-        """Give the windows of a job as steps."""
+    def _parts(self, job: _Job[R], time_slices: Sequence[TimeSlice]) -> Sequence[Step]:
+        """Return the time slices of a job as steps."""
         job.tally = self._query.tally(self._span)
-        job.left = len(pieces)
-        if not pieces:
+        job.left = len(time_slices)
+        if not time_slices:
             return self._finish(job)
-        return [partial(self._part, job, piece) for piece in pieces]
+        return [partial(self._part, job, time_slice) for time_slice in time_slices]
 
     def _finish(self, job: _Job[R]) -> Sequence[Step]:
         stats = job.tally.result()
@@ -198,25 +199,25 @@ class PerKeyRun(Generic[R]):
                 job.selector,
             )
             self._guide = None
-            return self._parts(job, self._pieces)
+            return self._parts(job, self._time_slices)
         self._deliver(job, (job.name, cast("R", stats)))
         return ()
 
     def _fail(self, job: _Job[R], call: Call[Any], error: SlashtagError) -> None:
-        if not self._feedback.survives(error):
+        if not self._reporter.survives(error):
             raise error
         if not job.failed:
             job.failed = True
-            self._feedback.tell(call, error)
+            self._reporter.fail(call, error)
             self._deliver(job, None)
 
     def _deliver(self, job: _Job[R], item: tuple[str, R] | None) -> None:
         self._begun -= 1
-        self._feedback.done()
+        self._reporter.done()
         if self._ordered:
             self._put_in_order(job, item)
         elif item is not None:
-            self.outbox.put(item)
+            self.results.put(item)
         self._hold()
 
     def _put_in_order(self, job: _Job[R], item: tuple[str, R] | None) -> None:
@@ -225,19 +226,19 @@ class PerKeyRun(Generic[R]):
             ready = self._held.pop(self._next_out)
             self._next_out += 1
             if ready is not None:
-                self.outbox.put(ready)
+                self.results.put(ready)
 
     def _hold(self) -> None:
-        self.outbox.hold(len(self._held) + max(0, self._begun - BEGUN))
+        self.results.hold(len(self._held) + max(0, self._begun - BEGUN))
 
 
-def guide_piece(guide: Guide, offset: timedelta) -> TimeSlice:
-    """Give the all-time question under one offset, of which only months that have ended matter."""
-    return replace(AllTime().piece(offset), settled_at=guide.settled_at)
+def all_time_slice(guide: Guide, offset: timedelta) -> TimeSlice:
+    """Return all time under one offset; only its months that have ended matter."""
+    return AllTime().time_slice(offset, guide.settled_at)
 
 
 class StepStream(AsyncIterator[Step]):
-    """Iterate over the first steps of batches that are still being read."""
+    """First steps of batches that are still being read."""
 
     def __init__(self, batches: AsyncBatches, run: PerKeyRun[Any]) -> None:
         self._batches = batches
@@ -256,7 +257,7 @@ async def _do(step: Step) -> Sequence[Step] | None:
 
 
 class Each(Results[tuple[str, R]]):
-    """Iterate over (slashtag or tag, statistics), as they complete or in the order asked.
+    """Iterator over (slashtag or tag, statistics), as they complete or in the order asked.
 
     Raises what a request raises, with a note which slashtag and window it was; what is under way is
     cancelled then, and when the iterator is left.
@@ -270,5 +271,5 @@ class Each(Results[tuple[str, R]]):
         source: Iterable[Step] | AsyncIterator[Step],
         keys: AsyncIterable[Any] | None = None,
     ) -> None:
-        agenda: WorkerPool[Step] = WorkerPool(source, _do, workers, run.outbox.room, keys)
-        super().__init__(tasks, agenda, run.outbox)
+        pool: WorkerPool[Step] = WorkerPool(source, _do, workers, run.results.room, keys)
+        super().__init__(tasks, pool, run.results)

@@ -1,19 +1,30 @@
-"""Click statistics: any question, split, asked concurrently, merged exactly."""
+"""Click statistics: the public methods over `collect` and `collect_each`."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from datetime import UTC, datetime, tzinfo
 from typing import TypeVar
 
-from .._core.plan import Plan, Question, StatsRequest
-from .._core.queries import Query, TimeSlice
+from .._core.plan import Plan, StatsRequest, make_plan
+from .._core.queries import Query
 from .._core.selectors import Selector, batches, check_slashtag, check_tag
 from .._core.split import parse_zone
-from .._fanout import Tasks, WorkerPool
+from .._errors import InvalidRequestError
+from .._fanout import Tasks
 from .._models import Statistics
 from .._sending.sender import Send
-from .collect import AsyncBatches, Collector, Key, Keys, Memory, OnError, ProgressReporter, StatsSender
+from .collect import (
+    AsyncBatches,
+    AsyncRequests,
+    Key,
+    Keys,
+    Memory,
+    OnError,
+    ProgressReporter,
+    StatsSender,
+    run_requests,
+)
 from .collect_each import Each, PerKeyRun, StepStream
 from .listing import Progress
 
@@ -23,11 +34,15 @@ Zone = str | tzinfo | None
 
 
 class Stats:
-    """Read the click statistics of slashtags and tags.
+    """Click statistics of slashtags and tags.
 
-    A query says what is asked: DateRange and Day give RangeStats, Year and AllTime PeriodStats, CountryGeo
-    GeoStats. Selectors: exactly one of `keys` (slashtags or ShortUrls, any number; repeated ones count
-    once), `tag` or `tags`. `timezone` is "+HH:MM", a tzinfo, or None for +00:00.
+    Queries: DateRange and Day give RangeStats, Year and AllTime PeriodStats, CountryGeo GeoStats. Selectors:
+    exactly one of `keys` (slashtags or ShortUrls, any number; repeated ones count once), `tag` or `tags`.
+    `timezone` is "+HH:MM", an IANA name, a tzinfo, or None for +00:00.
+
+    A slashtag with a comma cannot be asked for, as url_keys is separated by commas. As a str it is an
+    InvalidRequestError before anything is sent. As a ShortUrl of a listing it is given to `on_error`; without
+    that, it is left out and a warning names it (Statistics endpoints).
     """
 
     def __init__(
@@ -37,7 +52,7 @@ class Stats:
         self._workers = workers
         self._room = room
         self._range_end = range_end
-        self._asker = StatsSender(send, memory)
+        self._sender = StatsSender(send, memory)
 
     def plan(
         self,
@@ -48,37 +63,33 @@ class Stats:
         tags: Iterable[str] | None = None,
         timezone: Zone = None,
     ) -> Plan[R]:
-        """Take a question apart without sending anything; the plan pickles, splits and has a length.
+        """Return the requests of a query without sending anything; a plan pickles, splits and has a length.
 
         Slashtags go in batches of at most 100 whose request target stays under 8,000 bytes, ranges in
-        windows of at most 32 days. Raises TypeError for a wrong selector, InvalidRequestError for what the
-        service cannot be asked (Statistics endpoints, Limits).
+        windows of at most 32 days. Raises TypeError for a wrong selector, InvalidRequestError for anything
+        else that the service cannot be asked (Statistics endpoints, Limits).
         """
-        question = self._question(query, timezone)
-        _one_selector(keys, tag, tags)
-        selectors = tuple(self._selectors(keys, tag, tags))
-        pieces = tuple(question.pieces())
-        return Plan(question.query, selectors, pieces, question.span, 0, len(selectors) * len(pieces))
+        return self._plan(query, keys, tag, tags, timezone)
 
     async def run(
         self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError | None = None
     ) -> R:
-        """Ask what a plan holds and return the sum.
+        """Send the requests of a plan and return the sum.
 
         `progress` is called with (requests done, requests in all). Errors and `on_error` as `collect`.
         """
-        return await self._run(plan, plan.asks(), progress, on_error)
+        return await self._run(plan, plan.requests(), progress, on_error)
 
     async def _run(
         self,
         plan: Plan[R],
-        asks: Iterable[StatsRequest] | AsyncIterator[StatsRequest],
+        requests: Iterable[StatsRequest] | AsyncIterator[StatsRequest],
         progress: Progress | None,
         on_error: OnError | None = None,
     ) -> R:
-        """Ask some of what a plan holds."""
-        feedback = ProgressReporter(plan.query, len(plan), progress, on_error)
-        return await self._fold(Collector(self._asker, plan.query, plan.tally(), feedback), asks)
+        """Send some of the requests of a plan."""
+        reporter = ProgressReporter(plan.query, len(plan), progress, on_error)
+        return await run_requests(self._sender, plan, requests, reporter, workers=self._workers)
 
     async def collect(
         self,
@@ -91,27 +102,26 @@ class Stats:
         progress: Progress | None = None,
         on_error: OnError | None = None,
     ) -> R:
-        """Answer a question of any size with one sum over all that is selected.
+        """Return one sum over everything selected, for a query of any size.
 
         No slashtags give empty statistics without a request. `keys` may be asynchronous
-        (`session.urls.list()`): batches are then asked while it is read. `progress` is called with
-        (requests done, requests in all or None). With `on_error` a failed request is told as a
+        (`session.urls.list()`): batches are then sent while it is read. `progress` is called with
+        (requests done, requests in all or None). With `on_error` a failed request is reported as a
         Failure(call, error) and the rest goes on; a batch answered 400 is halved until the slashtag at fault
         stands alone; wrong credentials are raised all the same. Raises TypeError for a wrong selector,
         InvalidRequestError before anything is sent, and what a request raises, with a note which batch and
         window it was (Statistics endpoints).
         """
         if not isinstance(keys, AsyncIterable):
-            plan = self.plan(query, keys=keys, tag=tag, tags=tags, timezone=timezone)
+            plan = self._plan(query, keys, tag, tags, timezone, on_error)
             return await self.run(plan, progress=progress, on_error=on_error)
-        _one_selector(keys, tag, tags)
+        _check_selector(keys, tag, tags)
         # A listing gives an iterator of its own, which ends with the run.
         keys = aiter(keys)
-        question = self._question(query, timezone)
-        feedback = ProgressReporter(question.query, None, progress, on_error)
-        fold = Collector(self._asker, question.query, question.query.tally(question.span), feedback)
-        selectors = AsyncBatches(keys, self._room, feedback.refuse)
-        return await self._fold(fold, _Asks(selectors, question.pieces()), keys)
+        plan = make_plan(query, (), parse_zone(timezone), _now(), self._range_end)
+        reporter = ProgressReporter(plan.query, None, progress, on_error)
+        requests = AsyncRequests(plan, AsyncBatches(keys, self._room, reporter.refuse))
+        return await run_requests(self._sender, plan, requests, reporter, workers=self._workers, feed=keys)
 
     def collect_each(
         self,
@@ -126,74 +136,90 @@ class Stats:
         progress: Progress | None = None,
         on_error: OnError | None = None,
     ) -> Each[R]:
-        """Answer a question for each slashtag or tag alone, as they complete or in the order asked.
+        """Iterate over (slashtag or tag, statistics of it alone), as they complete or in the order asked.
 
         For a DateRange of three windows or more all-time statistics are asked first, and then only the
-        months that have clicks: sparse accounts need several times fewer requests for the same answer.
+        months that have clicks: sparse accounts need several times fewer requests for the same result.
         Months whose days then do not add up to what guided there end the guiding, and all is asked.
         `guided=False` asks for everything at once; a 404 of the all-time statistics does so by itself.
         `progress` is called with (slashtags done, slashtags in all or None). With `on_error` what failed is
-        told as a Failure and not yielded. Errors as `collect`, raised while iterating (Statistics
+        reported as a Failure and not yielded. Errors as `collect`, raised while iterating (Statistics
         endpoints).
         """
-        _one_selector(keys, tag, tags)
-        question = self._question(query, timezone)
-        selectors = None if isinstance(keys, AsyncIterable) else self._selectors(keys, tag, tags)
-        total = None if selectors is None else sum(len(s.keys) or 1 for s in selectors)
-        feedback = ProgressReporter(question.query, total, progress, on_error)
+        zone, now = parse_zone(timezone), _now()
+        _check_selector(keys, tag, tags)
+        if isinstance(keys, AsyncIterable):
+            plan, total = make_plan(query, (), zone, now, self._range_end), None
+        else:
+            selectors = self._selectors(query, keys, tag, tags, on_error)
+            plan = make_plan(query, selectors, zone, now, self._range_end)
+            total = sum(len(selector.keys) or 1 for selector in plan.selectors)
+        reporter = ProgressReporter(plan.query, total, progress, on_error)
         run = PerKeyRun(
-            self._asker, question, feedback, guided=guided, ordered=ordered, workers=self._workers
+            self._sender,
+            plan,
+            reporter,
+            zone=zone,
+            now=now,
+            range_end=self._range_end,
+            guided=guided,
+            ordered=ordered,
+            workers=self._workers,
         )
         if isinstance(keys, AsyncIterable):
             keys = aiter(keys)
-            source = StepStream(AsyncBatches(keys, self._room, feedback.refuse), run)
+            source = StepStream(AsyncBatches(keys, self._room, reporter.refuse), run)
             return Each(self._tasks, self._workers, run, source, keys)
-        return Each(self._tasks, self._workers, run, run.steps(selectors or ()))
+        return Each(self._tasks, self._workers, run, run.steps(plan.selectors))
 
-    def _question(self, query: Query[R], timezone: Zone) -> Question[R]:
-        zone, now = parse_zone(timezone), _now()
-        return Question(query.resolve(zone, now), zone, now, self._range_end)
-
-    async def _fold(
+    def _plan(
         self,
-        fold: Collector[R],
-        asks: Iterable[StatsRequest] | AsyncIterator[StatsRequest],
-        keys: AsyncIterable[Key] | None = None,
-    ) -> R:
-        await WorkerPool(asks, fold.work, self._workers, feed=keys).run()
-        return fold.result()
+        query: Query[R],
+        keys: Iterable[Key] | None,
+        tag: str | None,
+        tags: Iterable[str] | None,
+        timezone: Zone,
+        on_error: OnError | None = None,
+    ) -> Plan[R]:
+        _check_selector(keys, tag, tags)
+        if isinstance(keys, AsyncIterable):
+            raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
+        selectors = self._selectors(query, keys, tag, tags, on_error)
+        return make_plan(query, selectors, parse_zone(timezone), _now(), self._range_end)
 
     def _selectors(
-        self, keys: Iterable[Key] | None, tag: str | None, tags: Iterable[str] | None
-    ) -> list[Selector]:
-        """Give what one selector, checked, selects."""
+        self,
+        query: Query[R],
+        keys: Iterable[Key] | None,
+        tag: str | None,
+        tags: Iterable[str] | None,
+        on_error: OnError | None,
+    ) -> Iterator[Selector]:
+        """Yield the selectors of a call, checked one by one."""
         if keys is not None:
-            if isinstance(keys, AsyncIterable):
-                raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-            return [Selector(keys=batch) for batch in batches(map(check_slashtag, keys), self._room)]
-        if tag is not None:
-            return [Selector(tag=tag)]
-        return [Selector(tag=name) for name in dict.fromkeys(map(check_tag, () if tags is None else tags))]
+            refuse = ProgressReporter(query, None, None, on_error).refuse
+            for batch in batches(_slashtags(keys, refuse), self._room):
+                yield Selector(keys=batch)
+        elif tag is not None:
+            yield Selector(tag=tag)
+        else:
+            for name in dict.fromkeys(map(check_tag, () if tags is None else tags)):
+                yield Selector(tag=name)
 
 
-class _Asks(AsyncIterator[StatsRequest]):
-    """Iterate over what is asked of batches that are still being read."""
-
-    def __init__(self, selectors: AsyncBatches, pieces: Iterable[TimeSlice]) -> None:
-        self._selectors = selectors
-        self._pieces = tuple(pieces)
-        self._ready: list[StatsRequest] = []
-
-    async def __anext__(self) -> StatsRequest:
-        if not self._pieces:
-            raise StopAsyncIteration
-        if not self._ready:
-            selector = await anext(self._selectors)
-            self._ready = [StatsRequest(selector, piece) for piece in reversed(self._pieces)]
-        return self._ready.pop()
+def _slashtags(keys: Iterable[Key], refuse: Callable[[object, InvalidRequestError], object]) -> Iterator[str]:
+    for key in keys:
+        try:
+            slashtag = check_slashtag(key)
+        except InvalidRequestError as error:
+            if isinstance(key, str):
+                raise
+            refuse(key, error)
+        else:
+            yield slashtag
 
 
-def _one_selector(keys: object, tag: object, tags: object) -> None:
+def _check_selector(keys: object, tag: object, tags: object) -> None:
     if sum(selector is not None for selector in (keys, tag, tags)) != 1:
         raise TypeError("exactly one of keys=, tag= and tags= selects what statistics are asked for")
     if isinstance(keys, str | bytes):

@@ -24,12 +24,12 @@ def tell_each(
 ) -> None:
     """Print the same for one answer a link or tag: bounds, where all-time statistics guide."""
     series = sum(len(selector.keys) or 1 for selector in plan.selectors)
-    windows = len(plan.pieces)
+    windows = len(plan.time_slices)
     most = least = series * windows
     if windows >= GUIDED_FROM and isinstance(plan.query, DateRange):
         zone, now = parse_zone(timezone), datetime.now(UTC)
         guide = Guide(plan.query, zone, now)
-        recent = len(guide.pieces(guide.always, range_end))
+        recent = len(guide.time_slices(guide.always, range_end))
         asked = len(guide.offsets) * len(plan.selectors)
         least = asked + series * recent
         shared = sum(len(selector.keys) > 1 for selector in plan.selectors)
@@ -45,7 +45,7 @@ def _tell(session: AsyncSession, plan: Plan[Any], rate: float | None, requests: 
     stated = "--rate" if rate else "assumed; --rate tells yours"
     print(f"{'tags' if tags else 'links':9}{tags or links:,}")
     print(f"batches  {len(plan.selectors):,}")
-    print(f"windows  {len(plan.pieces):,}")
+    print(f"windows  {len(plan.time_slices):,}")
     print(f"requests {' to '.join(f'{n:,}' for n in requests)}{_why(requests)}")
     print(f"seconds  {seconds} at {speed:g} requests/s ({stated})")
     sent = session.metrics.attempts

@@ -70,7 +70,7 @@ def collect(
         early, late = _cut(plan, threads) if parts is None else (plan.split(parts), [])
         early = [part for part in early if len(part)]
         if not early:
-            return plan.tally().result()
+            return plan.query.tally(plan.span).result()
         answers: list[R] = []
 
         def rest(answer: tuple[R, Plan[R] | None], free: int) -> list[Plan[R]]:
@@ -116,7 +116,7 @@ class _Asks(AsyncIterator[StatsRequest]):
 
     def __init__(self, part: Plan[R], session: AsyncSession) -> None:
         self._part: Plan[Any] = part
-        self._asks = part.asks()
+        self._asks = part.requests()
         self._metrics = session.metrics
         self._began = time.monotonic()
         self._given = self._answered = 0
