@@ -118,7 +118,7 @@ def test_other_questions_are_answered_alike_and_none_without_a_request(client: A
     assert collect(client, plan, parts=3) == alone(box, plan)
     forget(box)
     nothing = plan_of(box, keys=[])
-    assert collect(client, nothing) == nothing.tally().result()
+    assert collect(client, nothing) == nothing.query.tally(nothing.span).result()
     assert not box.requests
 
 
@@ -379,7 +379,7 @@ def test_parts_have_at_most_4096_requests_and_are_the_plan(slashtags: int, threa
     plan = AsyncSession("http://localhost", apikey=APIKEY, apisecret=APISECRET).stats.plan(SPAN, keys=keys)
     early, late = _cut(plan, threads)
     parts = early + late
-    assert [ask for part in parts for ask in part.asks()] == list(plan.asks())
+    assert [ask for part in parts for ask in part.requests()] == list(plan.requests())
     sizes = list(map(len, parts))
     assert max(sizes) <= 4096
     assert sizes[-1] <= sizes[0]

@@ -215,6 +215,7 @@ class AsyncSession:
             room=MAX_TARGET_BYTES - _OTHER_PARAMETERS - len(wiring.base.raw_path),
             range_end=wiring.range_end,
             memory=wiring.memory,
+            replays=sender.replays,
         )
 
     async def send(self, call: Call[T]) -> T:

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import AllTime, DateRange, RangeStats
-from slashtag._core.guide import Guide, contradicts
-from slashtag._core.payloads import PeriodAnswer
+from slashtag._core.guide import Guide, shows_zone
+from slashtag._core.payloads import PeriodAnswer, RangeAnswer
 from slashtag._core.selectors import Selector
-from slashtag._core.split import Month
+from slashtag._core.split import Month, month_of
 
 from ..support.laws import examples
 from . import clicklog
@@ -27,20 +27,23 @@ ALL = Selector(keys=tuple(clicklog.KEYS))
 
 
 def all_time(guide: Guide, service: Service) -> list[PeriodAnswer]:
-    return [service(AllTime().call(ALL, AllTime().time_slice(offset))) for offset in guide.offsets]
+    return [service(AllTime().call(ALL, time_slice)) for time_slice in guide.all_time]
 
 
 def guided(query: DateRange, zone: tzinfo, service: Service, now: datetime) -> tuple[RangeStats, bool]:
-    """Ask as `collect_each` does; tell also whether the answer contradicts what guided it."""
+    """Ask as `collect_each` does; return also whether an answer contradicts what guided it."""
     guide = Guide(query, zone, now)
-    answers = all_time(guide, service)
-    months = guide.active(answers)
+    counts = guide.counts(all_time(guide, service))
+    assert counts is not None
+    active = guide.active(counts, zone_is_read=shows_zone(counts))
     tally = query.tally(query.span(zone))
-    whole = query.time_slices(zone, now, "inclusive")
-    for piece in whole if months is None else guide.time_slices(months, "inclusive"):
-        tally.add_answer(service(query.call(ALL, piece)), piece.window)
-    stats = tally.result()
-    return stats, contradicts(stats, guide.expected(answers))
+    wrong = False
+    for time_slice in guide.time_slices(active, "inclusive"):
+        answer = service(query.call(ALL, time_slice))
+        tally.add_answer(answer, time_slice.window)
+        assert time_slice.window is not None
+        wrong = wrong or guide.contradicts(answer, time_slice.window, counts)
+    return tally.result(), wrong
 
 
 @examples(150)
@@ -81,19 +84,27 @@ def test_months_are_left_out_that_are_zero_under_all_offsets() -> None:
     query = DateRange("2024-01-01", "2024-12-31")
     guide = Guide(query, DUBLIN, LONG_AFTER)
     assert guide.offsets == [timedelta(), HOUR]
+
+    def active(*months: dict[Month, int], zone_is_read: bool = False) -> frozenset[Month]:
+        counts = guide.counts([period(of_offset) for of_offset in months])
+        assert counts is not None
+        return guide.active(counts, zone_is_read=zone_is_read)
+
     # Dublin is ahead of UTC in summer: if the service ignores the zone, clicks of June stand in May.
-    assert guide.active([period({}), period({(2024, 5): 1, (2023, 1): 7})]) == {(2024, 5), (2024, 6)}
+    assert active({}, {(2024, 5): 1, (2023, 1): 7}) == {(2024, 5), (2024, 6)}
     both = {(2024, 1), (2024, 2), (2024, 5), (2024, 6)}
-    assert guide.active([period({(2024, 1): 2}), period({(2024, 5): 1})]) == both
-    assert guide.active([period({}), period({(2023, 12): 1})]) == {(2024, 1)}
-    assert guide.active([period({}), period({})]) == set()
+    assert active({(2024, 1): 2}, {(2024, 5): 1}) == both
+    assert active({(2024, 1): 2}, {(2024, 5): 1}, zone_is_read=True) == {(2024, 1), (2024, 5)}
+    assert active({}, {(2023, 12): 1}) == {(2024, 1)}
+    assert active({}, {}) == set()
 
 
 def test_only_the_month_to_which_the_zone_shifts_is_asked_besides() -> None:
     query = DateRange("2024-01-01", "2024-12-31")
     for zone, months in ((UTC, {5}), (timezone(-HOUR), {4, 5}), (timezone(HOUR), {5, 6})):
         guide = Guide(query, zone, LONG_AFTER)
-        assert guide.active([period({(2024, 5): 1})]) == {(2024, month) for month in months}
+        assert guide.active([{(2024, 5): 1}], zone_is_read=False) == {(2024, month) for month in months}
+        assert guide.active([{(2024, 5): 1}], zone_is_read=True) == {(2024, 5)}
 
 
 @pytest.mark.parametrize(
@@ -111,45 +122,49 @@ def test_the_current_and_the_previous_month_and_later_ones_are_always_asked(
 ) -> None:
     guide = Guide(DateRange("2023-11-01", "2024-04-30"), zone, now)
     assert guide.always == always
-    assert guide.active([period({}) for _ in guide.offsets]) == always
+    assert guide.active([{} for _ in guide.offsets], zone_is_read=True) == always
+    assert guide.counts([period(dict.fromkeys(always, 1))]) == [{}]
 
 
 def test_the_first_days_of_the_calendar_are_guided_too() -> None:
     guide = Guide(DateRange("0001-01-01T03:00:00+00:00", "0001-06-01T00:00:00+00:00"), UTC, LONG_AFTER)
-    assert (guide.offsets, guide.active([period({})])) == ([timedelta()], set())
+    assert (guide.offsets, guide.active([{}], zone_is_read=False)) == ([timedelta()], set())
 
 
 def test_a_breakdown_that_does_not_add_up_does_not_guide() -> None:
     guide = Guide(DateRange("2024-01-01", "2024-12-31"), UTC, LONG_AFTER)
-    assert guide.active([PeriodAnswer(3, 3, 0, clicks_breakdown={2024: {1: 2}})]) is None
+    assert guide.counts([PeriodAnswer(3, 3, 0, clicks_breakdown={2024: {1: 2}})]) is None
+    assert guide.counts([PeriodAnswer(1, 1, 0, clicks_breakdown={2024: {1: 2, 2: -1}})]) is None
 
 
-def test_expected_are_past_whole_months_of_one_offset() -> None:
+def test_past_whole_months_of_one_offset_are_compared() -> None:
     guide = Guide(DateRange("2023-12-02", "2024-07-29"), DUBLIN, datetime(2024, 7, 10, tzinfo=UTC))
-    winter = {(2023, 12): 1, (2024, 1): 2, (2024, 3): 4, (2024, 4): 5, (2024, 5): 6, (2024, 6): 7}
-    summer = dict.fromkeys(winter, 9)
+    counts = [dict.fromkeys([(2024, 1), (2024, 2)], 2), {(2024, 5): 9}]
+    windows = {window.window for window in guide.time_slices(frozenset(guide.months), "inclusive")}
+    wrong = {
+        month_of(window.first)
+        for window in windows
+        if window is not None and guide.contradicts(RangeAnswer(total_clicks=7), window, counts)
+    }
     # December is cut, March and the eve of April change the offset, June and July still grow.
-    assert guide.expected([period(winter), period(summer)]) == {(2024, 1): 2, (2024, 2): 0, (2024, 5): 9}
+    assert wrong == {(2024, 1), (2024, 2), (2024, 5)}
+    january = next(window for window in windows if window and window.first == date(2024, 1, 1))
+    assert not guide.contradicts(RangeAnswer(total_clicks=2), january, counts)
 
 
-def test_of_a_range_of_seconds_nothing_is_expected() -> None:
+def test_parts_of_a_month_are_not_compared() -> None:
     query = DateRange("2024-01-01T00:00:00+00:00", "2024-06-30T23:59:59+00:00")
-    assert Guide(query, UTC, LONG_AFTER).expected([period({(2024, 2): 1})]) == {}
+    guide = Guide(query, UTC, LONG_AFTER)
+    for time_slice in guide.time_slices(frozenset(guide.months), "inclusive"):
+        assert time_slice.window is not None
+        assert not guide.contradicts(RangeAnswer(total_clicks=7), time_slice.window, [{}])
 
 
-@pytest.mark.parametrize(
-    ("clicks", "complete", "contradiction"),
-    [(2, True, False), (1, True, True), (0, True, True), (1, False, False)],
-)
-def test_days_that_miss_their_month_are_a_contradiction(
-    clicks: int, complete: bool, contradiction: bool
-) -> None:
-    stats = RangeStats(clicks={date(2024, 1, 5): clicks, date(2024, 2, 1): 7}, days_complete=complete)
-    assert contradicts(stats, {(2024, 1): 2}) is contradiction
-
-
-def test_clicks_in_a_month_that_was_told_to_be_empty_are_a_contradiction() -> None:
-    assert contradicts(RangeStats(clicks={date(2024, 1, 5): 1}), {(2024, 1): 0})
+def test_a_half_has_the_months_that_the_other_half_lacks() -> None:
+    may, june = (2024, 5), (2024, 6)
+    assert Guide.beyond([{may: 3, june: 1}, {may: 4}], [{may: 1, june: 1}, {}]) == [{may: 2}, {may: 4}]
+    assert Guide.beyond([{may: 3}], [{may: 4}]) is None
+    assert Guide.beyond([{may: 3}], [{june: 1}]) is None
 
 
 def period(months: dict[Month, int]) -> PeriodAnswer:

@@ -35,7 +35,7 @@ MAKERS: dict[str, tuple[Make, int]] = {
     "pages": (lambda api: api.urls.list(pagesize=3).pages(), 5),
     "tags": (lambda api: aiter(api.tags.list(pagesize=3, prefetch=2)), 9),
     "each, ordered": (lambda api: api.stats.collect_each(Day("2024-02-01"), keys=KEYS[:8], ordered=True), 8),
-    "each, guided": (lambda api: api.stats.collect_each(QUARTER, keys=KEYS[:4]), 4),
+    "each, guided": (lambda api: api.stats.collect_each(QUARTER, keys=KEYS[:12]), 12),
     "each of a listing": (
         lambda api: api.stats.collect_each(Day("2024-02-01"), keys=api.urls.list(pagesize=5)),
         15,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta, tzinfo
 
-from .._models import RangeStats, breakdown_of
-from .payloads import PeriodAnswer
-from .queries import DateRange, TimeSlice, range_slice
+from .._models import breakdown_of
+from .halving import subtract
+from .payloads import PeriodAnswer, RangeAnswer
+from .queries import AllTime, DateRange, TimeSlice, range_slice
 from .split import (
     Month,
-    by_month,
+    Window,
     flattened,
     last_day,
     midnight,
@@ -23,6 +24,9 @@ from .split import (
 
 _DAY = timedelta(days=1)
 
+#: Clicks by month, of all time, under each offset of a guide.
+Counts = Sequence[Mapping[Month, int]]
+
 
 class Guide:
     """Months of one DateRange to ask for, given all-time breakdowns of the same selector.
@@ -30,8 +34,8 @@ class Guide:
     The current and the previous month are always asked for, as their clicks still arrive. All-time
     statistics are asked under every offset that the zone has in the range: a month is left out only when it
     is zero under all of them. Whether a service reads `timezone` there is not shown (Statistics for all
-    time): where the zone is ahead of UTC, the month after one with clicks is asked for too, where it is
-    behind, the month before.
+    time): until an answer has shown that it does, the month after one with clicks is asked for too where the
+    zone is ahead of UTC, and the month before where it is behind.
     """
 
     def __init__(self, query: DateRange, zone: tzinfo, now: datetime) -> None:
@@ -41,39 +45,77 @@ class Guide:
         #: The wall clock's time (seconds) by which, in every zone, all months had ended that may be left out:
         #: an answer fetched earlier, say one in a journal, must not guide.
         self.settled_at = (midnight(date(*recent, 1)) + _DAY).timestamp()
-        self._span = months(self._first, self._last)
-        self.always = frozenset(month for month in self._span if month >= recent)
+        self.months = months(self._first, self._last)
+        self.always = frozenset(month for month in self.months if month >= recent)
         # Found once, not for each of thousands of answers.
         self._parts = spans(*query.bounds, zone)
         #: Offsets to ask all-time statistics under.
         self.offsets = offsets_of_days(zone, self._first, self._last)
-        whole_days = not any(isinstance(bound, datetime) for bound in query.bounds)
-        self._known = dict(self._months_of_one_offset(zone)) if whole_days else {}
+        #: All time under each of them.
+        self.all_time = [AllTime().time_slice(offset, self.settled_at) for offset in self.offsets]
         self._shifts = {1 for offset in self.offsets if offset > timedelta()}
         self._shifts |= {-1 for offset in self.offsets if offset < timedelta()}
+        #: All time under +00:00, where that is needed to show that the service reads `timezone`.
+        self.in_utc = None
+        if self._shifts and len(self.offsets) == 1:
+            self.in_utc = AllTime().time_slice(timedelta(), self.settled_at)
+        whole_days = not any(isinstance(bound, datetime) for bound in query.bounds)
+        self._known = dict(self._months_of_one_offset(zone)) if whole_days else {}
 
-    def active(self, answers: Iterable[PeriodAnswer]) -> frozenset[Month] | None:
-        """Return the months to ask for; None where a breakdown does not add up and cannot guide."""
-        found: set[Month] = set()
+    def counts(self, answers: Sequence[PeriodAnswer]) -> Counts | None:
+        """Return the clicks of the months that have ended; None where a breakdown does not add up."""
+        found: list[Mapping[Month, int]] = []
         for answer in answers:
-            counts = _counts(answer)
-            if sum(counts.values()) != answer.clicks_total:
+            counts = flattened(breakdown_of(answer))
+            if sum(counts.values()) != answer.clicks_total or any(n < 0 for n in counts.values()):
                 return None
-            found.update(month for month, n in counts.items() if n)
-        found.update([_shifted(month, by) for month in found for by in self._shifts])
-        return self.always | found.intersection(self._span)
+            found.append({month: n for month, n in counts.items() if n and month not in self.always})
+        return found
 
-    def time_slices(self, months: Container[Month], range_end: str) -> list[TimeSlice]:
-        """Split what of the range lies in some months, into as few requests as can be."""
-        return [range_slice(window, range_end) for window in tiled(self._parts, months)]
+    def clicks(self, counts: Counts) -> list[int]:
+        """Return the clicks of each month of the range that has ended, the most under any offset."""
+        past = (month for month in self.months if month not in self.always)
+        return [max(of_offset.get(month, 0) for of_offset in counts) for month in past]
 
-    def expected(self, answers: Iterable[PeriodAnswer]) -> dict[Month, int]:
-        """Return the clicks of the months that are past, whole in the range and under one offset."""
-        by_offset = {offset: _counts(answer) for offset, answer in zip(self.offsets, answers, strict=True)}
-        return {month: by_offset[offset].get(month, 0) for month, offset in self._known.items()}
+    @staticmethod
+    def beyond(whole: Counts, part: Counts) -> Counts | None:
+        """Return the counts of `whole` beyond `part`; None where one would be negative."""
+        found: list[Mapping[Month, int]] = []
+        for a, b in zip(whole, part, strict=True):
+            rest = subtract(a, b)
+            if rest is None:
+                return None
+            found.append(rest)
+        return found
+
+    def active(self, counts: Counts, *, zone_is_read: bool) -> frozenset[Month]:
+        """Return the months to ask for."""
+        found = {month for of_offset in counts for month in of_offset}
+        if not zone_is_read:
+            found.update([_shifted(month, by) for month in found for by in self._shifts])
+        return self.always | found.intersection(self.months)
+
+    def time_slices(self, active: frozenset[Month], range_end: str) -> list[TimeSlice]:
+        """Return what of the range lies in some months, each month by itself."""
+        slices: list[TimeSlice] = []
+        for month in self.months:
+            if month in active:
+                slices += [range_slice(window, range_end) for window in tiled(self._parts, (month,))]
+        return slices
+
+    def contradicts(self, answer: RangeAnswer, window: Window, counts: Counts) -> bool:
+        """Return whether the answer about one month differs from the all-time statistics that guided to it.
+
+        Only months are compared that are past, whole in the range and under one offset.
+        """
+        month = month_of(window.first)
+        offset = self._known.get(month)
+        if offset is None or (window.first, window.last) != (date(*month, 1), last_day(month)):
+            return False
+        return counts[self.offsets.index(offset)].get(month, 0) != answer.total_clicks
 
     def _months_of_one_offset(self, zone: tzinfo) -> Iterator[tuple[Month, timedelta]]:
-        for month in self._span:
+        for month in self.months:
             first, last = date(*month, 1), last_day(month)
             if month in self.always or first < self._first or last > self._last:
                 continue
@@ -82,18 +124,11 @@ class Guide:
                 yield month, under[0]
 
 
-def contradicts(stats: RangeStats, expected: Mapping[Month, int]) -> bool:
-    """Return whether the days of a result differ from the months that guided it."""
-    if not stats.days_complete:
-        return False
-    counted = by_month(stats.clicks)
-    return any(counted.get(month, 0) != clicks for month, clicks in expected.items())
+def shows_zone(counts: Counts) -> bool:
+    """Return whether the months under several offsets differ, so that the service reads `timezone`."""
+    return any(of_offset != counts[0] for of_offset in counts)
 
 
 def _shifted(month: Month, by: int) -> Month:
     year, n = divmod(month[0] * 12 + month[1] - 1 + by, 12)
     return year, n + 1
-
-
-def _counts(answer: PeriodAnswer) -> dict[Month, int]:
-    return flattened(breakdown_of(answer))

@@ -85,9 +85,10 @@ def make_plan(
     query: Query[R_co], selectors: Iterable[Selector], zone: tzinfo, now: datetime, range_end: str
 ) -> Plan[R_co]:
     """Resolve a query and split it along time; `selectors` is empty while they are still being read."""
-    if not isinstance(query, Query):
+    given: object = query
+    if not isinstance(given, Query):
         kinds = "DateRange, Day, Year, AllTime or CountryGeo"
-        raise InvalidRequestError(f"a query is a {kinds}, not {query!r}")
+        raise InvalidRequestError(f"a query is a {kinds}, not {given!r}")
     query = query.resolve(zone, now)
     selectors = tuple(selectors)
     slices = tuple(query.time_slices(zone, now, range_end))

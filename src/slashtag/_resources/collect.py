@@ -10,7 +10,7 @@ Selectors that are still being read come from AsyncBatches.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from .._core.call import Call, Failure
 from .._core.plan import Plan, StatsRequest
 from .._core.queries import Query
-from .._core.selectors import Batcher, Selector, check_slashtag
+from .._core.selectors import Batcher, Selector, by_activity, check_slashtag
 from .._core.split import halves
 from .._errors import (
     APIError,
@@ -40,6 +40,9 @@ Key = str | ShortUrl
 Keys = Iterable[Key] | AsyncIterable[Key]
 OnError = Callable[[Failure], object]
 
+#: So many links are read ahead of a per-link table, to be sorted.
+SORTED_AHEAD = 10_000
+
 log = logging.getLogger("slashtag")
 
 
@@ -49,6 +52,8 @@ class Memory:
     def __init__(self) -> None:
         #: By stated path: whether the service answers on the path of the samples instead.
         self.samples: dict[str, bool] = {}
+        #: Whether all-time statistics were seen to depend on `timezone`.
+        self.all_time_reads_zone = False
         #: Whether an answer contradicted itself.
         self.doubted = False
 
@@ -60,17 +65,19 @@ class StatsSender:
     samples' path is tried once and the outcome remembered (Statistics for a year, for all time).
     """
 
-    def __init__(self, send: Send, memory: Memory) -> None:
+    def __init__(self, send: Send, memory: Memory, replays: Callable[[Call[Any]], bool]) -> None:
         self._send = send
-        self._memory = memory
+        self.memory = memory
+        #: Whether a call is answered from the journal.
+        self.replays = replays
 
     def log_contradiction(self, call: Call[Any], problem: str) -> None:
         """Log an answer that contradicts itself: the first as a warning, later ones for debugging.
 
         A service that does so once does so thousands of times; `reconciles` shows each.
         """
-        level = logging.DEBUG if self._memory.doubted else logging.WARNING
-        self._memory.doubted = True
+        level = logging.DEBUG if self.memory.doubted else logging.WARNING
+        self.memory.doubted = True
         log.log(level, "%s: the answer contradicts itself: %s", call.label, problem)
 
     async def __call__(self, query: Query[Any], call: Call[Any]) -> Any:
@@ -84,7 +91,7 @@ class StatsSender:
             raise
 
     async def _send_to_either(self, sample_path: str, call: Call[Any]) -> Any:
-        samples, sampled = self._memory.samples, replace(call, path=sample_path)
+        samples, sampled = self.memory.samples, replace(call, path=sample_path)
         if samples.get(call.path):
             return await self._send(sampled)
         try:
@@ -257,6 +264,31 @@ class AsyncBatches(AsyncIterator[Selector]):
         if rest is None:
             raise StopAsyncIteration
         return Selector(keys=rest)
+
+
+class AsyncByActivity(AsyncIterator[Key]):
+    """Links of an asynchronous iterable, sorted by activity among as many as are read ahead.
+
+    Slashtags are passed on as they come.
+    """
+
+    def __init__(self, keys: AsyncIterable[Key], changed_since: Mapping[str, int] | None) -> None:
+        self._keys = aiter(keys)
+        self._changed_since = changed_since
+        self._sorted: Iterator[Key] = iter(())
+
+    async def __anext__(self) -> Key:
+        for key in self._sorted:
+            return key
+        ahead: list[Key] = []
+        async for key in self._keys:
+            ahead.append(key)
+            if isinstance(key, str) or len(ahead) == SORTED_AHEAD:
+                break
+        if not ahead:
+            raise StopAsyncIteration
+        self._sorted = iter(by_activity(ahead, self._changed_since))
+        return next(self._sorted)
 
 
 class AsyncRequests(AsyncIterator[StatsRequest]):

@@ -145,6 +145,11 @@ class Sender:
             return await self._retry(call, state)
         raise final_error(call, state.last, state.attempts, lost=state.answer_lost)
 
+    def replays(self, call: Call[Any]) -> bool:
+        """Return whether a call is answered from the journal."""
+        journal = self._shared.journal
+        return journal is not None and journal.find(call) is not None
+
     # --- one attempt ---------------------------------------------------------------------------------
 
     async def _attempt(self, call: Call[T], state: CallState) -> T:

@@ -1,0 +1,91 @@
+"""Halving: the answer of one half of a batch as the difference of the batch and its other half.
+
+A difference is exact only between answers that count the same clicks in full: for any others `additive` or
+`difference` returns None, and what was to be subtracted is asked for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any, TypeVar
+
+from msgspec import UNSET
+
+from .._models import without_zeros
+from .payloads import RangeAnswer
+from .split import Window
+
+K = TypeVar("K")
+
+#: Keys `start` up to `stop` of a batch.
+Node = tuple[int, int]
+MAPS = ("device", "browser", "platform", "country", "referrer")
+
+
+def children(node: Node) -> tuple[Node, Node]:
+    """Cut a node of at least two keys into halves."""
+    start, stop = node
+    middle = (start + stop) // 2
+    return (start, middle), (middle, stop)
+
+
+def additive(answer: RangeAnswer, window: Window) -> RangeAnswer | None:
+    """Return the answer in a form that can be subtracted, None if it does not reconcile.
+
+    Its days must lie in the window and add up to the total. Each map must add up to it too, or be empty: one
+    that does not may name only the most frequent labels, and a difference of such maps can be wrong without
+    being negative (Statistics for a date or date range).
+    """
+    total, days = answer.total_clicks, _counts(answer.clicks)
+    if not days and window.first == window.last:
+        # A window of one day may come without `clicks`.
+        days = without_zeros({window.first: total})
+    if total < 0 or not _adds_up(days, total):
+        return None
+    if any(day < window.first or day > window.last for day in days):
+        return None
+    maps = {name: _counts(getattr(answer, name)) for name in MAPS}
+    if any(counts and not _adds_up(counts, total) for counts in maps.values()):
+        return None
+    return RangeAnswer(total_clicks=total, clicks=days, **maps)
+
+
+def is_empty(answer: RangeAnswer) -> bool:
+    """Return whether an additive answer has no clicks, and so none of its slashtags has."""
+    return not answer.total_clicks
+
+
+def difference(whole: RangeAnswer, part: RangeAnswer) -> RangeAnswer | None:
+    """Return what one additive answer holds beyond another, None where they contradict each other."""
+    total = whole.total_clicks - part.total_clicks
+    days = subtract(_counts(whole.clicks), _counts(part.clicks))
+    if total < 0 or days is None or not _adds_up(days, total):
+        return None
+    maps: dict[str, Any] = {}
+    for name in MAPS:
+        counts = _counts(getattr(whole, name))
+        rest = subtract(counts, _counts(getattr(part, name)))
+        if rest is None or (counts and not _adds_up(rest, total)):
+            return None
+        maps[name] = rest
+    return RangeAnswer(total_clicks=total, clicks=days, **maps)
+
+
+def subtract(whole: Mapping[K, int], part: Mapping[K, int]) -> dict[K, int] | None:
+    """Return the counts of `whole` beyond `part`, without zeros; None where one would be negative."""
+    rest = dict(whole)
+    for label, n in part.items():
+        left = rest.get(label, 0) - n
+        if left < 0:
+            return None
+        rest[label] = left
+    return without_zeros(rest)
+
+
+def _counts(counts: Any) -> dict[Any, int]:
+    return without_zeros(counts) if counts is not UNSET and isinstance(counts, dict) else {}
+
+
+def _adds_up(counts: Mapping[str, int] | Mapping[date, int], total: int) -> bool:
+    return sum(counts.values()) == total and all(n > 0 for n in counts.values())
