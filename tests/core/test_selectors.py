@@ -15,7 +15,14 @@ from yarl import URL
 from slashtag import DateRange, InvalidRequestError, ShortUrl
 from slashtag._core.queries import TimeSlice
 from slashtag._core.response import Scrubber
-from slashtag._core.selectors import Selector, batches, check_slashtag, check_tag, encoded_size
+from slashtag._core.selectors import (
+    Selector,
+    batches,
+    check_slashtag,
+    check_tag,
+    encoded_size,
+    plain_batches,
+)
 from slashtag._core.split import parse_zone, windows
 from slashtag._sending.transport import Transport
 
@@ -107,3 +114,26 @@ def test_a_selector_is_one_parameter_and_says_what_it_is() -> None:
         str(selector) for selector in (Selector(tag="t"), Selector(keys=("a",)), Selector(keys=("a", "b")))
     ]
     assert told == ["tag 't'", "slashtag 'a'", "2 slashtags from 'a' to 'b'"]
+
+
+@given(
+    st.lists(st.text(st.sampled_from("ab/é,\ud800"), max_size=3) | st.just("x" * 1_400), max_size=8)
+    | wide_keys
+    | st.lists(st.integers(0, 300).map(str), max_size=300),
+    st.integers(400, 8_000),
+)
+@example(["a"] * 2 + [str(n) for n in range(120)], 8_000)
+@example(["/" * 40 + str(n) for n in range(90)], 7_900)
+def test_plain_slashtags_make_the_same_batches_as_checked_ones(given_keys: list[str], room: int) -> None:
+    found = plain_batches(given_keys, room)
+    if found is not None:
+        assert found == list(batches(map(check_slashtag, given_keys), room))
+    elif all(key.isalnum() and key.isascii() and len(key) < 20 for key in given_keys):
+        assert room < 3_000
+
+
+def test_what_is_no_slashtag_is_not_plain() -> None:
+    for keys_of in (["a", 5], [ShortUrl(id=1, slashtag="a")], [[]], ["a", ""], ["a,b"], ["", "a"]):
+        assert plain_batches(keys_of, 8_000) is None
+    assert plain_batches(["b", "a", "b"], 8_000) == [("b", "a")]
+    assert plain_batches([], 8_000) == []

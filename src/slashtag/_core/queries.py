@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
 from math import inf
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -187,7 +188,9 @@ class DateRange(Query[RangeStats], frozen=True):
         return DateRange(today - timedelta(days=self.last_days - 1), today)
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        return [range_slice(window, range_end) for window in windows(*self.bounds, zone)]
+        # Some callers ask for the same range again and again; splitting it takes as long as a request.
+        split = _fixed_range_slices if isinstance(zone, timezone) else _range_slices
+        return split(*self.bounds, zone, range_end)
 
     def span(self, zone: tzinfo) -> Span:
         start, end = self.bounds
@@ -212,6 +215,13 @@ def range_slice(window: Window, range_end: str) -> TimeSlice:
     span = f"{window.start.isoformat()},{end.isoformat()}"
     params = (("date_range", span), *_timezone_param(window.offset))
     return TimeSlice("stats", params, str(window), window, _ended(window))
+
+
+def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: str) -> Sequence[TimeSlice]:
+    return tuple(range_slice(window, range_end) for window in windows(start, end, zone))
+
+
+_fixed_range_slices = lru_cache(maxsize=64)(_range_slices)
 
 
 def _ended(window: Window) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -137,10 +137,32 @@ class Batcher:
 
 
 def batches(keys: Iterable[str], room: int = MAX_TARGET_BYTES) -> Iterator[tuple[str, ...]]:
-    """Yield batches of slashtags; concatenated they are the keys without repetitions."""
+    """Yield batches of checked slashtags; concatenated they are the keys without repetitions."""
     batcher = Batcher(room)
     for key in keys:
         if full := batcher.add(key):
             yield full
     if last := batcher.rest():
         yield last
+
+
+def plain_batches(keys: Sequence[Any], room: int) -> list[tuple[str, ...]] | None:
+    """Return the batches of slashtags that need no closer look, None where one of them may.
+
+    Checks all slashtags at once, joined: one by one would cost more than the request.
+    """
+    try:
+        is_plain = ",".join(keys).isascii()
+    except TypeError:
+        return None
+    unique = tuple(dict.fromkeys(keys)) if is_plain else ()
+    found = [unique[n : n + MAX_KEYS] for n in range(0, len(unique), MAX_KEYS)]
+    for batch in found:
+        joined = ",".join(batch)
+        is_plain = joined.count(",") == len(batch) - 1 and "" not in batch
+        # An ASCII character encodes to at most 3 bytes.
+        if not is_plain or len(max(batch, key=len)) > MAX_TARGET_BYTES // 6:
+            return None
+        if 3 * len(joined) + 3 > room and encoded_size(joined) + 3 > room:
+            return None
+    return found if is_plain else None

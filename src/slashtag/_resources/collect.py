@@ -181,7 +181,11 @@ async def run_requests(
 ) -> R:
     """Send requests of a plan and return the sum of the answers; `feed`, their source, is closed then."""
     collector = Collector(sender, plan, reporter)
-    await WorkerPool(requests, collector.work, workers, feed=feed).run()
+    if len(plan) == 1 and isinstance(requests, Iterator):
+        # One request needs no workers, which would cost half as much as the request.
+        requests = [smaller for request in requests for smaller in await collector.work(request) or ()]
+    if requests:
+        await WorkerPool(requests, collector.work, workers, feed=feed).run()
     return collector.result()
 
 

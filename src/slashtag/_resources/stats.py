@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from .._core.call import Call
 from .._core.plan import Plan, StatsRequest, make_plan
 from .._core.queries import Query
-from .._core.selectors import Selector, batches, by_activity, check_slashtag, check_tag
+from .._core.selectors import Selector, batches, by_activity, check_slashtag, check_tag, plain_batches
 from .._core.split import parse_zone
 from .._errors import InvalidRequestError
 from .._fanout import Tasks
@@ -218,8 +218,12 @@ class Stats:
     ) -> Iterator[Selector]:
         """Yield the selectors of a call, checked one by one."""
         if keys is not None:
-            refuse = ProgressReporter(query, None, None, on_error).refuse
-            for batch in batches(_slashtags(keys, refuse), self._room):
+            keys = tuple(keys)
+            found: Iterable[tuple[str, ...]] | None = plain_batches(keys, self._room)
+            if found is None:
+                refuse = ProgressReporter(query, None, None, on_error).refuse
+                found = batches(_slashtags(keys, refuse), self._room)
+            for batch in found:
                 yield Selector(keys=batch)
         elif tag is not None:
             yield Selector(tag=tag)
