@@ -2,11 +2,11 @@
 
 python benchmarks/each.py [--size FACTOR] [--rounds N] [--json]
 
-Tables of 1, 3, 30, 90 and 365 days over 5,000 links: the demo's account (clicks of four years, most of them on
-few links), a dense one (every link is clicked every day) and a very sparse one (1 % of the links are clicked).
-A service in memory answers; what it counts for each link and day is the truth. The notes give the requests of
-one a link and window, and of all-time statistics asked of each link (as before 0.2). The daily row is the table
-of a day on which 50 links were clicked, by a caller that kept the hits of the day before.
+Tables of 1, 3, 30, 90 and 365 days over 5,000 links: an account like the demo's (clicks of four years, most
+of them on few links), a dense one (every link is clicked every day) and a very sparse one (1 % of the links
+are clicked). A service in memory answers; what it counts for each link and day is the truth. The notes give
+the requests before halving, which asked all-time statistics of each link, and those of one a link and window.
+The daily row is the table of a day on which 50 links were clicked; the caller kept the hits of the day before.
 
 Nothing here depends on the speed of the machine.
 """

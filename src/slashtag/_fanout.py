@@ -29,6 +29,30 @@ Source = Iterable[W] | AsyncIterator[W]
 Work = Callable[[W], Awaitable[Iterable[W] | None]]
 
 
+class _Waiters:
+    """Tasks that wait to be woken; the one that has waited longest is the first."""
+
+    def __init__(self) -> None:
+        self._futures: deque[asyncio.Future[None]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._futures)
+
+    async def wait(self) -> None:
+        """Wait to be woken."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._futures.append(future)
+        await future
+
+    def wake(self, tasks: int = 1) -> None:
+        """Wake so many tasks; one that was cancelled while it waited does not count."""
+        while tasks > 0 and self._futures:
+            future = self._futures.popleft()
+            if not future.done():
+                future.set_result(None)
+                tasks -= 1
+
+
 class WorkerPool(Generic[W]):
     """Worker pool whose items may lead to further items, which are done before the next of the source.
 
@@ -55,7 +79,7 @@ class WorkerPool(Generic[W]):
         self._fetching = False
         self._exhausted = False
         self._ready: deque[W] = deque()
-        self._idle: deque[asyncio.Future[None]] = deque()
+        self._idle = _Waiters()
 
     async def run(self) -> None:
         """Do all the work; the first failure cancels the rest and is raised as itself."""
@@ -81,12 +105,12 @@ class WorkerPool(Generic[W]):
                 item = self._ready.popleft()
             elif self._exhausted:
                 if not self._busy:
-                    self._wake(len(self._idle))
+                    self._idle.wake(len(self._idle))
                     return
-                await self._wait_for_work()
+                await self._idle.wait()
                 continue
             elif self._fetching:
-                await self._wait_for_work()
+                await self._idle.wait()
                 continue
             else:
                 try:
@@ -104,9 +128,9 @@ class WorkerPool(Generic[W]):
             if more:
                 follow = list(more)
                 self._ready.extendleft(reversed(follow))
-                self._wake(len(follow))
+                self._idle.wake(len(follow))
             elif not self._busy:
-                self._wake(len(self._idle))
+                self._idle.wake(len(self._idle))
 
     async def _fetch(self) -> W:
         """Return the next item of the source; raises StopAsyncIteration once there is none."""
@@ -127,19 +151,7 @@ class WorkerPool(Generic[W]):
             raise StopAsyncIteration
         finally:
             self._fetching = False
-            self._wake(1)
-
-    async def _wait_for_work(self) -> None:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._idle.append(waiter)
-        await waiter
-
-    def _wake(self, workers: int) -> None:
-        while workers > 0 and self._idle:
-            waiter = self._idle.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                workers -= 1
+            self._idle.wake(1)
 
 
 def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -291,7 +303,7 @@ class ResultQueue(Generic[T]):
         self._ready: deque[T] = deque()
         self._held = 0
         self._consumer: asyncio.Future[None] | None = None
-        self._producers: deque[asyncio.Future[None]] = deque()
+        self._producers = _Waiters()
 
     def put(self, item: T) -> None:
         """Add a result; never waits, since its work is already done."""
@@ -301,14 +313,16 @@ class ResultQueue(Generic[T]):
     def hold(self, results: int) -> None:
         """Set how many results count as waiting besides those in the queue."""
         self._held = results
-        self._start_producer()
+        if not self._full:
+            self._producers.wake()
 
     def take(self) -> T | None:
         """Return a result, if there is one."""
         if not self._ready:
             return None
         item = self._ready.popleft()
-        self._start_producer()
+        if not self._full:
+            self._producers.wake()
         return item
 
     async def wait(self) -> None:
@@ -327,20 +341,11 @@ class ResultQueue(Generic[T]):
     async def room(self) -> None:
         """Wait until fewer results than `room` wait for the consumer."""
         while self._full:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._producers.append(waiter)
-            await waiter
+            await self._producers.wait()
 
     @property
     def _full(self) -> bool:
         return len(self._ready) + self._held >= self._room
-
-    def _start_producer(self) -> None:
-        while self._producers and not self._full:
-            waiter = self._producers.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
 
 
 class Results(Stream[T]):

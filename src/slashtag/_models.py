@@ -177,13 +177,9 @@ class RangeSum:
     def add_totals(self, part: Any) -> None:
         """Add all but the days."""
         self.total += part.total_clicks
-        # Written out: this runs once for each answer.
-        device, browser, platform, country, referrer = self._maps
-        _add_map(device, part.device)
-        _add_map(browser, part.browser)
-        _add_map(platform, part.platform)
-        _add_map(country, part.country)
-        _add_map(referrer, part.referrer)
+        found = part.device, part.browser, part.platform, part.country, part.referrer
+        for into, counts in zip(self._maps, found, strict=True):
+            _add_map(into, counts)
 
     def result(self) -> RangeStats:
         return self.result_with(dict(sorted(self.days.items())))

@@ -19,7 +19,8 @@ from .._core.queries import DateRange
 from .._core.selectors import MAX_KEYS, Selector
 from .._fanout import ResultQueue, Results, Tasks, WorkerPool
 from .._models import Statistics
-from .batch_search import BatchSearch, Job, SearchState, Step
+from .batch import Job, SearchState, Step
+from .batch_search import BatchSearch
 from .collect import AsyncBatches, ProgressReporter, StatsSender
 
 R = TypeVar("R", bound=Statistics)
