@@ -141,6 +141,46 @@ def collect(runner: asyncio.Runner, base_url: str, stack: ExitStack, query: Date
     return lambda requests, in_flight: runner.run(run(requests, in_flight))
 
 
+def collect_calls(runner: asyncio.Runner, base_url: str, stack: ExitStack) -> dict[str, Run]:
+    """One `collect` a call, of 100 slashtags and one window; beside it aiohttp that does the same by hand."""
+    sessions: list[AsyncSession] = []
+    http: list[aiohttp.ClientSession] = []
+    batches = [keys(n) for n in range(BATCHES)]
+    query, span = DateRange(*SPAN), parameters()[0]["date_range"]
+
+    @stack.callback
+    def close() -> None:
+        for client in http:
+            runner.run(client.close())
+        for session in sessions:
+            runner.run(session.aclose())
+
+    async def ours(n: int) -> object:
+        if not sessions:
+            sessions.append(AsyncSession(base_url, apikey=KEY, apisecret=SECRET, timeout=TIMEOUT))
+        return await sessions[0].stats.collect(query, keys=batches[n])
+
+    async def bare(n: int) -> object:
+        if not http:
+            timeout = aiohttp.ClientTimeout(total=TIMEOUT)
+            http.append(aiohttp.ClientSession(headers=HEADERS, timeout=timeout))
+        params = {"url_keys": ",".join(batches[n]), "date_range": span}
+        async with http[0].get(f"{base_url}/stats", params=params) as response:
+            response.raise_for_status()
+            data = DECODER.decode(await response.read()).data
+        sums: dict[str, dict[str, int]] = {}
+        for name in ("clicks", "device", "browser", "platform", "country", "referrer"):
+            into = sums.setdefault(name, {})
+            for label, clicks in getattr(data, name).items():
+                into[label] = into.get(label, 0) + clicks
+        return sums
+
+    return {
+        "collect, a call": lambda requests, in_flight: runner.run(by_workers(ours, requests, in_flight)),
+        "bare, a call": lambda requests, in_flight: runner.run(by_workers(bare, requests, in_flight)),
+    }
+
+
 async def with_httpx(base_url: str, stack: AsyncExitStack) -> dict[str, One]:
     import httpx
     import tenacity

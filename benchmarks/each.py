@@ -6,7 +6,7 @@ Tables of 1, 3, 30, 90 and 365 days over 5,000 links: an account like the demo's
 of them on few links), a dense one (every link is clicked every day) and a very sparse one (1 % of the links
 are clicked). A service in memory answers; what it counts for each link and day is the truth. The notes give
 the requests before halving, which asked all-time statistics of each link, and those of one a link and window.
-The daily row is the table of a day on which 50 links were clicked; the caller kept the hits of the day before.
+The daily row is the table of a day on which 50 links were clicked, given the hits of the day before.
 
 Nothing here depends on the speed of the machine.
 """

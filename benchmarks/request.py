@@ -30,6 +30,7 @@ from benchmarks._clients import (
     by_gather,
     by_workers,
     collect,
+    collect_calls,
     ours,
     with_httpx,
     with_pyreqwest,
@@ -50,7 +51,15 @@ AWAY = ((1, 40), (16, 320), (64, 1280))
 CLIENTS = (bare, ours, with_httpx, with_pyreqwest, with_wreq)
 FASTEST = [name + loop for name in ("bare", "slashtag", "pyreqwest", "wreq") for loop in ("", " + uvloop")]
 SLOW = ["httpx + tenacity + gather", "requests in threads"]
-COMPARED = [*FASTEST, "naive", "bare, summed", "collect", "collect, one window"]
+COMPARED = [
+    *FASTEST,
+    "naive",
+    "bare, summed",
+    "collect",
+    "collect, one window",
+    "collect, a call",
+    "bare, a call",
+]
 NAMES = {"with_httpx": "httpx + tenacity + gather", "with_pyreqwest": "pyreqwest", "with_wreq": "wreq"}
 
 
@@ -87,6 +96,8 @@ def contenders(base_url: str, stack: ExitStack) -> tuple[dict[str, Run], dict[st
                 else:
                     runs[name + loop] = run
         runs[f"collect{loop}"] = collect(runner, base_url, stack, DateRange("2022-01-01", "2024-12-31"), 35)
+        if not loop:
+            runs |= collect_calls(runner, base_url, stack)
         runs[f"collect, one window{loop}"] = collect(runner, base_url, stack, DateRange(*SPAN), 1)
     try:
         runs["requests in threads"] = with_requests(base_url)
@@ -155,6 +166,9 @@ def near(
     yield against(costs, absent, "slashtag + uvloop", "naive", place, "<= 0.65" if at_16 else None)
     yield against(costs, absent, "collect", "bare, summed", place, None)
     yield against(costs, absent, "collect, one window", "bare, summed", place, None)
+    yield against(
+        costs, absent, "collect, a call", "bare, a call", place, "<= 1.15" if in_flight == 1 else None
+    )
     for name in ("pyreqwest", "wreq"):
         yield against(costs, absent, "slashtag", name, place, "<= 1.00" if in_flight == 1 else None)
     saturated = "<= 1.15" if in_flight == 64 else None

@@ -28,7 +28,10 @@ def run(*arguments: str) -> str:
     return told.stdout
 
 
-@pytest.mark.parametrize("script", ["request", "listing", "spans", "memory", "startup", "cluster"])
+SCRIPTS = ["request", "listing", "spans", "each", "memory", "startup", "cluster"]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_a_script_tells_its_rows(script: str) -> None:
     check(json.loads(run(f"benchmarks/{script}.py", "--rounds", "1", "--json")))
 

@@ -6,11 +6,8 @@ The only task groups and the only background tasks are here.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
 
@@ -18,12 +15,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ._errors import SessionClosedError
+from ._threads import in_thread as in_thread
+from ._threads import log_late_failure as log_late_failure
 
 W = TypeVar("W")
 T = TypeVar("T")
 R = TypeVar("R")
-
-log = logging.getLogger("slashtag")
 
 Source = Iterable[W] | AsyncIterator[W]
 Work = Callable[[W], Awaitable[Iterable[W] | None]]
@@ -160,29 +157,6 @@ def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     if isinstance(first, BaseExceptionGroup):
         return first_of(cast("BaseExceptionGroup[BaseException]", first))
     return first
-
-
-async def in_thread(function: Callable[[], T]) -> T:
-    """Run a function in a thread and wait for its end, also when cancelled: its file may be closed next."""
-    # Not anyio.to_thread: its threads stay for seconds, and a plain cancellation does not wait for them.
-    pool = ThreadPoolExecutor(1, "slashtag")
-    work = asyncio.wrap_future(pool.submit(function))
-    pool.shutdown(wait=False)
-    try:
-        await asyncio.wait((work,))
-    except asyncio.CancelledError:
-        while not work.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait((work,))
-        log_late_failure(work)
-        raise
-    return work.result()
-
-
-def log_late_failure(work: asyncio.Future[Any]) -> None:
-    """Log how something failed whose caller was cancelled meanwhile: nobody else gets to see it."""
-    if not work.cancelled() and (error := work.exception()) is not None:
-        log.warning("failed after it was cancelled: %s", str(error) or type(error).__name__)
 
 
 class Tasks:

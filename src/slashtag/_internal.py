@@ -23,11 +23,11 @@ from ._core.split import (
     parse_zone,
 )
 from ._credentials import parse_base_url
-from ._fanout import in_thread
 from ._journal.file import JournalInUseError, UnfitJournalError
 from ._resources.collect import Key, Keys, OnError
 from ._resources.collect_each import GUIDED_FROM
 from ._resources.listing import Progress, Resource
+from ._threads import in_thread
 
 __all__ = [
     "GUIDED_FROM",

@@ -13,7 +13,7 @@ from typing import Any
 from .._core.call import Call
 from .._core.journal_policy import holds, may_replay
 from .._errors import ConfigurationError, JournalError
-from .._fanout import in_thread
+from .._threads import in_thread
 from .file import JournalFile
 
 COMMIT_SECONDS = 0.2

@@ -1,0 +1,37 @@
+"""Blocking functions in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+log = logging.getLogger("slashtag")
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Run a function in a thread and wait for its end, also when cancelled: its file may be closed next."""
+    # Not anyio.to_thread: its threads stay for seconds, and a plain cancellation does not wait for them.
+    pool = ThreadPoolExecutor(1, "slashtag")
+    work = asyncio.wrap_future(pool.submit(function))
+    pool.shutdown(wait=False)
+    try:
+        await asyncio.wait((work,))
+    except asyncio.CancelledError:
+        while not work.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait((work,))
+        log_late_failure(work)
+        raise
+    return work.result()
+
+
+def log_late_failure(work: asyncio.Future[Any]) -> None:
+    """Log how something failed whose caller was cancelled meanwhile: nobody else gets to see it."""
+    if not work.cancelled() and (error := work.exception()) is not None:
+        log.warning("failed after it was cancelled: %s", str(error) or type(error).__name__)
