@@ -585,3 +585,10 @@ async def test_results_held_elsewhere_take_room_until_they_are_gone() -> None:
     outbox.hold(0)
     async with asyncio.timeout(30):
         await producer
+
+
+async def test_an_asynchronous_iterator_in_a_plain_loop_says_what_to_write() -> None:
+    stream: Stream[int] = Stream(Tasks())
+    with pytest.raises(TypeError, match="async for"):
+        list(stream)  # type: ignore[call-overload]
+    await stream.aclose()

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -220,6 +220,11 @@ class Stream(Generic[T]):
 
     def __aiter__(self) -> Self:
         return self
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self) -> NoReturn:
+            raise TypeError(f"{type(self).__name__} is read with `async for`")
 
     async def __anext__(self) -> T:
         if self._closed:

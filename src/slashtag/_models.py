@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
 
 from msgspec import Struct
 
@@ -179,7 +179,7 @@ class RangeSum:
         self.total += part.total_clicks
         found = part.device, part.browser, part.platform, part.country, part.referrer
         for into, counts in zip(self._maps, found, strict=True):
-            _add_map(into, counts)
+            add_counts(into, counts_of(counts))
 
     def result(self) -> RangeStats:
         return self.result_with(dict(sorted(self.days.items())))
@@ -265,7 +265,7 @@ class PeriodSum:
         # An answer has no such member: it is one answer, and exact.
         self._all_exact = self._all_exact and getattr(part, "unique_is_exact", True)
         for name, counts in self._maps.items():
-            _add_map(counts, getattr(part, name))
+            add_counts(counts, counts_of(getattr(part, name)))
         for year, months in breakdown_of(part).items():
             add_counts(self._breakdown.setdefault(year, {}), months)
 
@@ -318,11 +318,10 @@ class GeoSum:
     def add(self, part: Any, /) -> None:
         has_clicks = False
         for name, into in self._maps.items():
-            counts = getattr(part, name)
-            if isinstance(counts, dict):
-                add_counts(into, counts)
-                has_clicks = has_clicks or any(counts.values())
-                self._remainder = self._remainder or bool(counts.get(OTHER))
+            counts = counts_of(getattr(part, name))
+            add_counts(into, counts)
+            has_clicks = has_clicks or any(counts.values())
+            self._remainder = self._remainder or bool(counts.get(OTHER))
         self._with_clicks += has_clicks
         self._all_exact = self._all_exact and getattr(part, "places_are_exact", True)
 
@@ -336,14 +335,11 @@ class GeoSum:
         return GeoStats(**maps, places_are_exact=self._all_exact and not is_bound)
 
 
+def counts_of(found: Any) -> dict[Any, int]:
+    """Return a map of counts; in answers [], null and an absent member stand for an empty one."""
+    return cast("dict[Any, int]", found) if isinstance(found, dict) else {}
+
+
 def breakdown_of(part: Any) -> dict[int, dict[int, int]]:
-    """Return year -> month -> clicks of PeriodStats or of an answer, in which [] stands for an empty map."""
-    breakdown = part.clicks_breakdown
-    if not isinstance(breakdown, dict):
-        return {}
-    return {year: months for year, months in breakdown.items() if isinstance(months, dict)}
-
-
-def _add_map(into: dict[str, int], counts: Any) -> None:
-    if isinstance(counts, dict):
-        add_counts(into, counts)
+    """Return year -> month -> clicks of PeriodStats or of an answer."""
+    return {year: counts_of(months) for year, months in counts_of(part.clicks_breakdown).items()}

@@ -200,3 +200,9 @@ def test_an_id_is_its_digits(key: int) -> None:
 def test_a_key_that_could_mean_another_link_or_none_is_refused(key: Any) -> None:
     with pytest.raises(InvalidRequestError):
         path_segment(key)
+
+
+@pytest.mark.parametrize("value", [2, None, 1.5, b"2"])
+def test_a_parameter_that_is_no_text_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="the parameter page must be a str"):
+        Call(method="GET", path="urls", params=(("page", value),), returns=object)

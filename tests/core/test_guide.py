@@ -60,7 +60,7 @@ def test_no_click_is_lost_where_all_time_months_ignore_the_zone(
     assert stats == whole.result()
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(clicklog.scenes(), st.integers(0, 120), clicklog.zones())
 def test_the_guided_answer_is_the_whole_answer(
     scene: tuple[list[Click], date], length: int, zone: tzinfo

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slashtag._core.guide_cost import GuideCost
 from slashtag._core.halving import Node, children
+from tests.support.laws import examples
 
 BATCH = 100
 Links = list[list[int]]
@@ -116,7 +117,7 @@ def account(kind: str, links: int, windows: int, density: float, seed: int) -> L
 KINDS = ["independent", "lively or never", "one stretch", "few have most", "sorted"]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.sampled_from(KINDS),
     st.sampled_from([3, 4, 6, 12, 24]),

@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import BadRequestError, DateRange, Day, Failure, RangeStats, ServerError, ShortUrl
@@ -20,6 +20,7 @@ from slashtag._fanout import Tasks
 from slashtag._resources.collect import Memory
 from slashtag._resources.stats import Stats
 from tests.core.clicklog import COUNTRIES, DEVICES, Click, Service
+from tests.support.laws import examples
 
 Send = Callable[[Call[Any]], Any]
 FIRST = date(2023, 9, 20)
@@ -88,7 +89,7 @@ accounts = st.tuples(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(accounts, st.sampled_from(ZONES), st.randoms(use_true_random=False), st.booleans(), st.booleans())
 def test_halved_is_asked_whole_for_every_map(
     drawn: tuple[int, int, int, float],
@@ -112,7 +113,7 @@ def test_halved_is_asked_whole_for_every_map(
     }
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(accounts, st.sampled_from(ZONES))
 def test_never_more_requests_than_one_a_slashtag_and_window(
     drawn: tuple[int, int, int, float], zone: tzinfo
@@ -144,7 +145,7 @@ class Faulty:
         return self.service(call)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(accounts, st.sampled_from(ZONES), st.sampled_from([0.0, 0.05, 0.3]))
 def test_a_fault_costs_only_slashtags_that_fail_by_themselves(
     drawn: tuple[int, int, int, float], zone: tzinfo, share: float

@@ -447,3 +447,9 @@ async def test_a_listing_of_a_closed_session_is_refused(account: Account) -> Non
             await api.urls.list().to_list()
         with pytest.raises(SessionClosedError):
             await api.urls.page()
+
+
+async def test_a_listing_in_a_plain_loop_says_what_to_write() -> None:
+    async with scripted(()) as (_, api):
+        with pytest.raises(TypeError, match="to_list"):
+            list(api.urls.list())  # type: ignore[call-overload]

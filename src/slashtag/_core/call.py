@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from math import inf
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_args
 from urllib.parse import quote
 
 import msgspec
@@ -17,7 +17,8 @@ from .._errors import InvalidRequestError, SlashtagError
 
 T_co = TypeVar("T_co", covariant=True)
 
-REDIRECT_CODES = (301, 302, 303, 304, 307, 308)
+RedirectCode = Literal[301, 302, 303, 304, 307, 308]
+REDIRECT_CODES: tuple[int, ...] = get_args(RedirectCode)
 MAX_PAGESIZE = 500
 MAX_SLASHTAG = 100
 MAX_PASSWORD = 50
@@ -43,8 +44,8 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     be sent again although it may have been done. `rename`: it may be sent again after an error of the
     service, but not after a lost answer, because the old slashtag would no longer be found. `secrets` are
     strings (a link's password) that no error and no log may show. Raises InvalidRequestError for a method
-    other than GET, POST, PUT and DELETE, and for a path with a query, a fragment, blanks or control
-    characters.
+    other than GET, POST, PUT and DELETE, for a path with a query, a fragment, blanks or control characters,
+    and for a parameter that is not a str.
     """
 
     method: str
@@ -64,6 +65,10 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
             raise InvalidRequestError(f"the method must be one of {', '.join(sorted(METHODS))}")
         if not _is_path(self.path):
             raise InvalidRequestError("the path must be percent-encoded, without a query or a fragment")
+        params: tuple[tuple[str, object], ...] = self.params
+        for name, value in params:
+            if not isinstance(value, str):
+                raise InvalidRequestError(f"the parameter {name} must be a str, not {value!r}")
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any, TypeVar
 
-from msgspec import UNSET
-
-from .._models import without_zeros
+from .._models import counts_of, without_zeros
 from .payloads import RangeAnswer
 from .split import Window
 
@@ -84,7 +82,7 @@ def subtract(whole: Mapping[K, int], part: Mapping[K, int]) -> dict[K, int] | No
 
 
 def _counts(counts: Any) -> dict[Any, int]:
-    return without_zeros(counts) if counts is not UNSET and isinstance(counts, dict) else {}
+    return without_zeros(counts_of(counts))
 
 
 def _adds_up(counts: Mapping[str, int] | Mapping[date, int], total: int) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from math import inf
 from types import TracebackType
-from typing import ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NoReturn, Self, TypeVar, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,7 +22,8 @@ from .._sending.sender import Send
 T = TypeVar("T", bound=HasId)
 
 Progress = Callable[[int, int | None], object]
-ORDERS = ("date", "-date")
+Order = Literal["date", "-date"]
+ORDERS = get_args(Order)
 
 
 class ListingOptions(Struct, Generic[T], frozen=True):
@@ -32,7 +33,7 @@ class ListingOptions(Struct, Generic[T], frozen=True):
     tasks: Tasks
     path: str
     returns: type[Page[T]]
-    orderby: str | None
+    orderby: Order | None
     pagesize: int
     start_page: int = 1
     prefetch: int = 1
@@ -78,7 +79,7 @@ class Resource(Generic[T]):
         self._send = send
         self._tasks = tasks
 
-    async def page(self, page: int = 1, *, pagesize: int = 50, orderby: str | None = None) -> Page[T]:
+    async def page(self, page: int = 1, *, pagesize: int = 50, orderby: Order | None = None) -> Page[T]:
         """Return one page.
 
         `page` counts from 1; `pagesize` is at most 500, and the service may lower it, see `page_size`;
@@ -91,7 +92,7 @@ class Resource(Generic[T]):
     def list(
         self,
         *,
-        orderby: str | None = "date",
+        orderby: Order | None = "date",
         pagesize: int = MAX_PAGESIZE,
         start_page: int = 1,
         prefetch: int = 8,
@@ -225,6 +226,11 @@ class Listing(Generic[T]):
 
     def __aiter__(self) -> ItemStream[T]:
         return ItemStream(self._options, self._tasks)
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self) -> NoReturn:
+            raise TypeError("a listing is read with `async for`, or at once with `await listing.to_list()`")
 
     def pages(self) -> PageStream[T]:
         """Iterate over pages instead of items."""

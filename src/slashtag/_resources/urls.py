@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import count
 
-from .._core.call import Call
+from .._core.call import Call, RedirectCode
 from .._core.change import Change, Outcome, check_distinct
 from .._core.payloads import RowsUpdated
 from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError, is_fatal
@@ -61,7 +61,7 @@ class Urls(Resource[ShortUrl]):
         *,
         destination: str | None = None,
         slashtag: str | None = None,
-        redirect_code: int | None = None,
+        redirect_code: RedirectCode | None = None,
         password: str | None = None,
         domain_id: int | None = None,
     ) -> int:

@@ -93,7 +93,7 @@ async def update_url(
                 int(key) if _is_id(key) else key,
                 destination=destination,
                 slashtag=slashtag,
-                redirect_code=redirect_code,
+                redirect_code=redirect_code,  # type: ignore[arg-type]  # `update` checks it
                 password=new_password,
                 domain_id=domain_id,
             )
