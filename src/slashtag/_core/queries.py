@@ -5,7 +5,6 @@ A new statistics endpoint is one more class here: its fields, their checks, its 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
@@ -17,6 +16,7 @@ from msgspec.structs import force_setattr
 
 from .._errors import InvalidRequestError
 from .._models import GeoStats, PeriodStats, RangeStats, Statistics
+from .bounds import parse_bound, parse_day
 from .call import Call, check_int
 from .payloads import GeoAnswer, PeriodAnswer, RangeAnswer
 from .selectors import Selector
@@ -30,11 +30,6 @@ _Date = date
 
 #: No click is older: link shorteners with statistics did not exist.
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-# What fromisoformat reads differs between Pythons: 24:00 since 3.14. These it reads alike.
-_DATE_TIME = re.compile(
-    _DATE.pattern + r"[T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?"
-)
 _SECOND = timedelta(seconds=1)
 
 
@@ -85,37 +80,6 @@ class Query(Struct, Generic[R_co], frozen=True):
         )
 
 
-def _bound(name: str, value: object, *, datetimes: bool = True) -> Bound:
-    """Read a date, an ISO 8601 text, or a datetime with an offset cut to whole seconds."""
-    read: object = value
-    if isinstance(value, str):
-        try:
-            if _DATE.fullmatch(value):
-                read = date.fromisoformat(value)
-            elif _DATE_TIME.fullmatch(value):
-                read = datetime.fromisoformat(value)
-        except ValueError:
-            pass
-        if read is value:
-            raise InvalidRequestError(
-                f"{name} {value!r} is not a date of the form YYYY-MM-DD, nor an ISO 8601 date-time"
-            )
-    if isinstance(read, datetime) and datetimes:
-        offset = read.utcoffset()
-        if offset is None:
-            raise InvalidRequestError(f"{name} {value!r} is a date-time without an offset")
-        # Under its offset instead of its zone: two times of one zone compare as clocks, not as instants.
-        return read.replace(microsecond=0, fold=0, tzinfo=timezone(offset))
-    if isinstance(read, date) and not isinstance(read, datetime):
-        return read
-    kinds = "a date or a date-time with an offset" if datetimes else "a date"
-    raise InvalidRequestError(f"{name} must be {kinds}, not {value!r}")
-
-
-def _day(name: str, value: object) -> date:
-    return _bound(name, value, datetimes=False)
-
-
 def _timezone_param(offset: timedelta) -> tuple[tuple[str, str], ...]:
     # +00:00 is the documented default and is left out.
     return (("timezone", format_offset(offset)),) if offset else ()
@@ -142,8 +106,8 @@ class DateRange(Query[RangeStats], frozen=True):
                 raise InvalidRequestError("a range has a start and an end, or a number of last days")
             check_int("days", self.last_days, 1, 36_600)
             return
-        force_setattr(self, "start", _bound("start", self.start))
-        force_setattr(self, "end", _bound("end", self.end))
+        force_setattr(self, "start", parse_bound("start", self.start))
+        force_setattr(self, "end", parse_bound("end", self.end))
         start, end = self.bounds
         if isinstance(start, datetime) is isinstance(end, datetime):
             is_reversed = start > end
@@ -242,10 +206,10 @@ class Day(Query[RangeStats], frozen=True):
     date: _Date | str
 
     def __post_init__(self) -> None:
-        force_setattr(self, "date", _day("date", self.date))
+        force_setattr(self, "date", parse_day("date", self.date))
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        day = _day("date", self.date)
+        day = parse_day("date", self.date)
         found = windows(day, day, zone)
         whole = len(found) == 1 and found[0].end - found[0].start == timedelta(days=1) - _SECOND
         if not whole:
@@ -254,7 +218,7 @@ class Day(Query[RangeStats], frozen=True):
         return [TimeSlice("stats", params, str(day), found[0], _ended(found[0]))]
 
     def span(self, zone: tzinfo) -> Span:
-        day = _day("date", self.date)
+        day = parse_day("date", self.date)
         return day, day
 
     def tally(self, span: Span | None) -> RangeTally:
@@ -329,14 +293,14 @@ class CountryGeo(Query[GeoStats], frozen=True):
         if not (isinstance(code, str) and len(code) == 2 and code.isascii() and code.isalpha()):
             raise InvalidRequestError(f"iso_code must be a 2-letter ISO country code, not {code!r}")
         force_setattr(self, "iso_code", code.upper())
-        start, end = _day("start", self.start), _day("end", self.end)
+        start, end = parse_day("start", self.start), parse_day("end", self.end)
         if start > end:
             raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
         force_setattr(self, "start", start)
         force_setattr(self, "end", end)
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        spans = windows(_day("start", self.start), _day("end", self.end), zone)
+        spans = windows(parse_day("start", self.start), parse_day("end", self.end), zone)
         if not spans:
             # A date that the zone skips: Pacific/Apia had no 2011-12-30.
             return []

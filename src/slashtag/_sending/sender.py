@@ -147,8 +147,7 @@ class Sender:
 
     def replays(self, call: Call[Any]) -> bool:
         """Return whether a call is answered from the journal."""
-        journal = self._shared.journal
-        return journal is not None and journal.find(call) is not None
+        return self._shared.journal is not None and self._shared.journal.find(call) is not None
 
     # --- one attempt ---------------------------------------------------------------------------------
 
