@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from .servers import Errors, FixedWindow, InFlight, Make, Server, SlidingWindow, Strays, TokenBucket
+from .servers import Errors, FixedWindow, InFlight, Make, Server, Shared, SlidingWindow, Strays, TokenBucket
 from .simulate import CONCURRENCY, MEAN
 
 SECONDS = 60.0  # oracle time that a job is made for, at least
@@ -38,7 +39,7 @@ class Case:
 
 def cases() -> list[Case]:
     """Return every server of the table, in its order."""
-    return [*_unlimited(), *_buckets(), *_windows(), *_others()]
+    return [*_unlimited(), *_buckets(), *_windows(), *_others(), *_classes()]
 
 
 def _job(requests: float) -> int:
@@ -68,8 +69,8 @@ def _windows() -> Iterator[Case]:
     for width, goal, limits in ((1, 0.85, (10, 30, 100, 300)), (60, 0.97, (100, 300, 1000, 3000))):
         for kind, name in ((FixedWindow, "fixed"), (SlidingWindow, "sliding")):
             for limit in limits:
-                for told in (False, True):
-                    label = f"{name}, {limit}/{width} s" + ", Retry-After" * told
+                for told in (None, math.ceil):
+                    label = f"{name}, {limit}/{width} s" + ", Retry-After" * (told is not None)
                     make = partial(kind, limit=limit, width=width, told=told)
                     row = f"window of {width} s"
                     if width == 1:
@@ -97,9 +98,51 @@ def _others() -> Iterator[Case]:
         make = partial(_with_errors, rate=rate, burst=burst)
         yield Case(row, f"{rate}/s, burst {burst}", make, _job(rate * SECONDS + burst), 0.94)
     yield Case(row, "no limit", lambda rng: Errors(Server(rng), 0.02), _job(FULL), 0.94)
-    # A ninth of the requests meets a stray, whatever the client does.
-    stray = "every 10th answer a stray 429"
-    yield Case(stray, "no limit", lambda rng: Strays(Server(rng), 10), _job(FULL), 0.85, 1 / 9 + 0.015)
+    for share, told in ((0.01, 1.0), (0.05, None), (0.1, None), (0.1, 2.0)):
+        label = f"{share:.0%} strays" + (f", Retry-After {told:g}" if told else "")
+        make = partial(_with_strays, share=share, told=told)
+        yield Case("429s at any pace", label, make, _job(FULL), 0.7, share / (1 - share) + 0.015)
+
+
+def _classes() -> Iterator[Case]:
+    for kind, limit, width, told in (
+        *((FixedWindow, 300, 5, None), (FixedWindow, 25, 5, math.floor), (FixedWindow, 34, 2, None)),
+        *(
+            (SlidingWindow, 62, 2, None),
+            (SlidingWindow, 630, 7, math.ceil),
+            (FixedWindow, 900, 10, math.ceil),
+        ),
+    ):
+        label = f"{kind.__name__} {limit}/{width} s" + (f", {told.__name__}" if told else "")
+        make = partial(kind, limit=limit, width=width, told=told)
+        yield Case("window of 2-10 s", label, make, _job(limit / width * SECONDS), 0.8, 0.05)
+    # The goal is 0.85 of what the best constant pace reaches with 1.5 % of 429s.
+    for rate, burst, possible in (
+        (100, 3, 0.72),
+        (100, 5, 0.91),
+        (300, 3, 0.62),
+        (300, 5, 0.85),
+        (600, 5, 0.78),
+    ):
+        make = partial(TokenBucket, rate=rate, burst=burst)
+        label = f"{rate}/s, burst {burst}"
+        yield Case("token bucket, small burst", label, make, _job(rate * SECONDS), 0.85 * possible, 0.02)
+    for most in (4, 8, 22, 44):
+        make = partial(InFlight, most=most, retry_after=1.0)
+        label = f"K = {most}, Retry-After 1"
+        yield Case("at most K in flight", label, make, _job(most / MEAN * SECONDS), 0.8)
+    for rate, burst, size, every in ((20, 10, 12, 2), (50, 5, 100, 10), (100, 20, 200, 5), (200, 5, 250, 5)):
+        make = partial(_shared, rate=rate, burst=burst, size=size, every=every)
+        label = f"{rate}/s, another's {size}/{every} s"
+        yield Case("shared with bursts, Retry-After", label, make, _job(rate * SECONDS), 1 / 1.5, 0.05)
+
+
+def _with_strays(rng: Random, share: float, told: float | None) -> Server:
+    return Strays(Server(rng), share, told)
+
+
+def _shared(rng: Random, rate: float, burst: int, size: int, every: float) -> Server:
+    return Shared(TokenBucket(rng, rate, burst, 1.0), size, every)
 
 
 def _with_errors(rng: Random, rate: float, burst: int) -> Server:

@@ -150,6 +150,29 @@ class Aimd:
         self._under_way -= 1
 
 
+class EachRetryAfter:
+    """Honour each Retry-After for its request alone: the best where 429s have nothing to do with the pace."""
+
+    def __init__(self) -> None:
+        self._in_flight = 0
+
+    def ready_at(self, now: float) -> float:
+        return now if self._in_flight < CONCURRENCY else math.inf
+
+    def depart(self, now: float) -> None:
+        self._in_flight += 1
+
+    def accepted(self, ticket: None, now: float) -> None:
+        self._in_flight -= 1
+
+    def rejected(self, ticket: None, now: float, retry_after: float | None) -> float:
+        self._in_flight -= 1
+        return now + (retry_after or 0.0)
+
+    def failed(self, ticket: None, now: float, retry_after: float | None) -> None:
+        self._in_flight -= 1
+
+
 PEERS: dict[str, type[Policy]] = {
     "each alone": AloneWithJitter,
     "botocore": BotocoreAdaptive,

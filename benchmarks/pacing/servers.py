@@ -12,6 +12,7 @@ from collections.abc import Callable
 from random import Random
 
 Answer = tuple[int, float | None]
+Rounding = Callable[[float], float]  # of a Retry-After: math.ceil, math.floor
 OK: Answer = (200, None)
 
 
@@ -77,7 +78,7 @@ class TokenBucket(Server):
 class FixedWindow(Server):
     """Accept `limit` requests in every window of `width` seconds; the first window began before the job."""
 
-    def __init__(self, rng: Random, limit: int, width: float, told: bool = False) -> None:
+    def __init__(self, rng: Random, limit: int, width: float, told: Rounding | None = None) -> None:
         super().__init__(rng)
         self.limit, self.width, self.told = limit, width, told
         self.phase = rng.random() * width
@@ -93,7 +94,7 @@ class FixedWindow(Server):
     def arrive(self, now: float) -> Answer:
         left = self._roll(now)
         if self.used >= self.limit:
-            return 429, math.ceil(left) if self.told else None
+            return 429, self.told(left) if self.told else None
         self.used += 1
         return OK
 
@@ -105,7 +106,7 @@ class FixedWindow(Server):
 class SlidingWindow(Server):
     """Accept a request when fewer than `limit` were accepted in the `width` seconds before it."""
 
-    def __init__(self, rng: Random, limit: int, width: float, told: bool = False) -> None:
+    def __init__(self, rng: Random, limit: int, width: float, told: Rounding | None = None) -> None:
         super().__init__(rng)
         self.limit, self.width, self.told = limit, width, told
         self.log: deque[float] = deque()
@@ -114,7 +115,7 @@ class SlidingWindow(Server):
         while self.log and self.log[0] <= now - self.width + 1e-9:
             self.log.popleft()
         if len(self.log) >= self.limit:
-            return 429, math.ceil(self.log[0] + self.width - now) if self.told else None
+            return 429, self.told(self.log[0] + self.width - now) if self.told else None
         self.log.append(now)
         return OK
 
@@ -127,12 +128,12 @@ class InFlight(Server):
 
     uplink = 0.0  # or a client that keeps `most` in flight would not fill the places
 
-    def __init__(self, rng: Random, most: int) -> None:
+    def __init__(self, rng: Random, most: int, retry_after: float | None = None) -> None:
         super().__init__(rng)
-        self.most = most
+        self.most, self.retry_after = most, retry_after
 
     def arrive(self, now: float) -> Answer:
-        return OK if self.inside < self.most else (429, None)
+        return OK if self.inside < self.most else (429, self.retry_after)
 
     def next_accept(self, now: float) -> float:
         return now if self.inside < self.most else math.inf
@@ -154,18 +155,55 @@ class Errors(Server):
 
 
 class Strays(Server):
-    """Answer every n-th request 429, whatever the pace, in front of another server."""
+    """Answer a random share of requests 429, whatever the pace, in front of another server."""
 
-    def __init__(self, inner: Server, every: int) -> None:
+    def __init__(self, inner: Server, share: float, retry_after: float | None = None) -> None:
         super().__init__(inner.rng)
-        self.inner, self.every, self.count = inner, every, 0
+        self.inner, self.share, self.retry_after = inner, share, retry_after
 
     def arrive(self, now: float) -> Answer:
-        self.count += 1
-        return (429, None) if self.count % self.every == 0 else self.inner.arrive(now)
+        return (429, self.retry_after) if self.rng.random() < self.share else self.inner.arrive(now)
 
     def next_accept(self, now: float) -> float:
         return self.inner.next_accept(now)
+
+
+class Shared(Server):
+    """Serve another client from the same limit: `size` requests at once, every `every` seconds or so."""
+
+    def __init__(self, inner: Server, size: int, every: float) -> None:
+        super().__init__(inner.rng)
+        self.inner, self.size, self.every = inner, size, every
+        self.burst_at = inner.rng.random() * every
+
+    def _serve_other(self, now: float) -> None:
+        while self.burst_at <= now:
+            for _ in range(self.size):
+                self.inner.arrive(self.burst_at)
+            self.burst_at += self.every * self.rng.uniform(0.5, 1.5)
+
+    def arrive(self, now: float) -> Answer:
+        self._serve_other(now)
+        return self.inner.arrive(now)
+
+    def next_accept(self, now: float) -> float:
+        self._serve_other(now)
+        return min(self.inner.next_accept(now), self.burst_at)
+
+
+class Lifted(Server):
+    """Serve by another server's limit until a time, and without a limit from then on."""
+
+    def __init__(self, inner: Server, at: float) -> None:
+        super().__init__(inner.rng)
+        self.inner, self.at = inner, at
+
+    def arrive(self, now: float) -> Answer:
+        self.inner.inside = self.inside
+        return self.inner.arrive(now) if now < self.at else OK
+
+    def next_accept(self, now: float) -> float:
+        return self.inner.next_accept(now) if now < self.at else now
 
 
 Make = Callable[[Random], Server]

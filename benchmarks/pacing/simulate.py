@@ -28,7 +28,7 @@ class Policy(Protocol):
     def ready_at(self, now: float, /) -> float: ...
     def depart(self, now: float, /) -> Any: ...
     def accepted(self, ticket: Any, now: float, /) -> None: ...
-    def rejected(self, ticket: Any, now: float, retry_after: float | None, /) -> None: ...
+    def rejected(self, ticket: Any, now: float, retry_after: float | None, /) -> float | None: ...
     def failed(self, ticket: Any, now: float, retry_after: float | None, /) -> None: ...
 
 
@@ -126,8 +126,10 @@ def run(
                 result.useful += 1
             elif status == 429:
                 result.rejects += 1
-                policy.rejected(ticket, now, retry_after)
-                if alone is None:
+                again = policy.rejected(ticket, now, retry_after)
+                if alone is None and again and again > now:
+                    at(again, retry, request)
+                elif alone is None:
                     heapq.heappush(waiting, request)
                 else:
                     tries = rejects[request] = rejects.get(request, 0) + 1

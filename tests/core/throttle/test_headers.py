@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from slashtag._core.throttle.headers import MAX_DELAY, RateHint, rate_hint, retry_after
+from slashtag._core.throttle.headers import MAX_DELAY, MAX_RESET, RateHint, rate_hint, retry_after
 
 DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
 LATER = "Wed, 21 Oct 2015 07:28:30 GMT"
@@ -150,7 +150,25 @@ def test_a_limit_or_reset_that_makes_no_sense_is_left_out() -> None:
     assert found == RateHint(remaining=3)
 
 
-def test_a_reset_is_believed_up_to_a_day() -> None:
-    found = hint(RateLimit_Remaining="3", RateLimit_Reset="900000")
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"RateLimit_Remaining": "0", "RateLimit_Reset": "1000"},  # milliseconds
+        {"RateLimit_Remaining": "0", "RateLimit_Reset": "86400"},
+        {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": str(int(EPOCH * 1000) + 25_000), "Date": DATE},
+        {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": str(int(EPOCH) + 3600), "Date": DATE},
+        {"RateLimit": '"default";r=0;t=500', "RateLimit_Policy": '"default";q=100;w=60'},
+        {"RateLimit_Limit": "100, 100;w=60", "RateLimit_Remaining": "0", "RateLimit_Reset": "500"},
+    ],
+    ids=["ms", "a day", "epoch ms", "an hour", "beyond its window", "beyond its older window"],
+)
+def test_an_implausible_reset_is_not_believed(headers: dict[str, str]) -> None:
+    found = hint(**headers)
     assert found is not None
-    assert found.reset == MAX_DELAY
+    assert found.reset is None
+
+
+def test_a_reset_is_believed_up_to_a_quarter_of_an_hour() -> None:
+    found = hint(RateLimit_Remaining="0", RateLimit_Reset="900")
+    assert found is not None
+    assert found.reset == MAX_RESET

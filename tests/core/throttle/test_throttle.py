@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag._core.throttle.headers import RateHint
-from slashtag._core.throttle.hypotheses import ConcurrencyCap, Strays
+from slashtag._core.throttle.hypotheses import CLUSTER, ConcurrencyCap, Losses
 from slashtag._core.throttle.schedule import EARLY, LATE, Flow, Pace, Ticket
 from slashtag._core.throttle.throttle import CAPPED, PACED, PROBING, QUOTA, START, UNPACED, Throttle
 
@@ -25,10 +25,11 @@ def fill(throttle: Throttle, now: float) -> list[Ticket]:
 
 
 def exhausted(concurrency: int = 32, retry_after: float | None = None) -> tuple[Throttle, list[Ticket]]:
-    """Return a throttle that sent a first burst at 10.0 and met one 429 at 10.1, with the rest in flight."""
+    """Return a throttle that sent a first burst at 10.0 and met a cluster of 429s."""
     throttle = Throttle(concurrency)
     tickets = fill(throttle, 10.0)
-    throttle.rejected(tickets.pop(), 10.1, retry_after)
+    for _ in range(int(CLUSTER) + 1):
+        throttle.rejected(tickets.pop(), 10.1, retry_after)
     return throttle, tickets
 
 
@@ -114,13 +115,11 @@ def test_without_retry_after_the_pause_is_one_and_a_half_round_trips(retry_after
     assert throttle.ready_at(10.1) == pytest.approx(10.25)
 
 
-def test_a_huge_retry_after_is_kept_and_told() -> None:
+def test_a_huge_retry_after_is_kept() -> None:
     throttle = Throttle(4)
-    told: list[str] = []
-    throttle.notify = told.append
     throttle.rejected(throttle.depart(1.0), 1.1, 86_400.0)
     assert throttle.ready_at(2.0) == pytest.approx(86_401.1)
-    assert told == ["waiting 86400 s for the service's limit"]
+    assert throttle.stopped_until(2.0) == pytest.approx(86_401.1)
 
 
 def test_a_503_with_retry_after_sets_the_gate_and_cuts_no_rate() -> None:
@@ -147,7 +146,8 @@ def test_after_the_gate_one_request_goes_and_nobody_else() -> None:
     throttle, _ = exhausted()
     _, at = probe(throttle, 10.1)
     assert throttle.state == PROBING
-    assert throttle.ready_at(at) == inf
+    assert throttle.ready_at(at) > at
+    assert throttle.ready_at(at + 1) == inf
 
 
 def test_an_answer_to_a_request_from_before_the_gate_opens_nothing() -> None:
@@ -325,15 +325,16 @@ def test_the_flow_is_what_was_let_pass_between_two_exhaustions() -> None:
     assert flow.rate(Ticket(12.0, 145, 1)) == pytest.approx(20.0)
 
 
-def test_the_flow_looks_behind_a_dry_spell() -> None:
+def test_the_flow_looks_back_as_far_as_it_has_to() -> None:
     flow = Flow()
     flow.restart(Ticket(10.0, 100, 1))
     flow.advance(Ticket(15.0, 200, 1))
     flow.lost = 8
     flow.advance(Ticket(15.5, 210, 1))
     flow.lost = 2
-    assert flow.rate(Ticket(16.0, 222, 1), dry=True) == pytest.approx((22 - 10 + 100) / 6.0)
-    assert flow.rate(Ticket(16.0, 222, 1)) == pytest.approx(10 / 0.5)
+    assert flow.rate(Ticket(16.0, 232, 1)) == pytest.approx(20 / 0.5)
+    assert flow.rate(Ticket(16.0, 232, 1), 1.0) == pytest.approx((32 - 10) / 1.0)
+    assert flow.rate(Ticket(16.0, 212, 1)) == pytest.approx((112 - 10) / 6.0)
 
 
 # -- quota
@@ -351,7 +352,7 @@ def test_a_long_dry_spell_is_a_window_with_a_quota() -> None:
     assert accept_probes(throttle, 0.2) > 30
     assert throttle.state == QUOTA
     assert throttle.learned_rate == pytest.approx(6 / 30, rel=0.02)
-    assert told == ["waiting 30 s for the service's limit", "the service allows about 6 requests in 30 s"]
+    assert told == ["the service allows about 6 requests in 30 s"]
 
 
 def test_what_was_learnt_is_told_while_a_probe_is_under_way() -> None:
@@ -362,30 +363,53 @@ def test_what_was_learnt_is_told_while_a_probe_is_under_way() -> None:
     assert throttle.learned_rate == learnt
 
 
-# -- strays
+# -- 429s that come at any pace
 
 
-def test_the_same_share_of_429s_at_a_slower_pace_proves_strays() -> None:
-    strays = Strays()
-    assert [strays.proved(pace, 0.1) for pace in (100, 80, 65, 60, 55)] == [False, False, False, False, True]
-    assert strays.share == 0.1
+def test_a_429_among_accepts_is_no_cluster_and_many_in_a_row_are() -> None:
+    losses = Losses()
+    for number in range(200):
+        losses.accepted()
+        if number % 10 == 0:
+            losses.rejected(number)
+            assert not losses.clustered(0)
+    for number in range(int(CLUSTER)):
+        losses.rejected(200 + number)
+    assert losses.clustered(0)
 
 
-def test_fewer_429s_at_a_slower_pace_prove_none() -> None:
-    strays = Strays()
-    assert not any(
-        strays.proved(pace, share) for pace, share in ((100, 0.5), (60, 0.2), (50, 0.1), (48, 0.01))
-    )
+def test_429s_that_cuts_do_not_prevent_are_learnt_and_tolerated() -> None:
+    losses = Losses()
+    assert [losses.judge(2, 20, early=True) for _ in range(2)] == [False, True]
+    assert losses.share == pytest.approx(0.125)
+    losses.rejected(1)
+    assert not losses.excessive
 
 
-def test_strays_leave_many_429s_in_a_row_an_event() -> None:
-    strays = Strays()
-    for pace in (100, 60, 60, 60):
-        strays.proved(pace, 0.1)
-    assert [strays.rejected(10) for _ in range(9)].count(False) == 3
-    for _ in range(40):
-        strays.accepted()
-    assert strays.rejected(10)
+def test_429s_that_a_cut_prevents_are_not_tolerated() -> None:
+    losses = Losses()
+    assert not any(losses.judge(2, 20, early=early) for early in (True, False, True, False, True, False))
+    assert losses.share == 0.0
+    losses.rejected(1)
+    assert losses.excessive
+
+
+def test_a_tolerated_share_is_forgotten_once_the_429s_stay_away() -> None:
+    losses = Losses()
+    for _ in range(2):
+        losses.judge(2, 20, early=True)
+    losses.rejected(10)
+    losses.rejected(1000)
+    assert losses.share == 0.0
+
+
+def test_a_lone_429_keeps_only_its_own_request_back() -> None:
+    throttle = Throttle(32)
+    tickets = fill(throttle, 10.0)
+    assert throttle.rejected(tickets.pop(), 10.1, 2.0) == pytest.approx(12.1)
+    for ticket in tickets[:4]:
+        throttle.accepted(ticket, 10.11)
+    assert throttle.ready_at(10.12) <= 10.12
 
 
 # -- estimates and hints
@@ -463,6 +487,23 @@ def test_headers_of_the_last_answer_in_flight_let_the_rest_go() -> None:
     assert throttle.ready_at(0.2) <= 0.2
 
 
+def test_headers_that_an_accept_contradicts_are_no_longer_believed() -> None:
+    throttle = Throttle(8)
+    told: list[str] = []
+    throttle.notify = told.append
+    ticket = throttle.depart(0.0)
+    throttle.hint(0.1, RateHint(remaining=0, reset=500.0))
+    throttle.accepted(ticket, 0.1)
+    assert throttle.ready_at(1.0) == pytest.approx(60.1)
+    ticket = throttle.depart(60.1)
+    throttle.hint(60.2, RateHint(remaining=0, reset=500.0))
+    throttle.accepted(ticket, 60.2)
+    assert throttle.ready_at(60.3) <= 60.3
+    throttle.hint(60.4, RateHint(remaining=0, reset=500.0))
+    assert throttle.ready_at(60.5) <= 60.5
+    assert len(told) == 2
+
+
 def test_headers_without_a_reset_change_nothing() -> None:
     throttle = Throttle(8)
     throttle.hint(0.1, RateHint(remaining=0))
@@ -486,7 +527,9 @@ def test_a_session_that_wakes_after_an_age_counts_its_cycle_anew() -> None:
     for ticket in tickets[:4]:
         throttle.accepted(ticket, 3600.1)
     for ticket in tickets[4:]:
-        throttle.rejected(ticket, 3600.1, 1.0)
-    accept_probes(throttle, 3600.1)
+        throttle.rejected(ticket, 3600.1)
+    ticket, now = probe(throttle, 3600.9)
+    throttle.rejected(ticket, now + 0.1)
+    accept_probes(throttle, now + 0.1)
     assert throttle.learned_rate is not None
     assert throttle.learned_rate > 3

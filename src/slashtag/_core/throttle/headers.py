@@ -20,7 +20,11 @@ from typing import Protocol
 import msgspec
 
 MAX_DELAY = 86_400.0
-"""Longest delay believed, in seconds: a service that asks for more is asked again after a day."""
+"""Longest Retry-After believed, in seconds: a service that asks for more is asked again after a day."""
+
+MAX_RESET = 900.0
+"""Longest reset believed of a rate-limit header, in seconds: a longer one is in another unit (milliseconds),
+or too long to stop a session for without a 429."""
 
 _EPOCH_FROM = 1_000_000_000
 """A reset at or above this many seconds (2001-09-09 as an epoch, 31 years as a delay) is an epoch time."""
@@ -42,10 +46,10 @@ class Headers(Protocol):
 
 
 class RateHint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """State what rate-limit headers told: `remaining` requests until `reset` seconds from the answer.
+    """Content of rate-limit headers: `remaining` requests until `reset` seconds from the answer.
 
     `limit` requests are allowed in a window of `window` seconds, where the service says so. `reset` is None
-    where it does not say when the window ends.
+    where the end of the window is not given, or not plausible.
     """
 
     remaining: int
@@ -74,7 +78,7 @@ def retry_after(headers: Headers, now_wall: float | None = None) -> float | None
 
 
 def rate_hint(headers: Headers, now_wall: float | None = None) -> RateHint | None:
-    """Return what the rate-limit headers tell, or None if there are none or they make no sense.
+    """Return what the rate-limit headers say, or None if there are none or they make no sense.
 
     Of several policies the one with the fewest requests left is returned. `now_wall` (epoch seconds) stands
     in for a missing `Date` where the reset is an epoch time.
@@ -102,10 +106,17 @@ def _triple(value: str, headers: Headers, prefix: str, now_wall: float | None) -
     reset: float | None = None
     at = _count(headers.get(prefix + "-Reset"))
     if at is not None and at < _EPOCH_FROM:
-        reset = min(float(at), MAX_DELAY)
+        reset = float(at)
     elif at is not None and (start := _clock(headers, now_wall)) is not None:
-        reset = min(max(at - start, 0.0), MAX_DELAY)
-    return RateHint(remaining=remaining, reset=reset, limit=limit, window=window)
+        reset = max(at - start, 0.0)
+    return RateHint(remaining=remaining, reset=_plausible(reset, window), limit=limit, window=window)
+
+
+def _plausible(reset: float | None, window: float | None) -> float | None:
+    """Return the reset, or None where it is too far off or lies behind the end of its own window."""
+    if reset is None or reset > MAX_RESET or (window and reset > window + 1):
+        return None
+    return reset
 
 
 def _structured(value: str, policy: str | None) -> RateHint | None:
@@ -118,12 +129,9 @@ def _structured(value: str, policy: str | None) -> RateHint | None:
         if best is None or remaining < best.remaining:
             of = policies.get(name, {})
             reset, limit, window = _count(found.get("t")), _count(of.get("q")), _count(of.get("w"))
-            best = RateHint(
-                remaining=remaining,
-                reset=None if reset is None else min(float(reset), MAX_DELAY),
-                limit=limit,
-                window=None if not window else float(window),
-            )
+            width = None if not window else float(window)
+            left = _plausible(None if reset is None else float(reset), width)
+            best = RateHint(remaining=remaining, reset=left, limit=limit, window=width)
     return best
 
 

@@ -1,21 +1,24 @@
-"""Hypotheses about a limit that is not, or not only, a rate: a cap in flight, a window's quota, stray 429s.
-
-All serve `pacing.Throttle`.
-"""
+"""What a limit may be besides a rate: a cap in flight, a quota window, or 429s that no pace prevents."""
 
 from __future__ import annotations
 
-STRIKES = 3  # 429s that do not fit a cap in flight; slower samples that prove strays
+from .dry_spell import DrySpell
+from .schedule import FLOOR, SAMPLE
+
+STRIKES = 3  # 429s that a cap in flight cannot explain; cuts in vain
 PROVEN = 3  # probes in a row that must pass before everybody may go
-SAMPLE = 20  # requests that an estimate needs
-EXCESS = 6.0  # 429s over the share of strays that make an event
+CLUSTER = 4.0  # 429s close together that are an exhausted limit
+EXCESS = 6.0  # 429s over the share that comes at any pace: more than chance
+LEAK = 1 / 3  # of a 429 that each accepted request makes up for: one 429 in four is no cluster
+MOST_TOLERATED = 0.3  # share of 429s
 
 
 class ConcurrencyCap:
-    """Suspect a cap on requests in flight: keep to what was accepted together, and try carefully more.
+    """A suspected cap on requests in flight.
 
-    After a hold the number is raised by 1, 2, 4. A 429 over the safe number was to be expected; one at or
-    under it, or after many were accepted over it, is a strike against the suspicion.
+    `safe` requests were accepted together. After a hold the number is raised by 1, 2, 4. A 429 over the safe
+    number was to be expected; one at or under it, or after many were accepted over it, is a strike against
+    the suspicion.
     """
 
     __slots__ = ("_above", "_hold", "_raise_at", "_step", "safe", "strikes")
@@ -30,7 +33,7 @@ class ConcurrencyCap:
 
     @property
     def disproved(self) -> bool:
-        """Tell whether a cap in flight cannot explain the 429s."""
+        """Whether a cap in flight cannot explain the 429s."""
         return self.strikes >= STRIKES
 
     def suspect(self, together: int, now: float) -> int:
@@ -50,6 +53,7 @@ class ConcurrencyCap:
             return cap
         self.safe, self._above = int(cap), 0
         step, self._step = self._step, min(4, 2 * self._step)
+        self._hold = max(1.0, self._hold / 2)
         self._raise_at = now + self._hold
         return self.safe + step
 
@@ -62,14 +66,14 @@ class ConcurrencyCap:
         return self.safe
 
     def strike(self) -> int:
-        """Count a strike, and return the cap: from one up again to less than was thought safe."""
+        """Count a strike and return the cap: less than was thought safe."""
         self.strikes += 1
         self.safe, self._above = max(1, int(0.9 * self.safe)), 0
-        return 1
+        return self.safe
 
 
 class QuotaWindow:
-    """Count what a cycle lets pass, from the opening of a limit to the next, and keep a window's quota.
+    """A window's quota: what one cycle lets pass, from the opening of a limit to the next.
 
     `quota` requests (0: not known) pass in `width` seconds; `start` is when this cycle opened, `accepted`
     what it let pass so far, `budget` what may still depart at full speed, `slack` by how many
@@ -89,9 +93,28 @@ class QuotaWindow:
 
     @property
     def opens_at(self) -> float:
-        """Return when the next window can open at the earliest; in the past while that is not known."""
+        """When the next window can open at the earliest; in the past while that is not known."""
         early = self.accepted < 0.9 * self.quota  # the edge of a sliding window: not used up
         return self.start + self.width - self.slack if self.width and not early else 0.0
+
+    def depart(self, number: int) -> bool:
+        """Count a departure; return whether it uses up the budget."""
+        self.budget -= 1
+        if not self.budget:
+            self.explored_from = number
+        return not self.budget
+
+    def estimate(self, at: float, ahead: int, *, open_now: bool) -> float:
+        """Return when a request may depart at the earliest that has `ahead` others before it."""
+        over = ahead - (self.budget if open_now else self.quota)
+        if over < 0:
+            return at
+        start = self.start if open_now else at - self.width
+        return max(at, start + self.width * (1 + over // self.quota))
+
+    def rate(self, spell: DrySpell) -> float:
+        """Return what this cycle let pass until the opening that ended a dry spell, in requests/s."""
+        return max(self.accepted - spell.hits, 1) / max(spell.opening - self.start, FLOOR)
 
     def begin(self, start: float, accepted: int) -> None:
         """Begin a cycle that opened at `start`, of which some requests were accepted since."""
@@ -106,37 +129,71 @@ class QuotaWindow:
         self.begin(opened_at, hits)
 
 
-class Strays:
-    """Recognize 429s that have nothing to do with the pace: a slower pace meets the same share of them."""
+class Losses:
+    """429s of late: a cluster is an exhausted limit; some may come whatever the pace.
 
-    __slots__ = ("_alike", "_excess", "_pace", "_share", "share")
+    `share` of all requests is answered 429 at any pace (0: none known): by chance, or because requests
+    arrive less evenly than they depart. It is learnt from 429s that come although the pace was cut under
+    what had been accepted, and forgotten when they stay away.
+    """
+
+    __slots__ = ("_cluster", "_excess", "_last", "_lost", "_sample", "_strikes", "share")
 
     def __init__(self) -> None:
-        self.share = 0.0  # of all requests; 0 while there are none
-        self._excess = 0.0  # 429s over that share, of late
-        self._pace = 0.0  # under suspicion since this pace ...
-        self._share = 0.0  # ... met this share
-        self._alike = 0
+        self.share = 0.0
+        self._cluster = 0.0
+        self._excess = 0.0  # 429s over the share
+        self._last = 0  # the number of the last request answered 429
+        self._strikes = 0  # cuts in a row that did not help
+        self._lost = self._sample = 0  # since the first of them
 
     def accepted(self) -> None:
-        """Take note of an accept, where there are strays."""
+        """Take note of an accept."""
+        if self._cluster:
+            self._cluster = max(0.0, self._cluster - LEAK)
         if self._excess:
-            self._excess = max(0.0, self._excess - 2.5 * self.share)
+            self._excess = max(0.0, self._excess - 2 * self.share)
 
-    def rejected(self, in_flight: int) -> bool:
-        """Tell whether a 429 is one stray more, where there are strays; they are answered first."""
+    def rejected(self, number: int) -> None:
+        """Take note of a 429."""
+        if self.share and (number - self._last) * self.share > 12:
+            self.share = 0.0
+        self._last = max(self._last, number)
+        self._cluster += 1
         self._excess += 1
-        return self._excess < EXCESS + self.share * in_flight
 
-    def proved(self, pace: float, share: float) -> bool:
-        """Tell whether this share of 429s at a pace (requests/s), after faster ones, proves strays."""
-        if share < 0.05:
-            self._pace = 0.0
-        elif not self._pace or share < 0.7 * self._share:
-            self._pace, self._share, self._alike = pace, share, 0
-        elif pace < 0.7 * self._pace:
-            self._alike += 1
-            if self._alike >= STRIKES:
-                self._pace, self.share, self._excess = 0.0, share, 0.0
-                return True
-        return False
+    @property
+    def doubtful(self) -> bool:
+        """Whether the next answers decide between a cluster and chance."""
+        return self._cluster >= 1 + 10 * self.share
+
+    def clustered(self, in_flight: int) -> bool:
+        """Return whether an exhausted limit explains the last 429s better than chance does."""
+        return self._cluster >= CLUSTER + in_flight / 16 + 20 * self.share
+
+    @property
+    def excessive(self) -> bool:
+        """Whether there are more 429s than the share that comes at any pace."""
+        return not self.share or self._excess >= EXCESS
+
+    def forgive(self) -> None:
+        """Forget the 429s of a cluster that was acted on."""
+        self._cluster = self._excess = 0.0
+
+    def judge(self, lost: int, sample: int, *, early: bool) -> bool:
+        """Judge a cut by the 429s since; `early`: they came although the pace was under what was accepted.
+
+        Return whether they are now known to come at any pace.
+        """
+        self._excess = 0.0
+        if not early:
+            self._strikes = self._lost = self._sample = 0
+            return False
+        self._strikes += 1
+        self._lost += lost
+        self._sample += sample
+        if self._strikes < 2:
+            return False
+        self.share = min(MOST_TOLERATED, 1.2 * self._lost / self._sample + 0.005)
+        self._strikes = self._lost = self._sample = 0
+        return True

@@ -1,19 +1,21 @@
-"""Keep a schedule of departures, and measure at what rate requests were accepted.
-
-Both serve `pacing.Throttle` once it has met a limit of the rate.
-"""
+"""The schedule of departures at a rate, and the measure of the rate at which requests were accepted."""
 
 from __future__ import annotations
 
-from math import inf
+from collections import deque
+from math import inf, sqrt
 
 EARLY = 0.008  # seconds a departure may be ahead of its schedule: one timer wakes a group of them
+SAMPLE = 20  # requests that a measured rate needs
+FLOOR = 0.05  # seconds: the shortest time that is measured, and between two probes; a clock may tick in 16 ms
+CLOSE = 1.3  # pace / accepted rate up to which the limit is between them for sure
+DEEP = 0.3  # dip of the curve after cuts that did not help: if this does not either, no cut does
 LATE = 0.03  # seconds of lateness that are caught up; more would be a burst after a stall
-STEEP = 4.0  # times `time` after which the curve starts anew from where it is
+SLOWEST = 8.0  # seconds at most until the curve is back at its rate
 
 
 class Ticket:
-    """Mark one request on its way; opaque to callers.
+    """One request on its way; opaque to callers.
 
     `sent` is the time of departure, `number` counts departures, `load` is the number in flight with this one.
     """
@@ -27,10 +29,10 @@ class Ticket:
 
 
 class Pace:
-    """Schedule departures at `rate` (requests/s), bent by a cubic curve.
+    """Schedule of departures at `rate` (requests/s), bent by a cubic curve.
 
-    The curve starts at rate x (1 - dip), comes back to the rate gently, reaches it after `time` seconds and
-    probes above it later and later faster: rate x (1 + dip ((t / time) - 1)^3). With dip 0 the rate is kept.
+    The curve starts at rate x (1 - dip), reaches the rate after `time` seconds and climbs above it:
+    rate x (1 + dip ((t / time) - 1)^3), then from there anew, in half the time. With dip 0 the rate is kept.
     """
 
     __slots__ = ("dip", "due", "rate", "since", "time")
@@ -62,48 +64,69 @@ class Pace:
                 self.since, due = now, now
         x = (now - self.since) / self.time - 1
         pace = self.rate * (1 + self.dip * x * x * x)
-        if x > STEEP:
-            self.rate, self.since = pace, now - self.time
+        if x > 1 and self.dip:
+            # Nothing stopped it: from here it climbs twice as fast, and further.
+            self.rate, self.dip, self.time = pace, 0.3, max(self.time / 2, 1.5)
+            self.since = now - self.time
         self.due = due + 1 / pace
 
 
 class Flow:
-    """Measure the accepted rate between two exhaustions of the limit, by the times of departure.
+    """Measure of the accepted rate between two exhaustions of the limit, by the times of departure.
 
     At a 429 the limit is exhausted. What departed between two such requests and was not rejected is what the
     limit let pass in that time, exactly: neither the latency nor a burst allowance is in it.
     """
 
-    __slots__ = ("_lost_before", "lost", "mark", "previous")
+    __slots__ = ("_marks", "lost", "mark")
 
     def __init__(self) -> None:
+        self._marks: deque[tuple[Ticket, int]] = deque(maxlen=8)
         self.restart(Ticket(0.0, 0, 0))
 
     def restart(self, ticket: Ticket) -> None:
         """Begin at a request that met the exhausted limit, and forget what was before."""
-        self.mark = self.previous = ticket
-        self.lost = self._lost_before = 0
+        self._marks.clear()
+        self.lost = 0
+        self.advance(ticket)
 
     def advance(self, ticket: Ticket) -> None:
-        """Begin a new measurement; keep the last one where it lasted a second at least."""
-        if ticket.sent - self.mark.sent >= 1:
-            self.previous, self._lost_before = self.mark, self.lost
-        else:
-            self._lost_before += self.lost
+        """Begin a new measurement."""
+        self._marks.append((ticket, self.lost))
         self.mark, self.lost = ticket, 0
 
     def sample(self, ticket: Ticket) -> int:
         """Count the requests from the mark up to this one."""
         return ticket.number - self.mark.number
 
-    def rate(self, ticket: Ticket, gate: float = 0.0, dry: bool = False) -> float:
-        """Return the accepted rate up to this request, in requests/s; a gate of some seconds follows it.
+    def rate(self, ticket: Ticket, seconds: float = 0.0) -> float:
+        """Return the accepted rate up to this request, in requests/s.
 
-        After a dry spell the last second may hold nothing but the spell: then it is the rate since the
-        exhaustion before.
+        Where the last measurement is shorter than `seconds`, those before it are added.
         """
-        mark, lost = self.mark, self.lost
-        if dry and ticket.sent - mark.sent < 1:
-            mark, lost = self.previous, self._lost_before + lost
-        seconds = ticket.sent + gate - mark.sent
-        return max(ticket.number - mark.number - lost, 1) / max(seconds, 1e-3)
+        passed = 0
+        lost = self.lost
+        for mark, lost_before in reversed(self._marks):
+            passed = ticket.number - mark.number - lost
+            if passed >= SAMPLE and ticket.sent - mark.sent >= seconds:
+                break
+            lost += lost_before
+        return max(passed, 1) / max(ticket.sent - mark.sent, FLOOR)
+
+
+def corrected(
+    low: float, high: float, early: int, *, after_pause: bool, costly: bool
+) -> tuple[float, float, float]:
+    """Return rate, dip and time of the curve after a 429 at the pace `high`, where `low` was accepted.
+
+    `early` counts corrections in a row that came before the curve was back at its rate, `costly` says that
+    another 429 would cost a pause.
+    """
+    if high >= CLOSE * low:
+        rate = min(sqrt(low * high), 1.5 * low)
+        return rate, 1 - 0.97 * low / rate, 1.5
+    rate = low**0.75 * high**0.25
+    time = SLOWEST if costly else min(max(1.5 if after_pause else 2.5, 60 / rate), SLOWEST)
+    if early > 1:
+        return rate, DEEP, 1.5 * time
+    return rate, 0.1 if early else min(0.1, max(0.02, 16 / (rate * time))), time

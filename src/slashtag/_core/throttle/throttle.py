@@ -1,60 +1,65 @@
 """Decide when the next request may depart, against a rate limit that nobody documented.
 
-What one request learns, all requests of the session know. The states, and what leads from one to another:
+All requests of a session share one throttle, so what one answer shows, all requests know. The states:
 
-    unpaced ----- 429 -----> probing <------------- 5 rejects in a row ----------------+
-       ^                      |  |  |                                                  |
-       |                      |  |  +--- no dry spell --> capped --- third strike --> paced
-       |                      |  |                                                    ^  |
-       |                      |  +------ dry for less than LONG ----------------------+  |
-       |                      +--------- dry for LONG or more ---> quota                 |
-       |                                                             |                   |
-       |                      probing <------------- 429 ------------+                   |
-       +---------------------- the 429s have nothing to do with the pace (strays) -------+
+unpaced   as many in flight as allowed, from START up to the session's concurrency
+probing   paused, then one request at a time until the limit lets it pass (dry_spell)
+capped    perhaps a cap on requests in flight: as many as were accepted together, carefully more (hypotheses)
+paced     a limit of the rate: departures on a schedule, corrected by what was accepted (schedule); a rate
+          known from the start is this state, and stays
+quota     a window of LONG seconds or more: full speed for what it held last time, then single ones
 
-unpaced   as many in flight as allowed, from START up to the session's concurrency.
-probing   paused, then one request at a time until the limit lets it pass. How long the service stayed dry,
-          and whether the requests after the first accepted one pass too, tells what kind of limit it is.
-capped    perhaps a cap on requests in flight: at most as many as were accepted together, carefully more. A
-          429 at or under that number is a strike against the idea.
-paced     a limit of the rate: departures on a schedule (pace.Pace), corrected by the rate that was accepted
-          between two exhaustions (pace.Flow). A rate known from the start is this state, and stays.
-quota     a window of LONG seconds or more: full speed for what the window held last time, then one by one.
+What a 429 means. Four close together, or one with nothing else in flight, are an exhausted limit; any other
+is isolated. Its own request waits for its Retry-After, the others go on.
 
-`gate` (`paused_until`): nothing departs before it. `epoch`: a 429 of a request sent before it belongs to the
-same event. Accepts change no rate: the schedule runs on time. 5xx and lost connections cut no rate.
+            isolated 429                            exhausted limit: all wait for Retry-After, then probe
+unpaced     not at full concurrency: ignored        dry for LONG or more: quota
+            else: capped, then paced if many        no dry spell: capped
+capped      over the safe number: back to it        a strike; the third: paced at what was accepted
+            else a strike; the third: paced
+paced       over 0.5 % of late: a lower rate, but   paced on, at a lower rate; dry for LONG: quota
+            never under what was accepted
+            cut twice in vain: their share is tolerated
+quota       as an exhausted limit                   quota again, with what this window held
+
+Accepts change no rate: the schedule climbs with time, faster the longer nothing stops it; from any state an
+unlimited service is used at full speed within a minute. 5xx and lost connections cut no rate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, sqrt
+from math import inf
 
+from .announced import AnnouncedLimit
+from .dry_spell import DrySpell
+from .estimate import RateEstimate
 from .headers import RateHint
-from .hypotheses import PROVEN, SAMPLE, ConcurrencyCap, QuotaWindow, Strays
-from .schedule import EARLY, Flow, Pace, Ticket
+from .hypotheses import PROVEN, ConcurrencyCap, QuotaWindow
+from .schedule import EARLY, FLOOR, SAMPLE, SLOWEST, Pace, Ticket
 
-__all__ = ["CAPPED", "PACED", "PROBING", "QUOTA", "UNPACED", "Throttle", "Ticket"]
+__all__ = ["Throttle", "Ticket"]
 
 UNPACED, PROBING, CAPPED, PACED, QUOTA = "unpaced", "probing", "capped", "paced", "quota"
 
 START = 16  # requests in flight at the start; 64 gains nothing and doubles the waste
 GROWTH = 1 / 3  # requests in flight more for every accept: 1 wastes twice as many at the first exhaustion
-LONG = 3.0  # seconds: a dry spell as long as this is a quota window's
+LONG = 12.0  # seconds: a dry spell as long as this is a quota window's
 DRY = 0.25  # seconds: a dry spell as long as this is a window's, not a full house of requests in flight
-ROW = 5  # 429s in a row, by departure, that make a dry spell
+MAX_STOP = 900.0  # seconds: the longest time that one answer stops all requests
+BLIND = 60.0  # seconds: the longest wait for a window that no answer told of
 BUFFER = 3.0  # requests the pace waits for after a cut: tokens against jitter
 
 
 class Throttle:
-    """Admit every request of a session; told `now`, never asks for it.
+    """State machine of a session's rate limit; pure: `now` is passed in, `Admission` owns the queue.
 
     `concurrency` is the most requests in flight, `rate` a limit in requests/s that is known and kept from the
     first request on. Raises ValueError where they are not positive. Every ticket of `depart` is given back
     once, to `accepted`, `rejected`, `failed` or `cancelled`.
 
-    `throttled` counts 429s, `paused_until` is the gate on the clock of `now` (0.0: none), `notify` is called
-    with one line of text when a limit is found, changes, or a window is waited for.
+    `throttled` counts 429s, `paused_until` is the time before which nothing departs (0.0: none), `notify` is
+    called with one line of text when a limit is found or changes.
     """
 
     def __init__(self, concurrency: int, rate: float | None = None) -> None:
@@ -72,38 +77,19 @@ class Throttle:
         self._cap: float = min(START, concurrency) if rate is None else concurrency
         self._number = 0
         self._pace = Pace(rate or 1.0)
-        self._flow = Flow()
-        self._told_rate = 0.0  # the rate of the last news
-        # the event: one exhaustion of the limit, with all the 429s it costs
-        self._epoch = -inf
-        self._load = 0  # in flight when it began
-        self._rejects = 0
-        self._row = 0  # rejects in a row ...
-        self._last = 0  # ... up to this departure
-        self._retry_after = 0.0
-        # probing
-        self._probe: Ticket | None = None
-        self._interval = 0.0  # seconds between two probes
-        self._dry_since = 0.0
-        self._missed_at = 0.0
-        self._misses = 0  # of probes that were alone in flight
-        self._hits = 0
-        self._late_misses = 0  # after the first hit
-        self._opened_at = 0.0
-        self._resume = False  # from paced, back to paced
+        self._rate = RateEstimate()
+        self._told_rate = self._told_share = 0.0  # in the last news
+        self._epoch = -inf  # a 429 of a request sent before belongs to an event that was acted on
+        self._spell = DrySpell(Ticket(0.0, 0, 0), 0.0, 0.0, 0, resume=False)
         # what the limit may be
         self._in_flight_cap = ConcurrencyCap()
         self._window = QuotaWindow()
-        self._strays = Strays()
-        # what headers tell
-        self._left = 0
-        self._left_until = 0.0
-        self._hint: RateHint | None = None
+        self._announced = AnnouncedLimit()
 
     @property
     def learned_rate(self) -> float | None:
         """Return the rate in force in requests/s, or None while no limit of the rate was met."""
-        if self.state == PACED or (self.state == PROBING and self._resume):
+        if self.state == PACED or (self.state == PROBING and self._spell.resume):
             return self._pace.rate
         window = self._window
         return window.quota / window.width if window.quota and self.state in (QUOTA, PROBING) else None
@@ -126,28 +112,18 @@ class Throttle:
             due = self._pace.due
             if due - now > EARLY:
                 return due
-        elif self._probe is not None:
+        elif self._spell.probe is not None or (self._rate.losses.doubtful and self.in_flight):
             return inf
-        if now < self._left_until and self._left <= 0:
-            return inf if self.in_flight else self._left_until
-        return now
+        return self._announced.ready_at(now, self.in_flight)
 
     def _estimate(self, now: float, ahead: int) -> float:
         at = max(now, self.paused_until)
         if self.state == PACED:
             pace = self._pace
             at = max(at, pace.due - EARLY + ahead / max(pace.rate, pace.at(now)))
-        elif (window := self._window).quota:
-            over = ahead - (window.budget if self.state == QUOTA else window.quota)
-            if over >= 0:
-                start = window.start if self.state == QUOTA else at - window.width
-                at = max(at, start + window.width * (1 + over // window.quota))
-        if now < self._left_until and ahead >= self._left:
-            at = max(at, self._left_until)
-            hint = self._hint
-            if hint and hint.limit and hint.window:
-                at = max(at, self._left_until + (ahead - max(self._left, 0)) // hint.limit * hint.window)
-        return at
+        elif self._window.quota:
+            at = self._window.estimate(at, ahead, open_now=self.state == QUOTA)
+        return self._announced.estimate(at, now, ahead)
 
     def depart(self, now: float) -> Ticket:
         """Send one request now; only after `ready_at(now) <= now`."""
@@ -159,25 +135,27 @@ class Throttle:
         state = self.state
         if state == PACED:
             self._pace.depart(now)
+            if (
+                self.in_flight == self._concurrency
+                and self._pace.rate > 1.5 * self._rate.proven
+                and not self._known
+            ):
+                self._go(UNPACED, self._concurrency)
         elif state == PROBING:
-            self._probe = ticket
-        elif state == QUOTA:
-            window = self._window
-            window.budget -= 1
-            if not window.budget:
-                self._cap = 1
-                window.explored_from = self._number
-        self._left -= 1
+            self._spell.probe = ticket
+            self._pause(now + FLOOR)
+        elif state == QUOTA and self._window.depart(self._number):
+            self._cap = 1
+        self._announced.depart(ticket)
         return ticket
 
     def accepted(self, ticket: Ticket, now: float) -> None:
         """Take an answer that shows that the limit let the request pass (2xx, and 4xx other than 429)."""
         self.in_flight -= 1
         self._window.accepted += 1
-        if ticket.number > self._last:
-            self._row = 0
-        if self._strays.share:
-            self._strays.accepted()
+        self._rate.losses.accepted()
+        if self._announced.contradicted(ticket):
+            self._tell("the service's rate-limit headers are wrong, and no longer believed")
         state = self.state
         if state == UNPACED:
             if self._cap < self._concurrency:
@@ -187,57 +165,63 @@ class Throttle:
         elif state == QUOTA:
             if self._cap < self._concurrency and ticket.number > self._window.explored_from:
                 self._cap += 1
-        elif ticket is self._probe:
-            self._probe = None
+        elif ticket is self._spell.probe:
+            self._spell.probe = None
             self._hit(ticket, now)
 
-    def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
-        """Take a rate-limit 429; `retry_after` in seconds. The request goes back to the head of the queue."""
+    def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> float:
+        """Take a rate-limit 429; `retry_after` in seconds. The request goes back to the head of the queue.
+
+        Return when this request may be sent again, besides what `ready_at` says to all: 0.0 if at any time.
+        """
         self.in_flight -= 1
         self.throttled += 1
         told = retry_after or 0.0
-        if told:
+        if ticket.number > self._rate.flow.mark.number:
+            self._rate.flow.lost += 1
+        state, spell = self.state, self._spell
+        if ticket is spell.probe:
+            spell.probe = None
+            self._pause(max(now + told, spell.missed(ticket)))
+            return 0.0
+        if state == PROBING or (ticket.sent < self._epoch and now < self.paused_until):
+            spell.rejects += 1
             self._pause(now + told)
-        if self._strays.share and self._strays.rejected(self.in_flight) and ticket is not self._probe:
-            return
-        if ticket.number > self._flow.mark.number:
-            self._flow.lost += 1
-        if ticket is self._probe:
-            self._probe = None
-            self._missed(ticket)
-            return
-        self._row += 1
-        self._last = max(self._last, ticket.number)
-        if ticket.sent < self._epoch:
-            self._rejects += 1
-        elif self.state != PROBING:
-            self._load, self._rejects = self.in_flight + 1, 1
-            self._epoch = max(now, self.paused_until)
-            self._event(ticket, now, told)
+            return 0.0
+        self._rate.losses.rejected(ticket.number)
+        alone = state == QUOTA or (not self.in_flight and state != PACED)
+        if alone or self._rate.losses.clustered(self.in_flight):
+            self._pause(now + told)
+            self._exhausted(ticket, now, told)
+            return 0.0
+        if ticket.sent >= self._epoch:
+            self._isolated(ticket, now)
+        return now + told if told else 0.0
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
         """Take a 5xx, a lost connection or a timeout; a 503's `retry_after` (seconds) sets the gate."""
-        if retry_after:
+        if retry_after and retry_after <= MAX_STOP:
             self._pause(now + retry_after)
         self.cancelled(ticket, now)
 
     def cancelled(self, ticket: Ticket, now: float) -> None:
         """Give the place of an abandoned request back; nothing is learnt."""
         self.in_flight -= 1
-        if ticket is self._probe:
-            self._probe = None
-            self._pause(ticket.sent + self._interval)
+        if ticket is self._spell.probe:
+            self._spell.probe = None
+            self._pause(ticket.sent + self._spell.interval)
 
     def hint(self, now: float, limit: RateHint) -> None:
         """Believe an answer's rate-limit headers: no more than what is left departs before the reset.
 
         Comes before `accepted`, while the answer's own place is still taken.
         """
-        if limit.reset is not None:
-            # Others in flight may have been counted already, or not: the last answer of all will tell.
-            self._left = limit.remaining - max(self.in_flight - 1, 0)
-            self._left_until = now + limit.reset
-            self._hint = limit
+        if self._announced.take(limit, now, self.in_flight):
+            self._tell(f"the service's headers allow {limit.remaining} requests in {limit.reset:.0f} s")
+
+    def stopped_until(self, now: float) -> float:
+        """Return until when nothing departs, whatever answers come: a pause, or the reset of a header."""
+        return max(self.paused_until, self._announced.exhausted_until(now), now)
 
     def _wake(self, now: float) -> None:
         """Begin after idleness: it says nothing about what the limit lets pass."""
@@ -247,148 +231,120 @@ class Throttle:
             self._window.begin(now, 0)
         elif not self._number:
             self._window.start = self._pace.since = self._pace.due = now
-            self._flow.restart(Ticket(now, 0, 0))
+            self._rate.flow.restart(Ticket(now, 0, 0))
 
-    def _event(self, ticket: Ticket, now: float, told: float) -> None:
-        """Act on the first 429 of an event."""
-        state = self.state
-        if state == PACED and 0 < told < LONG:
-            self._dry_since = ticket.sent
-            self._correct(ticket, now, told)
-            self._flow.restart(Ticket(self.paused_until, self._number, 0))
-        elif told or state in (UNPACED, QUOTA) or self._row >= ROW:
-            self._exhausted(ticket, now, told)
-        elif state == PACED:
-            if self._flow.sample(ticket) >= SAMPLE:
-                self._correct(ticket, now)
-        else:
-            self._go(CAPPED, self._in_flight_cap.rejected(ticket.load, now))
-            if self._in_flight_cap.disproved:
-                self._steer(now, self._flow.rate(ticket), 0.1, 1)
+    def _isolated(self, ticket: Ticket, now: float) -> None:
+        """Act on a 429 among accepted requests: only this request waits, and the limit may be near."""
+        state, flow, losses, cap = self.state, self._rate.flow, self._rate.losses, self._in_flight_cap
+        sample = flow.sample(ticket)
+        if state == PACED:
+            if self._rate.due(ticket):
+                self._epoch = now
+                self._correct(now, self._rate.correct(ticket, self._pace))
+        elif state == CAPPED:
+            self._epoch = now
+            self._go(CAPPED, cap.rejected(ticket.load, now))
+            if cap.disproved:
+                self._try_pace(ticket, now)
+        elif state == UNPACED and self._cap >= self._concurrency:
+            if cap.disproved:
+                if flow.lost >= 5 and flow.lost > max(0.015, 1.5 * losses.share) * sample:
+                    self._try_pace(ticket, now)
+            elif not flow.mark.number:
+                self._epoch = now
+                flow.restart(ticket)
+            else:
+                self._epoch = now
+                cap.suspect(ticket.load - 1, now)
+                self._go(CAPPED, cap.safe)
+
+    def _try_pace(self, ticket: Ticket, now: float) -> None:
+        """Pace at what was accepted, to see whether the 429s stay away then."""
+        self._epoch, self._rate.proven = now, self._rate.flow.rate(ticket)
+        self._steer(now, self._rate.proven, 0.1, 1)
+        self._rate.flow.restart(ticket)
 
     # -- probing
 
     def _exhausted(self, ticket: Ticket, now: float, told: float) -> None:
         """Pause, then probe."""
-        self._resume = self.state == PACED
+        self._rate.losses.forgive()
+        self._spell = DrySpell(ticket, now, told, self.in_flight + 1, resume=self.state == PACED)
         if self.state == CAPPED:
             self._in_flight_cap.strike()
-        elif not self._resume:
-            self._flow.restart(ticket)
-        trip = now - ticket.sent
-        self._probe, self._misses, self._hits, self._late_misses = None, 0, 0, 0
-        self._retry_after, self._dry_since, self._missed_at = told, ticket.sent, ticket.sent
-        self._interval = 2 * trip
+        elif self.state != PACED:
+            self._rate.flow.restart(ticket)
         if not told:
-            self._pause(now + 1.5 * trip)
+            self._pause(now + max(1.5 * (now - ticket.sent), FLOOR))
             if self._window.opens_at:
-                self._pause(self._window.opens_at)
-                self._interval = 0.5
+                self._pause(min(self._window.opens_at, now + BLIND))
+                self._spell.interval = 0.5
         self._go(PROBING, self._concurrency)
         self._epoch = max(now, self.paused_until)
-        if self.paused_until - now >= LONG:
-            self._tell(f"waiting {self.paused_until - now:.0f} s for the service's limit")
-
-    def _missed(self, ticket: Ticket) -> None:
-        """Take a probe's 429: wait longer for the next."""
-        self._missed_at = ticket.sent
-        if ticket.load == 1:  # otherwise the place may have been taken by a request from before
-            self._misses += 1
-            self._late_misses += self._hits > 0
-        interval = self._interval
-        self._pause(ticket.sent + interval)
-        self._interval = min(0.5, 2 * interval) if interval < 0.5 else min(3.5, 1.3 * interval)
 
     def _hit(self, ticket: Ticket, now: float) -> None:
         """Take a probe that passed, and decide once there are enough of them."""
-        if not self._hits:
-            self._opened_at = ticket.sent
-        self._hits += 1
-        dry = self._opened_at - self._dry_since
+        spell, window, cap = self._spell, self._window, self._in_flight_cap
+        spell.hit(ticket)
         if self._known:
             self._steer(now, self._pace.rate, 0.0, 1.0)
-        elif self._hits < PROVEN and not (self._resume and dry < LONG):
-            return
-        elif dry >= LONG and (self._window.quota or not self._late_misses):
-            self._window.reopen(self._opened_at, self._hits, dry, self._opened_at - self._missed_at)
+        elif spell.hits < PROVEN and not (spell.resume and spell.dry < LONG):
+            pass  # one more probe
+        elif spell.dry >= LONG and (window.quota or not spell.late_misses):
+            window.reopen(spell.opened_at, spell.hits, spell.dry, spell.opened_at - spell.missed_at)
             self._go(QUOTA, PROVEN)
-            self._tell(
-                f"the service allows about {self._window.quota} requests in {self._window.width:.0f} s"
-            )
-        elif self._window.quota:
+            self._tell(f"the service allows about {window.quota} requests in {window.width:.0f} s")
+        elif window.quota:
             self._go(QUOTA, PROVEN)
-        elif self._resume:
-            self._correct(ticket, now, dry=True)
-            self._window.begin(self._opened_at, self._hits)
-        elif self._late_misses or self._in_flight_cap.disproved:
-            self._steer(now, self._flow.rate(ticket), 0.1, 1)
-        elif dry > DRY and (self._misses or self._retry_after):
+        elif spell.resume:
+            rate = window.rate(spell) if window.accepted >= SAMPLE else 0.0
+            costly = spell.retry_after > 0  # another 429 costs the pause again
+            self._correct(now, self._rate.resume(ticket, self._pace, spell.since, rate, costly=costly))
+            window.begin(spell.opened_at, spell.hits)
+        elif (
+            spell.late_misses
+            or cap.disproved
+            or (spell.dry > DRY and (spell.misses or (spell.retry_after and cap.strikes)))
+        ):
             self._enter_pace(ticket, now)
         else:
-            self._go(CAPPED, self._in_flight_cap.suspect(self._load - self._rejects, now))
+            self._rate.flow.advance(ticket)
+            self._go(CAPPED, cap.suspect(spell.load - spell.rejects, now))
 
     # -- paced
 
     def _enter_pace(self, ticket: Ticket, now: float) -> None:
         """Pace at what a whole cycle let pass, from its opening to the next."""
-        window = self._window
-        cycle = max(self._opened_at - window.start, 1e-3)
-        rate = max(window.accepted - self._hits, 1) / cycle
-        if self._retry_after:
-            # The gate may be longer than the dry spell was: between this rate and that up to the 429.
-            rate *= (cycle / (self._dry_since - window.start + 0.02)) ** 0.25
-        self._flow.restart(Ticket(self._opened_at, ticket.number - self._hits + 1, 1))
-        window.begin(self._opened_at, self._hits)
+        spell = self._spell
+        self._rate.proven = rate = max(self._window.rate(spell), self._rate.flow.rate(ticket, 1.0))
+        self._rate.span = min(2 * (spell.opening - spell.since), 2 * LONG)
+        self._rate.flow.advance(Ticket(spell.opened_at, ticket.number - spell.hits + 1, 1))
+        self._window.begin(spell.opened_at, spell.hits)
         self._steer(now, rate, 0.1, 1)
 
-    def _correct(self, ticket: Ticket, now: float, told: float = 0.0, dry: bool = False) -> None:
-        """Correct the rate at a 429 or after a dry spell: it lies between what was accepted and the pace."""
-        pace = self._pace
-        high = pace.at(ticket.sent if told else now)
-        low = min(self._flow.rate(ticket, told, dry), high)
-        lost, sample = self._flow.lost, self._flow.sample(ticket)
-        self._flow.advance(ticket)
+    def _correct(self, now: float, curve: tuple[float, float, float]) -> None:
+        """Pace by a new curve, unless the rate is known."""
         if self._known:
             return
-        if told:
-            # A 429 costs the whole gate: come back to the pace half a second before it, and stay.
-            if ticket.sent - pace.since > 1:
-                rate = max(low, 0.95 * pace.at(ticket.sent - 0.5))
-            else:
-                rate = sqrt(low * high)
-            if ticket.sent - pace.since > 1 and high < 1.35 * rate:
-                self._steer(now, rate, 0.03, max(4, 100 / rate, 30 * told))
-            else:
-                self._steer(now, rate, 0.2, 3 * told)
-        elif not dry and self._strays.proved(high, lost / sample):
-            self._go(UNPACED, START)
-            self._tell(
-                f"the service answers about {self._strays.share:.0%} of requests 429 whatever the pace"
-            )
-        elif high < 1.3 * low:
-            rate = low**0.75 * high**0.25
-            time = max(2.5, 60 / rate)
-            self._steer(now, rate, min(0.1, max(0.02, 16 / (rate * time))), time)
-            self._report(rate)
-        else:
-            rate = min(sqrt(low * high), 1.5 * low)
-            self._steer(now, rate, 1 - 0.97 * low / rate, 1.5)
+        share = self._rate.losses.share
+        self._steer(now, *curve)
+        if share and share != self._told_share:
+            self._told_share = share
+            self._tell(f"the service answers {share:.0%} of requests 429 whatever the pace")
+        elif not 0.8 < self._rate.proven / (self._told_rate or inf) < 1.25 and curve[1] <= 0.1:
+            self._told_rate = self._rate.proven
+            self._tell(f"the service allows about {self._told_rate:.3g} requests/s")
 
     def _steer(self, now: float, rate: float, dip: float, time: float) -> None:
         self._go(PACED, self._concurrency)
-        self._pace.steer(now, rate, dip, max(time, 20 / rate), max(now + BUFFER / rate, self.paused_until))
+        time = min(max(time, 20 / rate), SLOWEST)
+        self._pace.steer(now, rate, dip, time, max(now + BUFFER / rate, self.paused_until))
 
     def _go(self, state: str, cap: float) -> None:
         self.state, self._cap = state, min(cap, self._concurrency)
 
     def _pause(self, until: float) -> None:
-        if until > self.paused_until:
-            self.paused_until = until
-
-    def _report(self, rate: float) -> None:
-        if not 0.8 < rate / (self._told_rate or inf) < 1.25:
-            self._told_rate = rate
-            self._tell(f"the service allows about {rate:.3g} requests/s")
+        self.paused_until = max(until, self.paused_until)
 
     def _tell(self, text: str) -> None:
         if self.notify is not None:
