@@ -231,7 +231,7 @@ def test_backoff_never_shrinks(policy: RetryPolicy, failures: int) -> None:
 
 def test_the_defaults_are_the_documented_ones() -> None:
     assert RetryPolicy() == RetryPolicy(
-        max_attempts=8, max_elapsed=300.0, backoff_base=0.25, backoff_cap=20.0, max_wait=None
+        max_attempts=8, max_elapsed=300.0, backoff_base=0.25, backoff_cap=20.0, max_wait=900.0
     )
 
 

@@ -46,9 +46,13 @@ class Fake:
     def accepted(self, ticket: Ticket, now: float) -> None:
         self._back("accepted")
 
-    def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
+    def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> float:
         self._back("rejected")
         self.paused_until = now + (retry_after or 0)
+        return 0.0
+
+    def stopped_until(self, now: float) -> float:
+        return self.paused_until
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
         self._back("failed")
@@ -360,3 +364,42 @@ async def test_closing_stops_the_timer(door: Door) -> None:
     with pytest.raises(SessionClosedError):
         await task
     assert door.admission._timer is None
+
+
+async def test_a_request_that_waits_alone_lets_others_pass(door: Door) -> None:
+    order = door.admission.order()
+    alone = asyncio.create_task(door.admission.enter(order, None, door.now + 0.05))
+    door.tasks.append(alone)
+    await turns(3)
+    assert door.admission.waiting == 1
+    ticket = door.full()
+    door.admission.accepted(ticket, door.now)
+    await alone
+
+
+async def test_a_wait_alone_beyond_max_wait_is_refused_at_once(door: Door) -> None:
+    with pytest.raises(PlaceTooFarError) as told:
+        await door.admission.enter(door.admission.order(), 5.0, door.now + 60)
+    assert told.value.seconds == pytest.approx(60, abs=5)
+
+
+async def test_closing_ends_a_wait_alone(door: Door) -> None:
+    task = asyncio.create_task(door.admission.enter(door.admission.order(), None, door.now + 60))
+    await turns(3)
+    door.admission.close()
+    with pytest.raises(SessionClosedError):
+        await task
+
+
+async def test_a_long_wait_is_one_warning(door: Door, caplog: pytest.LogCaptureFixture) -> None:
+    door.shut(42)
+    for _ in range(3):
+        await door.come()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "42 s" in caplog.text
+
+
+async def test_a_short_wait_is_no_warning(door: Door, caplog: pytest.LogCaptureFixture) -> None:
+    door.shut(9)
+    await door.come()
+    assert not caplog.records

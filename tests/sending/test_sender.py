@@ -612,12 +612,17 @@ async def test_a_full_session_is_waited_for_no_longer_than_max_wait() -> None:
         await asyncio.wait([stalled])
 
 
-async def test_a_request_that_waits_too_long_to_be_retried_tells_its_attempts() -> None:
-    down = html(503, retry_after=60)
-    async with Wire(down) as wire, connect(wire, retry=RetryPolicy(max_wait=1, backoff_base=0)) as session:
+@pytest.mark.parametrize("bound", [{"max_wait": 1}, {"max_elapsed": 5}])
+@pytest.mark.parametrize("seconds", [60, 86_400])
+async def test_a_503_whose_retry_after_cannot_be_met_fails_at_once(
+    bound: dict[str, float], seconds: int
+) -> None:
+    policy = RetryPolicy(backoff_base=0, **bound)
+    async with Wire(html(503, retry_after=seconds)) as wire, connect(wire, retry=policy) as session:
         left = budget_of(session).left
-        with pytest.raises(RateLimitError) as told:
+        with pytest.raises(ServerError) as told:
             await get(session)
+        assert told.value.retry_after == seconds
         assert told.value.attempts == len(wire.requests) == 1
         # A retry that was never sent costs nothing and earns nothing.
         assert budget_of(session).left == left

@@ -50,7 +50,7 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     max_elapsed: float = 300.0
     backoff_base: float = 0.25
     backoff_cap: float = 20.0
-    max_wait: float | None = None
+    max_wait: float | None = 900.0
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
@@ -65,6 +65,11 @@ def backoff(policy: RetryPolicy, failures: int, share: float) -> float:
     """Return the seconds to wait after the nth failure (from 1): full jitter, `share` random in 0..1."""
     # The exponent is bounded: 2.0**1024 overflows.
     return share * min(policy.backoff_cap, policy.backoff_base * 2.0 ** min(failures - 1, 64))
+
+
+def pause_of_503(error: SlashtagError | None) -> float:
+    """Return the Retry-After of a 503, in seconds. It is waited for as backoff, and counts as such."""
+    return (error.retry_after or 0.0) if isinstance(error, ServerError) and error.status == 503 else 0.0
 
 
 def is_failure(error: SlashtagError) -> bool:

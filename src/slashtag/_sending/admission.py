@@ -1,8 +1,10 @@
-"""The one place that admits every request of a session: oldest first, as the throttle allows."""
+"""Admission of every request of a session: the oldest first, as the throttle allows."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
@@ -11,11 +13,15 @@ from .._core.throttle.headers import RateHint
 from .._core.throttle.throttle import Throttle, Ticket
 from .._errors import SessionClosedError
 
+LONG_WAIT = 10.0  # seconds: a longer wait is logged as a warning
+
+log = logging.getLogger("slashtag")
+
 
 class PlaceTooFarError(Exception):
-    """Tell that a request cannot depart within its max_wait.
+    """A request cannot depart within its max_wait.
 
-    `seconds` says after how many it could; None where that depends on answers that are still to come.
+    `seconds` is after how many it could; None where that depends on answers that are still to come.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -36,7 +42,7 @@ class _Waiter:
 
 
 class Admission:
-    """Hand out places in flight as the throttle allows.
+    """Queue of the requests of a session, admitted as the throttle allows.
 
     A request keeps its order number for life, so that one that comes back after a 429 is first in the
     queue. Every place is given back by exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
@@ -46,7 +52,9 @@ class Admission:
         self.throttle = throttle
         self._orders = count()
         self._queue: list[_Waiter] = []
+        self._alone: set[asyncio.Future[None]] = set()  # those who wait for their own 429's Retry-After
         self._bounded = 0
+        self._warned_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -55,7 +63,7 @@ class Admission:
     @property
     def waiting(self) -> int:
         """Count the requests that wait for admission."""
-        return sum(not waiter.future.done() for waiter in self._queue)
+        return sum(not waiter.future.done() for waiter in self._queue) + len(self._alone)
 
     def order(self) -> int:
         """Give a new request its place in the order of requests."""
@@ -67,8 +75,8 @@ class Admission:
             return None
         return self.throttle.depart(now)
 
-    async def enter(self, order: int, max_wait: float | None = None) -> Ticket:
-        """Wait for admission, at most `max_wait` seconds.
+    async def enter(self, order: int, max_wait: float | None = None, earliest: float = 0.0) -> Ticket:
+        """Wait for admission, at most `max_wait` seconds; before `earliest` others are admitted instead.
 
         Raises PlaceTooFarError, at once where it is certain, and SessionClosedError.
         """
@@ -77,6 +85,11 @@ class Admission:
         self._loop = loop = asyncio.get_running_loop()
         now = loop.time()
         waiter = _Waiter(order, inf if max_wait is None else now + max_wait, loop.create_future())
+        if waiter.deadline < earliest:
+            raise PlaceTooFarError(earliest - now)
+        if earliest > now:
+            await self._wait_alone(waiter, earliest, now)
+            now = loop.time()
         heappush(self._queue, waiter)
         timer: asyncio.TimerHandle | None = None
         if max_wait is not None:
@@ -101,16 +114,37 @@ class Admission:
                 timer.cancel()
                 self._bounded -= 1
 
+    async def _wait_alone(self, waiter: _Waiter, earliest: float, now: float) -> None:
+        """Wait until `earliest` without a place in the queue; SessionClosedError if the session closes."""
+        assert self._loop is not None
+        self._warn_of_wait(earliest, now)
+        rest = self._loop.create_future()
+        self._alone.add(rest)
+        timer = self._loop.call_at(earliest, _wake_up, rest)
+        try:
+            await rest
+        finally:
+            timer.cancel()
+            self._alone.discard(rest)
+
+    def _warn_of_wait(self, until: float, now: float) -> None:
+        """Log one warning for a wait that is long."""
+        if until - now > LONG_WAIT and until > self._warned_until + 1:
+            self._warned_until = until
+            end = datetime.now() + timedelta(seconds=until - now)
+            log.warning("waiting %.0f s for the service's limit, until %s", until - now, f"{end:%H:%M:%S}")
+
     def accepted(self, ticket: Ticket, now: float) -> None:
         """Give the place back after an answer that the limit let pass."""
         self.throttle.accepted(ticket, now)
         if self._queue:
             self._pump(now)
 
-    def rejected(self, ticket: Ticket, now: float, retry_after: float | None) -> None:
-        """Give the place back after a rate-limit 429."""
-        self.throttle.rejected(ticket, now, retry_after)
+    def rejected(self, ticket: Ticket, now: float, retry_after: float | None) -> float:
+        """Give the place back after a rate-limit 429; return when that request may `enter` again."""
+        earliest = self.throttle.rejected(ticket, now, retry_after)
         self._outlook_changed(now)
+        return earliest
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None) -> None:
         """Give the place back after a 5xx, a lost connection or a timeout."""
@@ -137,6 +171,8 @@ class Admission:
                 continue
             at = throttle.ready_at(now)
             if at > now:
+                if at - now > LONG_WAIT:
+                    self._warn_of_wait(throttle.stopped_until(now), now)
                 self._set_timer(at)
                 return
             heappop(queue).future.set_result(throttle.depart(now))
@@ -196,3 +232,11 @@ class Admission:
             if not waiter.future.done():
                 waiter.future.set_exception(SessionClosedError("the session is closed"))
         self._queue.clear()
+        for rest in self._alone:
+            if not rest.done():
+                rest.set_exception(SessionClosedError("the session is closed"))
+
+
+def _wake_up(rest: asyncio.Future[None]) -> None:
+    if not rest.done():
+        rest.set_result(None)

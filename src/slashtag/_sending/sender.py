@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from .._core.call import Call
 from .._core.response import parse
-from .._core.retry import RetryPolicy, answer_lost, backoff, final_error, is_failure, retryable
+from .._core.retry import RetryPolicy, answer_lost, backoff, final_error, is_failure, pause_of_503, retryable
 from .._core.throttle.headers import rate_hint
 from .._core.throttle.throttle import Ticket
 from .._errors import (
@@ -21,7 +21,6 @@ from .._errors import (
     ConfigurationError,
     RateLimitError,
     RequestTimeoutError,
-    ServerError,
     SessionClosedError,
     SlashtagError,
 )
@@ -91,6 +90,7 @@ class CallState(Struct):
 
     order: int
     attempts: int = 0
+    earliest: float = 0.0  # the loop's time before which this call alone is not sent again after a 429
     spent: float = 0.0  # seconds of attempts and backoff
     waited: float = 0.0  # seconds of waiting for admission
     answer_lost: bool = False  # the answer to a write was lost in some attempt
@@ -157,7 +157,7 @@ class Sender:
         assert loop is not None
         while True:
             now = loop.time()
-            ticket = admission.try_enter(now)
+            ticket = admission.try_enter(now) if state.earliest <= now else None
             if ticket is None:
                 ticket = await self._wait(call, state, now)
                 now = loop.time()
@@ -190,7 +190,7 @@ class Sender:
                     raise
                 # A 429 costs none of the attempts: it says nothing about the request.
                 state.attempts -= 1
-                admission.rejected(ticket, after, error.retry_after)
+                state.earliest = admission.rejected(ticket, after, error.retry_after)
                 log.info("%s %s: 429, back to the queue", call.method, call.path)
             except BaseException:
                 admission.cancelled(ticket)
@@ -212,7 +212,7 @@ class Sender:
         max_wait = self._options.retry.max_wait
         left = None if max_wait is None else max_wait - state.waited
         try:
-            return await self._admission.enter(state.order, left)
+            return await self._admission.enter(state.order, left, state.earliest)
         except PlaceTooFarError as error:
             seconds = error.seconds
         finally:
@@ -250,8 +250,7 @@ class Sender:
 
     def _give_back(self, ticket: Ticket, error: SlashtagError, now: float) -> None:
         if is_failure(error):
-            gate = error.retry_after if isinstance(error, ServerError) and error.status == 503 else None
-            self._admission.failed(ticket, now, gate)
+            self._admission.failed(ticket, now, pause_of_503(error))
         elif isinstance(error, APIError):
             self._admission.accepted(ticket, now)
         else:
@@ -271,10 +270,11 @@ class Sender:
         policy = self._options.retry
 
         def delay(retry: RetryCallState) -> float:
-            return backoff(policy, retry.attempt_number, random.random())
+            return max(backoff(policy, retry.attempt_number, random.random()), pause_of_503(state.last))
 
         def enough(retry: RetryCallState) -> bool:
             out_of_time = state.spent + retry.upcoming_sleep >= policy.max_elapsed
+            out_of_time |= policy.max_wait is not None and pause_of_503(state.last) > policy.max_wait
             return state.no_permit or state.attempts >= policy.max_attempts or out_of_time
 
         retrying = tenacity.AsyncRetrying(

@@ -236,7 +236,6 @@ class Throttle:
     def _isolated(self, ticket: Ticket, now: float) -> None:
         """Act on a 429 among accepted requests: only this request waits, and the limit may be near."""
         state, flow, losses, cap = self.state, self._rate.flow, self._rate.losses, self._in_flight_cap
-        sample = flow.sample(ticket)
         if state == PACED:
             if self._rate.due(ticket):
                 self._epoch = now
@@ -248,7 +247,7 @@ class Throttle:
                 self._try_pace(ticket, now)
         elif state == UNPACED and self._cap >= self._concurrency:
             if cap.disproved:
-                if flow.lost >= 5 and flow.lost > max(0.015, 1.5 * losses.share) * sample:
+                if flow.lost >= 5 and flow.lost > max(0.015, 1.5 * losses.share) * flow.sample(ticket):
                     self._try_pace(ticket, now)
             elif not flow.mark.number:
                 self._epoch = now
