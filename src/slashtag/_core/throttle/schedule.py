@@ -104,8 +104,7 @@ class Flow:
 
         Where the last measurement is shorter than `seconds`, those before it are added.
         """
-        passed = 0
-        lost = self.lost
+        mark, passed, lost = self.mark, 0, self.lost
         for mark, lost_before in reversed(self._marks):
             passed = ticket.number - mark.number - lost
             if passed >= SAMPLE and ticket.sent - mark.sent >= seconds:
