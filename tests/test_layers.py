@@ -249,7 +249,6 @@ PENDING: dict[Rule, set[str]] = {
         *(f"dask/_{name}.py" for name in ("collect", "export", "job", "worker")),
         *(f"export/_{name}.py" for name in ("dataset", "jobs", "table", "target", "update", "writers")),
     },
-    files_are_short: {"_core/throttle/throttle.py"},
 }
 
 
