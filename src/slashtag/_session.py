@@ -7,11 +7,13 @@ import logging
 import os
 import weakref
 from contextlib import AsyncExitStack
+from hashlib import blake2b
 from math import inf, isfinite
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypeVar
 
 import aiohttp
+import msgspec
 from multidict import CIMultiDict
 
 from ._core.call import Call, check_int
@@ -276,6 +278,13 @@ class AsyncSession:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a session holds connections and credentials: create one in each process")
+
+
+def account_digest(session: AsyncSession, what: object) -> str:
+    """Return a hash of a JSON value, keyed by the apisecret and different for each account and service."""
+    wiring = session._wiring
+    text = msgspec.json.encode([str(wiring.base), wiring.credentials.apikey, what])
+    return blake2b(text, key=wiring.credentials.apisecret.encode(), digest_size=16).hexdigest()
 
 
 def _options(timeout: float, retry: RetryPolicy, max_response_bytes: int) -> Options:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from slashtag.bulk_update import COLUMNS
 from slashtag.cli import main
-from slashtag.cli.changes import COLUMNS
 from slashtag.sandbox import Sandbox
 from tests.support.sandboxes import forget
 

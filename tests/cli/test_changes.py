@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
-import stat
 import time
 from pathlib import Path
 
 import pytest
 
-from slashtag import Change
-from slashtag.cli.changes import fingerprint
-from slashtag.cli.outcomes import Entry, OutcomeFile
+from slashtag.bulk_update._outcome_file import OutcomeFile
 from slashtag.sandbox import Fault, Sandbox
 
 from .changing import Write, puts, told
-from .conftest import APIKEY, APISECRET, Cli, objects
+from .conftest import Cli, objects
 from .test_entry import started
 
 
@@ -295,33 +292,6 @@ def test_ctrl_c_says_how_to_go_on(environment: dict[str, str], own: Sandbox, wri
     assert "stopped; run the same command again to go on" in err
 
 
-ENTRY = Entry(line=2, key="a1", status="done", fingerprint="f")
-
-
-def test_a_line_that_was_cut_is_written_anew(tmp_path: Path) -> None:
-    path = tmp_path / "told.jsonl"
-    with OutcomeFile(path) as file:
-        file.append([ENTRY] * 150)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-10])
-    with OutcomeFile(path) as file:
-        assert file.before["f"].status == "done"
-        file.append([ENTRY])
-    assert len(path.read_bytes().splitlines()) == 150
-
-
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
-def test_only_its_owner_may_read_it_whatever_the_umask(tmp_path: Path, umask: int) -> None:
-    path = tmp_path / "told.jsonl"
-    before = os.umask(umask)
-    try:
-        with OutcomeFile(path):
-            pass
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
 @pytest.mark.parametrize("content", ["slashtag,id\na1,\n", '{"some": "thing"}\n', "my only copy"])
 @pytest.mark.parametrize("dry", ["--dry-run", "--quiet"])
 def test_another_file_is_not_taken_for_results(
@@ -332,7 +302,7 @@ def test_another_file_is_not_taken_for_results(
     other.write_text(content, "utf-8")
     ran = cli("urls", "update", "--from", str(path), "--results", str(other), dry)
     assert ran.code == 1
-    assert "does not hold outcomes; choose another with --results" in ran.error
+    assert "does not hold outcomes; choose another file" in ran.error
     assert other.read_text("utf-8") == content
 
 
@@ -352,26 +322,3 @@ def test_results_that_cannot_be_written_are_told_before_anything_is_sent(
         second = cli("urls", "update", "--from", str(path))
     assert "another run writes to " in second.error
     assert puts(own) == []
-
-    def full(*_: object) -> int:
-        raise OSError(28, "No space left on device")
-
-    with OutcomeFile(path.with_name("full.jsonl")) as file:
-        monkeypatch.setattr(os, "write", full)
-        with pytest.raises(Exception, match="cannot be written: No space left"):
-            file.append([ENTRY])
-        monkeypatch.undo()
-
-
-def test_a_fingerprint_tells_rows_and_accounts_apart_and_needs_the_secret() -> None:
-    change = Change("a", password="hush")
-    given = [
-        (change, "http://a/", APIKEY, APISECRET),
-        (Change("a", password="hush!"), "http://a/", APIKEY, APISECRET),
-        (Change("a", destination="hush"), "http://a/", APIKEY, APISECRET),
-        (change, "http://b/", APIKEY, APISECRET),
-        (change, "http://a/", "another-key-of-the-tests", APISECRET),
-        (change, "http://a/", APIKEY, "another-secret-1"),
-    ]
-    assert len({fingerprint(*one) for one in given}) == len(given)
-    assert fingerprint(*given[0]) == fingerprint(*given[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -13,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from slashtag import ExportError
-from slashtag.cli.outcomes import Entry, OutcomeFile
 from slashtag.sandbox import Fault, Sandbox
 
 from .changing import SLASHTAG, Write, puts, sent, told
@@ -204,86 +201,6 @@ def test_wrong_credentials_cost_one_request_and_a_rerun_makes_every_change(
 
 
 # --- what is told before it is sent ----------------------------------------------------------------------
-
-ENTRY = Entry(line=2, key="a1", status="sent", fingerprint="f")
-
-
-async def test_those_who_announce_at_once_wait_for_the_disk_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flushed: list[int] = []
-    fsync = os.fsync
-
-    def count(handle: int) -> None:
-        flushed.append(os.fstat(handle).st_size)
-        fsync(handle)
-
-    with OutcomeFile(tmp_path / "told.jsonl") as file:
-        monkeypatch.setattr(os, "fsync", count)
-        await asyncio.gather(*(file.announce(ENTRY) for _ in range(50)))
-        size = file.path.stat().st_size
-    # Once for them all, and once at the end.
-    assert flushed == [size, size]
-    assert len(file.path.read_bytes().splitlines()) == 50
-
-
-async def test_a_disk_that_fails_is_told_to_who_announces(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(_: int) -> None:
-        raise OSError(5, "Input/output error")
-
-    with OutcomeFile(tmp_path / "told.jsonl") as file:
-        monkeypatch.setattr(os, "fsync", fail)
-        with pytest.raises(ExportError, match="cannot be written: Input/output error"):
-            await file.announce(ENTRY)
-        monkeypatch.undo()
-
-
-async def test_a_file_is_not_closed_while_the_disk_is_busy_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    began, open_in_the_end = asyncio.Event(), []
-    loop = asyncio.get_running_loop()
-
-    def sync(handle: int) -> None:
-        loop.call_soon_threadsafe(began.set)
-        time.sleep(0.1)
-        os.fstat(handle)
-        open_in_the_end.append(True)
-
-    async def announce() -> None:
-        with OutcomeFile(tmp_path / "told.jsonl") as file:
-            await file.announce(ENTRY)
-
-    monkeypatch.setattr("slashtag.cli.outcomes.os.fsync", sync)
-    task = asyncio.create_task(announce())
-    await began.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert open_in_the_end
-
-
-def test_what_a_full_disk_took_of_a_line_spoils_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = os.write
-    path = tmp_path / "told.jsonl"
-
-    def fill(handle: int, data: memoryview) -> int:
-        if len(data) < 50:
-            raise OSError(28, "No space left on device")
-        return write(handle, data[: len(data) - 20])
-
-    with OutcomeFile(path) as file:
-        file.append([ENTRY])
-        with monkeypatch.context() as full:
-            full.setattr(os, "write", fill)
-            with pytest.raises(ExportError, match="cannot be written: No space left"):
-                file.append([ENTRY] * 3)
-        file.append([ENTRY])
-    assert [json.loads(line)["key"] for line in path.read_bytes().splitlines()] == ["a1", "a1"]
 
 
 def test_nothing_is_sent_that_could_not_be_announced(

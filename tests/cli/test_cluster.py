@@ -62,7 +62,7 @@ def test_a_cluster_writes_the_dataset_and_skips_it_when_run_again(
     assert ran.err.count("\n") == 2
     assert sorted(rows_of(folder)) == sorted(rows)
     asked = sum("/stats" in arrival.path or "url_keys" in arrival.query for arrival in box.requests)
-    assert f"requests: {asked:,} asked" in ran.err
+    assert f"requests: {asked:,} sent" in ran.err
 
     forget(box)
     assert "0 rows" in (again := cli(*command)).err
@@ -95,7 +95,6 @@ def test_an_error_of_the_workers_is_one_line(
 @pytest.mark.parametrize(
     "options",
     [
-        ("-o", "clicks", "--update", "clicks.sqlite"),
         ("-o", "clicks", "--merged"),
         ("-o", "clicks", "--by", "tag"),
         ("-o", "clicks", "--dimensions"),

@@ -7,9 +7,8 @@ import csv
 import gzip
 import io
 import os
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -151,7 +150,7 @@ def test_slashtags_that_other_links_share_are_told(cli: Cli, own: Sandbox, tmp_p
     command = ("export", "clicks", "2024-01-01", "2024-01-02")
     both = "2 slashtags belong to several links"
     assert both in cli(*command, "--tag", "t").err
-    assert both in cli(*command, "--tag", "t", "--update", str(tmp_path / "c.db")).err
+    assert both in cli(*command, "--tag", "t", "-o", str(tmp_path / "c.csv")).err
     assert both in cli(*command, "--all").err
     for arguments in (("--tag", "t", "--by", "tag"), ("--tag", "t", "--merged"), ("--all", "--merged")):
         assert "several links" not in cli(*command, *arguments).err
@@ -168,11 +167,7 @@ def test_slashtags_that_other_links_share_are_told(cli: Cli, own: Sandbox, tmp_p
         (("urls", "--excel-safe"), "--excel-safe is for CSV"),
         (("clicks", *SPAN), "exactly one of --keys"),
         (("clicks", *SPAN, "--keys", "a", "--by", "tag"), "--by tag goes with --tag or --all"),
-        (("clicks", *SPAN, "--all", "--update", "a.sqlite", "-o", "a.csv"), "--update takes none of"),
-        (("clicks", *SPAN, "--all", "--update", "a.sqlite", "--merged"), "--update takes none of"),
-        (("clicks", *SPAN, "--all", "--update", "a.sqlite", "--dry-run"), "--dry-run cannot tell"),
         (("clicks", *SPAN, "--all", "--format", "csv", "--dry-run"), "leave --format out"),
-        (("clicks", *SPAN, "--all", "--update", "a.csv"), "--update takes a file in .sqlite"),
     ],
 )
 def test_what_does_not_go_together_is_wrong_usage(cli: Cli, arguments: tuple[str, ...], says: str) -> None:
@@ -250,19 +245,18 @@ def test_what_may_come_right_is_asked_again_by_the_next_run(cli: Cli, box: Sandb
     assert (failure["status"], failure["slashtag"] in keys) == (302, True)
     ran = cli(*command, *file)
     assert ran.code == 0
-    assert "requests: 2 replayed, 1 asked" in ran.err
+    assert "requests: 2 replayed, 1 sent" in ran.err
     assert names(tmp_path) == ["c.csv"]
 
 
-@pytest.mark.parametrize("option", ["-o", "--update"])
 def test_a_folder_in_the_way_of_the_failures_is_told_before_anything_is_asked(
-    cli: Cli, box: Sandbox, tmp_path: Path, option: str
+    cli: Cli, box: Sandbox, tmp_path: Path
 ) -> None:
-    file = tmp_path / ("c.db" if option == "--update" else "c.csv")
+    file = tmp_path / "c.csv"
     folder = tmp_path / f"{file.name}.failures.jsonl"
     folder.mkdir()
     before = len(box.requests)
-    ran = cli("export", "clicks", *SPAN, "--all", option, str(file))
+    ran = cli("export", "clicks", *SPAN, "--all", "-o", str(file))
     assert ran.code == 1
     assert ran.error.startswith(f"error: {folder} is in the way")
     assert len(box.requests) == before
@@ -326,18 +320,13 @@ def test_where_nothing_is_answered_the_file_stays(
     assert (tmp_path / "c.csv").read_text() == KEPT
 
 
-UPDATED = [("-o", "c.csv"), ("--update", "c.db"), ("--update", "folder")]
-
-
 @pytest.mark.usefixtures("quick_retries")
-@pytest.mark.parametrize(("option", "target"), UPDATED)
 def test_a_service_that_is_gone_stops_an_export_which_then_goes_on(
-    cli: Cli, box: Sandbox, tmp_path: Path, option: str, target: str
+    cli: Cli, box: Sandbox, tmp_path: Path
 ) -> None:
-    if target == "folder":
-        pytest.importorskip("pyarrow")
+    target = "c.csv"
     first, *rest = [url.slashtag for url in box.truth.urls()[:6]]
-    target_option = (option, str(tmp_path / target), "--concurrency", "1", "--no-check")
+    target_option = ("-o", str(tmp_path / target), "--concurrency", "1", "--no-check")
     command = ("export", "clicks", *JANUARY, *target_option, "--keys")
     assert cli(*command, first).code == 0
     before = kept(tmp_path, target)
@@ -350,7 +339,7 @@ def test_a_service_that_is_gone_stops_an_export_which_then_goes_on(
     assert names(tmp_path) == [f".{target}.journal", target]
     ran = cli(*command, ",".join([first, *rest]))
     assert ran.code == 0
-    assert "requests: 3 replayed, 3 asked" in ran.err
+    assert "requests: 3 replayed, 3 sent" in ran.err
     assert names(tmp_path) == [target]
 
 
@@ -453,64 +442,6 @@ def test_what_a_killed_run_had_written_is_removed(cli: Cli, tmp_path: Path) -> N
     assert names(tmp_path) == [".a.csv.part", ".b.csv.0123abcd.part", "a.csv"]
 
 
-# --- --update --------------------------------------------------------------------------------------------
-
-
-def stored(path: Path) -> dict[tuple[str, str], int]:
-    with closing(sqlite3.connect(path)) as file:
-        return {(key, day): n for key, day, n, _ in file.execute("SELECT * FROM clicks")}
-
-
-def test_an_sqlite_file_is_kept_up_to_date(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
-    path = tmp_path / "clicks.sqlite"
-    command = ("export", "clicks", "2024-01-01", "--all", "--update", str(path))
-    first = cli("export", "clicks", "2024-01-01", "2024-03-10", "--all", "--update", str(path))
-    assert first.code == 0
-    assert stored(path) == days(box, "2024-01-01", "2024-03-10")
-    again = cli("export", "clicks", "2024-01-01", "2024-03-10", "--all", "--update", str(path))
-    assert again.err.startswith("0 rows to ")
-    later = cli(*command[:3], "2024-03-20", *command[3:], "--lookback", "1")
-    assert stored(path) == days(box, "2024-01-01", "2024-03-20")
-    assert later.code == 0
-    assert names(tmp_path) == ["clicks.sqlite"]
-
-
-def test_a_parquet_dataset_is_kept_up_to_date(
-    cli: Cli, box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    folder = tmp_path / "clicks"
-    tag = box.truth.tags()[0].name
-    assert cli("export", "clicks", *SPAN, "--tag", tag, "--update", str(folder)).code == 0
-    files = sorted(folder.glob("month=*/clicks.parquet"))
-    assert len(files) == 4
-    total = sum(sum(parquet.ParquetFile(file).read()["clicks"].to_pylist()) for file in files)
-    assert total == box.truth.range(*SPAN, tag=tag).total_clicks
-    assert names(tmp_path) == ["clicks"]
-    monkeypatch.chdir(folder)
-    again = cli("export", "clicks", *SPAN, "--tag", tag, "--update", ".")
-    assert again.code == 0
-    assert names(tmp_path) == ["clicks"]
-
-
-def test_an_update_tells_what_failed(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
-    box.add_url("a,b")
-    try:
-        ran = cli("export", "clicks", *SPAN, "--all", "--update", str(tmp_path / "c.db"))
-    finally:
-        box.remove_url("a,b")
-    assert ran.code == 3
-    assert names(tmp_path) == ["c.db", "c.db.failures.jsonl"]
-
-
-def test_an_update_of_something_else_is_refused(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "c.db").write_text("no database, but long enough to be taken for something else " * 20)
-    ran = cli("export", "clicks", *SPAN, "--keys", "a", "--no-check", "--update", str(tmp_path / "c.db"))
-    assert ran.code == 1
-    assert "cannot be updated" in ran.error
-    assert names(tmp_path) == ["c.db"]
-
-
 # --- --dry-run, --quiet, -v ------------------------------------------------------------------------------
 
 
@@ -525,8 +456,8 @@ def test_a_dry_run_sends_only_what_it_takes_to_know_the_links(cli: Cli, box: San
     assert plan["links"] == str(links)
     assert (plan["batches"], plan["windows"]) == ("2", "4")
     assert plan["requests"] == f"2 to {5 * links + 2} (links without clicks cost less)"
-    assert plan["seconds"].endswith("at 20 requests/s (assumed; --rate tells yours)")
-    assert plan["sent"] == f"{len(box.requests)} (to know the links; nothing else)"
+    assert plan["seconds"].endswith("at 20 requests/s (assumed; give yours with --rate)")
+    assert plan["sent"] == f"{len(box.requests)} (to list the links; nothing else)"
     assert {arrival.path for arrival in box.requests} == {"/api/v1/urls"}
     assert names(tmp_path) == []
 

@@ -189,7 +189,7 @@ def test_an_export_killed_again_and_again_ends_with_the_truth(
     code, said = start(*command).wait()
     assert code == 0
     assert not held & asked(slow.requests)
-    told = re.search(r"(\d+) asked", said)
+    told = re.search(r"(\d+) sent", said)
     assert told is not None
     # Pages beyond the end, of which eight are asked for ahead, may be given up before they arrive.
     assert 0 <= int(told[1]) - len(slow.requests) <= 8

@@ -176,14 +176,6 @@ def test_row_groups_are_written_as_they_fill(row_group: int) -> None:
     assert [row[0] for row in read_parquet(file.getvalue())] == list(range(40))
 
 
-def test_notes_go_into_the_file() -> None:
-    file = io.BytesIO()
-    writer = writers.ParquetWriter(file, TAGS)
-    writer.note({"a": "b"})
-    writer.close()
-    assert parquet.read_metadata(file).metadata[b"a"] == b"b"
-
-
 def test_without_pyarrow_parquet_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

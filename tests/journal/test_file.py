@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from slashtag import AsyncSession, ConfigurationError, DateRange, JournalError
+from slashtag._journal.file import JournalFile, JournalInUseError, remove_journal
 from slashtag._journal.journal import Journal
 from slashtag.sandbox import Sandbox
 
@@ -435,3 +436,65 @@ def test_a_full_disk_stops_the_job_and_the_rerun_completes(path: Path) -> None:
         box.latency = 0.0
         truth = box.truth.per_key("2022-01-01", "2024-12-31")
         assert asyncio.run(complete(box, path)) == {key: true.clicks for key, true in truth.items()}
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from slashtag._journal.file import JournalFile
+path, base, key = Path(sys.argv[1]), *sys.argv[2:]
+file = JournalFile(path, base, key)
+file.open()
+print("open", flush=True)
+sys.stdin.readline()
+file.close()
+path.unlink()
+print("gone", flush=True)
+"""
+
+
+def test_a_journal_that_another_process_ends_and_removes_meanwhile_is_in_use(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # SQLite would wait for its lock, get it on a file that is gone, and say "disk I/O error".
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path), BASE, KEY],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+
+        second = JournalFile(path, BASE, KEY)
+        monkeypatch.setattr("slashtag._journal.file.BUSY_SECONDS", 30.0)
+        outcome: list[BaseException] = []
+
+        def begin() -> None:
+            try:
+                second.open()
+            except BaseException as error:
+                outcome.append(error)
+
+        waiting = threading.Thread(target=begin)
+        waiting.start()
+        waiting.join(1.0)
+        holder.stdin.write("end\n")
+        holder.stdin.flush()
+        assert holder.stdout.readline() == "gone\n"
+        waiting.join()
+        second.close()
+    (error,) = outcome
+    assert isinstance(error, JournalInUseError), error
+
+
+def test_a_journal_that_is_open_is_not_removed(path: Path) -> None:
+    file = JournalFile(path, BASE, KEY)
+    file.open()
+    remove_journal(path)
+    assert path.exists()
+    file.close()
+    remove_journal(path)
+    remove_journal(path)
+    assert list(path.parent.iterdir()) == []

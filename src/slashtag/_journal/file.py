@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import ConfigurationError, JournalError
+from .._file_lock import HAS_LOCKS, lock_file
 
 APPLICATION_ID = 0x736C7467  # "sltg"
 VERSION = 2
@@ -72,6 +73,7 @@ class JournalFile:
         #: without waiting for a commit.
         self.image: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
+        self._lock: int | None = None
 
     # --- opening -------------------------------------------------------------------------------------
 
@@ -120,6 +122,15 @@ class JournalFile:
             # Before the header is read: closing a file releases all locks that the process has on it.
             _open.add(identity)
             self._identity = identity
+        # SQLite would wait for its own locks, until whoever has the journal may have removed it.
+        try:
+            self._lock = os.open(self.path, os.O_RDONLY)
+            is_ours = lock_file(self._lock) or not HAS_LOCKS
+            is_ours = is_ours and os.path.samestat(os.fstat(self._lock), self.path.stat())
+        except FileNotFoundError:
+            is_ours = False
+        if not is_ours:
+            raise self._in_use()
         if found.st_size:
             # Checked before SQLite opens it, which may change another program's database.
             with self.path.open("rb") as file:
@@ -130,6 +141,9 @@ class JournalFile:
             os.chmod(self.path, stat.S_IMODE(found.st_mode) & 0o700)
 
     def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
         if self._identity is not None:
             _open.discard(self._identity)
             self._identity = None
@@ -250,6 +264,21 @@ class JournalFile:
             self.main.close()
             self.main = None
             self._release()
+
+
+def remove_journal(path: Path) -> None:
+    """Remove a journal and the files that SQLite keeps beside it, unless a session has it open."""
+    try:
+        found = path.stat()
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        if (found.st_dev, found.st_ino) not in _open and (lock_file(handle) or not HAS_LOCKS):
+            for left in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+                left.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
 
 
 def _one(file: sqlite3.Connection, statement: str) -> Any:

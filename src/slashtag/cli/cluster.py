@@ -1,22 +1,19 @@
 """`slashtag export clicks --scheduler`: the workers of a Dask cluster write a dataset."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from .. import ConfigurationError, DateRange, SlashtagError
-from ..export._jobs import Sharing
-from ..export._jobs import selection as selected_of
-from ..export._update import slashtags
+from ..export import Sharing, ending_of, list_selection
 from .credentials_file import credentials
 from .errors import many
 from .export_job import tell_shared
@@ -26,10 +23,28 @@ from .selection import Selection
 if TYPE_CHECKING:
     from ..dask import Written
 
-#: Seconds that a scheduler has to answer, and its first worker to be there.
+#: Seconds for a scheduler to answer, and for its first worker to be there.
 PATIENCE = 10.0
 PATIENCE_FOR_WORKERS = 10.0
 _ADDRESS = re.compile(r"(tcp|tls)://[^\s/]+:\d+")
+
+
+@dataclass(frozen=True)
+class OnCluster:
+    """The option to have a Dask cluster do an export."""
+
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="tcp://HOST:PORT",
+            help="Have the workers of a running Dask cluster write Parquet parts into the folder of -o, "
+            "which all see under the same name. Run again, it skips finished parts. Key and secret are those "
+            "of the workers' environment (SLASHTAG_APIKEY, SLASHTAG_APISECRET), never sent to them; "
+            "--base-url is.",
+            rich_help_panel="On a Dask cluster",
+            show_default=False,
+        ),
+    ] = None
 
 
 def check(scheduler: str, output: Path | None, *, connection: Connection, refused: dict[str, bool]) -> Path:
@@ -42,7 +57,7 @@ def check(scheduler: str, output: Path | None, *, connection: Connection, refuse
         raise typer.BadParameter(f"--scheduler takes an address such as tcp://host:8786, not {scheduler!r}")
     if output is None:
         raise typer.BadParameter("--scheduler writes a folder of Parquet files: name it with -o")
-    if re.search(r"\.(jsonl|csv)(\.gz)?$", output.name.lower()):
+    if ending_of(output) not in (None, ".parquet"):
         raise typer.BadParameter(f"--scheduler writes a folder of Parquet files, not {output.name}")
     return output
 
@@ -56,7 +71,7 @@ async def run(
     timezone: Any,
     range_end: Literal["inclusive", "exclusive"],
 ) -> None:
-    """Have the workers write the clicks of each link, and tell what came of it."""
+    """Have the workers write the clicks of each link, and print how it went."""
     # Not before it is needed: distributed takes a second.
     dask: Any = import_module("..dask", __package__)
     finished = 0
@@ -98,39 +113,37 @@ async def run(
                     f"{folder} holds {many(finished, 'finished part')}; run the same command again to go on"
                 )
             raise
-    connection.say(_told(written, folder))
+    connection.say(_summary(written, folder))
     tell_shared(connection, sharing.count)
 
 
 async def _links(
     selection: Selection, connection: Connection, sharing: Sharing
 ) -> tuple[list[Any], str | None]:
-    """Return the slashtags, and the address that the workers are given, None for their own."""
+    """Return the slashtags, and the base URL for the workers, None for their own."""
     if not (selection.tag or selection.every or selection.check):
         return list(selection.slashtags), connection.base_url
     # Links are listed and checked here, so that all workers mean the same account.
     async with connection.session() as session:
         selected = await selection.streamed(session)
-        chosen = selected_of(session, **selected, by="slashtag", merged=False, sharing=sharing)
-        async with chosen as (keys, _):
-            named = [] if keys is None else [key async for batch in slashtags(keys) for key in batch]
-        return named, credentials(connection.base_url)[0]
+        keys, _ = await list_selection(session, **selected, by="slashtag", merged=False, sharing=sharing)
+        return keys or [], credentials(connection.base_url)[0]
 
 
 @asynccontextmanager
 async def _joined(scheduler: str, *, quiet: bool) -> AsyncGenerator[Any, None]:
-    """Join a cluster that has a worker."""
+    """Connect to a cluster that has a worker."""
     try:
         distributed: Any = import_module("distributed")
     except ImportError:
         raise ConfigurationError('--scheduler needs distributed: pip install "slashtag[dask]"') from None
-    with _hushed(quiet):
+    with _log_off(quiet):
         client = distributed.Client(scheduler, asynchronous=True, timeout=PATIENCE, set_as_default=False)
         try:
             try:
                 await client
             except Exception:
-                # Of many kinds: what listens there may be anything.
+                # Errors of many kinds, as anything may listen there.
                 raise ConfigurationError(
                     f"no Dask scheduler answers at {scheduler}: start one with `dask scheduler`, or check "
                     "the address, its port and the firewalls between"
@@ -147,8 +160,8 @@ async def _joined(scheduler: str, *, quiet: bool) -> AsyncGenerator[Any, None]:
 
 
 @contextmanager
-def _hushed(quiet: bool) -> Generator[None, None, None]:
-    """Keep what distributed logs off the terminal: what matters is raised."""
+def _log_off(quiet: bool) -> Generator[None, None, None]:
+    """Keep the log of distributed off the terminal: what matters is raised."""
     log = logging.getLogger("distributed")
     before = log.level
     if quiet:
@@ -159,15 +172,15 @@ def _hushed(quiet: bool) -> Generator[None, None, None]:
         log.setLevel(before)
 
 
-def _told(written: Written, folder: Path) -> str:
+def _summary(written: "Written", folder: Path) -> str:
     parts = [
         f"{many(written.rows, 'row')} to {folder}; parts: {written.parts:,} written, "
         f"{written.skipped:,} skipped; "
-        f"requests: {written.requests:,} asked; {written.throttled:,} times 429; {written.seconds:.1f} s"
+        f"requests: {written.requests:,} sent; {written.throttled:,} times 429; {written.seconds:.1f} s"
     ]
     if not written.reconciles:
         parts.append(
-            "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service told"
+            "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service gave"
         )
     elif written.parts:
         parts.append("the days add up to the totals")

@@ -1,28 +1,28 @@
-"""What a command would ask, told instead of asked."""
+"""The plan of a command, printed instead of carried out."""
 
 from datetime import UTC, datetime
 from math import ceil
 from typing import Any
 
-from .. import AsyncSession, DateRange
-from .._core.guide import Guide
-from .._core.plan import Plan
-from .._core.split import parse_zone
-from .._resources.collect_each import GUIDED_FROM
+from .. import AsyncSession, DateRange, Plan
+from .._internal import GUIDED_FROM, Guide, parse_zone
 
-#: Requests/s that a plan is reckoned with where --rate tells none.
+#: Requests/s assumed for a plan unless --rate gives the limit.
 ASSUMED_RATE = 20.0
 
 
-def tell_plan(session: AsyncSession, plan: Plan[Any], rate: float | None) -> None:
-    """Print how many batches and windows make how many requests."""
-    _tell(session, plan, rate, [len(plan)])
+def print_plan(session: AsyncSession, plan: Plan[Any], rate: float | None) -> None:
+    """Print the numbers of batches, windows and requests of one sum."""
+    _print(session, plan, rate, [len(plan)])
 
 
-def tell_each(
+def print_plan_of_each(
     session: AsyncSession, plan: Plan[Any], rate: float | None, timezone: Any, range_end: str
 ) -> None:
-    """Print the same for one answer a link or tag: bounds, where all-time statistics guide."""
+    """Print the same for an answer for each link or tag.
+
+    Where all-time statistics come first, to find the months with clicks, requests have two bounds.
+    """
     series = sum(len(selector.keys) or 1 for selector in plan.selectors)
     windows = len(plan.time_slices)
     most = least = series * windows
@@ -34,23 +34,20 @@ def tell_each(
         least = asked + series * recent
         shared = sum(len(selector.keys) > 1 for selector in plan.selectors)
         most += len(guide.offsets) * (series + shared)
-    _tell(session, plan, rate, sorted({least, most}))
+    _print(session, plan, rate, sorted({least, most}))
 
 
-def _tell(session: AsyncSession, plan: Plan[Any], rate: float | None, requests: list[int]) -> None:
+def _print(session: AsyncSession, plan: Plan[Any], rate: float | None, requests: list[int]) -> None:
     links = sum(len(selector.keys) for selector in plan.selectors)
     tags = sum(selector.tag is not None for selector in plan.selectors)
     speed = rate or ASSUMED_RATE
     seconds = " to ".join(f"{ceil(n / speed):,}" for n in requests)
-    stated = "--rate" if rate else "assumed; --rate tells yours"
+    stated = "--rate" if rate else "assumed; give yours with --rate"
+    why = " (links without clicks cost less)" if len(requests) > 1 else ""
     print(f"{'tags' if tags else 'links':9}{tags or links:,}")
     print(f"batches  {len(plan.selectors):,}")
     print(f"windows  {len(plan.time_slices):,}")
-    print(f"requests {' to '.join(f'{n:,}' for n in requests)}{_why(requests)}")
+    print(f"requests {' to '.join(f'{n:,}' for n in requests)}{why}")
     print(f"seconds  {seconds} at {speed:g} requests/s ({stated})")
     sent = session.metrics.attempts
-    print(f"sent     {sent:,}" + (" (to know the links; nothing else)" if sent else " (nothing)"))
-
-
-def _why(requests: list[int]) -> str:
-    return " (links without clicks cost less)" if len(requests) > 1 else ""
+    print(f"sent     {sent:,}" + (" (to list the links; nothing else)" if sent else " (nothing)"))

@@ -1,4 +1,4 @@
-"""Exports as jobs: with a journal beside the file, the same command, run again, asks for the rest."""
+"""Exports as jobs: with a journal beside the file, the same command run again requests only the rest."""
 
 import asyncio
 import os
@@ -10,15 +10,26 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from os.path import realpath
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from .. import AsyncSession, SlashtagError
-from .._journal.file import JournalInUseError, UnfitJournalError
-from ..export import Summary, Table, TableFile, Writer, open_writer
-from ..export._target import remove_parts
-from ..export._writers import format_of
+from .._internal import JournalInUseError, UnfitJournalError, remove_journal
+from ..export import (
+    FORMATS,
+    TEXT_FORMATS,
+    Summary,
+    Table,
+    TableFile,
+    TextFormat,
+    Writer,
+    ending_of,
+    format_of,
+    has_guard,
+    open_writer,
+    remove_parts,
+)
 from .errors import SOME_FAILED, as_usage, many
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
@@ -32,7 +43,7 @@ Work = Callable[[AsyncSession, Writer], Awaitable[Summary]]
 
 @dataclass(frozen=True)
 class Destination:
-    """Say where an export goes."""
+    """Options about the output of an export."""
 
     output: Annotated[
         Path | None,
@@ -40,16 +51,16 @@ class Destination:
             "--output",
             "-o",
             metavar="FILE",
-            help="File, its name in .jsonl, .jsonl.gz, .csv, .csv.gz or .parquet; - or none: stdout.",
+            help=f"File, its name in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; - or none: stdout.",
             rich_help_panel=OUTPUT,
             show_default=False,
         ),
     ] = None
     form: Annotated[
-        Literal["jsonl", "csv"] | None,
+        TextFormat | None,
         typer.Option(
             "--format",
-            help="Form of what goes to stdout. Default: jsonl.",
+            help=f"Format of what goes to stdout. Default: {TEXT_FORMATS[0]}.",
             rich_help_panel=OUTPUT,
             show_default=False,
         ),
@@ -66,21 +77,26 @@ class Destination:
         bool,
         typer.Option(
             "--fresh",
-            help="Ask for everything, also what an interrupted run left beside the file.",
+            help="Request everything again, also what an interrupted run has beside the file.",
             rich_help_panel=OUTPUT,
         ),
     ] = False
 
     @property
     def file(self) -> Path | None:
-        """Give the file to write, None for stdout."""
+        """File to write, None for stdout."""
         return None if self.output is None or str(self.output) == "-" else self.output
+
+    @property
+    def stdout_format(self) -> str:
+        """Format of what goes to stdout."""
+        return f".{self.form or TEXT_FORMATS[0]}"
 
     def __post_init__(self) -> None:
         if self.file is not None and self.form is not None:
             raise typer.BadParameter("--format is for stdout; the name of a file says its format")
-        text = self.form == "csv" if self.file is None else ".csv" in self.file.name.lower()
-        if self.excel_safe and not text:
+        ending = self.stdout_format if self.file is None else ending_of(self.file)
+        if self.excel_safe and not (ending and has_guard(ending)):
             raise typer.BadParameter("--excel-safe is for CSV")
 
 
@@ -102,19 +118,20 @@ async def export(
     failures: Failures | None = None,
     range_end: RangeEnd = "inclusive",
 ) -> None:
-    """Write a table to a file or stdout, tell what came of it, and exit with 3 where keys failed."""
+    """Write a table to a file or stdout, print how it went, and exit with 3 if keys failed."""
     file = destination.file
     if file is None:
         async with connection.session(range_end=range_end) as session:
-            form = f".{destination.form or 'jsonl'}"
-            writer = open_writer(form, stdout(), table, excel_safe=destination.excel_safe)
+            writer = open_writer(
+                destination.stdout_format, stdout(), table, excel_safe=destination.excel_safe
+            )
             summary = await work(session, writer)
             writer.close()
             sys.stdout.flush()
             sent = session.metrics.attempts
         conclude(connection, "stdout", summary, sent, failures)
         return
-    # Whatever is wrong with the file is told before anything is asked or left behind.
+    # Whatever is wrong with the file is reported before anything is sent or left behind.
     with as_usage():
         format_of(file)
     TableFile(file, table).abandon()
@@ -128,7 +145,7 @@ async def export(
 
 @dataclass
 class Run:
-    """Hold one run of a job: its session, and what came of it."""
+    """One run of a job: its session and its result."""
 
     session: AsyncSession
     summary: Summary
@@ -143,9 +160,9 @@ async def resumed(
     failures: Failures | None = None,
     range_end: RangeEnd = "inclusive",
 ) -> AsyncGenerator[Run, None]:
-    """Run a job with a journal beside its target; once it is done the journal goes.
+    """Run a job with a journal beside its target, which is removed once the job is done.
 
-    It stays where the job stopped, or where what failed may come right in another run.
+    The journal stays if the job stopped, or if another run may get an answer to what failed.
     """
     journal = journal_of(target)
     ours = False
@@ -161,11 +178,11 @@ async def resumed(
             failures.commit()
     except BaseException as error:
         if ours and _is_empty(journal):
-            # Of nothing there is to go on with; and it may be bound to credentials that were wrong.
-            _remove(journal)
+            # It holds nothing to go on with, and may be bound to credentials that were wrong.
+            remove_journal(journal)
         elif isinstance(error, asyncio.CancelledError):
             connection.stop(
-                f"stopped; run the same command again to go on: {journal} holds what was answered"
+                f"stopped; run the same command again to go on: {journal} holds the answers so far"
             )
         elif isinstance(error, SlashtagError):
             _advise(error, target, journal)
@@ -174,24 +191,19 @@ async def resumed(
         if failures is not None:
             failures.discard()
     if failures is None or not failures.may_come_right:
-        _remove(journal)
+        remove_journal(journal)
 
 
 def _is_empty(journal: Path) -> bool:
     if Path(f"{journal}-wal").exists():
-        # Its end could not be written where it belongs, say on a full disk.
+        # The log could not be written back, say on a full disk.
         return False
     try:
-        # Immutable: to look at it must leave nothing beside it.
+        # Immutable: reading it must leave no file beside it.
         with closing(sqlite3.connect(f"{journal.absolute().as_uri()}?immutable=1", uri=True)) as file:
             return not file.execute("SELECT EXISTS (SELECT 1 FROM response)").fetchone()[0]
     except sqlite3.Error:
         return False
-
-
-def _remove(journal: Path) -> None:
-    for left in (journal, Path(f"{journal}-wal"), Path(f"{journal}-shm")):
-        left.unlink(missing_ok=True)
 
 
 _NOTHING = Summary(rows=0, requests=0, replayed=0, throttled=0, seconds=0.0, learned_rate=None)
@@ -209,21 +221,20 @@ def _advise(error: SlashtagError, target: Path, journal: Path) -> None:
 def conclude(
     connection: Connection, where: str, summary: Summary, sent: int, failures: Failures | None
 ) -> None:
-    """Tell what came of an export, and exit with 3 where keys failed."""
-    # `sent`, as not all requests of the summary are: pages beyond the end were about to be asked for.
+    """Print how an export went, and exit with 3 if keys failed."""
+    # `sent` and not the requests of the summary, which include pages beyond the end that were never sent.
     parts = [
-        f"{many(summary.rows, 'row')} to {where}; requests: {summary.replayed:,} replayed, {sent:,} asked; "
+        f"{many(summary.rows, 'row')} to {where}; requests: {summary.replayed:,} replayed, {sent:,} sent; "
         f"{summary.throttled:,} times 429; {summary.seconds:.1f} s"
     ]
     if summary.learned_rate is not None:
         parts.append(f"{summary.learned_rate:.0f} requests/s allowed")
     if failures is not None:
-        # Of what failed nobody knows.
         of = "of what was answered " if failures.count else ""
         parts.append(
             f"the days {of}add up to the totals"
             if summary.reconciles
-            else "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service told"
+            else "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service gave"
         )
     connection.say("; ".join(parts))
     tell_shared(connection, summary.shared)
@@ -233,7 +244,7 @@ def conclude(
 
 
 def tell_shared(connection: Connection, slashtags: int) -> None:
-    """Tell of how many slashtags the rows count links beside those that were selected."""
+    """Print how many slashtags belong to several links, so that the rows count all of these."""
     if slashtags:
         belong = "belongs" if slashtags == 1 else "belong"
         connection.say(

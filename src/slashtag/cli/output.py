@@ -8,10 +8,10 @@ from typing import Annotated, BinaryIO, Literal
 import msgspec
 import typer
 
-from ..export import Row, Table, Writer, open_writer
+from ..export import Row, Table, TextFormat, Writer, open_writer
 from .drawing import Drawing
 
-Format = Literal["table", "json", "jsonl", "csv"]
+Format = Literal["table", "json", TextFormat]
 
 FormatOption = Annotated[
     Format | None,

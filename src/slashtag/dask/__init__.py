@@ -1,4 +1,4 @@
-"""Questions asked from many processes or machines at once, on the workers of a Dask cluster.
+"""Statistics from many processes or machines, on the workers of a Dask cluster.
 
     from distributed import Client
     from slashtag.dask import collect
@@ -12,9 +12,8 @@ Needs the extra `dask`, and slashtag in the same version on scheduler and worker
 More machines help where processors are the bottleneck, as in tables for each slashtag whose answers are
 decoded and written by the million, or where each machine has a limit of its own: other accounts, other
 addresses. They do not help where one account's rate limit is the bottleneck, which is the usual case: one
-process on one core sends thousands of requests a second, and a limit below that is only cut into shares. The
-answer is the same; it comes no sooner. There is no limiter between the workers: each session learns its share
-from the answers, and the faster one finishes its part, the more parts it gets.
+process on one core sends thousands of requests a second. There is no limiter between the workers: each
+session learns its share from the answers.
 """
 
 from ._collect import collect

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import aclosing
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from hashlib import sha256
@@ -15,28 +16,21 @@ from typing import Any
 
 from msgspec import Struct
 
-from .._core.queries import DateRange, Day
-from .._core.selectors import check_slashtag
-from .._core.split import parse_zone
-from .._errors import ExportError, InvalidRequestError
-from .._fanout import in_thread
-from .._models import ShortUrl
-from .._session import AsyncSession
-from ..export import TableFile, clicks_table
+from .. import AsyncSession, DateRange, Day, ExportError, InvalidRequestError, ShortUrl
+from .._internal import check_slashtag, in_thread, parse_zone
+from ..export import TableFile, checked_path, clicks_table, load_arrow, remove_parts
 from ..export import export_clicks as write_clicks
-from ..export._target import checked_path, remove_parts
-from ..export._writers import load_arrow
 from ._job import Job, Progress
 from ._worker import Done, GetCredentials
 
-# One batch of the service: collect_each then asks with whole batches first which slashtags have clicks.
+# One batch of the service: collect_each then finds out with whole batches which slashtags have clicks.
 _KEYS_A_PART = 100
 _TABLE = clicks_table("slashtag")
 _NAME = re.compile(r"part-\d{5,}-[0-9a-f]{16}\.parquet")
 
 
 class Written(Struct, frozen=True, kw_only=True):
-    """Tell what came of an export: `rows` written in `parts` files; `skipped` ones were finished before.
+    """Result of an export: `rows` written in `parts` files; `skipped` ones were finished before.
 
     `requests` were sent, `throttled` of them answered 429, without those of workers that died; `reconciles`
     is False where the service's days did not add up to its totals, or were left out; `seconds` is wall time.
@@ -52,7 +46,7 @@ class Written(Struct, frozen=True, kw_only=True):
 
 
 class _Part(Struct, frozen=True):
-    """Be a file of the dataset: what is asked for it."""
+    """A file of the dataset and what it is to hold."""
 
     path: str
     query: DateRange | Day
@@ -90,7 +84,7 @@ def export_clicks(
     `base_url`, `credentials`, `session_options`, `progress` and errors as `collect`; raises ExportError
     where a file cannot be written (Statistics for a date or date range).
     """
-    job = Job(client, "export", base_url=base_url, credentials=credentials, session_options=session_options)
+    job = Job(client, base_url=base_url, credentials=credentials, session_options=session_options)
     if isinstance(keys, str | bytes):
         raise TypeError(f"keys takes an iterable of slashtags, not one {type(keys).__name__}")
     if parts is not None and parts < 1:
@@ -107,20 +101,26 @@ def export_clicks(
         for n, some in enumerate(_cut(chosen, parts))
     ]
 
-    async def main(tell: Progress) -> Written:
+    async def main() -> Written:
         began = time.monotonic()
-        looked = await job.run(_prepare, [(str(folder), [Path(part.path).name for part in pieces])], _quiet)
-        finished = looked[0].value or set()
-        left = [part for part in pieces if Path(part.path).name not in finished]
+        names = [Path(part.path).name for part in pieces]
+        ((_, looked),) = [each async for each in job.run(_prepare, [(str(folder), names)])]
+        finished = looked.value or set()
+        left = [part for part, name in zip(pieces, names, strict=True) if name not in finished]
+        done: list[Done[tuple[int, bool]]] = []
         skipped = len(pieces) - len(left)
-        if skipped:
-            tell(skipped, len(pieces))
-        done = await job.run(_write, left, tell, done=skipped)
+        if skipped and progress is not None:
+            progress(skipped, len(pieces))
+        async with aclosing(job.run(_write, left)) as results:
+            async for _, result in results:
+                done.append(result)
+                if progress is not None:
+                    progress(skipped + len(done), len(pieces))
         if done:
-            await job.run(_tidy, [[part.path for part in left]], _quiet)
-        return _told(done, skipped, time.monotonic() - began)
+            _ = [each async for each in job.run(_tidy, [[part.path for part in left]])]
+        return _summary(done, skipped, time.monotonic() - began)
 
-    return job.start(main, progress)
+    return job.start(main)
 
 
 def _cut(keys: tuple[str, ...], parts: int | None) -> list[tuple[str, ...]]:
@@ -135,9 +135,9 @@ def _name(n: int, query: DateRange | Day, zone: tzinfo, range_end: str, keys: tu
     return f"part-{n:05d}-{sha256(asked.encode()).hexdigest()[:16]}.parquet"
 
 
-def _told(done: list[Done[tuple[int, bool]]], skipped: int, seconds: float) -> Written:
+def _summary(done: list[Done[tuple[int, bool]]], skipped: int, seconds: float) -> Written:
     values = [part.value for part in done if part.value is not None]
-    # Each part tells what its session has counted so far.
+    # Each part has what its session had counted so far.
     sent: dict[str, int] = {}
     refused: dict[str, int] = {}
     for part in done:
@@ -195,7 +195,3 @@ async def _tidy(session: AsyncSession, paths: list[str]) -> None:
     """Remove what workers left behind that died over a part."""
     folder, names = Path(paths[0]).parent, [Path(path).name for path in paths]
     await in_thread(partial(remove_parts, folder, names, nobody_writes=True))
-
-
-def _quiet(*_: int) -> None:
-    pass

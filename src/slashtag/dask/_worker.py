@@ -1,21 +1,21 @@
-"""What lives on a worker: one session for a job, and the parts that it asks."""
+"""The part of a job that runs on a worker: one session for the job, and the parts sent with it."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from contextlib import ExitStack
 from importlib import import_module
-from threading import Thread
-from typing import Any, Generic, TypeVar, cast
+from importlib.util import find_spec
+from typing import Any, Generic, TypeVar
 
+from anyio.from_thread import start_blocking_portal
 from msgspec import Struct
 
-from .._errors import ConfigurationError, SessionClosedError, SlashtagError
-from .._fanout import log_late_failure
-from .._session import AsyncSession
+from .. import AsyncSession, ConfigurationError, SessionClosedError, SlashtagError
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -28,32 +28,31 @@ Work = Callable[[AsyncSession, P], Awaitable[T]]
 distributed: Any
 try:
     distributed = import_module("distributed")
-except ImportError:  # told by who needs it
+except ImportError:  # a Job says which extra is missing
     distributed = None
 _Plugin: Any = object if distributed is None else distributed.WorkerPlugin
 
 
 class Done(Struct, Generic[T], frozen=True):
-    """Hold what a part brought; a failure is a value too, so that no worker logs what it was asked.
+    """Result of a part; a failure is a value too, so that no worker logs what was requested.
 
-    `session` names the session that asked, `requests` and `throttled` are its counts so far.
+    `session` names the worker's session, `requests` and `throttled` are its counts so far.
     """
 
     value: T | None
     error: SlashtagError | None
-    session: str
-    requests: int
-    throttled: int
+    session: str = ""
+    requests: int = 0
+    throttled: int = 0
 
 
 class Sessions(_Plugin):  # type: ignore[misc]
-    """Keep one session on each worker for as long as a job lasts.
+    """Worker plugin that keeps one session for as long as a job lasts.
 
-    It is opened by the first part, so that what is wrong with the credentials is an error of the job and not
-    of the worker, on an event loop in a thread of its own: while answers are decoded the worker still talks
-    to the scheduler, and Dask's profiler, which walks the stacks of the worker's own loop a hundred times a
-    second, does not slow it down. Only `credentials`, a callable, is pickled, never what it
-    returns.
+    The session runs on an event loop in a thread of its own: the worker goes on talking to the scheduler
+    while answers are decoded, and Dask's profiler, which walks the stacks of the worker's own loop a hundred
+    times a second, does not slow it down. It is opened by the first part, so that wrong credentials are an
+    error of the job and not of the worker. Only `credentials`, a callable, is pickled, never its result.
     """
 
     def __init__(
@@ -65,60 +64,53 @@ class Sessions(_Plugin):  # type: ignore[misc]
         self._options = dict(options)
 
     def setup(self, worker: object) -> None:
-        """Begin on a worker."""
+        """Start the event loop."""
         self._id = secrets.token_hex(8)
-        self._loop = _new_loop()
-        Thread(target=_serve, args=(self._loop,), name="slashtag", daemon=True).start()
+        self._stack = ExitStack()
+        uvloop = {"use_uvloop": find_spec("uvloop") is not None}
+        self._portal = self._stack.enter_context(
+            start_blocking_portal(backend_options=uvloop, name="slashtag")
+        )
         self._session: AsyncSession | None = None
         self._opening = asyncio.Lock()
-        self._parts: set[asyncio.Task[Any]] = set()
-        self._over = asyncio.Event()
+        self._parts: set[Future[Any]] = set()
 
     async def teardown(self, worker: object) -> None:
-        """End on a worker: cancel the parts that run, close the session."""
-        self._over.set()
-        parts = list(self._parts)
-        for part in parts:
-            part.cancel()
-        if parts:
-            await asyncio.wait(parts)
-        if self._session is not None:
-            await _aside(self._loop, self._session.aclose())
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        """Cancel the parts that run, close the session, and end the loop's thread."""
+        await asyncio.to_thread(self._close)
 
-    async def run(self, work: Work[P, T], part: P) -> Done[T]:
-        """Do a part on the worker's session."""
-        if self._over.is_set():
-            return _late()
-        task = asyncio.ensure_future(_aside(self._loop, self._do(work, part)))
-        self._parts.add(task)
+    def _close(self) -> None:
+        for part in tuple(self._parts):
+            part.cancel()
+        if self._session is not None:
+            self._portal.call(self._session.aclose)
+        self._stack.close()
+
+    def run(self, work: Work[P, T], part: P) -> Done[T]:
+        """Run a part on the session."""
         try:
-            return await task
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.wait((task,))
-            if self._over.is_set():
-                return _late()
-            # The worker is being closed: another one does it.
+            future: Future[Done[T]] = self._portal.start_task_soon(self._do, work, part)
+        except RuntimeError:  # the portal is closed
+            raise distributed.Reschedule from None
+        self._parts.add(future)
+        try:
+            return future.result()
+        except CancelledError:
+            # The worker is being closed, so another one runs it; or the job is over, and nobody waits.
             raise distributed.Reschedule from None
         finally:
-            self._parts.discard(task)
+            self._parts.discard(future)
 
     async def _do(self, work: Work[P, T], part: P) -> Done[T]:
-        value = error = session = None
+        value = error = None
         try:
-            session = await self._open()
-            value = await work(session, part)
+            value = await work(await self._open(), part)
         except SlashtagError as raised:
             error = raised
-        metrics = None if session is None else session.metrics
-        return Done(
-            value,
-            error,
-            self._id,
-            0 if metrics is None else metrics.attempts,
-            0 if metrics is None else metrics.throttled,
-        )
+        if self._session is None:
+            return Done(value, error, self._id)
+        metrics = self._session.metrics
+        return Done(value, error, self._id, metrics.attempts, metrics.throttled)
 
     async def _open(self) -> AsyncSession:
         async with self._opening:
@@ -133,7 +125,7 @@ class Sessions(_Plugin):  # type: ignore[misc]
         get = self._credentials
         assert get is not None
         try:
-            # It may well ask a service of its own.
+            # It may block, say on a request to a service of secrets.
             found = get() if inspect.iscoroutinefunction(get) else await asyncio.to_thread(get)
             apikey, apisecret = await found if inspect.isawaitable(found) else found
         except SlashtagError:
@@ -146,57 +138,10 @@ class Sessions(_Plugin):  # type: ignore[misc]
         return apikey, apisecret
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        uvloop = import_module("uvloop")
-    except ImportError:
-        return asyncio.new_event_loop()
-    return cast("asyncio.AbstractEventLoop", uvloop.new_event_loop())
-
-
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped."""
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
-    finally:
-        loop.close()
-
-
-async def _aside(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the loop of another thread; if this is cancelled, it is, and its end awaited."""
-    here = asyncio.get_running_loop()
-    ended: asyncio.Future[asyncio.Task[T]] = here.create_future()
-    begun: list[asyncio.Task[T]] = []
-
-    def begin() -> None:
-        begun.append(loop.create_task(work))
-        begun[0].add_done_callback(lambda task: here.call_soon_threadsafe(ended.set_result, task))
-
-    def cancel() -> None:
-        begun[0].cancel()
-
-    loop.call_soon_threadsafe(begin)
-    try:
-        await asyncio.wait((ended,))
-    except asyncio.CancelledError:
-        loop.call_soon_threadsafe(cancel)
-        while not ended.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait((ended,))
-        log_late_failure(begun[0])
-        raise
-    return ended.result().result()
-
-
-async def run_part(name: str, work: Work[P, T], part: P) -> Done[T]:
-    """Do one part of a job: the task that is sent to workers."""
-    sessions = cast("Sessions | None", distributed.get_worker().plugins.get(name))
-    return _late() if sessions is None else await sessions.run(work, part)
-
-
-def _late() -> Done[Any]:
-    """Tell of a part that was begun as its job ended, to nobody, in a way that no worker logs."""
-    return Done(None, SessionClosedError("the job is over"), "", 0, 0)
+def run_part(name: str, work: Work[P, T], part: P) -> Done[T]:
+    """Run one part of a job: the task that is sent to workers."""
+    sessions: Sessions | None = distributed.get_worker().plugins.get(name)
+    if sessions is None:
+        # It began as its job ended, so nobody waits for it.
+        return Done(None, SessionClosedError("the job is over"))
+    return sessions.run(work, part)

@@ -1,8 +1,8 @@
 """Files of rows: JSON Lines, CSV (each also gzipped), Parquet, behind one small protocol."""
 
-from ._dataset import update_parquet
 from ._file import TableFile
 from ._jobs import Summary, export_clicks, export_tags, export_urls
+from ._selection import Sharing, ids_of, list_selection
 from ._table import (
     NAMED_URLS,
     TAGS,
@@ -18,34 +18,53 @@ from ._table import (
     tag_row,
     url_row,
 )
-from ._target import AtomicFile
-from ._update import update_sqlite
-from ._writers import FORMATS, Writer, format_of, open_writer
+from ._target import AtomicFile, checked_path, remove_parts
+from ._writers import (
+    FORMATS,
+    TEXT_FORMATS,
+    TextFormat,
+    Writer,
+    arrow_schema,
+    ending_of,
+    format_of,
+    has_guard,
+    load_arrow,
+    open_writer,
+)
 
 __all__ = [
     "FORMATS",
     "NAMED_URLS",
     "TAGS",
+    "TEXT_FORMATS",
     "URLS",
     "AtomicFile",
     "Column",
     "Row",
+    "Sharing",
     "Summary",
     "Table",
     "TableFile",
+    "TextFormat",
     "Writer",
+    "arrow_schema",
+    "checked_path",
     "clicks_rows",
     "clicks_table",
     "dimension_rows",
     "dimensions_table",
+    "ending_of",
     "export_clicks",
     "export_tags",
     "export_urls",
     "format_of",
+    "has_guard",
+    "ids_of",
+    "list_selection",
+    "load_arrow",
     "named_url_row",
     "open_writer",
+    "remove_parts",
     "tag_row",
-    "update_parquet",
-    "update_sqlite",
     "url_row",
 ]

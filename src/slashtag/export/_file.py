@@ -1,22 +1,22 @@
-"""A table in a file of its own."""
+"""A file that holds one table."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
 from ._table import Row, Table
 from ._target import AtomicFile, checked_path
-from ._writers import Sink, Writer, format_of, open_writer
+from ._writers import format_of, open_writer
 
 
 class TableFile:
-    """Write a table to a file that appears whole or not at all; its name says the format.
+    """Writer of a table to a file that appears whole or not at all; the ending of its name is the format.
 
-    A Writer and a context manager: left by an error, it leaves no trace. `make`, if given, begins the
-    format instead. Raises ExportError as AtomicFile and the writers do.
+    Also a context manager, which removes the file on an error.
+    Raises ExportError as AtomicFile and the writers do.
     """
 
     def __init__(
@@ -25,15 +25,11 @@ class TableFile:
         table: Table,
         *,
         excel_safe: bool = False,
-        make: Callable[[Sink], Writer] | None = None,
     ) -> None:
         form = format_of(checked_path(path))
         self._target = AtomicFile(path)
         try:
-            if make is None:
-                self._writer = open_writer(form, self._target.file, table, excel_safe=excel_safe)
-            else:
-                self._writer = make(self._target.file)
+            self._writer = open_writer(form, self._target.file, table, excel_safe=excel_safe)
         except BaseException:
             self._target.discard()
             raise
@@ -43,7 +39,7 @@ class TableFile:
         self._writer.write(rows)
 
     def close(self) -> None:
-        """End the file and give it its name."""
+        """Complete the file and give it its name."""
         try:
             self._writer.close()
             self._target.commit()
@@ -52,7 +48,7 @@ class TableFile:
             raise
 
     def abandon(self) -> None:
-        """Leave no trace; safe to repeat, and without effect once closed."""
+        """Remove the file; safe to repeat, and without effect once closed."""
         self._writer.abandon()
         self._target.discard()
 

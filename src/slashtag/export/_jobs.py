@@ -1,36 +1,34 @@
-"""Whole exports: what is asked, in which rows it is written, and what came of it."""
+"""Whole exports: which links or tags, requested how, written in which rows, and how it went."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, tzinfo
 from functools import partial
-from typing import Literal
 
 from msgspec import Struct
 
-from .._core.call import Failure
-from .._core.queries import DateRange, Day
-from .._core.split import parse_zone
-from .._errors import InvalidRequestError, SlashtagError
-from .._fanout import in_thread
-from .._models import RangeStats, ShortUrl, Tag
-from .._resources.collect import Keys, OnError
-from .._resources.listing import Progress
-from .._session import AsyncSession
+from .. import (
+    AsyncSession,
+    DateRange,
+    Day,
+    Failure,
+    InvalidRequestError,
+    RangeStats,
+    SlashtagError,
+)
+from .._internal import Keys, OnError, Progress, in_thread, parse_zone
+from ._selection import By, Sharing, selection
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row, url_row
 from ._writers import BATCH, Writer
 
-By = Literal["slashtag", "tag"]
-
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """Tell what came of an export.
+    """Result of an export.
 
-    `rows` were written; `requests` asked, of which `replayed` were answered by the journal; `throttled`
-    counts 429s; `seconds` is wall time; `learned_rate` as in Metrics; `failures` were told to `on_error`;
+    `rows` were written; of `requests` the journal answered `replayed`; `throttled`
+    counts 429s; `seconds` is wall time; `learned_rate` as in Metrics; `failures` went to `on_error`;
     `reconciles` is False where the service's days did not add up to its totals, or were left out; `shared`
     slashtags of the listed links belong to other links too, on other domains: as the service counts by
     slashtag, their rows hold the clicks of all of these, selected or not.
@@ -47,37 +45,15 @@ class Summary(Struct, frozen=True, kw_only=True):
     shared: int = 0
 
 
-class Sharing:
-    """Find slashtags of selected links that belong to other links too, whether these are selected or not."""
-
-    def __init__(self) -> None:
-        self._selected: set[str] = set()
-        self._others: set[str] = set()
-
-    def take(self, url: ShortUrl, *, selected: bool) -> bool:
-        """Take a link of the listing and return whether it is selected."""
-        slashtag = url.slashtag
-        if not selected or slashtag in self._selected:
-            self._others.add(slashtag)
-        else:
-            self._selected.add(slashtag)
-        return selected
-
-    @property
-    def count(self) -> int:
-        """Give the number of such slashtags."""
-        return len(self._selected & self._others)
-
-
 class Recorder:
-    """Follow an export for its summary."""
+    """Counts of an export, for its summary."""
 
     def __init__(self, session: AsyncSession, on_error: OnError | None = None) -> None:
         self._metrics = session.metrics
         self._before = self._counted()
         self._began = time.monotonic()
         self._tell = on_error
-        #: What `on_error` is to be: None raises, as without it.
+        #: The `on_error` to pass on: None if there is none, so that errors are raised.
         self.on_error: OnError | None = None if on_error is None else self._count
         self.failures = 0
         self.answered = 0
@@ -87,21 +63,21 @@ class Recorder:
         self._first: SlashtagError | None = None
 
     def check(self, stats: RangeStats) -> None:
-        """Remember whether the days of all statistics so far add up to their totals."""
+        """Record whether the days of all statistics so far add up to their totals."""
         self.answered += 1
         self.reconciles &= stats.reconciles and stats.days_complete
 
     def take_requests(self, done: int) -> None:
-        """Tell how many of so many requests that are done were answered."""
+        """Set how many requests were answered, of so many that are done."""
         self.answered = done - (self.failures - self._refused)
 
     def require_answers(self) -> None:
-        """Raise the first failure where nothing else came of it: a file would be replaced by nothing."""
+        """Raise the first failure if nothing was answered: a file would be replaced by an empty one."""
         if self._first is not None and not self.answered:
             raise self._first
 
     def summary(self, rows: int) -> Summary:
-        """Tell what came of it until now."""
+        """Return the summary so far."""
         requests, replayed, throttled = (
             now - before for now, before in zip(self._counted(), self._before, strict=True)
         )
@@ -122,7 +98,7 @@ class Recorder:
 
     def _count(self, failure: Failure) -> None:
         self.failures += 1
-        # Never sent, and so none of the requests that are done.
+        # It was never sent, so it is none of the requests that are done.
         self._refused += isinstance(failure.error, InvalidRequestError)
         self._first = self._first or failure.error
         if self._tell is not None:
@@ -130,7 +106,7 @@ class Recorder:
 
 
 class Rows:
-    """Collect rows and write them in batches, off the event loop: compressing and disks take their time."""
+    """Rows that are written in batches by a thread, as compressing and disks take their time."""
 
     def __init__(self, write: Callable[[list[Row]], object], batch: int = BATCH) -> None:
         self._write = write
@@ -139,14 +115,14 @@ class Rows:
         self.count = 0
 
     async def add(self, rows: Iterable[Row]) -> None:
-        """Take rows, however many, and write the batches that they complete."""
+        """Add rows, and write the batches that they complete."""
         for row in rows:
             self._rows.append(row)
             if len(self._rows) >= self._batch:
                 await self.flush()
 
     async def flush(self) -> None:
-        """Write what is left."""
+        """Write the rows that are left."""
         if self._rows:
             rows, self._rows = self._rows, []
             self.count += len(rows)
@@ -263,67 +239,3 @@ async def export_clicks(
             recorder.require_answers()
     await out.flush()
     return recorder.summary(out.count)
-
-
-@asynccontextmanager
-async def selection(
-    session: AsyncSession,
-    keys: Keys | None,
-    tags: Iterable[str] | None,
-    by: By,
-    *,
-    merged: bool,
-    sharing: Sharing | None = None,
-) -> AsyncGenerator[tuple[Keys | None, Iterable[str] | None], None]:
-    """Fill in what an omitted selector means, and what tags mean where links are asked for.
-
-    The links that are listed for it are told to `sharing`.
-    """
-    sharing = sharing or Sharing()
-    if by not in ("slashtag", "tag"):
-        raise TypeError(f"by is 'slashtag' or 'tag', not {by!r}")
-    if keys is not None and (tags is not None or by == "tag"):
-        raise TypeError("keys= goes with neither tags= nor by='tag'")
-    if isinstance(tags, str):
-        raise TypeError("tags= takes an iterable of names, not one str: tags=[...]")
-    if by == "tag" and tags is None:
-        yield None, [tag.name for tag in await session.tags.list().to_list()]
-    elif tags is not None and (merged or by == "tag"):
-        yield None, tags
-    elif tags is not None:
-        async with aclosing(links_with_tags(session, tags, sharing)) as links:
-            yield links, None
-    elif keys is None:
-        async with aclosing(_links(session, sharing)) as links:
-            yield links, None
-    else:
-        yield keys, None
-
-
-async def links_with_tags(
-    session: AsyncSession, tags: Iterable[str], sharing: Sharing
-) -> AsyncGenerator[ShortUrl, None]:
-    """Yield the links of the account that bear one of the tags; an unknown one is an InvalidRequestError."""
-    ids = ids_of(tags, await session.tags.list().to_list())
-    async with session.urls.list() as urls:
-        async for url in urls:
-            if sharing.take(url, selected=url.tag_id in ids):
-                yield url
-
-
-async def _links(session: AsyncSession, sharing: Sharing) -> AsyncGenerator[ShortUrl, None]:
-    async with session.urls.list() as urls:
-        async for url in urls:
-            sharing.take(url, selected=True)
-            yield url
-
-
-def ids_of(names: Iterable[str], tags: Iterable[Tag]) -> set[int]:
-    """Return the ids of named tags of an account; one that it lacks is an InvalidRequestError."""
-    known = {tag.name: tag.id for tag in tags}
-    ids: set[int] = set()
-    for name in names:
-        if name not in known:
-            raise InvalidRequestError(f"the account has no tag {name!r}")
-        ids.add(known[name])
-    return ids

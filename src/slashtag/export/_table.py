@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .._models import RangeStats, ShortUrl, Tag
+from .. import RangeStats, ShortUrl, Tag
 
 Kind = Literal["text", "int", "date", "timestamp", "flag"]
 Value = str | int | date | datetime | None
@@ -16,20 +16,20 @@ Row = tuple[Value, ...]
 
 
 class Column(Struct, frozen=True):
-    """Name a column and what its values are."""
+    """A column: its name and the kind of its values."""
 
     name: str
     kind: Kind = "text"
 
 
 class Table(Struct, frozen=True):
-    """Name the columns of a table."""
+    """The columns of a table."""
 
     columns: tuple[Column, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Give the names of the columns."""
+        """Names of the columns."""
         return tuple(column.name for column in self.columns)
 
     def with_columns(self, *columns: Column) -> Table:
@@ -65,17 +65,17 @@ _LABELS = (
 
 
 def clicks_table(by: str | None) -> Table:
-    """Give the table of clicks by day; `by` names the first column ("slashtag", "tag"), None for a sum."""
+    """Return the table of clicks by day; `by` names the first column ("slashtag", "tag"), None for a sum."""
     return Table(((Column(by),) if by else ()) + _DAY)
 
 
 def dimensions_table(by: str | None) -> Table:
-    """Give the table of clicks by dimension and label; `by` as in `clicks_table`."""
+    """Return the table of clicks by dimension and label; `by` as in `clicks_table`."""
     return Table(((Column(by),) if by else ()) + _LABELS)
 
 
 def url_row(url: ShortUrl) -> Row:
-    """Give the row of a link."""
+    """Return the row of a link."""
     return (
         url.id,
         url.slashtag,
@@ -90,12 +90,12 @@ def url_row(url: ShortUrl) -> Row:
 
 
 def named_url_row(url: ShortUrl, names: Mapping[int, str | None]) -> Row:
-    """Give the row of a link with the name of its tag, None where it has none."""
+    """Return the row of a link with the name of its tag, None where it has none."""
     return (*url_row(url), names.get(url.tag_id) if url.tag_id is not None else None)
 
 
 def tag_row(tag: Tag) -> Row:
-    """Give the row of a tag."""
+    """Return the row of a tag."""
     return (tag.id, tag.name, tag.description, tag.created_at)
 
 

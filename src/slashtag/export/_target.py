@@ -9,21 +9,20 @@ import stat
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self
 
-from .._errors import ExportError
+from .. import ExportError
+from .._internal import lock_file
 
-_fcntl: Any = import_module("fcntl") if os.name == "posix" else None
-#: So many characters of a file's name are told by those of its parts.
-_TOLD = 40
+#: Characters of a target's name that the names of its temporary files begin with.
+_STEM = 40
 _PART = re.compile(r"(\..*\.)[0-9a-f]{8}\.part", re.DOTALL)
 
 
 class Part:
-    """Be the binary file that an AtomicFile is written to; what fails is an ExportError about its target."""
+    """Binary file behind an AtomicFile; errors are ExportErrors that name its target."""
 
     def __init__(self, raw: IO[bytes], target: Path) -> None:
         self._raw = raw
@@ -37,7 +36,7 @@ class Part:
             raise self._failed(error) from None
 
     def flush(self) -> None:
-        """Give the system what is buffered."""
+        """Pass what is buffered to the system."""
         try:
             self._raw.flush()
         except OSError as error:
@@ -53,13 +52,13 @@ class Part:
             raise self._failed(error) from None
 
     def close(self) -> None:
-        """Close it, whole or not."""
+        """Close it, complete or not."""
         with suppress(OSError):  # a full disk refuses the last flush too
             self._raw.close()
 
     @property
     def closed(self) -> bool:
-        """Tell whether it is closed."""
+        """Whether it is closed."""
         return self._raw.closed
 
     def _failed(self, error: OSError) -> ExportError:
@@ -67,12 +66,12 @@ class Part:
 
 
 class AtomicFile:
-    """Write to a temporary name beside the target and rename when whole; on any error leave no trace.
+    """File that is written under a temporary name beside its target and renamed once complete.
 
-    `file` is the binary file to write to. A target that is a link stays one; one that exists keeps its mode,
-    and nobody whom that keeps out may read the new contents meanwhile; a new one gets what the umask allows.
-    Raises ExportError at once where the path cannot be one, the target is a folder or a device, or its folder
-    cannot be written; later where the disk is full.
+    `file` is the binary file to write to; on any error it is removed. A target that is a symbolic link stays
+    one. One that exists keeps its mode, which the temporary file has too; a new one gets what the umask
+    allows. Raises ExportError at once where the path cannot be one, the target is a folder or a device, or
+    its folder cannot be written; later where the disk is full.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -81,14 +80,14 @@ class AtomicFile:
         self._mode = self._check()
         part = f"{_stem(self._target.name)}{secrets.token_hex(4)}.part"
         self._temporary = self._target.with_name(part)
-        # What only some may read is not shown to others while it is written either.
+        # A file that only some may read must not be readable by others while it is written.
         mode = 0o666 if self._mode is None else self._mode & 0o666
         try:
             handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         except OSError as error:
             raise ExportError(f"cannot write beside {self.path}: {error.strerror}") from None
         self.file = Part(os.fdopen(handle, "wb"), self.path)
-        lock(handle)
+        lock_file(handle)
         remove_parts(self._target.parent, [self._target.name])
 
     def _check(self) -> int | None:
@@ -120,8 +119,8 @@ class AtomicFile:
     def commit(self) -> None:
         """Make the file durable and give it its name.
 
-        Raises ExportError where that fails; the text says where what was written stays, if it cannot be
-        removed, as in a folder that has become read-only.
+        Raises ExportError where that fails; its text names the temporary file if that cannot be removed, as
+        in a folder that has become read-only.
         """
         try:
             self.file.sync()
@@ -140,15 +139,15 @@ class AtomicFile:
     def discard(self) -> None:
         """Remove what was written; safe to repeat.
 
-        Where the folder does not let it be removed, it stays until the next one who writes the file.
+        If the folder does not allow that, the next AtomicFile of the same target removes it.
         """
         self.file.close()
-        with suppress(OSError):  # there is an error to tell already, and this one would hide it
+        with suppress(OSError):  # an error is being raised already, and this one would hide it
             self._temporary.unlink(missing_ok=True)
 
 
 def checked_path(path: str | os.PathLike[str]) -> Path:
-    """Return a path to write to; raises ExportError for one that is empty or that no system can take."""
+    """Return a path to write to; raises ExportError for one that is empty or that no system accepts."""
     text = os.fspath(path)
     if not text:
         raise ExportError("the path to write to is empty")
@@ -161,26 +160,15 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def lock(handle: int) -> bool:
-    """Lock a file for as long as this process has it open; tell whether nobody else had."""
-    if _fcntl is None:
-        return False
-    try:
-        _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
 def remove_parts(folder: Path, names: Iterable[str], *, nobody_writes: bool = False) -> None:
-    """Remove what writers of files of these names left behind in a folder that were killed.
+    """Remove the temporary files that killed writers of these names left in a folder.
 
-    Spared is what another process has open, and what is too young to tell; where it is known that
-    `nobody_writes` these files, all of it goes.
+    Files that another process has open stay, and files too young to be sure; with `nobody_writes`, where the
+    caller knows that these files have no writer, all are removed.
     """
-    begun = {_stem(name): nobody_writes and len(name) < _TOLD for name in names}
+    begun = {_stem(name): nobody_writes and len(name) < _STEM for name in names}
     found: list[tuple[Path, bool]] = []
-    with suppress(OSError):  # a folder may let files be made and not be listed
+    with suppress(OSError):  # a folder may allow files to be made and not to be listed
         for path in folder.iterdir():
             part = _PART.fullmatch(path.name)
             if part and part[1] in begun:
@@ -192,17 +180,17 @@ def remove_parts(folder: Path, names: Iterable[str], *, nobody_writes: bool = Fa
 
 
 def _is_left(part: Path) -> bool:
-    """Tell whether nobody has a part open."""
-    # One that is this young may not be locked yet.
+    """Return whether nobody has a temporary file open."""
+    # So young a file may not be locked yet.
     if part.is_symlink() or time.time() - part.stat().st_mtime < 1:
         return False
     handle = os.open(part, os.O_RDWR)
     try:
-        return lock(handle)
+        return lock_file(handle)
     finally:
         os.close(handle)
 
 
 def _stem(name: str) -> str:
-    """Give how the parts of a file begin: short enough where its name is as long as names can be."""
-    return f".{name[:_TOLD]}."
+    """Return the beginning of the names of temporary files, short enough for the longest name of a target."""
+    return f".{name[:_STEM]}."

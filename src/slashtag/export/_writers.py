@@ -1,4 +1,4 @@
-"""One writer a format, all taking rows of plain values and writing them as they come."""
+"""Writers, one for each format; all take rows of plain values and write them as they come."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import csv
 import gzip
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast, get_args
 
 import msgspec
 
-from .._errors import ExportError
+from .. import ExportError
 from ._table import Row, Table, Value
 
 ROW_GROUP = 25_000
@@ -25,15 +25,15 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 class Sink(Protocol):
-    """Be a binary file to write to."""
+    """Binary file to write to."""
 
     def write(self, data: bytes, /) -> object: ...
 
 
 class Writer(Protocol):
-    """Take rows; `close` writes what a format needs at its end, the file itself stays open.
+    """Writer of rows; `close` writes what a format needs at its end, the file itself stays open.
 
-    `abandon` in its place gives up: what was written is no whole file.
+    `abandon` instead of it gives up: what was written is no whole file.
     """
 
     def write(self, rows: Iterable[Row], /) -> None: ...
@@ -44,7 +44,7 @@ class Writer(Protocol):
 
 
 class JsonLinesWriter:
-    """Write one JSON object a line; dates and timestamps as ISO 8601."""
+    """Writer of one JSON object a line; dates and timestamps as ISO 8601."""
 
     def __init__(self, file: Sink, table: Table) -> None:
         self._file = file
@@ -64,7 +64,7 @@ class JsonLinesWriter:
 
 
 class CsvWriter:
-    """Write CSV in UTF-8 with a header; `excel_safe` guards cells that a spreadsheet would run."""
+    """Writer of CSV in UTF-8 with a header; `excel_safe` guards cells that a spreadsheet would run."""
 
     def __init__(self, file: Sink, table: Table, *, excel_safe: bool = False) -> None:
         self._file = file
@@ -102,7 +102,7 @@ def guarded(value: Value) -> Value:
 
 
 class ParquetWriter:
-    """Write typed columns, a row group at a time; needs the extra `parquet`.
+    """Writer of typed columns, a row group at a time; needs the extra `parquet`.
 
     Raises ExportError for a count that int64 cannot hold.
     """
@@ -110,21 +110,13 @@ class ParquetWriter:
     def __init__(self, file: Sink, table: Table, *, row_group: int = ROW_GROUP, batch: int = BATCH) -> None:
         arrow, parquet = load_arrow()
         self._arrow = arrow
-        kinds: dict[str, Any] = {
-            "text": arrow.string(),
-            "int": arrow.int64(),
-            "date": arrow.date32(),
-            "timestamp": arrow.timestamp("us"),
-            "flag": arrow.bool_(),
-        }
         self._columns = table.columns
-        fields = [(column.name, kinds[column.kind]) for column in table.columns]
-        self._schema: Any = arrow.schema(fields)
+        self._schema = arrow_schema(table)
         self._outlet = _Outlet(file)
         self._parquet: Any = parquet.ParquetWriter(self._outlet, self._schema, compression="zstd")
         self._row_group = row_group
         self._batch = min(batch, row_group)
-        # Rows wait as Arrow's columns, several times smaller than as tuples.
+        # Rows wait as Arrow columns, which are several times smaller than tuples.
         self._rows: list[Row] = []
         self._batches: list[Any] = []
         self._waiting = 0
@@ -134,15 +126,6 @@ class ParquetWriter:
             self._rows += batch
             while len(self._rows) >= (size := min(self._batch, self._row_group - self._waiting)):
                 self._convert(size)
-
-    def pass_on(self, batch: Any) -> None:
-        """Write a RecordBatch of the table's columns as it is, after the rows so far."""
-        if self._rows:
-            self._convert(len(self._rows))
-        self._batches.append(self._arrow.RecordBatch.from_arrays(batch.columns, schema=self._schema))
-        self._waiting += batch.num_rows
-        if self._waiting >= self._row_group:
-            self._flush()
 
     def _convert(self, size: int) -> None:
         rows, self._rows = self._rows[:size], self._rows[size:]
@@ -168,10 +151,6 @@ class ParquetWriter:
         batches, self._batches, self._waiting = self._batches, [], 0
         self._parquet.write_table(self._arrow.Table.from_batches(batches), row_group_size=self._row_group)
 
-    def note(self, notes: Mapping[str, str]) -> None:
-        """Put texts into the file's metadata."""
-        self._parquet.add_key_value_metadata(notes)
-
     def close(self) -> None:
         if self._rows:
             self._convert(len(self._rows))
@@ -180,9 +159,22 @@ class ParquetWriter:
         self._parquet.close()
 
     def abandon(self) -> None:
-        # pyarrow writes a footer when its writer is dropped, whatever became of the file.
+        # pyarrow writes a footer when its writer is dropped, also after an error.
         self._outlet.shut = True
         self._parquet.close()
+
+
+def arrow_schema(table: Table) -> Any:
+    """Return the Arrow schema of a table; needs the extra `parquet`."""
+    arrow, _ = load_arrow()
+    kinds = {
+        "text": arrow.string(),
+        "int": arrow.int64(),
+        "date": arrow.date32(),
+        "timestamp": arrow.timestamp("us"),
+        "flag": arrow.bool_(),
+    }
+    return arrow.schema([(column.name, kinds[column.kind]) for column in table.columns])
 
 
 def load_arrow() -> tuple[Any, Any]:
@@ -194,7 +186,7 @@ def load_arrow() -> tuple[Any, Any]:
 
 
 class GzipWriter:
-    """Write another format gzipped."""
+    """Writer of another format, gzipped."""
 
     def __init__(self, file: Sink, make: Callable[[Sink], Writer]) -> None:
         self._outlet = _Outlet(file)
@@ -212,13 +204,13 @@ class GzipWriter:
         self._gzip.close()
 
     def abandon(self) -> None:
-        # gzip writes a trailer when its file is dropped, whatever became of it.
+        # gzip writes a trailer when its file is dropped, also after an error.
         self._outlet.shut = True
         self._gzip.close()
 
 
 class _Outlet:
-    """Pass bytes on to a file until it is shut."""
+    """Binary file that passes bytes on until it is shut."""
 
     closed = False
 
@@ -241,27 +233,47 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
         yield batch
 
 
-FORMATS = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet")
+#: Formats of text, which can be printed, and gzipped as files.
+TextFormat = Literal["jsonl", "csv"]
+TEXT_FORMATS: tuple[TextFormat, ...] = get_args(TextFormat)
+#: What writes each format, by its name. Endings, messages and options of the command line derive from this.
+_WRITERS: dict[str, Callable[..., Writer]] = {
+    "jsonl": JsonLinesWriter,
+    "csv": CsvWriter,
+    "parquet": ParquetWriter,
+}
+_GZIP = ".gz"
+#: Endings of the names of files that can be written.
+FORMATS = tuple(
+    f".{name}{packed}" for name in _WRITERS for packed in ("", _GZIP)[: 1 + (name in TEXT_FORMATS)]
+)
+
+
+def ending_of(path: str | os.PathLike[str]) -> str | None:
+    """Return which of FORMATS a file's name ends in."""
+    name = Path(path).name.lower()
+    return next((known for known in sorted(FORMATS, key=len, reverse=True) if name.endswith(known)), None)
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
     """Return the format that a file's name asks for; raises ExportError for another."""
-    name = Path(path).name.lower()
-    for known in sorted(FORMATS, key=len, reverse=True):
-        if name.endswith(known):
-            return known
-    raise ExportError(f"{Path(path).name}: its name must end in one of {', '.join(FORMATS)}")
+    ending = ending_of(path)
+    if ending is None:
+        raise ExportError(f"{Path(path).name}: its name must end in one of {', '.join(FORMATS)}")
+    return ending
+
+
+def has_guard(format: str) -> bool:
+    """Return whether `excel_safe` makes a difference to one of FORMATS."""
+    return _WRITERS[format.removesuffix(_GZIP).removeprefix(".")] is CsvWriter
 
 
 def open_writer(format: str, file: Sink, table: Table, *, excel_safe: bool = False) -> Writer:
     """Begin to write a table in one of FORMATS to a binary file."""
-    if format.endswith(".gz"):
-        inner = format.removesuffix(".gz")
+    if format not in FORMATS:
+        raise ExportError(f"unknown format {format!r}; known are {', '.join(FORMATS)}")
+    if format.endswith(_GZIP):
+        inner = format.removesuffix(_GZIP)
         return GzipWriter(file, lambda zipped: open_writer(inner, zipped, table, excel_safe=excel_safe))
-    if format == ".jsonl":
-        return JsonLinesWriter(file, table)
-    if format == ".csv":
-        return CsvWriter(file, table, excel_safe=excel_safe)
-    if format == ".parquet":
-        return ParquetWriter(file, table)
-    raise ExportError(f"unknown format {format!r}; known are {', '.join(FORMATS)}")
+    options = {"excel_safe": excel_safe} if has_guard(format) else {}
+    return _WRITERS[format.removeprefix(".")](file, table, **options)

@@ -1,6 +1,6 @@
 """`slashtag export`: links, tags and clicks into files, resumable."""
 
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import typer
@@ -17,15 +17,12 @@ from ...export import (
     export_clicks,
     export_tags,
     export_urls,
-    update_parquet,
-    update_sqlite,
+    list_selection,
 )
-from ...export._jobs import selection as selected_of
-from ...export._update import slashtags
 from .. import cluster
-from ..dryrun import tell_each, tell_plan
+from ..dryrun import print_plan, print_plan_of_each
 from ..errors import many
-from ..export_job import OUTPUT, Destination, conclude, export, resumed
+from ..export_job import OUTPUT, Destination, export
 from ..failures import Failures
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
 from ..period import Period
@@ -33,14 +30,58 @@ from ..selection import Selection
 
 app = typer.Typer(
     help="Links, tags and clicks into files. A file appears whole or not at all; a run that was "
-    "interrupted, run again, asks only for what is missing.",
+    "interrupted, run again, requests only what is missing.",
     no_args_is_help=True,
 )
 
-UPDATE = "Keeping a file up to date"
-CLUSTER = "On a Dask cluster"
 MAX_FAILURES = 100
-SQLITE = (".sqlite", ".sqlite3", ".db")
+
+
+@dataclass(frozen=True)
+class Series:
+    """Options about the series that are counted, and how."""
+
+    timezone: Timezone = None
+    by: Annotated[
+        Literal["slashtag", "tag"],
+        typer.Option(
+            help="A series for each link, or for each tag; links without a tag are in none.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = "slashtag"
+    merged: Annotated[
+        bool,
+        typer.Option(
+            "--merged",
+            help="One series, the sum of all that is selected; with --by tag of the tags only.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False
+    dimensions: Annotated[
+        bool,
+        typer.Option(
+            "--dimensions",
+            help="Devices, browsers, platforms, countries and referrers instead of days.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False
+
+
+@dataclass(frozen=True)
+class _Clicks:
+    """An export of clicks, as its options have it."""
+
+    query: DateRange
+    selection: Selection
+    series: Series
+    destination: Destination
+    connection: Connection
+    range_end: RangeEnd
+    max_failures: int
+
+    def __post_init__(self) -> None:
+        if self.series.by == "tag" and not (self.selection.tag or self.selection.every):
+            raise typer.BadParameter("--by tag goes with --tag or --all")
 
 
 @app.command("urls")
@@ -78,61 +119,12 @@ async def tags(destination: Destination, connection: Connection) -> None:
 async def clicks(
     period: Period,
     selection: Selection,
+    series: Series,
     destination: Destination,
     connection: Connection,
-    timezone: Timezone = None,
-    by: Annotated[
-        Literal["slashtag", "tag"],
-        typer.Option(
-            help="A series for each link, or for each tag; links without a tag are in none.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = "slashtag",
-    merged: Annotated[
-        bool,
-        typer.Option(
-            "--merged",
-            help="One series, the sum of all that is selected; with --by tag of the tags only.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    dimensions: Annotated[
-        bool,
-        typer.Option(
-            "--dimensions",
-            help="Devices, browsers, platforms, countries and referrers instead of days.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    update: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Bring an SQLite file (.sqlite, .db) or a folder of Parquet files by month up to date.",
-            rich_help_panel=UPDATE,
-            show_default=False,
-        ),
-    ] = None,
-    lookback: Annotated[
-        int,
-        typer.Option(
-            min=0, metavar="DAYS", help="Days before the last ones to ask for again.", rich_help_panel=UPDATE
-        ),
-    ] = 3,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="tcp://HOST:PORT",
-            help="Have the workers of a running Dask cluster write Parquet parts into the folder of -o, "
-            "which all see under the same name. Run again, it skips finished parts. Key and secret are those "
-            "of the workers' environment (SLASHTAG_APIKEY, SLASHTAG_APISECRET), never sent to them; "
-            "--base-url is.",
-            rich_help_panel=CLUSTER,
-            show_default=False,
-        ),
-    ] = None,
+    on_cluster: cluster.OnCluster,
     max_failures: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Stop where more requests fail than so many.")
+        int, typer.Option(min=0, metavar="N", help="Stop if more requests fail than this.")
     ] = MAX_FAILURES,
     range_end: RangeEnd = "inclusive",
     dry_run: DryRun = False,
@@ -145,77 +137,63 @@ async def clicks(
     cannot be reached, nothing is answered, or a sum would lack what may still be answered, it stops with 1
     and the file stays as it was.
     """
-    if dry_run and destination.form is not None:
-        raise typer.BadParameter("--dry-run tells its plan in words: leave --format out")
-    if by == "tag" and not (selection.tag or selection.every):
-        raise typer.BadParameter("--by tag goes with --tag or --all")
-    query = DateRange(*period.dates(timezone, until_today=True))
+    query = DateRange(*period.dates(series.timezone, until_today=True))
     if not period.is_plain:
         connection.say(f"clicks of {query.start} to {query.end}")
-    if scheduler is not None:
+    job = _Clicks(query, selection, series, destination, connection, range_end, max_failures)
+    if dry_run and destination.form is not None:
+        raise typer.BadParameter("--dry-run prints its plan in words: leave --format out")
+    if on_cluster.scheduler is not None:
         refused = {
-            "--update": update is not None,
-            "--merged": merged,
-            "--by tag": by == "tag",
-            "--dimensions": dimensions,
+            "--merged": series.merged,
+            "--by tag": series.by == "tag",
+            "--dimensions": series.dimensions,
             "--format": destination.form is not None,
             "--excel-safe": destination.excel_safe,
             "--fresh": destination.fresh,
             "--max-failures": max_failures != MAX_FAILURES,
             "--dry-run": dry_run,
         }
-        folder = cluster.check(scheduler, destination.file, connection=connection, refused=refused)
-        await cluster.run(scheduler, query, folder, selection, connection, timezone, range_end)
-        return
-    if update is not None:
-        if destination != Destination(fresh=destination.fresh) or merged or dimensions or by == "tag":
-            raise typer.BadParameter(
-                "--update takes none of -o, --format, --excel-safe, --merged, --by, --dimensions"
-            )
-        if dry_run:
-            raise typer.BadParameter("--dry-run cannot tell what the file of --update lacks")
-        await _update(
-            query,
-            update,
-            selection,
-            connection,
-            timezone,
-            lookback,
-            max_failures,
-            range_end,
-            destination.fresh,
+        folder = cluster.check(on_cluster.scheduler, destination.file, connection=connection, refused=refused)
+        await cluster.run(
+            on_cluster.scheduler, query, folder, selection, connection, series.timezone, range_end
         )
-        return
-    if dry_run:
-        await _tell_plan(query, selection, connection, timezone, by, merged, range_end)
-        return
-    failures = Failures(destination.file, max_failures, merged=merged)
+    elif dry_run:
+        await _print_plan(job)
+    else:
+        await _write(job)
+
+
+async def _write(job: _Clicks) -> None:
+    """Write a new file."""
+    connection, series = job.connection, job.series
+    failures = Failures(job.destination.file, job.max_failures, merged=series.merged)
 
     async def work(session: AsyncSession, writer: Writer) -> Summary:
         with connection.bars() as begin:
             summary = await export_clicks(
                 session,
-                query,
+                job.query,
                 writer,
-                **await selection.streamed(session, begin("checking")),
-                by=by,
-                merged=merged,
-                dimensions=dimensions,
-                timezone=timezone,
-                progress=begin("asking"),
+                **await job.selection.streamed(session, begin("checking")),
+                by=series.by,
+                merged=series.merged,
+                dimensions=series.dimensions,
+                timezone=series.timezone,
+                progress=begin("clicks"),
                 on_error=failures,
             )
-        if by == "tag" and selection.every and not connection.quiet:
-            await _tell_untagged(session, connection, merged=merged)
+        if series.by == "tag" and job.selection.every and not connection.quiet:
+            await _count_untagged(session, connection, merged=series.merged)
         return summary
 
-    series = None if merged else by
-    table = dimensions_table(series) if dimensions else clicks_table(series)
-    await export(destination, connection, table, work, failures=failures, range_end=range_end)
+    column = None if series.merged else series.by
+    table = dimensions_table(column) if series.dimensions else clicks_table(column)
+    await export(job.destination, connection, table, work, failures=failures, range_end=job.range_end)
 
 
-async def _tell_untagged(session: AsyncSession, connection: Connection, *, merged: bool) -> None:
-    """Tell how many links have no tag: whoever takes all tags for all links would miss them."""
+async def _count_untagged(session: AsyncSession, connection: Connection, *, merged: bool) -> None:
+    """Print how many links have no tag: whoever takes all tags for all links would miss them."""
     async with session.urls.list() as urls:
         untagged = sum([url.tag_id is None async for url in urls])
     if untagged:
@@ -225,59 +203,13 @@ async def _tell_untagged(session: AsyncSession, connection: Connection, *, merge
         )
 
 
-async def _update(
-    query: DateRange,
-    path: Path,
-    selection: Selection,
-    connection: Connection,
-    timezone: Any,
-    lookback: int,
-    max_failures: int,
-    range_end: RangeEnd,
-    fresh: bool,
-) -> None:
-    """Bring an SQLite file or a Parquet dataset up to date."""
-    sqlite = path.suffix.lower() in SQLITE and not path.is_dir()
-    if not sqlite and path.suffix and not path.is_dir():
-        raise typer.BadParameter(
-            f"--update takes a file in {', '.join(SQLITE)}, or a folder, not {path.name}"
-        )
-    bring = update_sqlite if sqlite else update_parquet
-    failures = Failures(path, max_failures)
-    async with resumed(connection, path, fresh=fresh, failures=failures, range_end=range_end) as run:
-        with connection.bars() as begin:
-            run.summary = await bring(
-                run.session,
-                query,
-                path,
-                **await selection.streamed(run.session, begin("checking")),
-                lookback=lookback,
-                timezone=timezone,
-                progress=begin("asking"),
-                on_error=failures,
-            )
-    conclude(connection, str(path), run.summary, run.session.metrics.attempts, failures)
-
-
-async def _tell_plan(
-    query: DateRange,
-    selection: Selection,
-    connection: Connection,
-    timezone: Any,
-    by: Literal["slashtag", "tag"],
-    merged: bool,
-    range_end: RangeEnd,
-) -> None:
-    async with connection.session(range_end=range_end) as session:
-        async with selected_of(
-            session, **await selection.streamed(session, dry_run=True), by=by, merged=merged
-        ) as (
-            keys,
-            tags,
-        ):
-            named = None if keys is None else [key async for batch in slashtags(keys) for key in batch]
-        plan = session.stats.plan(query, keys=named, tags=tags, timezone=timezone)
-        if merged:
-            tell_plan(session, plan, connection.rate)
+async def _print_plan(job: _Clicks) -> None:
+    series, connection = job.series, job.connection
+    async with connection.session(range_end=job.range_end) as session:
+        selector: dict[str, Any] = await job.selection.streamed(session, dry_run=True)
+        keys, tags = await list_selection(session, **selector, by=series.by, merged=series.merged)
+        plan = session.stats.plan(job.query, keys=keys, tags=tags, timezone=series.timezone)
+        if series.merged:
+            print_plan(session, plan, connection.rate)
         else:
-            tell_each(session, plan, connection.rate, timezone, range_end)
+            print_plan_of_each(session, plan, connection.rate, series.timezone, job.range_end)

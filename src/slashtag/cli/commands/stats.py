@@ -22,7 +22,7 @@ from ... import (
 )
 from ...export import Column, Row, Table
 from ..bar_charts import draw
-from ..dryrun import tell_plan
+from ..dryrun import print_plan
 from ..errors import many
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
 from ..output import FormatOption, Output, chosen
@@ -133,7 +133,7 @@ async def _answer(
                 if selection.every:
                     selected["keys"] = [link async for link in selected["keys"]]
                 plan = session.stats.plan(query, **selected, timezone=shown.timezone)
-                tell_plan(session, plan, connection.rate)
+                print_plan(session, plan, connection.rate)
                 return
             # With --all, batches are asked for while the listing is read.
             stats = await session.stats.collect(

@@ -9,7 +9,6 @@ import typer
 from ..._internal import REDIRECT_CODES
 from ...export import URLS, Column, Table, url_row
 from ..bulk import Bulk, update_from
-from ..changes import MAX_DIGITS
 from ..listing import Listed, print_listing
 from ..options import Connection, command
 from ..output import FormatOption, Output, chosen
@@ -18,6 +17,8 @@ app = typer.Typer(help="Short URLs of the account.", no_args_is_help=True)
 
 UPDATED = Table((Column("key"), Column("rows_updated", "int")))
 PASSWORD_VARIABLE = "SLASHTAG_LINK_PASSWORD"  # noqa: S105 - its name
+#: Every id of so many digits fits into 64 bits.
+MAX_DIGITS = 18
 DRAWN = ("id", "short_url", "hits", "redirect_code", "tag_id", "created_at", "destination")
 #: Left out on a narrow terminal, in this order.
 SPARE = ("redirect_code", "tag_id", "id", "created_at")

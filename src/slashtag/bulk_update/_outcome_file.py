@@ -1,4 +1,6 @@
-"""The file that tells what became of each change, so that a rerun does only what is left."""
+"""The file that records what became of each change, so that a rerun sends only what is left."""
+
+from __future__ import annotations
 
 import asyncio
 import os
@@ -12,23 +14,25 @@ from typing import Literal, Self
 
 import msgspec
 
-from .. import ExportError
-from .._fanout import in_thread
-from ..export._target import lock
+from .. import AsyncSession, Change, ExportError
+from .._internal import HAS_LOCKS, account_digest, in_thread, lock_file
 
-#: So many lines are made durable together, if not before; each is with the system at once.
+#: Lines that are made durable together, if not before; each is with the system at once.
 GROUP = 100
-#: Seconds for which who announces a change waits for others, to go to the disk together.
+#: Seconds for which a change that is announced waits for others, to be made durable with them.
 GATHER = 0.005
-#: How every line begins.
+#: The beginning of every line.
 _BEGIN = b'{"line":'
 Status = Literal["sent", "done", "failed", "unknown"]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """Hold what became of a change; "sent": it is sent from now on, and its answer is not there yet.
+class RowOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one change, as the file of outcomes has it.
 
-    `links` are the marks of the link that it changes: as it names it, and by the slashtag that it gives it.
+    "sent": its request is about to leave, and its answer is not there yet; "done": the service changed
+    `rows_updated` rows; "failed": it did not, for `error`; "unknown": the answer was lost, it may have been
+    done. `fingerprint` and `links` are keyed hashes of the change and of the names of its link, `at` is the
+    time of the line.
     """
 
     line: int
@@ -41,32 +45,46 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     at: str = ""
 
 
-class OutcomeFile:
-    """Read what earlier runs told, and tell more: JSON Lines, appended; of a change the last line counts.
+def fingerprint(change: Change, session: AsyncSession) -> str:
+    """Return a hash of a change that is different in each account.
 
-    A change that was done is as if it had never been once another one of its link is sent, whatever becomes
-    of that: the link may not be as it left it. One whose answer was lost stays so.
-    Raises ExportError for what is no regular file, for a file that is not one of these, that another run has
-    open, or on a full disk.
+    Keyed, so that nobody without the apisecret can try passwords on it.
+    """
+    return account_digest(session, [getattr(change, name) for name in change.__struct_fields__])
+
+
+def link_marks(change: Change, session: AsyncSession) -> tuple[str, ...]:
+    """Return hashes of the names of a change's link: the one it is changed by, and its new slashtag."""
+    names = [change.key] if change.slashtag is None else [change.key, change.slashtag]
+    return tuple(account_digest(session, name) for name in names)
+
+
+class OutcomeFile:
+    """File of outcomes: JSON Lines, appended; of each change the last line counts.
+
+    A change that was done no longer counts once another change of its link is sent, whatever becomes of that:
+    the link may not be as it left it. One whose answer was lost stays "unknown".
+    Raises ExportError for what is no regular file, for a file of something else, for one that another run has
+    open, and on a full disk. With `writable=False` it is only read.
     """
 
     def __init__(self, path: Path, *, writable: bool = True) -> None:
         self.path = path
-        self.before: dict[str, Entry] = {}
-        self._told = 0
+        self.before: dict[str, RowOutcome] = {}
+        self._written = 0
         self._durable = 0
         self._flushing = asyncio.Lock()
         self._handle: int | None = None
         try:
             if path.exists() and not path.is_file():
-                # Who reads a pipe waits for ever.
+                # Reading a pipe would wait for ever.
                 raise ExportError(f"{path} cannot be written: it is not a regular file")
             if writable:
                 is_new = not path.exists()
                 self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
                 if is_new:
                     path.chmod(0o600)  # the umask may have taken something off
-                if os.name == "posix" and not lock(self._handle):
+                if not lock_file(self._handle) and HAS_LOCKS:
                     raise ExportError(f"another run writes to {path}")
             content = path.read_bytes() if path.exists() else b""
             self._read(content)
@@ -79,29 +97,29 @@ class OutcomeFile:
 
     def _read(self, content: bytes) -> None:
         *lines, torn = content.split(b"\n")
-        decoder = msgspec.json.Decoder(Entry)
+        decoder = msgspec.json.Decoder(RowOutcome)
         done: dict[str, str] = {}
         try:
             for line in lines:
                 entry = decoder.decode(line)
-                # Not so "unknown": a row that is only kept back is told as that too.
+                # Not for "unknown": rows that are only held back have it too.
                 for link in entry.links if entry.status == "sent" else ():
                     if link in done:
                         self.before.pop(done.pop(link), None)
                 self.before[entry.fingerprint] = entry
                 if entry.status == "done" and entry.links:
-                    # As it names it: by its new slashtag it would not find it.
+                    # By the name it was changed by: a rerun would use that one.
                     done[entry.links[0]] = entry.fingerprint
         except msgspec.DecodeError:
             raise self._foreign() from None
         if not lines and not torn.startswith(_BEGIN[: len(torn)]):
             raise self._foreign()
         if torn and self._handle is not None:
-            # Written halfway when a run was killed.
+            # A line that was cut when a run was killed.
             os.ftruncate(self._handle, len(content) - len(torn))
 
-    def append(self, entries: Iterable[Entry], *, durable: bool = False) -> None:
-        """Tell more."""
+    def append(self, entries: Iterable[RowOutcome], *, durable: bool = False) -> None:
+        """Append outcomes."""
         assert self._handle is not None
         at = datetime.now(UTC).isoformat(timespec="seconds")
         lines = [msgspec.json.encode(msgspec.structs.replace(entry, at=at)) + b"\n" for entry in entries]
@@ -110,36 +128,36 @@ class OutcomeFile:
         try:
             while data:
                 data = data[os.write(self._handle, data) :]
-            self._told += len(lines)
-            if durable or self._told - self._durable >= GROUP:
+            self._written += len(lines)
+            if durable or self._written - self._durable >= GROUP:
                 os.fsync(self._handle)
-                self._durable = self._told
+                self._durable = self._written
         except OSError as error:
             if data:
-                # What a full disk took of a line would spoil the next one.
+                # Half a line, left by a full disk, would spoil the next one.
                 with suppress(OSError):
                     os.ftruncate(self._handle, os.fstat(self._handle).st_size - (size - len(data)))
             raise self._failed(error) from None
 
-    async def announce(self, entry: Entry) -> None:
-        """Tell that a change is sent from now on, and return once that outlasts a crash of the machine."""
+    async def announce(self, entry: RowOutcome) -> None:
+        """Record that a change is about to be sent; return once that survives a crash of the machine."""
         self.append([entry])
-        mine = self._told
-        # Who comes while the disk is busy waits for the next time, which is then for all who have come.
+        mine = self._written
+        # Changes that are announced while the disk is busy share the next flush.
         async with self._flushing:
             if self._durable >= mine:
                 return
             await asyncio.sleep(GATHER)
             assert self._handle is not None
-            told = self._told
+            written = self._written
             try:
                 await in_thread(partial(os.fsync, self._handle))
             except OSError as error:
                 raise self._failed(error) from None
-            self._durable = max(self._durable, told)
+            self._durable = max(self._durable, written)
 
     def _foreign(self) -> ExportError:
-        return ExportError(f"{self.path} does not hold outcomes; choose another with --results")
+        return ExportError(f"{self.path} does not hold outcomes; choose another file for the outcomes")
 
     def _failed(self, error: OSError) -> ExportError:
         return ExportError(f"{self.path} cannot be written: {error.strerror}")

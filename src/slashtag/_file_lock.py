@@ -1,0 +1,23 @@
+"""Advisory locks on files: the system gives them up when the process ends, however it ends."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+#: Whether this system has such locks; without them `lock_file` returns False.
+HAS_LOCKS = os.name == "posix"
+_fcntl: Any = import_module("fcntl") if HAS_LOCKS else None
+
+
+def lock_file(handle: int) -> bool:
+    """Lock an open file until it is closed; return False if somebody else has it locked."""
+    if _fcntl is None:
+        return False
+    try:
+        # flock and not POSIX locks: those end when the process closes any other handle of the file.
+        _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

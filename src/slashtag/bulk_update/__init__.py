@@ -1,0 +1,35 @@
+"""Changes of many links, each made at most once, however often the update is run again.
+
+    from slashtag import AsyncSession
+    from slashtag.bulk_update import BulkUpdate
+
+    async with AsyncSession() as session, BulkUpdate(session, "changes.csv") as update:
+        async for outcome in update:
+            print(outcome.line, outcome.key, outcome.status, outcome.error)
+    print(update.summary)
+
+Changes come from a CSV file or as `Change`s, and are all checked before the first is sent. What becomes of
+each is written to a file of outcomes, by default `changes.results.jsonl`: "sent", made durable before the
+request leaves, then "done", "failed" or "unknown". Run again, after a crash too, an update sends what is not
+"done"; a change whose answer was lost is "unknown" and is sent again only with `repeat_lost=True`.
+`preview` compares changes with the links of the account and sends none of them.
+"""
+
+from ._outcome_file import RowOutcome, Status
+from ._planning import COLUMNS, ChangeRow, ChangesError, Difference, Problem, read_changes
+from ._run import BulkSummary, BulkUpdate, Preview, preview
+
+__all__ = [
+    "COLUMNS",
+    "BulkSummary",
+    "BulkUpdate",
+    "ChangeRow",
+    "ChangesError",
+    "Difference",
+    "Preview",
+    "Problem",
+    "RowOutcome",
+    "Status",
+    "preview",
+    "read_changes",
+]

@@ -1,0 +1,294 @@
+"""Changes made side by side, each recorded before it is sent and once its outcome is known."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+from msgspec import Struct
+
+from .. import AsyncSession, AuthenticationError, Change, Outcome
+from .._internal import Progress
+from ._outcome_file import OutcomeFile, RowOutcome, Status, fingerprint, link_marks
+from ._planning import ChangeRow, Difference, Links, completed, differences, read_changes, rows_of
+
+Changes = str | os.PathLike[str] | Iterable[Change | ChangeRow]
+
+_SENT_BEFORE = "an earlier run sent it and got no answer: look whether it was done"
+_SENT_AGAIN = "an earlier run sent it and got no answer, this run sent it again: "
+
+
+class BulkSummary(Struct, frozen=True, kw_only=True):
+    """Numbers of rows by what became of them in this run; `skipped` were done by an earlier one.
+
+    Of the `unknown`, `unknown_renames` change a slashtag by slashtag: these are never sent again, as the link
+    may not have its old slashtag any more.
+    """
+
+    done: int = 0
+    failed: int = 0
+    unknown: int = 0
+    unknown_renames: int = 0
+    skipped: int = 0
+
+
+class Preview(Struct, frozen=True, kw_only=True):
+    """What changes would alter of the links as they are.
+
+    A row that names no link, or several, has one difference without a member, whose `now` says so. `changed`,
+    `unchanged` and `missing` count rows, `skipped` those that were done before, `unknown` those of the others
+    that an earlier run sent without getting an answer.
+    """
+
+    differences: tuple[Difference, ...]
+    changed: int
+    unchanged: int
+    missing: int
+    skipped: int
+    unknown: int
+
+
+async def preview(
+    session: AsyncSession,
+    changes: Changes,
+    *,
+    outcomes: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Preview:
+    """Compare the changes that are left to make with the links of the account; send none of them.
+
+    Arguments and errors as BulkUpdate; `progress` is called with (links read, None). Reads all links (List
+    short URLs).
+    """
+    plan = _Plan(session, changes, outcomes)
+    with OutcomeFile(plan.path, writable=False) as file:
+        left = plan.left(file)
+        unknown = sum(plan.is_open(file, row) for row in left)
+    links = Links(await session.urls.list(progress=progress).to_list())
+    found: list[Difference] = []
+    changed = missing = 0
+    for row in left:
+        urls = links.find(row.change.key)
+        if len(urls) == 1:
+            found += (altered := list(differences(row, urls[0])))
+            changed += bool(altered)
+        else:
+            missing += 1
+            why = "several links: give the id" if urls else "no such link"
+            found.append(Difference(row.line, row.change.key, "", why, ""))
+    return Preview(
+        differences=tuple(found),
+        changed=changed,
+        unchanged=len(left) - changed - missing,
+        missing=missing,
+        skipped=len(plan.rows) - len(left),
+        unknown=unknown,
+    )
+
+
+class _Plan:
+    """Rows of an update, what identifies each in the file of outcomes, and where that file is."""
+
+    def __init__(
+        self, session: AsyncSession, changes: Changes, outcomes: str | os.PathLike[str] | None
+    ) -> None:
+        if isinstance(changes, str | os.PathLike):
+            self.rows = read_changes(changes)
+            source = Path(changes)
+            self.path = Path(outcomes or source.with_name(f"{source.stem}.results.jsonl"))
+        elif outcomes is None:
+            raise TypeError("outcomes= names the file of outcomes where changes do not come from a file")
+        else:
+            self.rows = rows_of(changes)
+            self.path = Path(outcomes)
+        self._keys = {row.line: row.change.key for row in self.rows}
+        self._marks = {
+            row.line: (fingerprint(row.change, session), link_marks(row.change, session)) for row in self.rows
+        }
+
+    def left(self, file: OutcomeFile) -> list[ChangeRow]:
+        """Return the rows that no earlier run has done."""
+        return [row for row in self.rows if self._status(file, row) != "done"]
+
+    def is_open(self, file: OutcomeFile, row: ChangeRow) -> bool:
+        """Return whether an earlier run sent a row and got no answer."""
+        return self._status(file, row) in ("sent", "unknown")
+
+    def _status(self, file: OutcomeFile, row: ChangeRow) -> Status | None:
+        before = file.before.get(self._marks[row.line][0])
+        return None if before is None else before.status
+
+    def outcome(
+        self, row: ChangeRow, status: Status, *, rows_updated: int | None = None, error: str | None = None
+    ) -> RowOutcome:
+        """Return an outcome of a row, under the key and the hashes of its change as it was given."""
+        mark, links = self._marks[row.line]
+        return RowOutcome(
+            line=row.line,
+            key=self._keys[row.line],
+            status=status,
+            rows_updated=rows_updated,
+            error=error,
+            fingerprint=mark,
+            links=links,
+        )
+
+
+class BulkUpdate:
+    """Update of many links, each changed at most once, giving a RowOutcome for each as it is known.
+
+    `changes`: a CSV file (see `read_changes`) or Changes. `outcomes`: the file of outcomes; by default beside
+    the CSV file. Rows that it has as "done" are skipped, those that an earlier run sent without getting an
+    answer are "unknown" and not sent. `repeat_lost` sends the latter again, and those whose answer is lost in
+    this run, but never a rename by slashtag. `keep` lists all links first, names each by its id and sends its
+    present destination and redirect code where a change gives none: the service does not say whether it
+    resets what is left out. Password and domain are not in the listing.
+
+    The first change is sent alone, so that wrong credentials cost one request. `progress` is called with
+    (links read, None) where `keep` lists them, then with (rows done, rows in all). `summary` counts outcomes
+    so far. Use it with `async with`, or leave it early with `aclose()`.
+
+    Raises ChangesError and InvalidRequestError before anything is sent, ExportError where the file of
+    outcomes cannot be written or another run has it open, and what a request raises for wrong credentials
+    (Update a short URL).
+    """
+
+    def __init__(
+        self,
+        session: AsyncSession,
+        changes: Changes,
+        *,
+        outcomes: str | os.PathLike[str] | None = None,
+        keep: bool = False,
+        repeat_lost: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        self._session = session
+        self._plan = _Plan(session, changes, outcomes)
+        self._keep = keep
+        self._repeat_lost = repeat_lost
+        self._progress = progress
+        self._outcomes = self._run()
+        self.path = self._plan.path
+        self.summary = BulkSummary()
+
+    async def _run(self) -> AsyncGenerator[RowOutcome, None]:
+        with OutcomeFile(self.path) as file:
+            left = self._plan.left(file)
+            self._count(skipped=len(self._plan.rows) - len(left))
+            held = {row.line for row in left if self._is_held_back(file, row)}
+            if self._keep:
+                held, left = await self._completed(file, held, left)
+            for row in left:
+                if row.line in held:
+                    yield self._record(file, row, "unknown", error=_SENT_BEFORE)
+            todo = [row for row in left if row.line not in held]
+            done = count(1)
+
+            def report(*_: object) -> None:
+                if self._progress is not None:
+                    self._progress(next(done), len(todo))
+
+            # The first goes alone: if the credentials are wrong, it is the only one that was sent.
+            for rows in (todo[:1], todo[1:]):
+                sending = self._send(file, rows, report)
+                try:
+                    async for outcome in sending:
+                        yield outcome
+                finally:
+                    await sending.aclose()
+
+    async def _completed(
+        self, file: OutcomeFile, held: set[int], left: Sequence[ChangeRow]
+    ) -> tuple[set[int], list[ChangeRow]]:
+        """Complete changes from the listing; return the lines still held back, and all rows."""
+        links = Links(await self._session.urls.list(progress=self._progress).to_list())
+        if self._repeat_lost:
+            # A link that still has the slashtag was not renamed: it can be, by its id.
+            held = {row.line for row in left if row.line in held and not links.find(row.change.key)}
+        found = links.resolve(row for row in left if row.line not in held)
+        rows = [
+            ChangeRow(row.line, completed(row.change, found[row.line])) if row.line in found else row
+            for row in left
+        ]
+        return held, rows
+
+    async def _send(
+        self, file: OutcomeFile, rows: Sequence[ChangeRow], report: Progress
+    ) -> AsyncGenerator[RowOutcome, None]:
+        by_key = {row.change.key: row for row in rows}
+
+        async def announce(change: Change) -> None:
+            await file.announce(self._plan.outcome(by_key[change.key], "sent"))
+
+        updates = self._session.urls.update_many(
+            [row.change for row in rows], repeat_lost=self._repeat_lost, before=announce, progress=report
+        )
+        try:
+            async with updates as outcomes:
+                async for outcome in outcomes:
+                    yield self._take(file, by_key[outcome.change.key], outcome)
+        except AuthenticationError as error:
+            # Of the changes under way this one is known not to be done.
+            for row in rows:
+                if row.change.call().path == error.path:
+                    self._take(file, row, Outcome(row.change, "failed", error=error))
+            raise
+
+    def _take(self, file: OutcomeFile, row: ChangeRow, outcome: Outcome) -> RowOutcome:
+        status: Status = outcome.status
+        error = None if outcome.error is None else _one_line(str(outcome.error))
+        if status == "failed" and self._plan.is_open(file, row):
+            # This time it was not done, but the earlier run may have done it.
+            status, error = "unknown", f"{_SENT_AGAIN}{error}"
+        return self._record(file, row, status, rows_updated=outcome.rows_updated, error=error)
+
+    def _record(
+        self,
+        file: OutcomeFile,
+        row: ChangeRow,
+        status: Status,
+        *,
+        rows_updated: int | None = None,
+        error: str | None = None,
+    ) -> RowOutcome:
+        outcome = self._plan.outcome(row, status, rows_updated=rows_updated, error=error)
+        file.append([outcome])
+        self._count(**{status: 1}, unknown_renames=status == "unknown" and not row.repeatable)
+        return outcome
+
+    def _count(self, **more: int) -> None:
+        counted = msgspec.structs.asdict(self.summary)
+        self.summary = BulkSummary(**{name: counted[name] + more.get(name, 0) for name in counted})
+
+    def _is_held_back(self, file: OutcomeFile, row: ChangeRow) -> bool:
+        """Return whether a row is not sent because it may have been done."""
+        return self._plan.is_open(file, row) and not (self._repeat_lost and row.repeatable)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> RowOutcome:
+        return await anext(self._outcomes)
+
+    async def aclose(self) -> None:
+        """Cancel what is under way and close the file of outcomes; safe to repeat."""
+        await self._outcomes.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _one_line(text: str) -> str:
+    """Return a text without line breaks and control characters."""
+    return "".join(c if c.isprintable() else " " for c in text)

@@ -1,0 +1,149 @@
+"""The file of outcomes: whole lines, durable before a change is sent, and no secret in it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from slashtag import AsyncSession, Change, ExportError
+from slashtag.bulk_update import RowOutcome
+from slashtag.bulk_update._outcome_file import OutcomeFile, fingerprint
+
+APIKEY, APISECRET = "key-of-the-tests-0123456", "secret-of-tests-7"
+ENTRY = RowOutcome(line=2, key="a1", status="done", fingerprint="f")
+
+
+def test_a_line_that_was_cut_is_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "told.jsonl"
+    with OutcomeFile(path) as file:
+        file.append([ENTRY] * 150)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    with OutcomeFile(path) as file:
+        assert file.before["f"].status == "done"
+        file.append([ENTRY])
+    assert len(path.read_bytes().splitlines()) == 150
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
+def test_only_its_owner_may_read_it_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    path = tmp_path / "told.jsonl"
+    before = os.umask(umask)
+    try:
+        with OutcomeFile(path):
+            pass
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_those_who_announce_at_once_wait_for_the_disk_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int] = []
+    fsync = os.fsync
+
+    def count(handle: int) -> None:
+        flushed.append(os.fstat(handle).st_size)
+        fsync(handle)
+
+    with OutcomeFile(tmp_path / "told.jsonl") as file:
+        monkeypatch.setattr(os, "fsync", count)
+        await asyncio.gather(*(file.announce(ENTRY) for _ in range(50)))
+        size = file.path.stat().st_size
+    # Once for them all, and once at the end.
+    assert flushed == [size, size]
+    assert len(file.path.read_bytes().splitlines()) == 50
+
+
+async def test_a_disk_that_fails_is_told_to_who_announces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with OutcomeFile(tmp_path / "told.jsonl") as file:
+        monkeypatch.setattr(os, "fsync", fail)
+        with pytest.raises(ExportError, match="cannot be written: Input/output error"):
+            await file.announce(ENTRY)
+        monkeypatch.undo()
+
+
+async def test_a_file_is_not_closed_while_the_disk_is_busy_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, open_in_the_end = asyncio.Event(), []
+    loop = asyncio.get_running_loop()
+
+    def sync(handle: int) -> None:
+        loop.call_soon_threadsafe(began.set)
+        time.sleep(0.1)
+        os.fstat(handle)
+        open_in_the_end.append(True)
+
+    async def announce() -> None:
+        with OutcomeFile(tmp_path / "told.jsonl") as file:
+            await file.announce(ENTRY)
+
+    monkeypatch.setattr("slashtag.bulk_update._outcome_file.os.fsync", sync)
+    task = asyncio.create_task(announce())
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert open_in_the_end
+
+
+def test_what_a_full_disk_took_of_a_line_spoils_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    path = tmp_path / "told.jsonl"
+
+    def fill(handle: int, data: memoryview) -> int:
+        if len(data) < 50:
+            raise OSError(28, "No space left on device")
+        return write(handle, data[: len(data) - 20])
+
+    with OutcomeFile(path) as file:
+        file.append([ENTRY])
+        with monkeypatch.context() as full:
+            full.setattr(os, "write", fill)
+            with pytest.raises(ExportError, match="cannot be written: No space left"):
+                file.append([ENTRY] * 3)
+        file.append([ENTRY])
+    assert [json.loads(line)["key"] for line in path.read_bytes().splitlines()] == ["a1", "a1"]
+
+
+def test_a_fingerprint_differs_by_change_and_account_and_needs_the_secret() -> None:
+    change = Change("a", password="hush")
+    given = [
+        (change, "http://localhost/a", APIKEY, APISECRET),
+        (Change("a", password="hush!"), "http://localhost/a", APIKEY, APISECRET),
+        (Change("a", destination="hush"), "http://localhost/a", APIKEY, APISECRET),
+        (change, "http://localhost/b", APIKEY, APISECRET),
+        (change, "http://localhost/a", "another-key-of-the-tests", APISECRET),
+        (change, "http://localhost/a", APIKEY, "another-secret-1"),
+    ]
+
+    def of(change: Change, base_url: str, apikey: str, apisecret: str) -> str:
+        return fingerprint(change, AsyncSession(base_url, apikey=apikey, apisecret=apisecret))
+
+    assert len({of(*one) for one in given}) == len(given)
+    assert of(*given[0]) == of(*given[0])
+
+
+def test_a_write_that_fails_is_an_export_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with OutcomeFile(tmp_path / "full.jsonl") as file, monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(ExportError, match="cannot be written: No space left"):
+            file.append([ENTRY])

@@ -1,0 +1,176 @@
+"""Changes of many links from Python: planned, made once, and gone on with by the next run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from slashtag import AsyncSession, AuthenticationError, Change, ExportError, InvalidRequestError
+from slashtag.bulk_update import (
+    BulkSummary,
+    BulkUpdate,
+    ChangeRow,
+    ChangesError,
+    Difference,
+    preview,
+    read_changes,
+)
+from slashtag.sandbox import Fault, Sandbox
+
+OTHER = "https://other.example/"
+CSV = "slashtag,destination,new_slashtag\na1,https://other.example/,\na2,,b2\n"
+
+
+@pytest.fixture
+async def box() -> AsyncIterator[Sandbox]:
+    async with Sandbox(urls=0, clicks=0) as box:
+        for n in range(20):
+            box.add_url(f"a{n}", destination=f"https://www.example/{n}", redirect_code=302)
+        yield box
+
+
+@pytest.fixture
+async def session(box: Sandbox) -> AsyncIterator[AsyncSession]:
+    async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
+        yield session
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "changes.csv"
+    path.write_text(CSV, "utf-8")
+    return path
+
+
+def puts(box: Sandbox) -> int:
+    return sum(arrival.method == "PUT" for arrival in box.requests)
+
+
+async def test_a_file_is_carried_out_and_the_next_run_skips_what_is_done(
+    box: Sandbox, session: AsyncSession, source: Path
+) -> None:
+    async with BulkUpdate(session, source) as update:
+        outcomes = [outcome async for outcome in update]
+    assert sorted((each.line, each.key, each.status, each.rows_updated) for each in outcomes) == [
+        (2, "a1", "done", 1),
+        (3, "a2", "done", 1),
+    ]
+    assert update.summary == BulkSummary(done=2)
+    assert update.path == source.with_name("changes.results.jsonl")
+    links = {url.slashtag: url.destination for url in box.truth.urls()}
+    assert (links["a1"], links["b2"]) == (OTHER, "https://www.example/2")
+    async with BulkUpdate(session, str(source)) as again:
+        assert [outcome async for outcome in again] == []
+    assert again.summary == BulkSummary(skipped=2)
+    assert puts(box) == 2
+
+
+async def test_changes_come_from_python_too_and_need_a_file_of_outcomes(
+    box: Sandbox, session: AsyncSession, tmp_path: Path
+) -> None:
+    changes = (Change(f"a{n}", destination=OTHER) for n in range(20))
+    steps: list[tuple[int, int | None]] = []
+    update = BulkUpdate(
+        session, changes, outcomes=tmp_path / "outcomes", progress=lambda *step: steps.append(step)
+    )
+    assert sorted([outcome.line async for outcome in update]) == list(range(1, 21))
+    assert steps == [(n, 20) for n in range(1, 21)]
+    with pytest.raises(TypeError, match="outcomes="):
+        BulkUpdate(session, [Change("a1", destination=OTHER)])
+    numbered = BulkUpdate(
+        session, [ChangeRow(7, Change("a1", redirect_code=301))], outcomes=tmp_path / "outcomes"
+    )
+    assert [outcome.line async for outcome in numbered] == [7]
+
+
+async def test_an_update_left_early_goes_on_in_the_next_run(
+    box: Sandbox, session: AsyncSession, tmp_path: Path
+) -> None:
+    changes = [Change(f"a{n}", destination=OTHER) for n in range(20)]
+    async with BulkUpdate(session, changes, outcomes=tmp_path / "outcomes") as update:
+        async for outcome in update:
+            assert outcome.status == "done"
+            break
+    async with BulkUpdate(session, changes, outcomes=tmp_path / "outcomes", repeat_lost=True) as rest:
+        assert {outcome.status async for outcome in rest} == {"done"}
+    assert rest.summary.done + rest.summary.skipped == 20
+    assert {url.destination for url in box.truth.urls()} == {OTHER}
+
+
+async def test_everything_that_is_wrong_is_listed_and_nothing_is_sent(
+    box: Sandbox, session: AsyncSession, source: Path
+) -> None:
+    source.write_text("slashtag,password\na1,hush\na1,hush\na2," + "hush" * 20 + "\n", "utf-8")
+    with pytest.raises(ChangesError) as raised:
+        BulkUpdate(session, source)
+    assert [problem.line for problem in raised.value.problems] == [3, 4]
+    assert "hush" not in str(raised.value) + repr(raised.value.problems)
+    with pytest.raises(ChangesError, match="line 2: 'a1' is changed on line 1"):
+        BulkUpdate(session, [Change("a1", password=""), Change("a1", password="x")], outcomes="unused")
+    with pytest.raises(ChangesError, match="line 1: nothing to update"):
+        BulkUpdate(session, [Change("a1")], outcomes="unused")
+    with pytest.raises(InvalidRequestError, match="cannot be read"):
+        read_changes(source.with_name("missing.csv"))
+    assert box.requests == []
+
+
+async def test_a_preview_sends_no_change_and_writes_nothing(
+    box: Sandbox, session: AsyncSession, source: Path
+) -> None:
+    with source.open("a", encoding="utf-8") as file:
+        file.write("nobody,https://other.example/,\na3,https://www.example/3,\n")
+    shown = await preview(session, source)
+    assert shown.differences == (
+        Difference(2, "a1", "destination", "https://www.example/1", OTHER),
+        Difference(3, "a2", "slashtag", "a2", "b2"),
+        Difference(4, "nobody", "", "no such link", ""),
+    )
+    assert (shown.changed, shown.unchanged, shown.missing, shown.skipped, shown.unknown) == (2, 1, 1, 0, 0)
+    assert puts(box) == 0
+    assert not source.with_name("changes.results.jsonl").exists()
+
+
+async def test_a_lost_answer_is_unknown_and_not_sent_again_unless_asked_for(
+    box: Sandbox, session: AsyncSession, source: Path
+) -> None:
+    box.faults = [Fault(kind="reset", method="PUT", after_work=True)]
+    update = BulkUpdate(session, source)
+    assert {outcome.status async for outcome in update} == {"unknown"}
+    assert update.summary == BulkSummary(unknown=2, unknown_renames=1)
+    box.faults = []
+    assert (await preview(session, source)).unknown == 2
+    held = BulkUpdate(session, source)
+    assert {outcome.status async for outcome in held} == {"unknown"}
+    assert puts(box) == 2
+    repeated = BulkUpdate(session, source, repeat_lost=True)
+    assert {outcome.key: outcome.status async for outcome in repeated} == {"a1": "done", "a2": "unknown"}
+
+
+async def test_keep_sends_what_the_listing_has(box: Sandbox, session: AsyncSession, source: Path) -> None:
+    async with BulkUpdate(session, source, keep=True) as update:
+        assert {outcome.key async for outcome in update} == {"a1", "a2"}
+    bodies = {arrival.body for arrival in box.requests if arrival.method == "PUT"}
+    assert bodies == {
+        b'{"destination":"https://other.example/","redirect_code":302}',
+        b'{"destination":"https://www.example/2","slashtag":"b2","redirect_code":302}',
+    }
+
+
+async def test_two_updates_with_one_file_are_one_too_many(session: AsyncSession, source: Path) -> None:
+    async with BulkUpdate(session, source) as update:
+        await anext(update)
+        with pytest.raises(ExportError, match="another run writes to"):
+            await anext(BulkUpdate(session, source))
+
+
+async def test_wrong_credentials_cost_one_request(box: Sandbox, source: Path) -> None:
+    async with AsyncSession(box.base_url, apikey=box.apikey, apisecret="another-secret-1") as session:
+        update = BulkUpdate(session, source)
+        async with aclosing(update):
+            with pytest.raises(AuthenticationError):
+                await anext(update)
+    assert puts(box) == 1
+    assert update.summary == BulkSummary(failed=1)
