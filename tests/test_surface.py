@@ -14,7 +14,7 @@ from mypy import api
 
 import slashtag
 
-PUBLIC_MODULES = {"cli", "dask", "export", "pytest_plugin", "report", "sandbox"}
+PUBLIC_MODULES = {"bulk_update", "cli", "dask", "dlt", "export", "pytest_plugin", "report", "sandbox"}
 
 #: Every public name. A name that is added, renamed or removed is a change for users: note it in CHANGELOG.md.
 PUBLIC_NAMES = [

@@ -95,8 +95,8 @@ SERVICE = "allow-http base-url concurrency quiet rate timeout verbose"
 SELECTION = "all check keys keys-file tag"
 FILE = "excel-safe format fresh output"
 OPTIONS = {
-    "export clicks": f"{SERVICE} {SELECTION} {FILE} by dimensions dry-run last lookback max-failures merged "
-    "range-end scheduler timezone update",
+    "export clicks": f"{SERVICE} {SELECTION} {FILE} by dimensions dry-run last max-failures merged "
+    "range-end scheduler timezone",
     "export tags": f"{SERVICE} {FILE}",
     "export urls": f"{SERVICE} {FILE} with-tag-names",
     "doctor": f"{SERVICE} format keys",
@@ -107,6 +107,7 @@ OPTIONS = {
     "stats day": f"{SERVICE} {SELECTION} dry-run format range-end timezone",
     "stats range": f"{SERVICE} {SELECTION} dry-run format last range-end timezone",
     "stats year": f"{SERVICE} {SELECTION} dry-run format timezone",
+    "sync": f"{SERVICE} by-tag dataset destination dimensions lookback max-failures range-end since timezone",
     "tags create": f"{SERVICE} description exist-ok format",
     "tags list": f"{SERVICE} columns format limit orderby",
     "urls update": f"{SERVICE} destination domain-id dry-run format from id keep password redirect-code "

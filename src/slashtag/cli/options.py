@@ -162,8 +162,8 @@ Timezone = Annotated[
 ]
 
 
-def command(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Turn an async function into a command; a parameter that is a group of options becomes its options."""
+def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:
+    """Turn a function, mostly async, into a command; a parameter that is a group of options becomes these."""
     takes = signature(function, eval_str=True)
     groups: dict[str, Any] = {}
     parameters: list[Parameter] = []
@@ -186,7 +186,9 @@ def command(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...,
                 if isinstance(value, Connection):
                     stack.enter_context(value.log())
             try:
-                run_async(function(**given))
+                work = function(**given)
+                if work is not None:
+                    run_async(work)
             except KeyboardInterrupt:
                 for value in given.values():
                     if isinstance(value, Connection):

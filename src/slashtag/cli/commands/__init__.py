@@ -7,6 +7,7 @@ COMMANDS = {
     "tags": ("app", "Tags of the account."),
     "stats": ("app", "Click statistics, exact for any number of links and days."),
     "export": ("app", "Links, tags and clicks into files, resumable."),
+    "sync": ("sync", "Load links, tags and clicks into a database or warehouse, incrementally."),
     "report": ("report", "Show the clicks of a span on one page, or as a picture."),
     "doctor": ("diagnose", "Find out how the service behaves, and which options to use."),
     "login": ("login", "Save credentials for later commands."),

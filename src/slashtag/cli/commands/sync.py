@@ -1,0 +1,124 @@
+"""`slashtag sync`: the account loaded into a database, a warehouse or files, incrementally."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ... import ConfigurationError, DateRange
+from ..credentials_file import credentials
+from ..errors import SOME_FAILED, many
+from ..failures import Failures
+from ..options import Connection, RangeEnd, command
+
+LOCAL = ("duckdb", "sqlite", "filesystem")
+
+
+@command
+def sync(
+    connection: Connection,
+    since: Annotated[str, typer.Option(metavar="DATE", help="First day, YYYY-MM-DD.")],
+    target: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[PATH]",
+            help=f"File or folder of the destinations {', '.join(LOCAL)}.",
+            show_default=False,
+        ),
+    ] = None,
+    destination: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"{', '.join(LOCAL)}, or another destination of dlt's, such as postgres or bigquery, "
+            "described by dlt's configuration.",
+        ),
+    ] = "duckdb",
+    dataset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Schema of the tables. Default: slashtag.", show_default=False),
+    ] = None,
+    dimensions: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,...",
+            help="Also load clicks by month and label of: device, browser, platform, country, referrer.",
+            show_default=False,
+        ),
+    ] = None,
+    by_tag: Annotated[bool, typer.Option("--by-tag", help="Also load the clicks of each tag.")] = False,
+    lookback: Annotated[
+        int, typer.Option(min=0, metavar="DAYS", help="Days to request again for late clicks.")
+    ] = 3,
+    timezone: Annotated[
+        str, typer.Option(metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin.")
+    ] = "+00:00",
+    max_failures: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Stop if more requests fail than this.")
+    ] = 100,
+    range_end: RangeEnd = "inclusive",
+) -> None:
+    """Load links, tags and clicks by day into a destination, and bring it up to date when run again.
+
+    Days that were not over, late clicks and new links are requested; what is unchanged costs one request for
+    a hundred links. An interrupted run goes on where it stopped. The exit code is 3 where links failed, which
+    the next run requests again.
+    """
+    DateRange(since, since)  # refused before anything is imported or sent
+    if (target is None) == (destination in LOCAL):
+        wants = "needs the PATH of its file or folder" if target is None else "takes no PATH"
+        raise typer.BadParameter(f"--destination {destination} {wants}")
+    base_url, apikey, apisecret = credentials(connection.base_url)
+    try:
+        loading: Any = import_module("...dlt", __package__)
+    except ImportError:
+        raise ConfigurationError('sync needs dlt: pip install "slashtag[dlt]"') from None
+    failures = Failures(target, max_failures)
+    with connection.bars() as start:
+        shown: dict[str, Any] = {}
+
+        def progress(table: str, done: int, total: int | None) -> None:
+            if table not in shown:
+                shown[table] = start(table)
+            shown[table](done, total)
+
+        monitor = loading.Monitor(progress, failures)
+        source = loading.slashtag_source(
+            base_url,
+            apikey,
+            apisecret,
+            since=since,
+            lookback=lookback,
+            timezone=timezone,
+            dimensions=tuple(dimensions.split(",")) if dimensions else (),
+            by_tag=by_tag,
+            session_options={
+                "concurrency": connection.concurrency,
+                "rate": connection.rate,
+                "timeout": connection.timeout,
+                "allow_http": connection.allow_http,
+                "range_end": range_end,
+            },
+            monitor=monitor,
+        )
+        pipeline = loading.local_pipeline(destination, target, dataset=dataset)
+        try:
+            loaded = loading.load(pipeline, source)
+            views = loading.create_views(pipeline)
+            failures.commit()
+        except KeyboardInterrupt:
+            connection.stop("stopped; run the same command again to go on")
+            raise
+        finally:
+            failures.discard()
+    rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"
+    connection.say(
+        f"{rows} to {target or destination}; requests: {monitor.replayed:,} replayed, "
+        f"{monitor.requests:,} sent; {monitor.throttled:,} times 429; {loaded.seconds:.1f} s"
+    )
+    if views:
+        connection.say(f"made {many(len(views), 'view')}: {', '.join(views)}")
+    if failures.count:
+        connection.say(failures.summary())
+        raise typer.Exit(SOME_FAILED)

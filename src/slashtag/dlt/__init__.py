@@ -1,0 +1,20 @@
+"""Links, tags and clicks as a source for dlt, which loads them into a database, warehouse or files.
+
+    import dlt
+    from slashtag.dlt import slashtag_source
+
+    pipeline = dlt.pipeline("slashtag", destination="duckdb", dataset_name="slashtag")
+    pipeline.run(slashtag_source(since="2022-01-01"))
+
+Needs the extra `dlt`. The base URL and the credentials come from dlt's configuration
+(`sources.slashtag.base_url`, `apikey`, `apisecret`) or from SLASHTAG_BASE_URL, SLASHTAG_APIKEY and
+SLASHTAG_APISECRET. `load` runs a pipeline under a lock and raises this library's errors; `slashtag sync` does
+that on the command line.
+"""
+
+from ._load import Loaded, load, local_pipeline
+from ._monitor import Monitor
+from ._source import slashtag_source
+from ._views import VIEWS, create_views
+
+__all__ = ["VIEWS", "Loaded", "Monitor", "create_views", "load", "local_pipeline", "slashtag_source"]

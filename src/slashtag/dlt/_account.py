@@ -1,0 +1,169 @@
+"""The session that all resources of a source share, and the listing that they need."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, MutableMapping
+from contextlib import ExitStack, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import dlt
+from anyio.from_thread import start_blocking_portal
+
+from .. import AsyncSession, ConfigurationError, InvalidRequestError, ShortUrl, Tag
+from .._internal import check_slashtag, parse_base_url, remove_journal
+from ._monitor import Monitor
+
+T = TypeVar("T")
+#: Series to load, with their clicks of all time where the listing has them.
+Hits = Callable[[AsyncSession], Awaitable[dict[str, int | None]]]
+
+log = logging.getLogger("slashtag")
+
+
+async def _next(items: AsyncGenerator[T, None]) -> T | None:
+    async for item in items:
+        return item
+    return None
+
+
+class Account:
+    """One session for all resources of a load, with a journal in the pipeline's folder.
+
+    It runs on an event loop in a thread of its own, as dlt's loop closes generators that are still running.
+    The name of the journal has the number of loads that were committed, which dlt's state holds: the load
+    after an interrupted one finds it again, and requests only what it lacks.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None,
+        apikey: str | None,
+        apisecret: str | None,
+        options: Mapping[str, Any],
+        monitor: Monitor,
+    ) -> None:
+        self._arguments: dict[str, Any] = {
+            "base_url": base_url,
+            "apikey": apikey,
+            "apisecret": apisecret,
+            **options,
+        }
+        self.monitor = monitor
+        self._session: AsyncSession | None = None
+        self._stack = ExitStack()
+        self._users = 0
+        self._warned = False
+        self._number: int | None = None
+        self._links: list[ShortUrl] | None = None
+        self._tags: list[Tag] | None = None
+
+    def __enter__(self) -> Self:
+        """Open the session for its first user."""
+        self._users += 1
+        if self._users == 1:
+            try:
+                uvloop = {"use_uvloop": find_spec("uvloop") is not None}
+                portal = start_blocking_portal(backend_options=uvloop, name="slashtag-dlt")
+                self._portal = self._stack.enter_context(portal)
+                self._portal.call(self._open, self._journal())
+            except BaseException as error:
+                self.__exit__(type(error), error, None)
+                raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the session after its last user."""
+        if error is None:
+            # Committed with the load, or not at all: an interrupted one finds its journal again.
+            dlt.current.source_state()["loads"] = (self._number or 0) + 1
+        self._users -= 1
+        if not self._users:
+            try:
+                if self._session is not None:
+                    session, self._session = self._session, None
+                    self._portal.call(session.aclose)
+                    self.monitor.count(session)
+            finally:
+                self._stack.close()
+
+    async def _open(self, journal: Path) -> None:
+        session = AsyncSession(**self._arguments, journal=journal)
+        await session.__aenter__()
+        self._session = session
+
+    def iterate(self, make: Callable[[AsyncSession], AsyncGenerator[T, None]]) -> Iterator[T]:
+        """Yield what an async generator over the session yields."""
+        assert self._session is not None
+        items = make(self._session)
+        try:
+            while True:
+                item = self._portal.start_task_soon(_next, items)
+                try:
+                    found = item.result()
+                except BaseException:
+                    item.cancel()
+                    raise
+                if found is None:
+                    return
+                yield found
+        finally:
+            with suppress(RuntimeError):  # it is being cancelled
+                self._portal.call(items.aclose)
+
+    def _journal(self) -> Path:
+        """Return the journal of this load, and remove those of loads that were committed."""
+        if self._number is None:
+            self._number = dlt.current.source_state().get("loads", 0)
+        folder = Path(dlt.current.pipeline().working_dir)
+        wanted = folder / f"slashtag-{self._number}.journal"
+        for journal in folder.glob("slashtag-*.journal"):
+            if journal != wanted:
+                remove_journal(journal)
+        return wanted
+
+    async def links(self, session: AsyncSession) -> list[ShortUrl]:
+        """Return all links, listed once."""
+        if self._links is None:
+            self._links = await session.urls.list(progress=self.monitor.progress("links")).to_list()
+        return self._links
+
+    async def tags(self, session: AsyncSession) -> list[Tag]:
+        """Return all tags, listed once."""
+        if self._tags is None:
+            self._tags = await session.tags.list().to_list()
+        return self._tags
+
+    async def hits(self, session: AsyncSession) -> dict[str, int | None]:
+        """Return the clicks of each slashtag that a request can name, as the listing has them."""
+        found: dict[str, int | None] = {}
+        for link in await self.links(session):
+            try:
+                check_slashtag(link)
+            except InvalidRequestError as error:
+                if not self._warned:
+                    log.warning("a link is left out of the clicks: %s", error)
+                self._warned = True
+                continue
+            # Statistics count a slashtag for all links that have it, on different domains.
+            found[link.slashtag] = (found.get(link.slashtag) or 0) + (link.hits or 0)
+        return found
+
+    async def tag_names(self, session: AsyncSession) -> dict[str, int | None]:
+        """Return the names of all tags; how often their links were clicked is not in the listing."""
+        return {tag.name: None for tag in await self.tags(session) if tag.name}
+
+
+def check_state(state: MutableMapping[str, Any], timezone: str, base_url: str | None) -> None:
+    """Raise ConfigurationError if the destination holds days of another timezone or another service."""
+    service = str(parse_base_url(base_url, allow_http=True))
+    for name, value in (("timezone", timezone), ("base_url", service)):
+        if state.setdefault(name, value) != value:
+            raise ConfigurationError(
+                f"the destination holds clicks of {name} {state[name]}, not {value}: use another dataset"
+            )

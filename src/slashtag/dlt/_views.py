@@ -1,0 +1,50 @@
+"""Views that people want, made once in destinations that have them."""
+
+from __future__ import annotations
+
+import dlt
+
+#: Name and SQL of each view; `{dataset}` is the schema that the tables are in.
+VIEWS = {
+    "clicks_monthly": """
+        SELECT slashtag, date_trunc('month', date) AS month, sum(clicks) AS clicks
+        FROM {dataset}.clicks_daily GROUP BY 1, 2
+    """,
+    "clicks_of_tags": """
+        SELECT name AS tag, date, sum(clicks) AS clicks
+        FROM {dataset}.clicks_daily
+        JOIN (SELECT DISTINCT slashtag, tag_id FROM {dataset}.links) AS tagged USING (slashtag)
+        JOIN {dataset}.tags ON tags.id = tagged.tag_id
+        GROUP BY 1, 2
+    """,
+    "top_links": """
+        SELECT slashtag, min(destination) AS destination, sum(clicks) AS clicks
+        FROM {dataset}.clicks_daily
+        LEFT JOIN (SELECT slashtag, min(destination) AS destination FROM {dataset}.links GROUP BY 1) AS known
+        USING (slashtag)
+        GROUP BY 1
+        ORDER BY clicks DESC
+    """,
+}
+_SCHEMAS = ("duckdb", "postgres", "motherduck")
+
+
+def create_views(pipeline: dlt.Pipeline) -> list[str]:
+    """Create the views that DuckDB or PostgreSQL lacks, and return their names; elsewhere do nothing.
+
+    One that is there stays as it is, also where somebody has changed it.
+    """
+    if pipeline.destination.destination_name not in _SCHEMAS:
+        return []
+    made: list[str] = []
+    with pipeline.sql_client() as client:
+        dataset = client.fully_qualified_dataset_name()
+        found = client.execute_sql(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", client.dataset_name
+        )
+        tables = {name for (name,) in found or ()}
+        for name, query in VIEWS.items():
+            if name not in tables and {"clicks_daily", "links", "tags"} <= tables:
+                client.execute_sql(f"CREATE VIEW {dataset}.{name} AS {query.format(dataset=dataset)}")
+                made.append(name)
+    return made

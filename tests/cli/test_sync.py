@@ -1,0 +1,101 @@
+"""`slashtag sync`: loads and brings up to date, with exit codes and errors as elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slashtag.sandbox import Fault, Sandbox
+
+from .conftest import APISECRET, Cli, names
+
+if not os.environ.get("CI"):
+    pytest.importorskip("dlt")
+
+import duckdb
+
+SINCE = ("--since", "2024-03-01")
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have dlt read and write no settings of whoever runs the tests, and leave none behind."""
+    before = set(os.environ)
+    monkeypatch.setenv("DLT_DATA_DIR", str(tmp_path / "dlt"))
+    yield
+    for name in set(os.environ) - before:
+        if "__" in name:
+            del os.environ[name]
+
+
+def clicks(path: Path) -> int:
+    with duckdb.connect(str(path)) as file:
+        return int(file.execute("SELECT sum(clicks) FROM slashtag.clicks_daily").fetchall()[0][0])
+
+
+def test_a_file_is_loaded_and_brought_up_to_date(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    path = tmp_path / "clicks.duckdb"
+    first = cli("sync", str(path), *SINCE, "--by-tag")
+    assert (first.code, first.out) == (0, "")
+    assert "clicks_daily" in first.err
+    assert "made 3 views" in first.err
+    assert clicks(path) == box.truth.range("2024-03-01", "2100-01-01").total_clicks
+    again = cli("sync", str(path), *SINCE, "--by-tag")
+    assert again.code == 0
+    assert "clicks_daily" not in again.err
+    assert "views" not in again.err
+    assert cli("sync", str(path), *SINCE, "--quiet").err == ""
+    assert names(tmp_path) == ["clicks.duckdb", "dlt"]
+
+
+def test_links_that_fail_are_listed_and_the_exit_code_is_3(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    path = tmp_path / "clicks.duckdb"
+    box.faults = [Fault(kind="400", path="*/stats*", every=20)]
+    try:
+        ran = cli("sync", str(path), "--since", "2024-06-01")
+    finally:
+        box.faults = []
+    assert ran.code == 3
+    assert "failed and are left out" in ran.err
+    assert (tmp_path / "clicks.duckdb.failures.jsonl").exists()
+    assert cli("sync", str(path), "--since", "2024-06-01").code == 0
+    assert not (tmp_path / "clicks.duckdb.failures.jsonl").exists()
+
+
+def test_wrong_credentials_are_one_line(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLASHTAG_APISECRET", f"{APISECRET}x")
+    ran = cli("sync", str(tmp_path / "clicks.duckdb"), *SINCE)
+    assert ran.code == 1
+    assert ran.error.startswith("error: GET ")
+    assert "run `slashtag login`" in ran.error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (SINCE, "needs the PATH"),
+        (("clicks", "--destination", "postgres", *SINCE), "takes no PATH"),
+        (("clicks.duckdb", "--since", "yesterday"), "'yesterday' is not a date"),
+        (("clicks.duckdb",), "--since"),
+        (("clicks.duckdb", *SINCE, "--dimensions", "size"), "no dimension 'size'"),
+        (("clicks.duckdb", *SINCE, "--timezone", "Nowhere"), "no time zone 'Nowhere'"),
+    ],
+)
+def test_wrong_usage_exits_with_2(cli: Cli, box: Sandbox, arguments: tuple[str, ...], says: str) -> None:
+    ran = cli("sync", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert says in " ".join(ran.err.replace("│", " ").split())
+    assert not box.requests
+
+
+def test_without_dlt_the_extra_is_named(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise ModuleNotFoundError("dlt")
+
+    monkeypatch.setattr("slashtag.cli.commands.sync.import_module", missing)
+    ran = cli("sync", str(tmp_path / "clicks.duckdb"), *SINCE)
+    assert ran.code == 1
+    assert ran.error == 'error: sync needs dlt: pip install "slashtag[dlt]"'

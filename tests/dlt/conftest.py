@@ -1,0 +1,175 @@
+"""Accounts, a present day to be set, and destinations of dlt: files, and a PostgreSQL server."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+if not os.environ.get("CI"):
+    pytest.importorskip("dlt")
+
+import duckdb
+
+from slashtag.dlt import Loaded, Monitor, _daily, _monthly, load, local_pipeline, slashtag_source
+from slashtag.sandbox import Sandbox
+
+DAY = timedelta(days=1)
+START = date(2024, 2, 20)
+
+
+class Clock:
+    """The present day of loads, at noon."""
+
+    def __init__(self) -> None:
+        self.today = date(2024, 3, 10)
+
+    def now(self) -> datetime:
+        return datetime(self.today.year, self.today.month, self.today.day, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+
+    class Datetime(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return clock.now()
+
+    for module in (_daily, _monthly):
+        monkeypatch.setattr(module, "datetime", Datetime)
+    return clock
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    with Sandbox(
+        urls=130, clicks=1_300, tags=3, since="2024-02-01T00:00:00Z", until="2024-03-10T12:00:00Z"
+    ) as box:
+        yield box
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have dlt read and write no settings of whoever runs the tests, and leave none behind."""
+    before = dict(os.environ)
+    monkeypatch.setenv("DLT_DATA_DIR", str(tmp_path / "dlt"))
+    yield
+    for name in set(os.environ) - set(before):
+        if "__" in name:
+            del os.environ[name]
+
+
+def options(box: Sandbox, **more: Any) -> dict[str, Any]:
+    return {
+        "base_url": box.base_url,
+        "apikey": box.apikey,
+        "apisecret": box.apisecret,
+        "since": START,
+        **more,
+    }
+
+
+@dataclass
+class Target:
+    """A destination: its pipeline, and its rows."""
+
+    pipeline: Callable[[], Any]
+    #: Rows of a table of clicks: (series, date, clicks, final).
+    rows: Callable[[str], list[tuple[Any, ...]]]
+
+    def load(self, box: Sandbox, monitor: Monitor | None = None, **more: Any) -> Loaded:
+        return load(self.pipeline(), slashtag_source(**options(box, **more), monitor=monitor))
+
+    def daily(self) -> dict[tuple[str, date], int]:
+        rows = self.rows("clicks_daily")
+        found = {(name, as_date(day)): clicks for name, day, clicks, _ in rows}
+        assert len(found) == len(rows), "no day is there twice"
+        return found
+
+
+def as_date(value: Any) -> date:
+    return date.fromisoformat(value[:10]) if isinstance(value, str) else value
+
+
+def sql_rows(pipeline: Any, table: str) -> list[tuple[Any, ...]]:
+    with pipeline.sql_client() as client:
+        name = client.make_qualified_table_name(table)
+        return [tuple(row) for row in client.execute_sql(f"SELECT * FROM {name}") or ()]
+
+
+def latest(folder: Path, table: str) -> list[tuple[Any, ...]]:
+    """The rows of Parquet files to which each load only appends, as docs/warehouse.md reads them."""
+    files = folder / "slashtag" / table / "*.parquet"
+    query = f"""
+        SELECT * EXCLUDE (_dlt_load_id) FROM read_parquet('{files}')
+        QUALIFY row_number() OVER (PARTITION BY slashtag, date ORDER BY _dlt_load_id DESC) = 1
+    """
+    return duckdb.sql(query).fetchall()
+
+
+def local(destination: str, folder: Path) -> Target:
+    names = {"duckdb": "clicks.duckdb", "sqlite": "clicks.sqlite", "filesystem": "clicks"}
+    path = folder / names[destination]
+
+    def pipeline() -> Any:
+        return local_pipeline(destination, path, pipelines_dir=folder / "pipelines")
+
+    if destination == "filesystem":
+        return Target(pipeline, lambda table: latest(path, table))
+    return Target(pipeline, lambda table: sql_rows(pipeline(), table))
+
+
+@pytest.fixture
+def duck(tmp_path: Path) -> Target:
+    return local("duckdb", tmp_path)
+
+
+def _server_programs() -> Path | None:
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    return next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), None)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """Run a PostgreSQL server; its programs come with Debian's package `postgresql`."""
+    programs = _server_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed")
+    # A server refuses to run as root, and its user may not enter pytest's folders.
+    user = "postgres" if os.geteuid() == 0 else None
+    with TemporaryDirectory(prefix="slashtag-postgres-", ignore_cleanup_errors=True) as folder:
+        if user is not None:
+            os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        make = [programs / "initdb", "-D", f"{folder}/data", "-U", "postgres", "-A", "trust", "--no-sync"]
+        subprocess.run(make, check=True, user=user, stdout=subprocess.DEVNULL, cwd=folder)
+        place = ["-h", "127.0.0.1", "-p", port]
+        serve = [programs / "postgres", "-D", f"{folder}/data", "-F", *place, "-k", folder]
+        with (
+            open(f"{folder}/log", "wb") as log,
+            subprocess.Popen(serve, user=user, cwd=folder, stdout=log, stderr=log) as server,
+        ):
+            try:
+                ready = [programs / "pg_isready", "-q", *place]
+                while subprocess.run(ready, check=False).returncode and server.poll() is None:
+                    time.sleep(0.05)
+                yield f"postgresql://postgres:unused@127.0.0.1:{port}/postgres"
+            finally:
+                server.send_signal(signal.SIGINT)

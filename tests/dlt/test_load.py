@@ -1,0 +1,249 @@
+"""What loads request, hold and refuse."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from datetime import UTC, datetime
+from datetime import time as clock_time
+from pathlib import Path
+from typing import Any
+
+import dlt
+import duckdb
+import pytest
+from dlt.common.runtime import anon_tracker
+
+from slashtag import (
+    ConfigurationError,
+    ExportError,
+    Failure,
+    InvalidRequestError,
+)
+from slashtag.dlt import Monitor, create_views, load, local_pipeline, slashtag_source
+from slashtag.dlt._account import Account
+from slashtag.dlt._load import _locked
+from slashtag.sandbox import Fault, Sandbox
+from tests.support.sandboxes import forget
+
+from .conftest import DAY, START, Clock, Target, options
+from .test_days import truth
+
+
+def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
+    box: Sandbox, clock: Clock, duck: Target
+) -> None:
+    first = duck.load(box, by_tag=True, dimensions=("country",))
+    assert first.rows["clicks_daily"] == len(truth(box, clock.today))
+    held = {table: sorted(duck.rows(table)) for table in TABLES}
+    forget(box)
+    again = duck.load(box, by_tag=True, dimensions=("country",))
+    assert {table: n for table, n in again.rows.items() if table.startswith("clicks")} == {}
+    # A page of links, one of tags, the tags, and the batches of days and of a month.
+    assert len(box.requests) <= 2 + 3 + 2 + 2
+    assert {table: sorted(duck.rows(table)) for table in TABLES} == held
+
+
+TABLES = ("links", "tags", "clicks_daily", "clicks_by_tag", "clicks_by_dimension")
+
+
+def test_tags_and_dimensions_are_the_truth_after_another_day(
+    box: Sandbox, clock: Clock, duck: Target
+) -> None:
+    for _ in range(2):
+        duck.load(box, by_tag=True, dimensions=("country", "device"))
+        end = clock.today.isoformat()
+        assert {(tag, day): n for tag, day, n, _ in duck.rows("clicks_by_tag")} == {
+            (tag.name, day): n
+            for tag in box.truth.tags()
+            for day, n in box.truth.range(START.isoformat(), end, tag=tag.name).clicks.items()
+        }
+        labels: Counter[tuple[Any, ...]] = Counter()
+        for name in {url.slashtag for url in box.truth.urls()}:
+            for first, last in (("2024-02-20", "2024-02-29"), ("2024-03-01", end)):
+                true = box.truth.range(first, last, keys=[name])
+                month = datetime.fromisoformat(first).date().replace(day=1)
+                labels.update({(name, month, "country", label): n for label, n in true.country.items() if n})
+                labels.update({(name, month, "device", label): n for label, n in true.device.items() if n})
+        found = duck.rows("clicks_by_dimension")
+        assert {tuple(row[:4]): row[4] for row in found} == dict(labels)
+        assert len(found) == len(labels)
+        clock.today += DAY
+        for url in box.truth.urls()[:5]:
+            box.add_click(url.slashtag, datetime.combine(clock.today, clock_time(9), UTC), country="SE")
+
+
+def test_clicks_that_the_hits_do_not_show_are_found(
+    box: Sandbox, clock: Clock, duck: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Account.hits
+
+    async def stand_still(self: Account, session: Any) -> dict[str, int | None]:
+        return dict.fromkeys(await before(self, session), 7)
+
+    monkeypatch.setattr(Account, "hits", stand_still)
+    duck.load(box)
+    names = [url.slashtag for url in box.truth.urls()]
+    for n, ago in ((0, 0), (60, 2), (-1, 3)):
+        box.add_click(names[n], datetime.combine(clock.today - ago * DAY, clock_time(9), UTC), times=2)
+    loaded = duck.load(box)
+    assert loaded.rows["clicks_daily"] == 3
+    assert duck.daily() == truth(box, clock.today)
+
+
+def test_an_earlier_start_and_more_lookback_are_filled(box: Sandbox, clock: Clock, duck: Target) -> None:
+    late = START + 10 * DAY
+    duck.load(box, since=late)
+    assert min(day for _, day in duck.daily()) == late
+    duck.load(box)
+    assert duck.daily() == truth(box, clock.today)
+    box.add_click(box.truth.urls()[0].slashtag, datetime.combine(clock.today - 8 * DAY, clock_time(9), UTC))
+    duck.load(box)
+    assert duck.daily() != truth(box, clock.today)
+    box.add_click(box.truth.urls()[0].slashtag, datetime.combine(clock.today, clock_time(9), UTC))
+    duck.load(box, lookback=9)
+    assert duck.daily() == truth(box, clock.today)
+
+
+def test_links_that_fail_are_told_and_made_up_for(box: Sandbox, clock: Clock, duck: Target) -> None:
+    box.faults = [Fault(kind="400", path="*/stats*", every=10)]
+    failures: list[Failure] = []
+    duck.load(box, Monitor(on_error=failures.append))
+    failed = {key for failure in failures for key in failure.call.keys}
+    assert failed
+    assert failed.isdisjoint(series for series, _ in duck.daily())
+    box.faults = ()
+    duck.load(box)
+    assert duck.daily() == truth(box, clock.today)
+
+
+def test_a_destination_that_is_gone_is_filled_anew(
+    box: Sandbox, clock: Clock, duck: Target, tmp_path: Path
+) -> None:
+    duck.load(box)
+    (tmp_path / "clicks.duckdb").unlink()
+    duck.load(box)
+    assert duck.daily() == truth(box, clock.today)
+
+
+def test_a_file_may_be_called_as_its_dataset(box: Sandbox, clock: Clock, tmp_path: Path) -> None:
+    pipeline = local_pipeline("duckdb", tmp_path / "slashtag.duckdb", pipelines_dir=tmp_path / "pipelines")
+    assert load(pipeline, slashtag_source(**options(box))).rows["links"] == 130
+    assert create_views(pipeline)
+
+
+def test_another_timezone_or_a_wrong_argument_is_refused(box: Sandbox, clock: Clock, duck: Target) -> None:
+    duck.load(box)
+    forget(box)
+    with pytest.raises(ConfigurationError, match="clicks of timezone"):
+        duck.load(box, timezone="Europe/Berlin")
+    with pytest.raises(InvalidRequestError, match="no dimension 'shoe size'"):
+        duck.load(box, dimensions=("shoe size",))
+    with pytest.raises(InvalidRequestError, match="no time zone"):
+        duck.load(box, timezone="Nowhere")
+    with pytest.raises(InvalidRequestError, match="since is the first day"):
+        duck.load(box, since="yesterday")
+    assert not any("stats" in arrival.path for arrival in box.requests)
+    with pytest.raises(TypeError, match="needs the path"):
+        local_pipeline("duckdb")
+    with pytest.raises(TypeError, match="takes no path"):
+        local_pipeline("postgres", "clicks")
+
+
+def test_two_loads_at_once_are_one_too_many(box: Sandbox, clock: Clock, duck: Target) -> None:
+    pipeline = duck.pipeline()
+    with _locked(pipeline), pytest.raises(ExportError, match="another load of this pipeline is under way"):
+        duck.load(box)
+    assert not box.requests
+
+
+def test_a_destination_that_refuses_is_an_error_of_ours(
+    box: Sandbox, clock: Clock, duck: Target, tmp_path: Path
+) -> None:
+    (tmp_path / "clicks.duckdb").write_text("my only copy")
+    with pytest.raises(ExportError, match="duckdb failed"):
+        duck.load(box)
+    assert (tmp_path / "clicks.duckdb").read_text() == "my only copy"
+
+
+def test_views_add_up_and_one_that_was_changed_stays(
+    box: Sandbox, clock: Clock, duck: Target, tmp_path: Path
+) -> None:
+    duck.load(box)
+    assert create_views(duck.pipeline()) == ["clicks_monthly", "clicks_of_tags", "top_links"]
+    total = sum(truth(box, clock.today).values())
+    with closing(duckdb.connect(str(tmp_path / "clicks.duckdb"))) as file:
+        for view in ("clicks_monthly", "top_links"):
+            assert file.execute(f"SELECT sum(clicks) FROM slashtag.{view}").fetchone() == (total,)
+        file.execute("CREATE OR REPLACE VIEW slashtag.top_links AS SELECT 1 AS mine")
+    assert create_views(duck.pipeline()) == []
+    assert duck.rows("top_links") == [(1,)]
+
+
+def test_telemetry_is_off_unless_the_user_turned_it_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RUNTIME__DLTHUB_TELEMETRY", raising=False)
+    local_pipeline("duckdb", tmp_path / "a.duckdb", pipelines_dir=tmp_path)
+    assert anon_tracker._ANON_TRACKER_ENDPOINT is None
+    assert not dlt.current.run_context().runtime_config.dlthub_telemetry
+    monkeypatch.setenv("RUNTIME__DLTHUB_TELEMETRY", "true")
+    monkeypatch.setattr(anon_tracker, "track", lambda *_: None)
+    local_pipeline("duckdb", tmp_path / "a.duckdb", pipelines_dir=tmp_path)
+    assert dlt.current.run_context().runtime_config.dlthub_telemetry
+    monkeypatch.setenv("RUNTIME__DLTHUB_TELEMETRY", "false")
+    local_pipeline("duckdb", tmp_path / "a.duckdb", pipelines_dir=tmp_path)
+
+
+def test_credentials_come_from_the_configuration_of_dlt(
+    box: Sandbox, clock: Clock, duck: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("base_url", "apikey", "apisecret"):
+        monkeypatch.setenv(f"SOURCES__SLASHTAG__{name.upper()}", getattr(box, name))
+    load(duck.pipeline(), slashtag_source(since=START.isoformat()))
+    assert duck.daily() == truth(box, clock.today)
+
+
+LOADER = """
+import sys
+from slashtag.dlt import load, local_pipeline, slashtag_source
+base_url, apikey, apisecret, folder = sys.argv[1:]
+source = slashtag_source(base_url, apikey, apisecret, since="2023-01-01", session_options={"concurrency": 4})
+load(local_pipeline("duckdb", folder + "/clicks.duckdb", pipelines_dir=folder + "/pipelines"), source)
+"""
+
+
+def test_a_first_load_that_is_killed_goes_on_and_is_merged_once(
+    box: Sandbox, duck: Target, tmp_path: Path
+) -> None:
+    box.latency = 0.03
+    command = [sys.executable, "-c", LOADER, box.base_url, box.apikey, box.apisecret, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        while len(settled(box)) < 60 and running.poll() is None:
+            time.sleep(0.01)
+        # All but the last four were answered, and are in the journal after a fifth of a second.
+        known = settled(box)[:-4]
+        time.sleep(0.5)
+        running.send_signal(signal.SIGKILL)
+    assert running.returncode == -signal.SIGKILL
+    box.latency = 0.0
+    forget(box)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    assert set(known).isdisjoint(settled(box))
+    today = datetime.now(UTC).date().isoformat()
+    assert sum(duck.daily().values()) == box.truth.range("2023-01-01", today).total_clicks
+    assert not list((tmp_path / "pipelines").rglob("*.journal"))
+
+
+def settled(box: Sandbox) -> list[tuple[tuple[str, str], ...]]:
+    """The requests for windows that ended in 2024, in the order in which they came."""
+    queries = [arrival.query for arrival in list(box.requests)]
+    return [
+        tuple(sorted(query.items()))
+        for query in queries
+        if query.get("date_range", "").partition(",")[2].startswith("2024")
+    ]
