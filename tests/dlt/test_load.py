@@ -44,7 +44,7 @@ def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
     again = duck.load(box, by_tag=True, dimensions=("country",))
     assert {table: n for table, n in again.rows.items() if table.startswith("clicks")} == {}
     # A page of links, one of tags, the tags, and the batches of days and of a month.
-    assert len(box.requests) <= 2 + 3 + 2 + 2
+    assert len(box.requests) <= 2 + 3 + 3 + 3
     assert {table: sorted(duck.rows(table)) for table in TABLES} == held
 
 
