@@ -64,6 +64,14 @@ def _checked(name: str, value: str | None, variable: str, low: int, high: int) -
     return value
 
 
+def parse_proxy(proxy: str) -> URL:
+    """Return the URL of a proxy. Raises ConfigurationError, without the URL: it may hold a password."""
+    url, host = _parsed(proxy)
+    if url is None or not host or url.scheme not in ("http", "https"):
+        raise ConfigurationError("proxy must be a URL such as http://proxy.example:3128") from None
+    return url
+
+
 def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
     """Return the base URL with /api/v1/ at its end, whether or not it was given (Versioning).
 

@@ -20,7 +20,7 @@ from ._core.call import Call, check_int
 from ._core.retry import RetryPolicy, backoff
 from ._core.selectors import MAX_TARGET_BYTES
 from ._core.throttle.throttle import Throttle
-from ._credentials import Credentials, parse_base_url
+from ._credentials import Credentials, Secrets, parse_base_url, parse_proxy
 from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
 from ._fanout import Tasks
 from ._resources.collect import Memory
@@ -59,6 +59,8 @@ class _Wiring:
         range_end: RangeEnd,
         allow_http: bool,
         http: aiohttp.ClientSession | None,
+        proxy: str | None,
+        trust_env: bool,
         journal: str | os.PathLike[str] | None,
         journal_max_age: float,
     ) -> None:
@@ -71,6 +73,15 @@ class _Wiring:
         except InvalidRequestError as error:
             raise ConfigurationError(str(error)) from None
         self.base = parse_base_url(base_url, allow_http=allow_http)
+        self.proxy = None if proxy is None else parse_proxy(proxy)
+        self.trust_env = trust_env
+        direct = proxy is None and not trust_env
+        if not direct and http is not None:
+            raise ConfigurationError("proxy and trust_env are settings of your own http session")
+        if not direct and self.base.scheme == "http" and not allow_http:
+            raise ConfigurationError(
+                "a proxy would read the credentials in plain http; allow_http=True allows it"
+            )
         self.credentials = credentials
         self.range_end = range_end
         self.workers = _within_pool(concurrency, http)
@@ -91,17 +102,20 @@ class _Wiring:
         throttle = Throttle(self.workers, rate)
         throttle.notify = log.info
         admission = Admission(throttle)
+        password = None if self.proxy is None else self.proxy.password
+        secrets = Secrets((*credentials.secrets, *filter(None, [password])))
         self.shared = Shared(
             transport=Transport(
                 self.http,
                 self.base,
                 None if http is None else CIMultiDict(credentials.headers),
-                credentials.secrets,
+                secrets,
+                direct=direct,
             ),
             admission=admission,
             budget=RetryBudget(_line_backoff),
             metrics=Metrics(throttle, lambda: admission.waiting),
-            secrets=credentials.secrets,
+            secrets=secrets,
             closing=asyncio.Event(),
             journal=self.journal,
         )
@@ -119,7 +133,8 @@ class _Wiring:
                 headers={**self.credentials.headers, "Accept": "application/json"},
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=NO_TIMEOUT,
-                trust_env=False,
+                proxy=self.proxy,
+                trust_env=self.trust_env,
             )
         return self._own
 
@@ -159,14 +174,15 @@ class AsyncSession:
     of a decompressed body. `rate`: requests a second if you know the limit; None: it is learnt. `range_end`:
     whether the service counts the last second of a date_range ("inclusive") or not; the document does not
     show which. `allow_http`: plain http to another host than loopback. `http`: your own
-    aiohttp.ClientSession, never closed here. Raises ConfigurationError (Authentication, Versioning).
+    aiohttp.ClientSession, never closed here. `proxy`: the URL of an HTTP proxy; `trust_env`: use that of
+    HTTPS_PROXY or HTTP_PROXY, and ~/.netrc. Raises ConfigurationError (Authentication, Versioning).
 
     Use it with `async with`, or close it with `aclose()`. It belongs to the event loop that first uses it:
     in another loop or thread it raises ConfigurationError.
 
-    Without `http`, requests bypass `ClientSession.request` (at half its cost), unless aiohttp is patched,
-    traced, or of a version that this package is not tested with. SLASHTAG_FAST_PATH=0 in the environment
-    turns that off.
+    Without `http` or a proxy, requests bypass `ClientSession.request` (at half its cost), unless aiohttp is
+    patched, traced, or of a version that this package is not tested with. SLASHTAG_FAST_PATH=0 in the
+    environment turns that off.
     """
 
     urls: Urls
@@ -189,6 +205,8 @@ class AsyncSession:
         range_end: RangeEnd = "inclusive",
         allow_http: bool = False,
         http: aiohttp.ClientSession | None = None,
+        proxy: str | None = None,
+        trust_env: bool = False,
     ) -> None:
         wiring = _Wiring(
             base_url,
@@ -198,6 +216,8 @@ class AsyncSession:
             range_end=range_end,
             allow_http=allow_http,
             http=http,
+            proxy=proxy,
+            trust_env=trust_env,
             journal=journal,
             journal_max_age=journal_max_age,
         )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import sys
 from typing import Any
 
 import pytest
 
+from slashtag.cli.completion import complete_tags
 from slashtag.sandbox import Sandbox
 
 from .conftest import Cli, objects
@@ -35,6 +37,70 @@ def test_csv_has_a_header_and_the_same_rows(cli: Cli, box: Sandbox) -> None:
     header, *rows = table(cli("urls", "list", "--format", "csv").out)
     assert header[:3] == ["id", "slashtag", "short_url"]
     assert [row[1] for row in rows] == [url.slashtag for url in box.truth.urls()]
+
+
+def test_links_are_filtered_by_tag_text_and_day_of_creation(cli: Cli, box: Sandbox) -> None:
+    tag, urls = box.truth.tags()[0], box.truth.urls()
+
+    def listed(*options: str) -> list[int]:
+        return [url["id"] for url in objects(cli("urls", "list", *options).out)]
+
+    tagged = [url.id for url in urls if url.tag_id == tag.id]
+    assert listed("--tag", tag.name) == tagged
+    assert listed("--tag", tag.name, "--limit", "2") == tagged[:2]
+    text = urls[3].destination[-9:]
+    assert listed("--search", text.upper()) == [url.id for url in urls if text in url.destination]
+    day = urls[60].created_at[:10]
+    assert listed("--created-after", day) == [url.id for url in urls if url.created_at >= day]
+    assert listed("--created-after", f"{day}T12:00..today") == [
+        url.id for url in urls if url.created_at >= f"{day} 12:00"
+    ]
+    assert "no tag 'nobody has it'" in cli("urls", "list", "--tag", "nobody has it").error
+    assert cli("urls", "list", "--created-after", "2024-06-01T08:00+01:00..today").code == 2
+
+
+def test_older_links_are_not_read_where_the_latest_come_first(cli: Cli, own: Sandbox) -> None:
+    for n in range(1_100):
+        own.add_url(f"old{n}", created_at="2020-01-01")
+    own.add_url("new", created_at="2030-01-01")
+    ran = cli("urls", "list", "--orderby", "-date", "--created-after", "2029", "--columns", "slashtag")
+    assert objects(ran.out) == [{"slashtag": "new"}]
+    assert cli("urls", "list", "--created-after", "2029", "--columns", "slashtag").out == ran.out
+
+
+def test_links_bear_the_names_of_their_tags(cli: Cli, box: Sandbox) -> None:
+    names = {tag.id: tag.name for tag in box.truth.tags()}
+    assert [url["tag_name"] for url in objects(cli("urls", "list").out)] == [
+        None if url.tag_id is None else names[url.tag_id] for url in box.truth.urls()
+    ]
+    before = len(box.requests)
+    cli("urls", "list", "--columns", "slashtag")
+    assert not any("/tags" in arrival.path for arrival in box.requests[before:])
+
+
+def test_one_request_is_printed_as_json(cli: Cli, box: Sandbox) -> None:
+    ran = cli("api", "GET", "/api/v1/urls", "page=2", "pagesize=3", "orderby=date")
+    data = json.loads(ran.out)
+    assert (data["page"], [item["id"] for item in data["items"]]) == (
+        2,
+        [u.id for u in box.truth.urls()[3:6]],
+    )
+    before = len(box.requests)
+    for wrong in (("PUT", "urls/a"), ("GET", "urls", "page"), ("GET", "urls?page=2"), ("GET", "../urls")):
+        assert cli("api", *wrong).code == 2, wrong
+    assert len(box.requests) == before
+    assert "Date is required" in cli("api", "GET", "stats", f"tag={box.truth.tags()[0].name}").error
+
+
+def test_names_of_tags_are_completed(cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = box.truth.tags()[0].name
+    assert complete_tags(name[:2]) == [tag.name for tag in box.truth.tags() if tag.name.startswith(name[:2])]
+    monkeypatch.setenv("_SLASHTAG_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"slashtag top --tag {name[:2]}")
+    monkeypatch.setenv("COMP_CWORD", "3")
+    assert name in cli().out
+    monkeypatch.setenv("SLASHTAG_APIKEY", "")
+    assert complete_tags("") == []
 
 
 def test_a_table_asked_for_is_drawn_into_a_pipe_too(cli: Cli, box: Sandbox) -> None:
@@ -113,7 +179,7 @@ def test_stats_range_draws_bars(cli: Cli, box: Sandbox) -> None:
     rows = [line.split() for line in ran.out.splitlines() if line.strip()]
     assert ["total", f"{truth.total_clicks:,}"] in rows
     top, clicks = max(truth.country.items(), key=lambda item: item[1])
-    assert [top, f"{clicks:,}", "█" * 30] in rows
+    assert [top, f"{clicks:,}", f"{100 * clicks / truth.total_clicks:.1f}", "█" * 30] in rows
     assert any(row[:1] == ["2024-02"] for row in rows)
     assert any(row[1:2] == ["others"] for row in rows)
 

@@ -91,7 +91,9 @@ def test_help_names_the_commands_and_imports_nothing_heavy() -> None:
 
 
 #: The commands and their options, help aside: each is told by `--help`, and each command by the README.
-SERVICE = "allow-http base-url concurrency quiet rate timeout verbose"
+SERVICE = (
+    "allow-http base-url concurrency log-every log-format profile proxy quiet rate timeout trust-env verbose"
+)
 SELECTION = "all check keys keys-file tag"
 FILE = "excel-safe format fresh output"
 OPTIONS = {
@@ -99,17 +101,20 @@ OPTIONS = {
     "range-end scheduler timezone",
     "export tags": f"{SERVICE} {FILE}",
     "export urls": f"{SERVICE} {FILE} with-tag-names",
+    "api": SERVICE,
     "doctor": f"{SERVICE} format keys",
-    "login": "allow-http base-url remove timeout",
+    "login": "allow-http base-url list profile remove status timeout",
     "report": f"{SERVICE} {SELECTION} last output range-end timezone top",
-    "stats alltime": f"{SERVICE} {SELECTION} dry-run format timezone",
-    "stats country": f"{SERVICE} {SELECTION} dry-run format last timezone",
-    "stats day": f"{SERVICE} {SELECTION} dry-run format range-end timezone",
-    "stats range": f"{SERVICE} {SELECTION} dry-run format last range-end timezone",
-    "stats year": f"{SERVICE} {SELECTION} dry-run format timezone",
+    "stats alltime": f"{SERVICE} {SELECTION} by dry-run format timezone",
+    "stats country": f"{SERVICE} {SELECTION} by dry-run format last timezone",
+    "stats day": f"{SERVICE} {SELECTION} by dry-run format range-end timezone",
+    "stats range": f"{SERVICE} {SELECTION} by dry-run format last range-end timezone",
+    "stats year": f"{SERVICE} {SELECTION} by dry-run format timezone",
+    "top": f"{SERVICE} {SELECTION} by format last limit range-end timezone",
     "sync": f"{SERVICE} by-tag dataset destination dimensions lookback max-failures range-end since timezone",
     "tags create": f"{SERVICE} description exist-ok format",
     "tags list": f"{SERVICE} columns format limit orderby",
+    "urls list": f"{SERVICE} columns created-after format limit orderby search tag",
     "urls update": f"{SERVICE} destination domain-id dry-run format from id keep password redirect-code "
     "repeat-lost results slashtag",
 }
@@ -133,6 +138,15 @@ def test_the_shell_completes_commands(shell: str) -> None:
     typed = {"_TYPER_COMPLETE_ARGS": "slashtag export cl", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     ran = run(env={**os.environ, "_SLASHTAG_COMPLETE": f"complete_{shell}", **words, **typed})
     assert "clicks" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("shell", "line"), [("bash", "COMPREPLY"), ("zsh", "#compdef slashtag"), ("fish", "complete --command")]
+)
+def test_the_completion_of_a_named_shell_is_shown(shell: str, line: str) -> None:
+    ran = run("--show-completion", shell, env={**os.environ, "SHELL": "/bin/sh"})
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert line in ran.stdout
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

@@ -222,3 +222,39 @@ def test_whoever_stops_reading_ends_the_command_quietly(
             monkeypatch.setattr(sys, "argv", ["slashtag", *arguments])
             assert main() == 1
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("environment_says", [False, True])
+def test_requests_go_through_a_proxy(
+    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch, environment_says: bool
+) -> None:
+    # The sandbox stands in for the proxy: nobody else resolves this name.
+    monkeypatch.setenv("SLASHTAG_BASE_URL", "http://service.example")
+    monkeypatch.setenv("http_proxy", box.base_url)
+    options = (
+        ["--trust-env"] if environment_says else ["--proxy", box.base_url.replace("//", "//name:pass-word@")]
+    )
+    cli("tags", "list", "--allow-http", *options)
+    assert {arrival.path for arrival in box.requests} == {"http://service.example/api/v1/tags"}
+    assert "the credentials in plain http; --allow-http allows it" in cli(
+        "tags", "list", "--base-url", box.base_url, *options
+    ).error
+
+
+@pytest.mark.usefixtures("quick_retries")
+def test_a_proxy_is_used_only_where_it_is_asked_for(
+    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert cli("tags", "list").code == 0
+    monkeypatch.setenv("SLASHTAG_PROXY", "http://name:pass-word@127.0.0.1:1")
+    ran = cli("tags", "list", "--allow-http")
+    assert ran.code == 1
+    assert "127.0.0.1:1" in ran.err
+    assert "pass-word" not in ran.err
+
+
+@pytest.mark.parametrize("proxy", ["name:pass-word@host", "socks5://name:pass-word@host", "http://", "x"])
+def test_a_proxy_that_is_none_is_refused_without_showing_it(cli: Cli, proxy: str) -> None:
+    ran = cli("tags", "list", "--proxy", proxy)
+    assert ran.error == "error: --proxy must be a URL such as http://proxy.example:3128"

@@ -139,3 +139,32 @@ def test_a_terminal_shows_no_credentials(nothing_set: None, box: Sandbox) -> Non
         [SCRIPT, "tags", "list", "--limit", "1"], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0
+
+
+def test_profiles_are_kept_apart_and_chosen_by_name(
+    cli: Cli, logged_in: Path, own: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLASHTAG_BASE_URL")
+    answer(monkeypatch, own.base_url, APIKEY, APISECRET)
+    ran = cli("login", "--profile", "client-a")
+    assert ran.err.endswith("credentials-client-a.json\n")
+    file = logged_in.with_name("credentials-client-a.json")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert len(cli("urls", "list").out.splitlines()) == 130
+    # Named, it is used whatever the environment has.
+    for name, value in {"SLASHTAG_BASE_URL": "http://127.0.0.1:1", "SLASHTAG_APIKEY": "k" * 20}.items():
+        monkeypatch.setenv(name, value)
+    assert len(cli("urls", "list", "--profile", "client-a").out.splitlines()) == 60
+    monkeypatch.setenv("SLASHTAG_PROFILE", "client-a")
+    assert len(cli("urls", "list").out.splitlines()) == 60
+    assert cli("login", "--status").err == f"{own.base_url} accepts the credentials of {file}\n"
+    listed = [line.split("\t") for line in cli("login", "--list").out.splitlines()]
+    assert [name for name, _ in listed] == ["(no name)", "client-a"]
+    assert listed[1][1] == own.base_url
+    assert cli("login", "--remove").err == f"removed {file}\n"
+    assert "there is no profile 'client-a'" in cli("tags", "list").error
+    assert "letters" in cli("tags", "list", "--profile", "../x").error
+
+
+def test_status_names_the_environment(cli: Cli, box: Sandbox) -> None:
+    assert cli("login", "--status").err == f"{box.base_url} accepts the credentials of the environment\n"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from slashtag.cli import progress
-from slashtag.cli.progress import WaitWatch
+from slashtag.cli.progress import Bar, Watch
 from slashtag.sandbox import Fault, Sandbox
 
 from .conftest import APIKEY, APISECRET, Cli
@@ -52,6 +52,7 @@ class Counters:
     in_flight: int = 0
     waiting: int = 0
     paused_until: float = 0.0
+    learned_rate: float | None = None
 
 
 @pytest.fixture
@@ -61,7 +62,8 @@ async def looked(monkeypatch: pytest.MonkeyPatch) -> Any:
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "time", lambda: now[0])
     counters: Any = Counters()
-    watch = WaitWatch(counters, lambda text: shown.append(text), printed.append)
+    watch = Watch(counters, lambda text: shown.append(text), printed.append, 30.0)
+    counters.watch = watch
 
     def after(seconds: float) -> str:
         now[0] += seconds
@@ -77,16 +79,16 @@ async def test_a_wait_for_the_limit_is_shown_with_its_seconds(looked: Any) -> No
     counters, after, printed = looked
     counters.paused_until, counters.waiting = 1_043.0, 3
     assert after(1) == "waiting 42 s for the service's limit"
-    assert after(41.5) == ""
+    assert after(41.5) == "0 requests/s"
     counters.waiting = 0
-    assert after(-40) == ""
+    assert after(-40) == "0 requests/s"
     assert printed == []
 
 
 async def test_a_service_that_does_not_answer_is_named_once(looked: Any) -> None:
     counters, after, printed = looked
     counters.attempts = counters.in_flight = 1
-    assert after(1) == ""
+    assert after(1) == "1 requests/s"
     assert after(11) == "no answer for 12 s"
     assert printed == []
     assert after(20) == "no answer for 32 s"
@@ -97,13 +99,71 @@ async def test_a_service_that_does_not_answer_is_named_once(looked: Any) -> None
 async def test_pauses_between_unanswered_attempts_count_as_silence(looked: Any) -> None:
     counters, after, _ = looked
     counters.attempts, counters.in_flight, counters.bytes_received = 4, 2, 100
-    assert after(1) == ""
+    assert after(1) == "4 requests/s"
     counters.in_flight = 0
-    assert after(20) == ""
+    assert after(20) == "3 requests/s"
     counters.attempts += 1
     assert after(1) == "no answer for 21 s"
     counters.bytes_received += 1
-    assert after(1) == ""
+    assert after(1) == "2 requests/s"
+
+
+async def test_speed_limit_and_time_left_are_shown_and_printed_every_30_s(looked: Any) -> None:
+    counters, after, printed = looked
+    counters.watch.bar = bar = Bar("counting", asyncio.get_running_loop().time())
+    counters.learned_rate = 20.4
+    for second in range(1, 61):
+        counters.attempts = counters.bytes_received = 20 * second
+        bar.done, bar.total = 20 * second, 2_400
+        shown = after(1)
+    assert shown == "20 requests/s, limit 20, about 0:01:00 left"
+    assert printed == [
+        "counting: 600 of 2,400; 20 requests/s, limit 20; about 0:01:30 left",
+        "counting: 1,200 of 2,400; 20 requests/s, limit 20; about 0:01:00 left",
+    ]
+    bar.total = None
+    assert after(1).endswith("limit 20")
+
+
+@pytest.mark.usefixtures("quick_retries")
+def test_a_service_that_was_never_reached_is_named_at_its_first_failure(cli: Cli) -> None:
+    ran = cli("urls", "list", "--base-url", "http://127.0.0.1:1")
+    first, last = ran.err.splitlines()
+    assert first.startswith("warning: GET tags: Cannot connect to host 127.0.0.1:1 ")
+    assert first.endswith("; attempt 1 failed, again in 0.00 s")
+    assert last.startswith("error: ")
+
+
+@pytest.mark.usefixtures("quick_retries")
+def test_another_service_at_the_address_is_named_at_its_first_failure(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = [Fault(kind="html-200")]
+    with Sandbox(urls=3, clicks=3, apikey=APIKEY, apisecret=APISECRET, faults=faults) as box:
+        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+        ran = cli("urls", "list")
+    assert "not the documented answer" in ran.err.splitlines()[0]
+    assert "attempt 1 failed, again in" in ran.err.splitlines()[0]
+
+
+@pytest.mark.usefixtures("quick_retries")
+def test_one_failure_after_an_answer_is_no_news(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    faults = [Fault(kind="500", every=2)]
+    with Sandbox(urls=3, clicks=3, apikey=APIKEY, apisecret=APISECRET, faults=faults) as box:
+        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+        assert cli("urls", "list").err == ""
+        assert len(box.requests) > 2
+
+
+@pytest.mark.usefixtures("quick_retries")
+def test_every_line_can_be_json(cli: Cli) -> None:
+    ran = cli("stats", "alltime", "--all", "--log-format", "json")
+    line = [json.loads(line) for line in ran.err.splitlines()][-1]
+    assert line["level"] == "info"
+    assert line["message"].startswith("all time: ")
+    ran = cli("urls", "list", "--log-format", "json", "--base-url", "http://127.0.0.1:1")
+    assert [json.loads(line)["level"] for line in ran.err.splitlines()] == ["warning", "error"]
+    assert cli("urls", "list", "--base-url", "http://127.0.0.1:1", "-q").error.startswith("error: ")
 
 
 @pytest.mark.usefixtures("quick_retries")

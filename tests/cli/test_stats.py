@@ -75,6 +75,64 @@ def test_a_table_ends_with_the_total(cli: Cli, command: tuple[str, ...]) -> None
 
 
 @pytest.mark.parametrize(
+    ("command", "by"),
+    [
+        (("range", "2024-01-15", "2024-04-10"), "day"),
+        (("range", "2024-01-15", "2024-04-10"), "country"),
+        (("year", "2024"), "month"),
+        (("year", "2024"), "device"),
+        (("country", "US", "2024-01-01", "2024-12-31"), "city"),
+    ],
+)
+def test_one_dimension_has_every_label_and_its_share(cli: Cli, command: tuple[str, ...], by: str) -> None:
+    everything = counts(cli("stats", *command, "--all").out)
+    total = everything["total"][""]
+    rows = [json.loads(line) for line in cli("stats", *command, "--all", "--by", by).out.splitlines()]
+    assert rows == [
+        {by: label, "clicks": n, "percent": round(100 * n / total, 1)} for label, n in everything[by].items()
+    ]
+    drawn = cli("stats", *command, "--all", "--by", by, "--format", "table").out
+    assert all(label in drawn for label in everything[by])
+    assert drawn.split()[-2:] == ["total", f"{total:,}"]
+
+
+def test_days_are_summed_by_month(cli: Cli, box: Sandbox) -> None:
+    out = cli("stats", "range", "2024-01-15", "2024-03-10", "--all", "--by", "month", "--format", "csv").out
+    spans = [("2024-01-15", "2024-01-31"), ("2024-02-01", "2024-02-29"), ("2024-03-01", "2024-03-10")]
+    assert [row.split(",")[:2] for row in out.splitlines()[1:]] == [
+        [start[:7], str(box.truth.range(start, end).total_clicks)] for start, end in spans
+    ]
+
+
+def test_every_tag_is_counted_alone(cli: Cli, box: Sandbox) -> None:
+    ran = cli("stats", "range", "2024", "--all", "--by", "tag")
+    found = {row["tag"]: row["clicks"] for row in map(json.loads, ran.out.splitlines())}
+    names = [tag.name for tag in box.truth.tags()]
+    assert found == {
+        name: box.truth.range("2024-01-01", "2024-12-31", tag=name).total_clicks for name in names
+    }
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    one = cli("stats", "year", "2024", "--tag", names[0], "--by", "tag").out
+    assert [json.loads(one)[name] for name in ("tag", "percent")] == [names[0], 100.0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("year", "2024", "--all", "--by", "day"),
+        ("range", "2024", "--all", "--by", "city"),
+        ("country", "DE", "2024", "--all", "--by", "month"),
+        ("range", "2024", "--keys", "a", "--by", "tag"),
+        ("range", "2024", "--all", "--by", "tag", "--dry-run"),
+    ],
+)
+def test_a_dimension_that_is_not_counted_is_refused(cli: Cli, box: Sandbox, wrong: tuple[str, ...]) -> None:
+    before = len(box.requests)
+    assert cli("stats", *wrong).code == 2
+    assert len(box.requests) == before
+
+
+@pytest.mark.parametrize(
     ("question", "problem"),
     [
         (("year", "2024", "--timezone", "Europe/Berlin"), "has 2 UTC offsets"),

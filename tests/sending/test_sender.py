@@ -827,7 +827,7 @@ async def test_requests_are_logged_at_debug_and_retries_and_throttling_at_info(
     assert ("INFO", "GET urls: 429, back to the queue") in told
     assert ("DEBUG", f"GET urls?page=3&pagesize=50: 200, {size} bytes") in told
     assert ("DEBUG", "PUT urls/spring: NotFoundError") in told
-    retries = [text for level, text in told if level == "INFO" and "attempt 1 failed, again in" in text]
+    retries = [text for level, text in told if level == "WARNING" and "attempt 1 failed, again in" in text]
     assert len(retries) == 1
 
 

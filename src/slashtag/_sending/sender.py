@@ -149,8 +149,6 @@ class Sender:
         """Return whether a call is answered from the journal."""
         return self._shared.journal is not None and self._shared.journal.find(call) is not None
 
-    # --- one attempt ---------------------------------------------------------------------------------
-
     async def _attempt(self, call: Call[T], state: CallState) -> T:
         """Send a call until it is answered with anything but a rate-limit 429."""
         loop, admission, metrics = self._loop, self._admission, self._metrics
@@ -196,6 +194,7 @@ class Sender:
                 admission.cancelled(ticket)
                 raise
             else:
+                metrics.is_reached = True
                 hint = rate_hint(answer.headers)
                 if hint is not None:
                     admission.hint(loop.time(), hint)
@@ -204,8 +203,8 @@ class Sender:
                 if journal is not None and journal.keep(call, data, answer.body):
                     await journal.wait()
                 if log.isEnabledFor(logging.DEBUG):
-                    size = len(answer.body)
-                    log.debug("%s %s%s: 200, %d bytes", call.method, call.path, _details(call), size)
+                    sizes = _details(call), len(answer.body)
+                    log.debug("%s %s%s: 200, %d bytes", call.method, call.path, *sizes)
                 return data
 
     async def _wait(self, call: Call[Any], state: CallState, now: float) -> Ticket:
@@ -256,8 +255,6 @@ class Sender:
         else:
             self._admission.cancelled(ticket)
 
-    # --- retries -------------------------------------------------------------------------------------
-
     async def _retry(self, call: Call[T], state: CallState) -> T:
         try:
             # Most runs never need it, and importing it would add a third to the import time of this package.
@@ -295,7 +292,8 @@ class Sender:
         clock = asyncio.get_running_loop().time
         began = clock()
         closing = self._shared.closing
-        log.info("%s %s: attempt %d failed, again in %.2f s", call.method, call.path, state.attempts, seconds)
+        level = self._metrics.level_of_failure()
+        log.log(level, "%s; attempt %d failed, again in %.2f s", state.last, state.attempts, seconds)
         # Not asyncio.timeout: up to Python 3.11.2 it cannot end in a task that was cancelled before.
         with anyio.move_on_after(seconds):
             await closing.wait()

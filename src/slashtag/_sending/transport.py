@@ -62,6 +62,8 @@ class Transport:
         base: URL,
         headers: CIMultiDict[str] | None,
         secrets: tuple[str, ...],
+        *,
+        direct: bool = True,
     ) -> None:
         self._http = http
         self._owns_http = headers is None
@@ -71,7 +73,7 @@ class Transport:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._session_path = SessionPath(headers)
         self._fast_path: FastPath | None = None
-        self._use_fast_path = self._owns_http and is_switched_on()
+        self._use_fast_path = self._owns_http and direct and is_switched_on()
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
         """Return the event loop that the connections belong to, which is the first one that asks.

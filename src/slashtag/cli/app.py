@@ -115,6 +115,9 @@ def run() -> int:
 
 
 def _run() -> int:
+    if len(sys.argv) > 2 and sys.argv[1] in ("--show-completion", "--install-completion"):
+        # With this variable typer reads which shell is meant, instead of asking which one runs.
+        os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
     try:
         app(prog_name="slashtag")
     except SystemExit as end:

@@ -20,32 +20,55 @@ BAR = 30
 
 def draw(stats: Statistics) -> None:
     """Print the clicks by day or month and the largest labels of each dimension, with bars and a total."""
+    table = _new_table()
+    _draw_counts(table, _times(stats), stats.total, "")
+    for name in stats.DIMENSIONS:
+        if name != "clicks":
+            table.add_row(Text(name, "bold"))
+            _draw_counts(table, _largest(getattr(stats, name)), stats.total)
+    if isinstance(stats, PeriodStats):
+        bound = "" if stats.unique_is_exact else " at most"
+        table.add_row(Text(f"unique{bound}", "bold"), f"{stats.clicks_unique:,}")
+    _print(table, stats.total)
+
+
+def draw_labels(counts: dict[str, int], total: int) -> None:
+    """Print the clicks of every label of one dimension, with bars and a total."""
+    table = _new_table()
+    _draw_counts(table, counts, total, "")
+    _print(table, total)
+
+
+def _new_table() -> Drawing:
     table = new_drawing()
     table.add_column("")
     table.add_column("clicks", justify="right")
+    table.add_column("%", justify="right")
     table.add_column("")
-    _draw_counts(table, _times(stats), "")
-    for name in stats.DIMENSIONS:
-        if name != "clicks":
-            table.add_row(Text(name, "bold"), "", "")
-            _draw_counts(table, _largest(getattr(stats, name)))
-    if isinstance(stats, PeriodStats):
-        bound = "" if stats.unique_is_exact else " at most"
-        table.add_row(Text(f"unique{bound}", "bold"), f"{stats.clicks_unique:,}", "")
-    table.add_row(Text("total", "bold"), Text(f"{stats.total:,}", "bold"), "")
+    return table
+
+
+def _print(table: Drawing, total: int) -> None:
+    table.add_row(Text("total", "bold"), Text(f"{total:,}", "bold"))
     Console(highlight=False, markup=False).print(table)
 
 
-def _draw_counts(table: Drawing, counts: dict[str, int], indent: str = "  ") -> None:
+def _draw_counts(table: Drawing, counts: dict[str, int], total: int, indent: str = "  ") -> None:
     most = max(counts.values(), default=0)
     for label, clicks in counts.items():
-        table.add_row(f"{indent}{one_line(label)}", f"{clicks:,}", _bar(clicks, most))
+        share = "" if not total else f"{percent(clicks, total):.1f}"
+        table.add_row(f"{indent}{one_line(label)}", f"{clicks:,}", share, _bar(clicks, most))
     table.add_section()
+
+
+def percent(part: int, whole: int) -> float:
+    """Return a share in percent, with one decimal."""
+    return round(100 * part / whole, 1) if whole else 0.0
 
 
 def _times(stats: Statistics) -> dict[str, int]:
     if isinstance(stats, RangeStats):
-        return _by_day(stats.clicks) if len(stats.clicks) <= MOST_DAYS else _by_month(stats.clicks)
+        return _by_day(stats.clicks) if len(stats.clicks) <= MOST_DAYS else months_of(stats.clicks)
     return {label: clicks for dimension, label, clicks in stats.rows() if dimension == "month"}
 
 
@@ -58,7 +81,8 @@ def _by_day(clicks: dict[date, int]) -> dict[str, int]:
     return {f"{day} {day:%a}": n for day, n in sorted(clicks.items())}
 
 
-def _by_month(clicks: dict[date, int]) -> dict[str, int]:
+def months_of(clicks: dict[date, int]) -> dict[str, int]:
+    """Return the clicks of days by month, `YYYY-MM`."""
     return {f"{year}-{month:02d}": n for (year, month), n in sorted(by_month(clicks).items())}
 
 

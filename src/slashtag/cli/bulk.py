@@ -155,7 +155,7 @@ def _conclude(connection: Connection, session: AsyncSession, update: BulkUpdate)
     connection.say(
         f"{many(count.done, 'row')} done, {count.failed:,} failed, {count.unknown:,} outcome unknown, "
         f"{count.skipped:,} done before; {many(metrics.attempts, 'request')}, "
-        f"{metrics.throttled:,} times 429; outcomes in {update.path}"
+        f"{many(metrics.throttled, 'time')} 429; outcomes in {update.path}"
     )
     if lost := count.unknown - count.unknown_renames:
         connection.say(

@@ -176,7 +176,7 @@ def _summary(written: "Written", folder: Path) -> str:
     parts = [
         f"{many(written.rows, 'row')} to {folder}; parts: {written.parts:,} written, "
         f"{written.skipped:,} skipped; "
-        f"requests: {written.requests:,} sent; {written.throttled:,} times 429; {written.seconds:.1f} s"
+        f"requests: {written.requests:,} sent; {many(written.throttled, 'time')} 429; {written.seconds:.1f} s"
     ]
     if not written.reconciles:
         parts.append(

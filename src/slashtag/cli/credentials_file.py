@@ -1,6 +1,7 @@
 """Credentials, from the environment or else from the file that `slashtag login` writes."""
 
 import os
+import re
 import secrets
 import stat
 from pathlib import Path
@@ -12,18 +13,27 @@ from .. import ConfigurationError
 from .._internal import parse_base_url
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 #: Address, apikey, apisecret.
 Found = tuple[str, str, str]
 
 
-def credentials(base_url: str | None) -> Found:
+def credentials(base_url: str | None, profile: str | None = None) -> Found:
     """Return the address, apikey and apisecret to use; `base_url` is the option or the environment's.
 
-    Key and secret come from the same place. Those of the file are sent only to the service that they were
-    saved for. Raises ConfigurationError.
+    Key and secret come from the same place: the file of a profile that is named, else the environment, else
+    the file without a profile. Those of a file are sent only to the service that they were saved for. Raises
+    ConfigurationError.
     """
-    given = [os.environ.get(name) for name in VARIABLES]
-    saved = None if any(given) and base_url else load()
+    given = [None if profile else os.environ.get(name) for name in VARIABLES]
+    if profile and base_url == os.environ.get("SLASHTAG_BASE_URL"):
+        base_url = None
+    saved = None if any(given) and base_url else load(profile)
+    if profile and saved is None:
+        raise ConfigurationError(
+            f"there is no profile {profile!r}; `slashtag login --profile {profile}` makes one, "
+            "`slashtag login --list` shows those there are"
+        )
     if saved is None or any(given):
         base_url = base_url or (saved[0] if saved else None)
         missing = [name for name, value in zip(VARIABLES, given, strict=True) if not value]
@@ -48,14 +58,25 @@ def _address(base_url: str) -> str:
     return str(parse_base_url(base_url, allow_http=True))
 
 
-def path() -> Path:
-    """Return the path of the credentials file."""
-    return Path(typer.get_app_dir("slashtag")) / "credentials.json"
+def path(profile: str | None = None) -> Path:
+    """Return the path of the file of a profile; raises ConfigurationError for a name that is none."""
+    if profile is not None and not _NAME.fullmatch(profile):
+        raise ConfigurationError("a profile is named by up to 40 letters, digits, - and _")
+    name = f"credentials-{profile}.json" if profile else "credentials.json"
+    return Path(typer.get_app_dir("slashtag")) / name
 
 
-def load() -> Found | None:
+def profiles() -> list[str | None]:
+    """Return the names of the profiles that are saved; None is the one without a name."""
+    names = sorted(
+        file.stem.removeprefix("credentials-") for file in path().parent.glob("credentials-*.json")
+    )
+    return [*([None] if path().exists() else []), *names]
+
+
+def load(profile: str | None = None) -> Found | None:
     """Return the saved credentials, None if there are none; raises ConfigurationError if unusable."""
-    file = path()
+    file = path(profile)
     try:
         mode = file.stat().st_mode
         text = file.read_text("utf-8")
@@ -72,9 +93,9 @@ def load() -> Found | None:
         raise ConfigurationError(f"{file} is damaged; run `slashtag login` again") from None
 
 
-def save(base_url: str, apikey: str, apisecret: str) -> Path:
+def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None) -> Path:
     """Save credentials in a file that only its owner may read, and return its path."""
-    file = path()
+    file = path(profile)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -91,10 +112,10 @@ def save(base_url: str, apikey: str, apisecret: str) -> Path:
     return file
 
 
-def remove() -> bool:
+def remove(profile: str | None = None) -> bool:
     """Remove the saved credentials; return False if there are none."""
     try:
-        path().unlink()
+        path(profile).unlink()
     except FileNotFoundError:
         return False
     return True

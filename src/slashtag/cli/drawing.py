@@ -48,7 +48,7 @@ class Drawing:
         for n in widths:
             drawing.add_column(
                 columns[n].name.replace("_", " "),
-                justify="right" if columns[n].kind == "int" else "left",
+                justify="right" if columns[n].kind in ("int", "float") else "left",
                 overflow="fold" if self._spare is None else "ellipsis",
                 no_wrap=n not in wrapped,
                 width=None if self._spare is None else widths[n],

@@ -1,8 +1,12 @@
 """Errors as the command line prints them: one line on stderr that says what to do."""
 
+import json
 import logging
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
 from errno import EADDRINUSE
 
 from rich.console import Console
@@ -29,11 +33,14 @@ from .. import (
 #: The exit code if some keys or rows failed or were left out and the rest was done.
 SOME_FAILED = 3
 
+_as_json = ContextVar("_as_json", default=False)
+
 # What the library says in an error, and the option to name instead.
 _OPTIONS = {
     "allow_http=True": "--allow-http",
+    "proxy must": "--proxy must",
     "base_url": "--base-url",
-    '"+HH:MM", "-HH:MM", a tzinfo or None': "+HH:MM, -HH:MM or a name such as Europe/Berlin",
+    '"+HH:MM", "-HH:MM", an IANA name, a tzinfo or None': "+HH:MM, -HH:MM or a name such as Europe/Berlin",
     'pass a fixed offset such as "+01:00", or ask for a DateRange': (
         "give --timezone as an offset such as +01:00, or ask with `stats range`"
     ),
@@ -65,7 +72,12 @@ def many(n: int, one: str) -> str:
 
 
 def say(text: str, *, label: str = "", style: str = "") -> None:
-    """Print one line on stderr, however narrow the terminal is."""
+    """Print one line on stderr, however narrow the terminal is; as JSON with --log-format json."""
+    if _as_json.get():
+        level = label.strip(": ") or "info"
+        line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "level": level, "message": text}
+        print(json.dumps(line), file=sys.stderr)
+        return
     line = Text.assemble((label, style), one_line(text))
     Console(stderr=True, highlight=False).print(line, soft_wrap=True)
 
@@ -125,17 +137,23 @@ class _Lines(logging.Handler):
 
 
 @contextmanager
-def log_lines(verbosity: int) -> Generator[None, None, None]:
-    """Print what the library logs: -1 errors, 0 warnings too, 1 retries and throttling, 2 every request."""
+def log_lines(verbosity: int, *, as_json: bool = False) -> Generator[None, None, None]:
+    """Print what the library logs: -1 errors, 0 warnings too, 1 retries and throttling, 2 every request.
+
+    With `as_json` all lines on stderr are JSON objects.
+    """
     log, lines = logging.getLogger("slashtag"), _Lines()
     before = log.level, log.propagate
     levels = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}
     log.setLevel(levels.get(verbosity, logging.DEBUG))
     log.propagate = False
     log.addHandler(lines)
+    _as_json.set(as_json)
     try:
         yield
     finally:
         log.removeHandler(lines)
         log.setLevel(before[0])
         log.propagate = before[1]
+    # Not after an error: its line, which `report` prints, has the same form.
+    _as_json.set(False)

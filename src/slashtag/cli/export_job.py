@@ -225,7 +225,7 @@ def conclude(
     # `sent` and not the requests of the summary, which include pages beyond the end that were never sent.
     parts = [
         f"{many(summary.rows, 'row')} to {where}; requests: {summary.replayed:,} replayed, {sent:,} sent; "
-        f"{summary.throttled:,} times 429; {summary.seconds:.1f} s"
+        f"{many(summary.throttled, 'time')} 429; {summary.seconds:.1f} s"
     ]
     if summary.learned_rate is not None:
         parts.append(f"{summary.learned_rate:.0f} requests/s allowed")

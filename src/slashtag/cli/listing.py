@@ -1,13 +1,13 @@
 """Shared part of `slashtag urls list` and `slashtag tags list`."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
 import typer
 
-from .. import ShortUrl, Tag
+from .. import AsyncSession, InvalidRequestError, ShortUrl, Tag
 from .._internal import Resource
 from ..export import Row, Table
 from .options import Connection
@@ -35,6 +35,15 @@ class Listed:
     ] = None
 
 
+def chosen_columns(listed: Listed, table: Table) -> list[str]:
+    """Return the names of --columns; raises BadParameter for one that the table does not have."""
+    columns = [name.strip() for name in (listed.columns or "").split(",") if name.strip()]
+    for name in columns:
+        if name not in table.names:
+            raise typer.BadParameter(f"no column {name!r}; there are {', '.join(table.names)}")
+    return columns
+
+
 async def print_listing(
     connection: Connection,
     listed: Listed,
@@ -43,22 +52,45 @@ async def print_listing(
     table: Table,
     drawn: Sequence[str],
     spare: Sequence[str],
+    *,
+    wanted: Callable[[T], bool] | None = None,
+    is_last: Callable[[T], bool] | None = None,
 ) -> None:
-    """Print the records of one kind, page by page or as one table."""
+    """Print the records of one kind that are `wanted`, page by page or as one table.
+
+    After a page with a record that `is_last` no more are read.
+    """
     form = chosen(listed.form)
-    columns = [name.strip() for name in (listed.columns or "").split(",") if name.strip()]
-    for name in columns:
-        if name not in table.names:
-            raise typer.BadParameter(f"no column {name!r}; there are {', '.join(table.names)}")
     # Rows that stream onto the terminal are their own progress.
     silent = form != "table" and sys.stdout.isatty()
-    out = Output(table, form, drawn=drawn, spare=spare, columns=columns)
+    out = Output(table, form, drawn=drawn, spare=spare, columns=chosen_columns(listed, table))
+    left = listed.limit
     with connection.bars() as start:
         listing = records.list(orderby=listed.orderby, progress=None if silent else start("reading"))
-        if listed.limit is not None:
-            out.write(map(row, await listing.to_list(listed.limit)))
+        if left is not None and wanted is None:
+            # Pages are then no larger than the limit.
+            out.write(map(row, await listing.to_list(left)))
         else:
             async with listing.pages() as pages:
                 async for page in pages:
-                    out.write(map(row, page.items))
+                    found = [item for item in page.items if wanted is None or wanted(item)][:left]
+                    out.write(map(row, found))
+                    left = None if left is None else left - len(found)
+                    if left == 0 or (is_last is not None and any(map(is_last, page.items))):
+                        break
     out.close()
+
+
+async def tag_names(session: AsyncSession) -> dict[int, str]:
+    """Return the names of all tags by id."""
+    return {tag.id: tag.name for tag in await session.tags.list().to_list()}
+
+
+def ids_of(names: Mapping[int, str], wanted: Iterable[str]) -> set[int | None]:
+    """Return the ids of some tags; raises InvalidRequestError for names that no tag has."""
+    ids = {name: key for key, name in names.items()}
+    if unknown := [name for name in wanted if name not in ids]:
+        raise InvalidRequestError(
+            f"there is no tag {', '.join(map(repr, unknown))}; see `slashtag tags list`"
+        )
+    return {ids[name] for name in wanted}

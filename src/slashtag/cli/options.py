@@ -75,6 +75,33 @@ class Connection:
         ),
     ] = False
 
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SLASHTAG_PROXY",
+            metavar="URL",
+            help="Send requests through this HTTP proxy.",
+            show_default=False,
+            rich_help_panel=SERVICE,
+        ),
+    ] = None
+    trust_env: Annotated[
+        bool,
+        typer.Option(
+            "--trust-env", help="Use the proxy of HTTPS_PROXY or HTTP_PROXY.", rich_help_panel=SERVICE
+        ),
+    ] = False
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SLASHTAG_PROFILE",
+            metavar="NAME",
+            help="Use what `slashtag login --profile NAME` saved, whatever the environment has.",
+            show_default=False,
+            rich_help_panel=SERVICE,
+        ),
+    ] = None
+
     verbose: Annotated[
         int,
         typer.Option(
@@ -87,6 +114,12 @@ class Connection:
         ),
     ] = 0
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False
+
+    log_every: Annotated[
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="Without a terminal, print progress so often; 0: never."),
+    ] = 30.0
+    log_format: Annotated[Literal["text", "json"], typer.Option(help="Form of the lines on stderr.")] = "text"
 
     #: Whether a line about Ctrl-C was printed.
     stopped: bool = field(default=False, init=False)
@@ -106,7 +139,7 @@ class Connection:
         max_age: float = MAX_AGE,
     ) -> AsyncSession:
         """Make a session with the credentials of the environment or those saved by a login."""
-        base_url, apikey, apisecret = credentials(self.base_url)
+        base_url, apikey, apisecret = credentials(self.base_url, self.profile)
         session = AsyncSession(
             base_url,
             apikey=apikey,
@@ -115,6 +148,8 @@ class Connection:
             rate=self.rate,
             timeout=self.timeout,
             allow_http=self.allow_http,
+            proxy=self.proxy,
+            trust_env=self.trust_env,
             range_end=range_end,
             journal=journal,
             journal_max_age=max_age,
@@ -135,11 +170,16 @@ class Connection:
 
     def bars(self) -> AbstractContextManager[Callable[[str], Progress]]:
         """Show progress and waits, unless --quiet, or --verbose sends log lines to the same terminal."""
-        return bars(shown=not self.quiet and not self.verbose, metrics=self.metrics, quiet=self.quiet)
+        return bars(
+            shown=not self.quiet and not self.verbose and self.log_format == "text",
+            metrics=self.metrics,
+            quiet=self.quiet,
+            every=self.log_every,
+        )
 
     def log(self) -> AbstractContextManager[None]:
         """Print what the library logs: warnings, more with --verbose, errors only with --quiet."""
-        return log_lines(-1 if self.quiet else self.verbose)
+        return log_lines(-1 if self.quiet else self.verbose, as_json=self.log_format == "json")
 
 
 def parse_timezone(text: str) -> str | tzinfo:

@@ -1,8 +1,10 @@
-"""Progress on stderr, and what a session waits for."""
+"""Progress on stderr: what is done, how fast, and what a session waits for."""
 
 import asyncio
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
@@ -16,40 +18,80 @@ from .errors import say
 SHOWN_AFTER, PRINTED_AFTER = 2.0, 30.0
 
 
-class WaitWatch:
-    """What a session waits for, looked at every second: its rate limit, or a service that does not answer."""
+class Bar:
+    """Count of what one step of a command has done."""
+
+    def __init__(self, name: str, now: float) -> None:
+        self.name = name
+        self.done = 0
+        self.total: int | None = None
+        self._began = now
+
+    @property
+    def count(self) -> str:
+        """What is done, of what is to be done where that is known."""
+        return f"{self.done:,}" if self.total is None else f"{self.done:,} of {self.total:,}"
+
+    def left(self, now: float) -> str:
+        """Return the time that is left at the speed so far, empty if unknown."""
+        if not self.done or not self.total or self.done >= self.total:
+            return ""
+        seconds = (self.total - self.done) * (now - self._began) / self.done
+        return f"about {timedelta(seconds=round(seconds))} left"
+
+
+class Watch:
+    """Look at a session every second: what it waits for, or how fast it is."""
 
     def __init__(
-        self, metrics: Metrics, show: Callable[[str], object], print_: Callable[[str], object]
+        self, metrics: Metrics, show: Callable[[str], object], print_: Callable[[str], object], every: float
     ) -> None:
         self._metrics = metrics
         self._show = show
         self._print = print_
-        self._printed = False
+        self._every = every
+        self._told = False
         self._loop = asyncio.get_running_loop()
         self._answers = (0, 0, 0)
         #: The attempts and the time when the last answer was noticed.
         self._at_answer = 0, self._loop.time()
+        self._sent, self._speed = metrics.attempts, 0.0
+        self._printed_at = self._loop.time()
+        self.bar: Bar | None = None
         self._timer = self._loop.call_later(1, self._look)
 
     def _look(self) -> None:
-        now, metrics = self._loop.time(), self._metrics
+        now, sent = self._loop.time(), self._metrics.attempts
+        # The average of the last seconds, in which the newest counts most.
+        self._speed += (sent - self._sent - self._speed) * (0.3 if self._sent else 1)
+        self._sent = sent
+        wait, left = self._wait(now), "" if self.bar is None else self.bar.left(now)
+        limit = self._metrics.learned_rate
+        speed = f"{self._speed:.0f} requests/s" + ("" if limit is None else f", limit {limit:.0f}")
+        self._show(wait or ", ".join(filter(None, (speed, left))))
+        if self.bar is not None and self._every and now - self._printed_at >= self._every:
+            self._printed_at = now
+            self._print("; ".join(filter(None, (f"{self.bar.name}: {self.bar.count}", speed, left, wait))))
+        self._timer = self._loop.call_later(1, self._look)
+
+    def _wait(self, now: float) -> str:
+        """Return what the session waits for: its rate limit, or a service that does not answer."""
+        metrics = self._metrics
         answers = metrics.bytes_received, metrics.throttled, metrics.replayed
         if answers != self._answers:
             self._answers, self._at_answer = answers, (metrics.attempts, now)
         attempts, answered_at = self._at_answer
-        pause, silence, text = metrics.paused_until - now, now - answered_at, ""
+        pause, silence = metrics.paused_until - now, now - answered_at
         # Between two attempts nothing is in flight, and the one before was not answered.
         unanswered = metrics.in_flight > 0 or metrics.attempts > attempts
         if metrics.waiting and pause >= SHOWN_AFTER:
-            text = f"waiting {pause:.0f} s for the service's limit"
-        elif unanswered and silence >= SHOWN_AFTER:
-            text = f"no answer for {silence:.0f} s"
-            if silence >= PRINTED_AFTER and not self._printed:
-                self._printed = True
-                self._print(f"the service has not answered for {silence:.0f} s; still trying")
-        self._show(text)
-        self._timer = self._loop.call_later(1, self._look)
+            return f"waiting {pause:.0f} s for the service's limit"
+        if not unanswered or silence < SHOWN_AFTER:
+            return ""
+        if silence >= PRINTED_AFTER and not self._told:
+            self._told = True
+            self._print(f"the service has not answered for {silence:.0f} s; still trying")
+        return f"no answer for {silence:.0f} s"
 
     def close(self) -> None:
         """Stop looking."""
@@ -58,14 +100,15 @@ class WaitWatch:
 
 @contextmanager
 def bars(
-    *, shown: bool = True, metrics: Metrics | None = None, quiet: bool = False
+    *, shown: bool = True, metrics: Metrics | None = None, quiet: bool = False, every: float = 0.0
 ) -> Generator[Callable[[str], Progress], None, None]:
     """Show progress on stderr if it is a terminal; yields what starts a bar and returns its callback.
 
-    With the `metrics` of a session, the bar says what the session waits for; without a terminal one line
-    says, unless `quiet`, that the service does not answer.
+    With the `metrics` of a session, the bar says how fast it is or what it waits for. Without a terminal a
+    line says so `every` so many seconds (0: never), unless `quiet`.
     """
     console = Console(stderr=True)
+    drawn = shown and console.is_terminal
     display = Bars(
         TextColumn("{task.description}"),
         BarColumn(bar_width=10),
@@ -74,18 +117,22 @@ def bars(
         TextColumn("{task.fields[status]}"),
         console=console,
         transient=True,
-        disable=not (shown and console.is_terminal),
+        disable=not drawn,
     )
+    watch: Watch | None = None
 
     def start(name: str) -> Progress:
         for earlier in display.tasks:
             # A bar without a known total is complete when the next one starts.
             display.update(earlier.id, total=earlier.completed, status="")
         task = display.add_task(name, total=None, count="", status="")
+        bar = Bar(name, time.monotonic())
+        if watch is not None:
+            watch.bar = bar
 
         def report(done: int, total: int | None) -> None:
-            count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
-            display.update(task, completed=done, total=total, count=count)
+            bar.done, bar.total = done, total
+            display.update(task, completed=done, total=total, count=bar.count)
 
         return report
 
@@ -94,7 +141,8 @@ def bars(
             display.update(display.tasks[-1].id, status=status)
 
     with display:
-        watch = None if metrics is None else WaitWatch(metrics, show, _nothing if quiet else say)
+        if metrics is not None:
+            watch = Watch(metrics, show, _nothing if quiet else say, 0.0 if drawn else every)
         try:
             yield start
         finally:

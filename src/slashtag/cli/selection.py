@@ -1,7 +1,7 @@
 """The options that say which links a command is about."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Container
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ import typer
 
 from .. import AsyncSession, InvalidRequestError, ShortUrl
 from .._internal import Progress, check_slashtag
+from .completion import complete_tags
 from .errors import SOME_FAILED, say
 
 SELECTION = "Which links (one of these)"
@@ -36,7 +37,10 @@ class Selection:
     tag: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="The links of this tag; may be repeated.", rich_help_panel=SELECTION
+            metavar="NAME",
+            help="The links of this tag; may be repeated.",
+            rich_help_panel=SELECTION,
+            autocompletion=complete_tags,
         ),
     ] = None
     every: Annotated[
@@ -71,7 +75,7 @@ class Selection:
     ) -> dict[str, Any]:
         """Return the selector, as an argument of `session.stats.collect`; a dry run checks no slashtags."""
         if self.every:
-            return {"keys": self._links(session)}
+            return {"keys": self.links(session)}
         found = await self.streamed(session, progress, dry_run=dry_run)
         return {name: value for name, value in found.items() if value is not None}
 
@@ -85,10 +89,17 @@ class Selection:
             return {"keys": None, "tags": None}
         return {"keys": self.slashtags if dry_run else await self._checked(session, progress), "tags": None}
 
-    async def _links(self, session: AsyncSession) -> AsyncIterator[ShortUrl]:
-        """Yield the links of the account, leaving out those that statistics cannot name."""
-        async with session.urls.list() as links:
+    async def links(
+        self,
+        session: AsyncSession,
+        tag_ids: Container[int | None] | None = None,
+        progress: Progress | None = None,
+    ) -> AsyncIterator[ShortUrl]:
+        """Yield the links of the account, or of some tags, leaving out those that statistics cannot name."""
+        async with session.urls.list(progress=progress) as links:
             async for link in links:
+                if tag_ids is not None and link.tag_id not in tag_ids:
+                    continue
                 try:
                     check_slashtag(link)
                 except InvalidRequestError as error:
@@ -138,6 +149,16 @@ class Selection:
             elif self.check is False:
                 raise InvalidRequestError(f"{key!r} is a short URL; only --check finds its slashtag")
         return found
+
+
+@dataclass(frozen=True)
+class SelectionOrAll(Selection):
+    """Options of which links a command is about; by default all."""
+
+    def __post_init__(self) -> None:
+        if self.keys is None and self.keys_file is None and not self.tag:
+            object.__setattr__(self, "every", True)
+        super().__post_init__()
 
 
 def _is_address(key: str) -> bool:

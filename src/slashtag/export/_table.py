@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from .. import RangeStats, ShortUrl, Tag
 
-Kind = Literal["text", "int", "date", "timestamp", "flag"]
-Value = str | int | date | datetime | None
+Kind = Literal["text", "int", "date", "timestamp", "flag", "float"]
+Value = str | int | float | date | datetime | None
 Row = tuple[Value, ...]
 
 

@@ -173,6 +173,7 @@ def arrow_schema(table: Table) -> Any:
         "date": arrow.date32(),
         "timestamp": arrow.timestamp("us"),
         "flag": arrow.bool_(),
+        "float": arrow.float64(),
     }
     return arrow.schema([(column.name, kinds[column.kind]) for column in table.columns])
 

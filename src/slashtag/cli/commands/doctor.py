@@ -63,7 +63,7 @@ async def diagnose(
         raise typer.Exit(1)
     if form == "table":
         _print_advice(findings)
-    connection.say(f"{many(metrics.requests, 'request')}, {metrics.throttled:,} times 429")
+    connection.say(f"{many(metrics.requests, 'request')}, {many(metrics.throttled, 'time')} 429")
 
 
 def _print_advice(findings: list[Finding]) -> None:

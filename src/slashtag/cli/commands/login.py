@@ -22,7 +22,21 @@ async def login(
     timeout: Annotated[
         float, typer.Option(min=0.001, metavar="SECONDS", help="Seconds that the check may take.")
     ] = 30.0,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SLASHTAG_PROFILE",
+            metavar="NAME",
+            help="A name for them, for --profile of other commands.",
+        ),
+    ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the saved credentials.")] = False,
+    status: Annotated[
+        bool, typer.Option("--status", help="Show which credentials are used, and check them.")
+    ] = False,
+    list_: Annotated[
+        bool, typer.Option("--list", help="Show the saved profiles and their services.")
+    ] = False,
 ) -> None:
     """Save credentials for later commands.
 
@@ -31,16 +45,30 @@ async def login(
     terminal, they are read from it, one a line. Credentials in the environment take precedence.
     """
     if remove:
-        removed = credentials_file.remove()
-        say(f"removed {credentials_file.path()}" if removed else "no credentials were saved")
+        removed = credentials_file.remove(profile)
+        say(f"removed {credentials_file.path(profile)}" if removed else "no credentials were saved")
         return
-    base_url = base_url or _ask("address of the service", shown=True)
-    apikey, apisecret = _ask("apikey"), _ask("apisecret")
+    if list_:
+        for name in credentials_file.profiles():
+            found = credentials_file.load(name)
+            print(f"{name or '(no name)'}\t{found[0] if found else ''}")
+        return
+    file = credentials_file.path(profile)
+    if status:
+        base_url, apikey, apisecret = credentials_file.credentials(base_url, profile)
+    else:
+        base_url = base_url or _ask("address of the service", shown=True)
+        apikey, apisecret = _ask("apikey"), _ask("apisecret")
     async with AsyncSession(
         base_url, apikey=apikey, apisecret=apisecret, allow_http=allow_http, timeout=timeout
     ) as session:
         await session.urls.page(pagesize=1)
-    say(f"the service accepts them; saved in {credentials_file.save(base_url, apikey, apisecret)}")
+    if status:
+        of_file = (base_url, apikey, apisecret) == (credentials_file.load(profile) if file.exists() else None)
+        say(f"{base_url} accepts the credentials of {file if of_file else 'the environment'}")
+        return
+    saved = credentials_file.save(base_url, apikey, apisecret, profile)
+    say(f"the service accepts them; saved in {saved}")
 
 
 def _ask(what: str, *, shown: bool = False) -> str:

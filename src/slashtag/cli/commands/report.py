@@ -1,6 +1,5 @@
 """`slashtag report`: the clicks of a span as one page or picture."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
@@ -12,17 +11,7 @@ from ...report import build, check_ending, check_path, write
 from ..errors import as_usage, many
 from ..options import Connection, RangeEnd, Timezone, command
 from ..period import Period
-from ..selection import Selection
-
-
-@dataclass(frozen=True)
-class Reported(Selection):
-    """Options of which links a report is about; by default all."""
-
-    def __post_init__(self) -> None:
-        if self.keys is None and self.keys_file is None and not self.tag:
-            object.__setattr__(self, "every", True)
-        super().__post_init__()
+from ..selection import SelectionOrAll
 
 
 @command
@@ -31,7 +20,7 @@ async def report(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="File, its name in .html or .png.")
     ],
-    selection: Reported,
+    selection: SelectionOrAll,
     connection: Connection,
     timezone: Timezone = None,
     top: Annotated[
@@ -67,7 +56,7 @@ async def report(
     write(found, output)
     connection.say(
         f"{start} to {end}: {many(found.total, 'click')}; {many(found.requests, 'request')}, "
-        f"{throttled:,} answered 429, {perf_counter() - began:.1f} s"
+        f"{many(throttled, 'time')} 429, {perf_counter() - began:.1f} s"
     )
     if found.unfinished:
         connection.say(f"Not over yet: {found.unfinished}")

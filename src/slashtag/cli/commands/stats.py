@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -21,11 +21,12 @@ from ... import (
     Year,
 )
 from ...export import Column, Row, Table
-from ..bar_charts import draw
+from ..bar_charts import draw, draw_labels, months_of, percent, ranked
 from ..dryrun import print_plan
 from ..errors import many
+from ..listing import tag_names
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
-from ..output import FormatOption, Output, chosen
+from ..output import Format, FormatOption, Output, chosen
 from ..period import Period
 from ..selection import Selection
 
@@ -33,6 +34,21 @@ R = TypeVar("R", bound=Statistics)
 
 app = typer.Typer(help="Click statistics, exact for any number of links and days.", no_args_is_help=True)
 
+Dimension = Literal[
+    "tag",
+    "day",
+    "month",
+    "device",
+    "browser",
+    "platform",
+    "country",
+    "referrer",
+    "language",
+    "timezone",
+    "state",
+    "city",
+    "postalcode",
+]
 COUNTS = Table((Column("dimension"), Column("label"), Column("clicks", "int")))
 
 
@@ -41,12 +57,23 @@ class Presentation:
     """Options of how statistics are requested and shown."""
 
     timezone: Timezone = None
+    by: Annotated[
+        Dimension | None,
+        typer.Option(
+            metavar="DIMENSION",
+            help="Only one dimension, with every label: tag, day, month, device, browser, platform, country, "
+            "referrer, language, timezone, state, city or postalcode. tag counts every selected tag alone.",
+            show_default=False,
+        ),
+    ] = None
     form: FormatOption = None
     dry_run: DryRun = False
 
     def __post_init__(self) -> None:
         if self.dry_run and self.form not in (None, "table"):
             raise typer.BadParameter("--dry-run prints its plan in words: leave --format out")
+        if self.dry_run and self.by == "tag":
+            raise typer.BadParameter("--dry-run goes without --by tag")
 
 
 @app.command("range")
@@ -123,6 +150,7 @@ async def _answer(
 ) -> None:
     """Request the statistics, print them and what they cost."""
     form = chosen(shown.form)
+    _check_dimension(query, shown.by, selection)
     began = perf_counter()
     async with connection.session(range_end=range_end) as session:
         # Refuse an impossible query before the links of the account are listed.
@@ -135,20 +163,63 @@ async def _answer(
                 plan = session.stats.plan(query, **selected, timezone=shown.timezone)
                 print_plan(session, plan, connection.rate)
                 return
-            # With --all, batches are asked for while the listing is read.
-            stats = await session.stats.collect(
-                query, **selected, timezone=shown.timezone, progress=begin("counting")
-            )
+            if shown.by == "tag":
+                names = selection.tag or list((await tag_names(session)).values())
+                series = session.stats.collect_each(
+                    query, tags=names, timezone=shown.timezone, progress=begin("counting")
+                )
+                by_tag = {name: found async for name, found in series}
+                counts = ranked({name: found.total for name, found in by_tag.items()})
+                stats = _kind(query).merge(by_tag.values())
+            else:
+                # With --all, batches are requested while the listing is read.
+                stats = await session.stats.collect(
+                    query, **selected, timezone=shown.timezone, progress=begin("counting")
+                )
+                counts = list(_counts_by(stats, shown.by))
         metrics = session.metrics
-    if form == "table":
-        draw(stats)
-    else:
-        out = Output(COUNTS, form)
-        out.write(_counts(stats))
-        out.close()
-    for caveat in _caveats(stats):
+    _print(stats, counts, shown.by, form)
+    for caveat in _caveats(stats, shown.by):
         connection.say(caveat)
     connection.say(_summary(span, stats.total, metrics, perf_counter() - began))
+
+
+def _kind(query: Query[R]) -> type[Any]:
+    if isinstance(query, Year | AllTime):
+        return PeriodStats
+    return GeoStats if isinstance(query, CountryGeo) else RangeStats
+
+
+def _check_dimension(query: Query[R], by: Dimension | None, selection: Selection) -> None:
+    """Raise BadParameter for a dimension that the answer will not have."""
+    kind = _kind(query)
+    known = {"tag", *kind.DIMENSIONS.values()} | ({"month"} if kind is not GeoStats else set())
+    if by is not None and by not in known:
+        raise typer.BadParameter(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
+    if by == "tag" and not (selection.tag or selection.every):
+        raise typer.BadParameter("--by tag goes with --tag or --all")
+
+
+def _counts_by(stats: Statistics, by: Dimension | None) -> Iterator[tuple[str, int]]:
+    """Yield the labels of one dimension with their clicks."""
+    if by == "month" and isinstance(stats, RangeStats):
+        yield from months_of(stats.clicks).items()
+    else:
+        yield from ((label, clicks) for dimension, label, clicks in stats.rows() if dimension == by)
+
+
+def _print(stats: Statistics, counts: list[tuple[str, int]], by: Dimension | None, form: Format) -> None:
+    """Print the statistics, or the clicks by one dimension with their share."""
+    if form == "table":
+        draw(stats) if by is None else draw_labels(dict(counts), stats.total)
+        return
+    table = COUNTS if by is None else Table((Column(by), Column("clicks", "int"), Column("percent", "float")))
+    out = Output(table, form)
+    if by is None:
+        out.write(_counts(stats))
+    else:
+        out.write((label, clicks, percent(clicks, stats.total)) for label, clicks in counts)
+    out.close()
 
 
 def _counts(stats: Statistics) -> Iterator[Row]:
@@ -159,13 +230,13 @@ def _counts(stats: Statistics) -> Iterator[Row]:
     yield from stats.rows()
 
 
-def _caveats(stats: Statistics) -> Iterator[str]:
-    """Yield what is not exact, and how."""
+def _caveats(stats: Statistics, by: Dimension | None) -> Iterator[str]:
+    """Yield what is not exact of the figures that are shown, and how."""
     if isinstance(stats, RangeStats) and not stats.days_complete:
         yield "the service left out the days of some windows: the days are incomplete, the total is complete"
     if isinstance(stats, RangeStats) and not stats.reconciles:
         yield "the days of some windows do not add up to the total that the service gave for them"
-    if isinstance(stats, PeriodStats) and not stats.unique_is_exact:
+    if by is None and isinstance(stats, PeriodStats) and not stats.unique_is_exact:
         yield "several answers were added up: unique clicks are an upper bound, repeated ones a lower bound"
     if isinstance(stats, GeoStats) and not stats.places_are_exact:
         yield "some answers put places under Other: the named ones are lower bounds, the total is exact"
@@ -175,5 +246,5 @@ def _summary(span: str, clicks: int, metrics: Metrics, seconds: float) -> str:
     rate = "" if metrics.learned_rate is None else f", {metrics.learned_rate:.0f} requests/s allowed"
     return (
         f"{span}: {many(clicks, 'click')}; {many(metrics.requests, 'request')}, "
-        f"{metrics.throttled:,} times 429, {seconds:.1f} s{rate}"
+        f"{many(metrics.throttled, 'time')} 429, {seconds:.1f} s{rate}"
     )

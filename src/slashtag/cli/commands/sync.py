@@ -115,7 +115,7 @@ def sync(
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"
     connection.say(
         f"{rows} to {target or destination}; requests: {monitor.replayed:,} replayed, "
-        f"{monitor.requests:,} sent; {monitor.throttled:,} times 429; {loaded.seconds:.1f} s"
+        f"{monitor.requests:,} sent; {many(monitor.throttled, 'time')} 429; {loaded.seconds:.1f} s"
     )
     if views:
         connection.say(f"made {many(len(views), 'view')}: {', '.join(views)}")

@@ -1,15 +1,21 @@
 """`slashtag urls`: the short URLs of the account."""
 
 import sys
+from collections.abc import Container
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
+from functools import cached_property
 from os import environ
 from typing import Annotated
 
 import typer
 
-from ..._internal import REDIRECT_CODES
-from ...export import URLS, Column, Table, url_row
+from ... import ShortUrl
+from ..._internal import REDIRECT_CODES, parse_span
+from ...export import NAMED_URLS, Column, Table, named_url_row
 from ..bulk import Bulk, update_from
-from ..listing import Listed, print_listing
+from ..completion import complete_tags
+from ..listing import Listed, chosen_columns, ids_of, print_listing, tag_names
 from ..options import Connection, command
 from ..output import FormatOption, Output, chosen
 
@@ -19,17 +25,87 @@ UPDATED = Table((Column("key"), Column("rows_updated", "int")))
 PASSWORD_VARIABLE = "SLASHTAG_LINK_PASSWORD"  # noqa: S105 - its name
 #: Every id of so many digits fits into 64 bits.
 MAX_DIGITS = 18
-DRAWN = ("id", "short_url", "hits", "redirect_code", "tag_id", "created_at", "destination")
+DRAWN = ("id", "short_url", "hits", "redirect_code", "tag_name", "created_at", "destination")
 #: Left out on a narrow terminal, in this order.
-SPARE = ("redirect_code", "tag_id", "id", "created_at")
+SPARE = ("redirect_code", "tag_name", "id", "created_at")
+FILTER = "Which links"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Options of which links are listed; the service lists all, so all are read."""
+
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Links of this tag; may be repeated.",
+            rich_help_panel=FILTER,
+            autocompletion=complete_tags,
+        ),
+    ] = None
+    search: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Links with this text in short URL or destination.", rich_help_panel=FILTER
+        ),
+    ] = None
+    created_after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="Links created since: 2024-06-01, 2024-06, 30d, last-month; with --orderby -date older ones "
+            "are not read.",
+            rich_help_panel=FILTER,
+        ),
+    ] = None
+
+    @cached_property
+    def since(self) -> datetime | None:
+        """First moment of creation; raises InvalidRequestError."""
+        if self.created_after is None:
+            return None
+        since = parse_span(self.created_after, datetime.now(UTC).date())[0]
+        if not isinstance(since, datetime):
+            return datetime.combine(since, time())
+        if since.tzinfo is not None:
+            raise typer.BadParameter("--created-after takes no offset: the service's times bear no zone")
+        return since
+
+    def accepts(self, url: ShortUrl, ids: Container[int | None]) -> bool:
+        """Return whether a link is listed; `ids` are those of the tags."""
+        if self.tag and url.tag_id not in ids:
+            return False
+        if self.since is not None and (url.created_at is None or url.created_at < self.since):
+            return False
+        text = (self.search or "").casefold()
+        return any(text in (part or "").casefold() for part in (url.slashtag, url.short_url, url.destination))
 
 
 @app.command("list")
 @command
-async def list_urls(connection: Connection, listed: Listed) -> None:
+async def list_urls(connection: Connection, listed: Listed, filter_: Filter) -> None:
     """List the short URLs of the account."""
+    columns = chosen_columns(listed, NAMED_URLS)
+    since = filter_.since
     async with connection.session() as session:
-        await print_listing(connection, listed, session.urls, url_row, URLS, DRAWN, SPARE)
+        names = await tag_names(session) if filter_.tag or "tag_name" in (columns or DRAWN) else {}
+        ids = ids_of(names, filter_.tag or ())
+
+        def is_older(url: ShortUrl) -> bool:
+            return since is not None and url.created_at is not None and url.created_at < since
+
+        await print_listing(
+            connection,
+            listed,
+            session.urls,
+            lambda url: named_url_row(url, names),
+            NAMED_URLS,
+            DRAWN,
+            SPARE,
+            wanted=None if filter_ == Filter() else lambda url: filter_.accepts(url, ids),
+            is_last=is_older if listed.orderby == "-date" else None,
+        )
 
 
 @app.command("update")

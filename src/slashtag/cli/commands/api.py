@@ -1,0 +1,43 @@
+"""`slashtag api`: one request as it is, for what no other command shows."""
+
+import sys
+from typing import Annotated, Any, Literal
+
+import msgspec
+import typer
+
+from ... import Call
+from ..options import Connection, command
+from ..output import stdout
+
+PREFIX = "api/v1/"
+
+
+@command
+async def api(
+    method: Annotated[Literal["GET"], typer.Argument(help="Only GET: nothing is changed.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Below /api/v1, such as urls or stats/yearly.")],
+    connection: Connection,
+    parameters: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME=VALUE...", help="Parameters, not encoded.")
+    ] = None,
+) -> None:
+    """Send one GET and print the data of the answer as JSON.
+
+    The request waits for the limit of the service and is retried as those of other commands are.
+    """
+    pairs = [(name, value) for name, equals, value in map(_parted, parameters or ()) if equals]
+    if len(pairs) < len(parameters or ()):
+        raise typer.BadParameter("parameters have the form NAME=VALUE")
+    if ".." in path.split("/"):
+        raise typer.BadParameter("PATH is below /api/v1: it has no ..")
+    call = Call(method=method, path=path.strip("/").removeprefix(PREFIX), params=tuple(pairs), returns=object)
+    async with connection.session() as session:
+        with connection.bars():
+            data: Any = await session.send(call)
+    stdout().write(msgspec.json.format(msgspec.json.encode(data)) + b"\n")
+    sys.stdout.flush()
+
+
+def _parted(text: str) -> tuple[str, str, str]:
+    return text.partition("=")

@@ -1,0 +1,148 @@
+"""`slashtag top`: the links with most clicks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from time import perf_counter
+from typing import Annotated, Any, Literal
+
+import typer
+
+from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
+from ..._internal import Progress, last_day, parse_zone
+from ...export import Column, Table
+from ..bar_charts import percent
+from ..errors import many
+from ..listing import ids_of, tag_names
+from ..options import Connection, RangeEnd, Timezone, command
+from ..output import FormatOption, Output, chosen
+from ..period import Period
+from ..ranking import Ranking
+from ..selection import SelectionOrAll
+
+TOP = Table(
+    (
+        Column("slashtag"),
+        Column("clicks", "int"),
+        Column("percent", "float"),
+        Column("clicks_before", "int"),
+        Column("change_percent", "float"),
+    ),
+)
+DEFAULT = "30d"
+
+
+@dataclass(frozen=True)
+class PeriodOrMonth(Period):
+    """Arguments of which days a command is about; by default the last 30."""
+
+    def __post_init__(self) -> None:
+        if self.start is None and self.end is None and self.last is None:
+            object.__setattr__(self, "last", DEFAULT)
+        super().__post_init__()
+
+
+@command
+async def top(
+    period: PeriodOrMonth,
+    selection: SelectionOrAll,
+    connection: Connection,
+    timezone: Timezone = None,
+    by: Annotated[
+        Literal["clicks", "growth"],
+        typer.Option(help="Most clicks, or most clicks more than in the span before."),
+    ] = "clicks",
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="The most links to show.")] = 20,
+    form: FormatOption = None,
+    range_end: RangeEnd = "inclusive",
+) -> None:
+    """Show the links with most clicks: their share of all clicks, and the change against the span before.
+
+    The span is the last 30 days unless given. One that is not over is compared with as many days as
+    are over, whole months with whole months. Links
+    are counted in groups of 100, and only the groups with most clicks one by one. Links on different domains
+    with the same slashtag are counted as one by the service.
+    """
+    form, began = chosen(form), perf_counter()
+    start, end = period.dates(timezone)
+    earlier = _before(start, end, datetime.now(parse_zone(timezone)))
+    async with connection.session(range_end=range_end) as session:
+        queries = _query(session, start, end, timezone), _query(session, *earlier, timezone)
+
+        async def count(keys: Sequence[str], query: Query[Statistics] = queries[0]) -> int:
+            found = await session.stats.collect(query, keys=keys, timezone=timezone)
+            report(session.metrics.requests, None)
+            return found.total
+
+        async def count_before(keys: Sequence[str]) -> int:
+            return await count(keys, queries[1])
+
+        with connection.bars() as begin:
+            hits = await _hits(session, selection, begin("reading"))
+            report = begin("counting")
+            ranking = Ranking(count, count_before, hits, growth=by == "growth")
+            places = await ranking.first(limit)
+        metrics = session.metrics
+    out = Output(TOP, form)
+    out.write(
+        (
+            place.slashtag,
+            place.clicks,
+            percent(place.clicks, ranking.total),
+            place.before,
+            percent(place.clicks - place.before, place.before) if place.before else None,
+        )
+        for place in places
+    )
+    out.close()
+    spans = f"{start} to {end}, compared with {earlier[0]} to {earlier[1]}"
+    connection.say(
+        f"{spans}: {many(ranking.total, 'click')} of {many(len(hits), 'link')}; "
+        f"{many(metrics.requests, 'request')}, {many(metrics.throttled, 'time')} 429, "
+        f"{perf_counter() - began:.1f} s"
+    )
+
+
+def _before(start: date, end: date, now: datetime) -> tuple[date, date]:
+    """Return the span before: whole months before whole months, else as many days or seconds.
+
+    Of a span that is not over, as many days as are, from the start of the span before.
+    """
+    if isinstance(start, datetime) and isinstance(end, datetime):
+        second = timedelta(seconds=1)
+        return start - (end - start) - second, start - second
+    day = timedelta(days=1)
+    first = start - (end - start) - day
+    if start.day == 1 and end == last_day((end.year, end.month)):
+        year, month = divmod(2 * _month(start) - _month(end) - 1, 12)
+        first = date(year, month + 1, 1)
+    over = min(end, now.date() - day) - start
+    return first, min(first + over, start - day) if timedelta() <= over < end - start else start - day
+
+
+def _month(day: date) -> int:
+    return 12 * day.year + day.month - 1
+
+
+def _query(session: AsyncSession, start: date, end: date, timezone: Any) -> Query[Statistics]:
+    """Return the query of a span; a calendar year takes a twelfth of the requests as a Year."""
+    try:
+        if (start, end) == (date(start.year, 1, 1), date(start.year, 12, 31)):
+            session.stats.plan(Year(start.year), keys=(), timezone=timezone)
+            return Year(start.year)
+    except InvalidRequestError:
+        pass  # the zone has two offsets in this year
+    return DateRange(start, end)
+
+
+async def _hits(session: AsyncSession, selection: SelectionOrAll, progress: Progress) -> dict[str, int]:
+    """Return the slashtags of the selected links with the hits of all time."""
+    selected = await selection.streamed(session, progress)
+    if selected["keys"] is not None:
+        return dict.fromkeys(selected["keys"], 0)
+    tags = selected["tags"]
+    ids = None if tags is None else ids_of(await tag_names(session), tags)
+    hits: dict[str, int] = {}
+    async for url in selection.links(session, ids, progress):
+        hits[url.slashtag] = hits.get(url.slashtag, 0) + url.hits
+    return hits

@@ -1,0 +1,122 @@
+"""`slashtag top`: the first places, compared with every link counted alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag.cli.commands.top import _before
+from slashtag.cli.ranking import GROUP, Ranking
+from slashtag.sandbox import Sandbox
+
+from .conftest import APIKEY, APISECRET, Cli, objects
+
+
+@pytest.mark.parametrize("by", ["clicks", "growth"])
+def test_the_first_places_are_those_of_links_counted_one_by_one(cli: Cli, box: Sandbox, by: str) -> None:
+    ran = cli("top", "2024-06", "--by", by, "--limit", "7")
+    slashtags = {url.slashtag for url in box.truth.urls()}
+    spans = [("2024-06-01", "2024-06-30"), ("2024-05-01", "2024-05-31")]
+    now, before = (
+        {key: box.truth.range(*span, keys=[key]).total_clicks for key in slashtags} for span in spans
+    )
+    found = objects(ran.out)
+    for row in found:
+        key = row["slashtag"]
+        assert (row["clicks"], row["clicks_before"]) == (now[key], before[key])
+        assert row["percent"] == round(100 * now[key] / sum(now.values()), 1)
+        change = round(100 * (now[key] - before[key]) / before[key], 1) if before[key] else None
+        assert row["change_percent"] == change
+    ranks = [now[key] - (before[key] if by == "growth" else 0) for key in slashtags]
+    shown = [row["clicks"] - (row["clicks_before"] if by == "growth" else 0) for row in found]
+    assert len(shown) > 5
+    assert shown == [n for n in sorted(ranks, reverse=True) if n > 0][:7]
+    assert "2024-06-01 to 2024-06-30, compared with 2024-05-01 to 2024-05-31: " in ran.err
+
+
+def test_a_year_of_many_links_takes_few_requests(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Sandbox(urls=800, clicks=8_000, apikey=APIKEY, apisecret=APISECRET) as box:
+        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+        first = objects(cli("top", "2024", "--limit", "3").out)
+        sent = len(box.requests)
+        most = sorted(
+            (box.truth.year(2024, keys=[url.slashtag]).clicks_total for url in box.truth.urls()), reverse=True
+        )
+    assert [row["clicks"] for row in first] == most[:3]
+    assert sent < 60
+
+
+def test_links_of_a_tag_and_given_links_are_ranked_alone(cli: Cli, box: Sandbox) -> None:
+    tag = box.truth.tags()[0]
+    tagged = {url.slashtag for url in box.truth.urls() if url.tag_id == tag.id}
+    rows = objects(cli("top", "2024", "--tag", tag.name, "--limit", "500").out)
+    assert {row["slashtag"] for row in rows} == {
+        key for key in tagged if box.truth.range("2024-01-01", "2024-12-31", keys=[key]).total_clicks
+    }
+    keys = sorted(tagged)[:3]
+    rows = objects(cli("top", "2024", "--keys", ",".join(keys)).out)
+    assert {row["slashtag"] for row in rows} <= set(keys)
+    assert cli("top", "2024", "--tag", "nobody has it").code == 2
+
+
+def test_without_a_span_it_is_the_last_30_days(cli: Cli) -> None:
+    ran = cli("top")
+    start, _, end = ran.err.partition(",")[0].split()
+    assert (date.fromisoformat(end) - date.fromisoformat(start)).days == 29
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "before"),
+    [
+        ("2024-03-01", "2024-03-31", ("2024-02-01", "2024-02-29")),
+        ("2024-01-01", "2024-12-31", ("2023-01-01", "2023-12-31")),
+        ("2024-01-01", "2024-03-31", ("2023-10-01", "2023-12-31")),
+        ("2024-06-10", "2024-06-16", ("2024-06-03", "2024-06-09")),
+        # Of May 20 days are over on the 21st; nothing of the 21st itself is.
+        ("2025-05-01", "2025-05-31", ("2025-04-01", "2025-04-20")),
+        ("2025-05-21", "2025-05-21", ("2025-05-20", "2025-05-20")),
+        ("2025-04-22", "2025-05-21", ("2025-03-23", "2025-04-20")),
+    ],
+)
+def test_the_span_before_is_as_long_as_what_is_over(start: str, end: str, before: tuple[str, str]) -> None:
+    days = date.fromisoformat(start), date.fromisoformat(end)
+    assert _before(*days, datetime(2025, 5, 21, 12, tzinfo=UTC)) == tuple(map(date.fromisoformat, before))
+
+
+def test_seconds_are_compared_with_as_many_seconds() -> None:
+    start, end = datetime(2024, 6, 1, 8, tzinfo=UTC), datetime(2024, 6, 1, 9, 59, 59, tzinfo=UTC)
+    assert _before(start, end, end) == (
+        datetime(2024, 6, 1, 6, tzinfo=UTC),
+        datetime(2024, 6, 1, 7, 59, 59, tzinfo=UTC),
+    )
+
+
+@given(st.data(), st.integers(1, 12), st.booleans())
+async def test_no_guess_changes_the_first_places(data: st.DataObject, limit: int, growth: bool) -> None:
+    size = data.draw(st.integers(0, 3 * GROUP))
+    numbers = st.lists(st.integers(0, 9), min_size=size, max_size=size)
+    clicks, before, hits = (
+        dict(zip(map(str, range(size)), data.draw(numbers), strict=True)) for _ in range(3)
+    )
+
+    async def count(keys: Sequence[str]) -> int:
+        assert 1 <= len(keys) <= GROUP
+        return sum(clicks[key] for key in keys)
+
+    async def count_before(keys: Sequence[str]) -> int:
+        return sum(before[key] for key in keys)
+
+    ranking = Ranking(count, count_before, hits, growth=growth)
+    places = await ranking.first(limit)
+    rank = {key: clicks[key] - (before[key] if growth else 0) for key in clicks}
+    assert [rank[place.slashtag] for place in places] == [
+        n for n in sorted(rank.values(), reverse=True) if n > 0
+    ][:limit]
+    assert all(
+        (place.clicks, place.before) == (clicks[place.slashtag], before[place.slashtag]) for place in places
+    )
+    assert ranking.total == sum(clicks.values())
