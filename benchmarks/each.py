@@ -141,7 +141,7 @@ async def table(service: Service, query: DateRange, keys: list[Any], **options: 
         room=7_500,
         range_end="inclusive",
         memory=Memory(),
-        replays=lambda call: False,
+        replayed_from=lambda call: None,
     )
     return {key: found async for key, found in stats.collect_each(query, keys=keys, **options)}
 

@@ -237,7 +237,7 @@ class AsyncSession:
             room=MAX_TARGET_BYTES - _OTHER_PARAMETERS - len(wiring.base.raw_path),
             range_end=wiring.range_end,
             memory=wiring.memory,
-            replays=sender.replays,
+            replayed_from=sender.replayed_from,
         )
 
     async def send(self, call: Call[T]) -> T:

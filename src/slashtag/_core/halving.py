@@ -11,6 +11,7 @@ from datetime import date
 from typing import Any, TypeVar
 
 from .._models import counts_of, without_zeros
+from .journal_policy import SETTLING_SECONDS
 from .payloads import RangeAnswer
 from .split import Window
 
@@ -26,6 +27,16 @@ def children(node: Node) -> tuple[Node, Node]:
     start, stop = node
     middle = (start + stop) // 2
     return (start, middle), (middle, stop)
+
+
+def of_one_run(whole: float | None, part: float | None) -> bool:
+    """Return whether two answers may be subtracted; times at which those of a journal were fetched.
+
+    A journal may hold the answers of several runs, between which clicks have come in.
+    """
+    if whole is None or part is None:
+        return whole is part
+    return abs(whole - part) <= SETTLING_SECONDS
 
 
 def additive(answer: RangeAnswer, window: Window) -> RangeAnswer | None:

@@ -86,6 +86,15 @@ class Journal:
 
     def find(self, call: Call[Any]) -> bytes | None:
         """Return the body to replay for a call, None if it has to be sent."""
+        found = self._find(call)
+        return None if found is None else found[1]
+
+    def fetched_at(self, call: Call[Any]) -> float | None:
+        """Return the wall clock's time at which the answer to replay was fetched, None if there is none."""
+        found = self._find(call)
+        return None if found is None else found[0]
+
+    def _find(self, call: Call[Any]) -> tuple[float, bytes] | None:
         file = self._file
         if file.image is None or self._closed or call.method != "GET":
             return None
@@ -99,7 +108,7 @@ class Journal:
             return None
         if expected != file.checksum(request, fetched, body):
             raise file.damaged("a response was altered, or comes from another journal")
-        return body
+        return fetched, body
 
     def keep(self, call: Call[Any], data: object, body: bytes) -> bool:
         """Queue a finished response for writing; return True if the caller should `wait`."""

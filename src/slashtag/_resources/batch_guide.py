@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from .._core.guide import Counts, Guide, shows_zone
-from .._core.halving import Node, children
+from .._core.halving import Node, children, of_one_run
 from .._core.queries import AllTime
 from .._core.split import Month
 from .._errors import NotFoundError, SlashtagError
@@ -32,7 +32,7 @@ class BatchGuide:
         self.counts: dict[Node, Counts] = {}
         self.active: dict[Node, frozenset[Month]] = {}
         #: Nodes whose halves may be asked about, the number of those under way, and whether one at a time.
-        self._waiting: list[tuple[Node, bool]] = []
+        self._waiting: list[tuple[Node, float | None]] = []
         self._refining = 0
         self._descends = True
 
@@ -57,11 +57,11 @@ class BatchGuide:
         state.cost.begin(len(self._batch.jobs), len(guide.months), len(self.active[node]))
         return self._refine(guide, (node, replayed))
 
-    async def _all_time(self, guide: Guide, node: Node) -> tuple[Counts | None, bool]:
+    async def _all_time(self, guide: Guide, node: Node) -> tuple[Counts | None, float | None]:
         query, selector = AllTime(), self._batch.selector(node)
         calls = [query.call(selector, time_slice) for time_slice in guide.all_time]
         answers = [await self._batch.state.sender(query, call) for call in calls]
-        return guide.counts(answers), self._batch.state.sender.replays(calls[0])
+        return guide.counts(answers), self._batch.state.sender.replayed_from(calls[0])
 
     async def _learn_zone(self, guide: Guide, node: Node, counts: Counts) -> None:
         memory = self._batch.state.sender.memory
@@ -78,7 +78,7 @@ class BatchGuide:
         reads_zone = self._batch.state.sender.memory.all_time_reads_zone
         self.active[node] = guide.active(counts, zone_is_read=reads_zone)
 
-    def _refine(self, guide: Guide, *nodes: tuple[Node, bool]) -> Sequence[Step]:
+    def _refine(self, guide: Guide, *nodes: tuple[Node, float | None]) -> Sequence[Step]:
         """Ask all-time statistics of halves of nodes where that pays; then for the time slices.
 
         Until one node shows that it does not pay, one after the other: what is learned on the way down
@@ -95,14 +95,14 @@ class BatchGuide:
                 self._descends = False
         return steps if steps or self._refining else self._then()
 
-    async def _refine_half(self, guide: Guide, node: Node, replayed: bool) -> Sequence[Step]:
+    async def _refine_half(self, guide: Guide, node: Node, replayed: float | None) -> Sequence[Step]:
         left, right = children(node)
         whole = self.counts[node]
         rest: Counts | None = None
         part_replayed = rest_replayed = replayed
         try:
             part, part_replayed = await self._all_time(guide, left)
-            if part is not None and part_replayed is replayed:
+            if part is not None and of_one_run(replayed, part_replayed):
                 rest = guide.beyond(whole, part)
             if part is not None and rest is None:
                 rest, rest_replayed = await self._all_time(guide, right)

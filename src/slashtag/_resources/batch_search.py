@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from .._core.call import Call
-from .._core.halving import Node, additive, children, difference, is_empty
+from .._core.halving import Node, additive, children, difference, is_empty, of_one_run
 from .._core.payloads import RangeAnswer
 from .._core.queries import AllTime, TimeSlice
 from .._core.split import Month, months
@@ -32,10 +32,10 @@ log = logging.getLogger("slashtag")
 
 
 class _Answer(Struct, frozen=True):
-    """Additive answer about a node, and whether it came from the journal."""
+    """Additive answer about a node, and when it was fetched if it came from the journal."""
 
     value: RangeAnswer
-    replayed: bool
+    replayed_from: float | None
 
 
 class BatchSearch:
@@ -151,7 +151,7 @@ class BatchSearch:
             return [partial(self._ask, time_slice, part, active) for part in self._batch.singles(node)]
         if is_empty(value):
             state.balance += node[1] - node[0] - 1
-        return self._resolve(time_slice, node, active, _Answer(value, state.sender.replays(call)))
+        return self._resolve(time_slice, node, active, _Answer(value, state.sender.replayed_from(call)))
 
     async def _ask_half(
         self, time_slice: TimeSlice, node: Node, active: Active, whole: _Answer
@@ -169,10 +169,10 @@ class BatchSearch:
             return self._recover(time_slice, node, active, call, error)
         if self._is_done(node):
             return ()
-        value, replayed = additive(answer, window), state.sender.replays(call)
+        value, replayed_from = additive(answer, window), state.sender.replayed_from(call)
         rest: RangeAnswer | None = None
-        if value is not None and replayed is whole.replayed:
-            # Fetched in one run: days that are over may still change between two runs.
+        # Days that are over may still change between two runs.
+        if value is not None and of_one_run(whole.replayed_from, replayed_from):
             rest = difference(whole.value, value)
             if rest is None:
                 log.warning(
@@ -187,8 +187,8 @@ class BatchSearch:
         elif value is None:
             steps += [partial(self._ask, time_slice, part, active) for part in self._batch.singles(left)]
         else:
-            steps += self._resolve(time_slice, left, active, _Answer(value, replayed))
-        found = None if rest is None else _Answer(rest, replayed)
+            steps += self._resolve(time_slice, left, active, _Answer(value, replayed_from))
+        found = None if rest is None else _Answer(rest, replayed_from)
         return [*steps, *self._resolve(time_slice, right, active, found)]
 
     def _is_done(self, node: Node) -> bool:

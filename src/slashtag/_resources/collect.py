@@ -65,11 +65,13 @@ class StatsSender:
     samples' path is tried once and the outcome remembered (Statistics for a year, for all time).
     """
 
-    def __init__(self, send: Send, memory: Memory, replays: Callable[[Call[Any]], bool]) -> None:
+    def __init__(
+        self, send: Send, memory: Memory, replayed_from: Callable[[Call[Any]], float | None]
+    ) -> None:
         self._send = send
         self.memory = memory
-        #: Whether a call is answered from the journal.
-        self.replays = replays
+        #: When the journal's answer to a call was fetched, None if it has none.
+        self.replayed_from = replayed_from
 
     def log_contradiction(self, call: Call[Any], problem: str) -> None:
         """Log an answer that contradicts itself: the first as a warning, later ones for debugging.

@@ -56,13 +56,13 @@ class Stats:
         room: int,
         range_end: str,
         memory: Memory,
-        replays: Callable[[Call[Any]], bool],
+        replayed_from: Callable[[Call[Any]], float | None],
     ) -> None:
         self._tasks = tasks
         self._workers = workers
         self._room = room
         self._range_end = range_end
-        self._sender = StatsSender(send, memory, replays)
+        self._sender = StatsSender(send, memory, replayed_from)
 
     def plan(
         self,

@@ -50,6 +50,8 @@ class Keeper(Protocol):
 
     def find(self, call: Call[Any]) -> bytes | None: ...
 
+    def fetched_at(self, call: Call[Any]) -> float | None: ...
+
     def keep(self, call: Call[Any], data: object, body: bytes) -> bool: ...
 
     async def wait(self) -> None: ...
@@ -145,9 +147,9 @@ class Sender:
             return await self._retry(call, state)
         raise final_error(call, state.last, state.attempts, lost=state.answer_lost)
 
-    def replays(self, call: Call[Any]) -> bool:
-        """Return whether a call is answered from the journal."""
-        return self._shared.journal is not None and self._shared.journal.find(call) is not None
+    def replayed_from(self, call: Call[Any]) -> float | None:
+        """Return when the journal's answer to a call was fetched (wall clock), None if it has none."""
+        return None if (journal := self._shared.journal) is None else journal.fetched_at(call)
 
     async def _attempt(self, call: Call[T], state: CallState) -> T:
         """Send a call until it is answered with anything but a rate-limit 429."""
