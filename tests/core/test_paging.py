@@ -155,6 +155,25 @@ def test_after_a_short_page_nothing_more_is_asked_for() -> None:
     assert cursor.done
 
 
+@pytest.mark.parametrize("latest_first", [False, True])
+@pytest.mark.parametrize(
+    "stray",
+    [
+        page(2, [7, 6, 7]),  # an item in place of another one
+        page(2, [10, 9, 8]),  # the page before in place of this one
+    ],
+)
+def test_an_answer_that_was_wrong_once_loses_nothing(stray: Page[Tag], latest_first: bool) -> None:
+    pages = [page(1, [10, 9, 8]), stray, page(2, [7, 6, 5]), page(3, [4])]
+    cursor: PageCursor[Tag] = PageCursor(prefetch=1, latest_first=latest_first)
+    assert read(cursor, in_turn(*pages, page(4, [])))[0] == [10, 9, 8, 7, 6, 5, 4]
+
+
+def test_an_item_that_stays_twice_in_its_page_is_given_once() -> None:
+    twice = fixed(page(1, [1, 2, 2]), page(2, [3, 3, 4]), page(3, [5]))
+    assert read(PageCursor(), twice)[0] == [1, 2, 3, 4, 5]
+
+
 def test_the_first_page_has_to_exist() -> None:
     cursor: PageCursor[Tag] = PageCursor(start_page=5)
     cursor.ask()

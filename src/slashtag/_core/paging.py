@@ -18,7 +18,10 @@ The document shows no total and no end mark (List short URLs, List tags). What a
                                                    items, and page 1 is not   items, else as a full page
                                                    all there was; else error
     repeats items only    "date": ask once more;   "date": error;             nothing; error if page 1
-                          "-date": next page       "-date": next page         is all there was
+                          "-date": next page, but  "-date": next page         is all there was
+                          if it ends as the page
+                          before: ask once more
+    holds an item twice   ask once more            as if it held it once      as the page it is
     another pageSize      ask once more            go on in that size from    as a full page
                                                    the last item, or error
     400                   error                    error                      nothing
@@ -169,6 +172,10 @@ class PageCursor(Generic[T]):
             return self._nothing(again, stale)
         if resized:
             return self._resize(page.page_size) if again else self._once_more()
+        same = not fresh and ids[-1] == self._deepest and not self._reread
+        if not again and (same or len(set(ids)) < len(ids)):
+            # The page before it in its place, or an item in place of another one, would be a loss.
+            return self._once_more()
         # Overtaken: items that were inserted since fill the page.
         overtaken = self._overtaken(ids)
         shifted = repeats or overtaken
