@@ -96,6 +96,17 @@ def test_date_times_without_an_offset_are_of_the_zone() -> None:
         DateRange.parse("2024-06-01T08:00..2024-06-01T09:00")
 
 
+@pytest.mark.parametrize("text", ["2024-03-31T02:30", "2024-10-27T02:30"])
+def test_a_time_that_a_zone_shows_never_or_twice_is_refused(text: str) -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    for span in (f"{text}..2024-10-28T00:00", f"2024-03-01T00:00..{text}"):
+        with pytest.raises(InvalidRequestError, match="offset"):
+            parse_span(span, TODAY, berlin)
+    assert parse_span(f"{text}+01:00..2024-10-28T00:00", TODAY, berlin)[0] == datetime.fromisoformat(
+        f"{text}+01:00"
+    )
+
+
 @given(DAYS, st.integers(1, 500))
 def test_so_many_days_end_today(today: date, n: int) -> None:
     assert parse_span(f"{n}d", today) == (today - timedelta(n - 1), today)

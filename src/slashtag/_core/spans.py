@@ -29,7 +29,7 @@ def parse_span(text: str, today: date | None = None, zone: tzinfo | None = None)
     - `2024`, `2024-06`, `2024-06-01`: all its days; two of them, or two date-times, joined by `..`.
 
     Date-times without an offset are of the `zone`. Raises InvalidRequestError, also for what needs to know
-    `today` and is not told.
+    `today` and is not told, and for a time that the clocks of the `zone` show twice or never.
     """
     parts = [part.strip() for part in text.split("..", 1)]
     if len(parts) == 1 and ":" in text:
@@ -60,6 +60,10 @@ def _read(text: str, today: date | None, zone: tzinfo | None) -> tuple[Bound, Bo
         instant = datetime.fromisoformat(text)
         if instant.tzinfo is None and zone is not None:
             instant = instant.replace(tzinfo=zone)
+            if instant.utcoffset() != instant.replace(fold=1).utcoffset():
+                raise InvalidRequestError(
+                    f"the clocks of {zone} change at {text!r}, which is no instant or two: give its offset"
+                )
         return instant, instant
     if not (text in ("today", "yesterday") or _LAST.fullmatch(text) or _NAMED.fullmatch(text)):
         raise ValueError(text)
