@@ -153,7 +153,9 @@ class Stats:
         batch is asked at once, and where it has clicks one half of it, while the other half is the
         difference. Only days that are over and answers that reconcile are subtracted, anything else is asked
         for itself. Over three windows or more, all-time statistics rule out months first where that is
-        cheaper. `guided=False` asks for everything.
+        cheaper. A click that the service counts late, for a day that is over, between two answers that are
+        subtracted can be counted to one slashtag and be missing from another of its batch; it is noticed only
+        where a difference is negative. `guided=False` asks for everything.
 
         It costs least where slashtags with clicks stand together: ShortUrls are therefore sorted by `hits`,
         unless `ordered`. `changed_since` are the hits of an earlier listing, by slashtag: links whose hits
