@@ -228,6 +228,7 @@ class AsyncSession:
         self._options = options
         self._sender = sender = Sender(wiring.shared, options)
         wiring.senders.add(sender)
+        journal = wiring.shared.journal
         self.urls = Urls(sender, wiring.tasks, wiring.workers)
         self.tags = Tags(sender, wiring.tasks)
         self.stats = Stats(
@@ -237,7 +238,7 @@ class AsyncSession:
             room=MAX_TARGET_BYTES - _OTHER_PARAMETERS - len(wiring.base.raw_path),
             range_end=wiring.range_end,
             memory=wiring.memory,
-            replayed_from=sender.replayed_from,
+            replayed_from=journal.fetched_at if journal is not None else lambda call: None,
         )
 
     async def send(self, call: Call[T]) -> T:

@@ -147,9 +147,7 @@ class Sender:
             return await self._retry(call, state)
         raise final_error(call, state.last, state.attempts, lost=state.answer_lost)
 
-    def replayed_from(self, call: Call[Any]) -> float | None:
-        """Return when the journal's answer to a call was fetched (wall clock), None if it has none."""
-        return None if (journal := self._shared.journal) is None else journal.fetched_at(call)
+    # --- one attempt ---------------------------------------------------------------------------------
 
     async def _attempt(self, call: Call[T], state: CallState) -> T:
         """Send a call until it is answered with anything but a rate-limit 429."""
