@@ -236,9 +236,10 @@ def test_requests_go_through_a_proxy(
     )
     cli("tags", "list", "--allow-http", *options)
     assert {arrival.path for arrival in box.requests} == {"http://service.example/api/v1/tags"}
-    assert "the credentials in plain http; --allow-http allows it" in cli(
-        "tags", "list", "--base-url", box.base_url, *options
-    ).error
+    assert (
+        "the credentials in plain http; --allow-http allows it"
+        in cli("tags", "list", "--base-url", box.base_url, *options).error
+    )
 
 
 @pytest.mark.usefixtures("quick_retries")

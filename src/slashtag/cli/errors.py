@@ -78,8 +78,8 @@ def say(text: str, *, label: str = "", style: str = "") -> None:
         line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "level": level, "message": text}
         print(json.dumps(line), file=sys.stderr)
         return
-    line = Text.assemble((label, style), one_line(text))
-    Console(stderr=True, highlight=False).print(line, soft_wrap=True)
+        record = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "level": level, "message": text}
+    Console(stderr=True, highlight=False).print(record, soft_wrap=True)
 
 
 def print_error(error: SlashtagError) -> None:
