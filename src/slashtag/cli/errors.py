@@ -75,11 +75,11 @@ def say(text: str, *, label: str = "", style: str = "") -> None:
     """Print one line on stderr, however narrow the terminal is; as JSON with --log-format json."""
     if _as_json.get():
         level = label.strip(": ") or "info"
-        line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "level": level, "message": text}
-        print(json.dumps(line), file=sys.stderr)
-        return
         record = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "level": level, "message": text}
-    Console(stderr=True, highlight=False).print(record, soft_wrap=True)
+        print(json.dumps(record), file=sys.stderr)
+        return
+    line = Text.assemble((label, style), one_line(text))
+    Console(stderr=True, highlight=False).print(line, soft_wrap=True)
 
 
 def print_error(error: SlashtagError) -> None:
