@@ -138,7 +138,7 @@ async def table(service: Service, query: DateRange, keys: list[Any], **options: 
         service,
         Tasks(),
         workers=32,
-        room=7_500,
+        max_keys_bytes=7_500,
         range_end="inclusive",
         memory=Memory(),
         replayed_from=lambda call: None,

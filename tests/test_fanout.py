@@ -554,10 +554,10 @@ async def test_a_consumer_waits_for_a_result() -> None:
 
 async def test_there_is_room_again_once_results_are_taken() -> None:
     outbox: ResultQueue[int] = ResultQueue(2)
-    await outbox.room()
+    await outbox.wait_for_capacity()
     outbox.put(1)
     outbox.put(2)
-    producer = asyncio.create_task(outbox.room())
+    producer = asyncio.create_task(outbox.wait_for_capacity())
     await asyncio.sleep(0)
     assert not producer.done()
     outbox.take()
@@ -567,7 +567,7 @@ async def test_there_is_room_again_once_results_are_taken() -> None:
 async def test_a_producer_that_left_does_not_take_the_turn_of_another() -> None:
     outbox: ResultQueue[int] = ResultQueue(1)
     outbox.put(1)
-    gone, waiting = (asyncio.create_task(outbox.room()) for _ in range(2))
+    gone, waiting = (asyncio.create_task(outbox.wait_for_capacity()) for _ in range(2))
     await asyncio.sleep(0)
     gone.cancel()
     await asyncio.sleep(0)
@@ -579,7 +579,7 @@ async def test_a_producer_that_left_does_not_take_the_turn_of_another() -> None:
 async def test_results_held_elsewhere_take_room_until_they_are_gone() -> None:
     outbox: ResultQueue[int] = ResultQueue(2)
     outbox.hold(2)
-    producer = asyncio.create_task(outbox.room())
+    producer = asyncio.create_task(outbox.wait_for_capacity())
     await asyncio.sleep(0)
     assert not producer.done()
     outbox.hold(0)

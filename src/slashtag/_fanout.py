@@ -83,7 +83,7 @@ class WorkerPool(Generic[W]):
         failure: BaseException
         try:
             async with anyio.create_task_group() as group:
-                self._join(group)
+                self._start_worker(group)
             return
         except BaseExceptionGroup as errors:
             failure = first_of(errors)
@@ -92,7 +92,7 @@ class WorkerPool(Generic[W]):
                 await self._feed.aclose()
         raise failure
 
-    def _join(self, group: TaskGroup) -> None:
+    def _start_worker(self, group: TaskGroup) -> None:
         self._alive += 1
         group.start_soon(self._serve, group)
 
@@ -116,7 +116,7 @@ class WorkerPool(Generic[W]):
                     self._exhausted = True
                     continue
             if self._alive < self._workers:
-                self._join(group)
+                self._start_worker(group)
             self._busy += 1
             try:
                 more = await self._work(item)
@@ -216,7 +216,7 @@ class Stream(Generic[T]):
         # No task may refer to the stream, or the stream would never be collected.
         self._tasks = Tasks(tasks)
         self._closed = False
-        self._asked = False
+        self._awaited = False
 
     def __aiter__(self) -> Self:
         return self
@@ -229,9 +229,9 @@ class Stream(Generic[T]):
     async def __anext__(self) -> T:
         if self._closed:
             raise StopAsyncIteration
-        if self._asked:
+        if self._awaited:
             raise RuntimeError("another task is already waiting for the next item of this iterator")
-        self._asked = True
+        self._awaited = True
         try:
             return await self._next()
         except (asyncio.CancelledError, GeneratorExit):
@@ -241,7 +241,7 @@ class Stream(Generic[T]):
             await self.aclose()
             raise
         finally:
-            self._asked = False
+            self._awaited = False
 
     async def _next(self) -> T:
         """Return the next item or raise StopAsyncIteration."""
@@ -275,10 +275,10 @@ class Stream(Generic[T]):
 
 
 class ResultQueue(Generic[T]):
-    """Queue of results between workers and the consumer of a Stream, at most `room` of them waiting."""
+    """Queue of results between workers and the consumer of a Stream, at most `capacity` of them waiting."""
 
-    def __init__(self, room: int) -> None:
-        self._room = room
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
         self._ready: deque[T] = deque()
         self._held = 0
         self._consumer: asyncio.Future[None] | None = None
@@ -317,14 +317,14 @@ class ResultQueue(Generic[T]):
         if self._consumer is not None and not self._consumer.done():
             self._consumer.set_result(None)
 
-    async def room(self) -> None:
-        """Wait until fewer results than `room` wait for the consumer."""
+    async def wait_for_capacity(self) -> None:
+        """Wait until fewer results than `capacity` wait for the consumer."""
         while self._full:
             await self._producers.wait()
 
     @property
     def _full(self) -> bool:
-        return len(self._ready) + self._held >= self._room
+        return len(self._ready) + self._held >= self._capacity
 
 
 class Results(Stream[T]):

@@ -235,7 +235,7 @@ class AsyncSession:
             sender,
             wiring.tasks,
             workers=wiring.workers,
-            room=MAX_TARGET_BYTES - _OTHER_PARAMETERS - len(wiring.base.raw_path),
+            max_keys_bytes=MAX_TARGET_BYTES - _OTHER_PARAMETERS - len(wiring.base.raw_path),
             range_end=wiring.range_end,
             memory=wiring.memory,
             replayed_from=journal.fetched_at if journal is not None else lambda call: None,

@@ -15,6 +15,7 @@ from slashtag import InvalidRequestError
 from slashtag._core.split import (
     Month,
     Window,
+    cut_into_windows,
     days,
     format_offset,
     halves,
@@ -24,10 +25,9 @@ from slashtag._core.split import (
     only_offset,
     parse_zone,
     segments,
-    tiled,
+    split_by_utc_offset,
     windows,
 )
-from slashtag._core.split import spans as spans_of
 
 from . import clicklog
 from .clicklog import TURNS, ZONES
@@ -263,7 +263,7 @@ def test_with_months_exactly_the_seconds_of_those_months_are_covered(
     span: tuple[date, date], zone: tzinfo, numbers: set[int]
 ) -> None:
     chosen = {month for month in months(*span) if month[1] in numbers}
-    tiles = tiled(spans_of(*span, zone), chosen)
+    tiles = cut_into_windows(split_by_utc_offset(*span, zone), chosen)
     for instant in _probes([*tiles, *windows(*span, zone)], *span):
         local = instant.astimezone(zone).date()
         assert _holding(tiles, instant) == (span[0] <= local <= span[1] and month_of(local) in chosen)
@@ -279,7 +279,7 @@ def test_with_months_there_are_as_few_windows_as_can_be(span: tuple[date, date],
             run += 1
         else:
             fewest, run = fewest - (-run // 32), 0
-    assert len(tiled(spans_of(*span, UTC), chosen)) == fewest
+    assert len(cut_into_windows(split_by_utc_offset(*span, UTC), chosen)) == fewest
 
 
 def test_a_leap_january_and_two_days_are_32_days_and_then_1() -> None:

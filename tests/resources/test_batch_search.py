@@ -46,7 +46,7 @@ def stats_over(send: Send, replayed_from: Callable[[Call[Any]], float | None] = 
         slowly,
         Tasks(),
         workers=8,
-        room=7_500,
+        max_keys_bytes=7_500,
         range_end="inclusive",
         memory=Memory(),
         replayed_from=replayed_from,

@@ -12,7 +12,7 @@ import pytest
 from slashtag import SessionClosedError
 from slashtag._core.throttle.headers import RateHint
 from slashtag._core.throttle.throttle import Throttle, Ticket
-from slashtag._sending.admission import Admission, PlaceTooFarError
+from slashtag._sending.admission import Admission, WaitTooLongError
 
 from ..support.sending import turns, until
 
@@ -240,7 +240,7 @@ async def test_the_last_to_leave_closes_no_door(door: Door) -> None:
 
 
 async def refused(task: asyncio.Task[Ticket]) -> float | None:
-    with pytest.raises(PlaceTooFarError) as told:
+    with pytest.raises(WaitTooLongError) as told:
         await task
     return told.value.seconds
 
@@ -378,7 +378,7 @@ async def test_a_request_that_waits_alone_lets_others_pass(door: Door) -> None:
 
 
 async def test_a_wait_alone_beyond_max_wait_is_refused_at_once(door: Door) -> None:
-    with pytest.raises(PlaceTooFarError) as told:
+    with pytest.raises(WaitTooLongError) as told:
         await door.admission.enter(door.admission.order(), 5.0, door.now + 60)
     assert told.value.seconds == pytest.approx(60, abs=5)
 

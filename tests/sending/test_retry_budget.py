@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from slashtag import SessionClosedError
-from slashtag._sending.retry_budget import CAPACITY, EARNED, FREE, LONE, TOLD, RetryBudget
+from slashtag._sending.retry_budget import CAPACITY, EARNED, FREE, LONE, OUTAGE_FAILURES, RetryBudget
 
 from ..support.sending import spend, turns, until
 
@@ -135,7 +135,12 @@ async def test_the_line_waits_by_its_failures_in_a_row(
 
 
 @pytest.mark.parametrize(
-    ("failures", "told"), [(TOLD - 1, []), (TOLD, ["WARNING", "INFO"]), (TOLD + 2, ["WARNING", "INFO"])]
+    ("failures", "told"),
+    [
+        (OUTAGE_FAILURES - 1, []),
+        (OUTAGE_FAILURES, ["WARNING", "INFO"]),
+        (OUTAGE_FAILURES + 2, ["WARNING", "INFO"]),
+    ],
 )
 async def test_an_outage_is_told_once_and_if_it_lasts(
     queue: Callable[[int], Line],

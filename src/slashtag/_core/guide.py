@@ -12,14 +12,14 @@ from .queries import AllTime, DateRange, TimeSlice, range_slice
 from .split import (
     Month,
     Window,
+    cut_into_windows,
     flattened,
     last_day,
     midnight,
     month_of,
     months,
     offsets_of_days,
-    spans,
-    tiled,
+    split_by_utc_offset,
 )
 
 _DAY = timedelta(days=1)
@@ -48,7 +48,7 @@ class Guide:
         self.months = months(self._first, self._last)
         self.always = frozenset(month for month in self.months if month >= recent)
         # Found once, not for each of thousands of answers.
-        self._parts = spans(*query.bounds, zone)
+        self._parts = split_by_utc_offset(*query.bounds, zone)
         #: Offsets to ask all-time statistics under.
         self.offsets = offsets_of_days(zone, self._first, self._last)
         #: All time under each of them.
@@ -100,7 +100,9 @@ class Guide:
         slices: list[TimeSlice] = []
         for month in self.months:
             if month in active:
-                slices += [range_slice(window, range_end) for window in tiled(self._parts, (month,))]
+                slices += [
+                    range_slice(window, range_end) for window in cut_into_windows(self._parts, (month,))
+                ]
         return slices
 
     def contradicts(self, answer: RangeAnswer, window: Window, counts: Counts) -> bool:

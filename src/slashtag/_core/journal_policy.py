@@ -12,7 +12,7 @@ from .call import Call
 SETTLING_SECONDS = 300.0
 
 
-def may_replay(call: Call[Any], data: object, fetched: float) -> bool:
+def worth_keeping(call: Call[Any], data: object, fetched: float) -> bool:
     """Return True if an answer will still be valid when the job is run again.
 
     `fetched` is the wall clock's time of the answer. A page is valid if it was full, since the last page
@@ -26,9 +26,9 @@ def may_replay(call: Call[Any], data: object, fetched: float) -> bool:
         page: Page[Any] = data  # pyright: ignore[reportUnknownVariableType]
         stays = ("orderby", "date") in call.params and ("page", str(page.page)) in call.params
         return stays and 0 < page.page_size <= len(page.items)
-    return holds(call, fetched)
+    return is_final(call, fetched)
 
 
-def holds(call: Call[Any], fetched: float) -> bool:
+def is_final(call: Call[Any], fetched: float) -> bool:
     """Return True if the time that a call counts had ended when its answer was fetched."""
     return fetched > call.settled_at + SETTLING_SECONDS

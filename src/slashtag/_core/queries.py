@@ -243,10 +243,10 @@ class Year(Query[PeriodStats], frozen=True):
         check_int("year", self.year, 1000, 9998)
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        spans = windows(date(self.year, 1, 1), date(self.year, 12, 31), zone)
-        offset = only_offset(zone, (span.offset for span in spans), str(self.year))
+        found = windows(date(self.year, 1, 1), date(self.year, 12, 31), zone)
+        offset = only_offset(zone, (window.offset for window in found), str(self.year))
         params = (("year", f"{self.year:04d}"), *_timezone_param(offset))
-        return [TimeSlice(self.path, params, f"year {self.year}", settled_at=_ended(spans[-1]))]
+        return [TimeSlice(self.path, params, f"year {self.year}", settled_at=_ended(found[-1]))]
 
     def tally(self, span: Span | None) -> PeriodTally:
         return PeriodTally()
@@ -300,12 +300,12 @@ class CountryGeo(Query[GeoStats], frozen=True):
         force_setattr(self, "end", end)
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        spans = windows(parse_day("start", self.start), parse_day("end", self.end), zone)
-        if not spans:
+        found = windows(parse_day("start", self.start), parse_day("end", self.end), zone)
+        if not found:
             # A date that the zone skips: Pacific/Apia had no 2011-12-30.
             return []
         what = f"{self.start} to {self.end}"
-        offset = only_offset(zone, (span.offset for span in spans), what)
+        offset = only_offset(zone, (window.offset for window in found), what)
         params = (
             ("iso_code", self.iso_code),
             ("start_date", str(self.start)),
@@ -313,7 +313,7 @@ class CountryGeo(Query[GeoStats], frozen=True):
             *_timezone_param(offset),
         )
         label = f"{self.iso_code}, {what}"
-        return [TimeSlice(self.path, params, label, settled_at=_ended(spans[-1]))]
+        return [TimeSlice(self.path, params, label, settled_at=_ended(found[-1]))]
 
     def tally(self, span: Span | None) -> GeoTally:
         return GeoTally()

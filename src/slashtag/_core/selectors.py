@@ -97,11 +97,11 @@ def _joined_size(keys: list[str]) -> int:
 class Batcher:
     """Group slashtags into batches: order kept, none twice, at most 100 and a bounded target each.
 
-    `room` is the number of bytes that a request target has left for url_keys.
+    `max_keys_bytes` is the number of bytes that a request target has left for url_keys.
     """
 
-    def __init__(self, room: int) -> None:
-        self._room = room
+    def __init__(self, max_keys_bytes: int) -> None:
+        self._max_keys_bytes = max_keys_bytes
         self._seen: set[str] = set()
         self._batch: list[str] = []
         self._size = 0
@@ -114,21 +114,21 @@ class Batcher:
         seen.add(key)
         full: tuple[str, ...] | None = None
         if len(batch) == MAX_KEYS:
-            full = self.rest()
+            full = self.remainder()
             batch = self._batch
         size = self._size + (3 if key.isascii() else 12) * len(key) + 3
-        if size > self._room and batch:
+        if size > self._max_keys_bytes and batch:
             # So much at most: counted only where it matters.
             size = _joined_size([*batch, key])
-            if size > self._room:
-                full = self.rest()
+            if size > self._max_keys_bytes:
+                full = self.remainder()
                 batch = self._batch
                 size = _joined_size([key])
         batch.append(key)
         self._size = size
         return full
 
-    def rest(self) -> tuple[str, ...] | None:
+    def remainder(self) -> tuple[str, ...] | None:
         """Return the slashtags that are left as the last batch, if any."""
         batch = tuple(self._batch) or None
         self._batch = []
@@ -136,17 +136,17 @@ class Batcher:
         return batch
 
 
-def batches(keys: Iterable[str], room: int = MAX_TARGET_BYTES) -> Iterator[tuple[str, ...]]:
+def batches(keys: Iterable[str], max_keys_bytes: int = MAX_TARGET_BYTES) -> Iterator[tuple[str, ...]]:
     """Yield batches of checked slashtags; concatenated they are the keys without repetitions."""
-    batcher = Batcher(room)
+    batcher = Batcher(max_keys_bytes)
     for key in keys:
         if full := batcher.add(key):
             yield full
-    if last := batcher.rest():
+    if last := batcher.remainder():
         yield last
 
 
-def plain_batches(keys: Sequence[Any], room: int) -> list[tuple[str, ...]] | None:
+def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[tuple[str, ...]] | None:
     """Return the batches of slashtags that need no closer look, None where one of them may.
 
     Checks all slashtags at once, joined: one by one would cost more than the request.
@@ -163,6 +163,6 @@ def plain_batches(keys: Sequence[Any], room: int) -> list[tuple[str, ...]] | Non
         # An ASCII character encodes to at most 3 bytes.
         if not is_plain or len(max(batch, key=len)) > MAX_TARGET_BYTES // 6:
             return None
-        if 3 * len(joined) + 3 > room and encoded_size(joined) + 3 > room:
+        if 3 * len(joined) + 3 > max_keys_bytes and encoded_size(joined) + 3 > max_keys_bytes:
             return None
     return found if is_plain else None

@@ -24,7 +24,7 @@ _SAMPLE = timedelta(hours=12)
 Bound = date | datetime
 Month = tuple[int, int]
 #: The first and the last second of some local time under one offset, both aware.
-Stretch = tuple[datetime, datetime]
+FixedOffsetRange = tuple[datetime, datetime]
 S = TypeVar("S")
 
 
@@ -166,16 +166,16 @@ def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     or where the window before it ended plus one second, and ends at a day's last second unless the span or
     the offset ends there (Statistics for a date or date range).
     """
-    return tiled(spans(start, end, zone))
+    return cut_into_windows(split_by_utc_offset(start, end, zone))
 
 
-def spans(start: Bound, end: Bound, zone: tzinfo) -> list[Stretch]:
+def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[FixedOffsetRange]:
     """List the parts of a range (both ends included) that have one offset each.
 
-    This searches the zone from end to end: keep the result where it is tiled more than once.
+    This searches the zone from end to end: keep the result where it is cut_into_windows more than once.
     """
     try:
-        found = list(_spans(start, end, zone))
+        found = list(_split_by_utc_offset(start, end, zone))
     except OverflowError:
         raise InvalidRequestError(f"{start} to {end} lies outside the calendar") from None
     if not found and isinstance(start, datetime) is not isinstance(end, datetime):
@@ -184,7 +184,7 @@ def spans(start: Bound, end: Bound, zone: tzinfo) -> list[Stretch]:
     return found
 
 
-def _spans(start: Bound, end: Bound, zone: tzinfo) -> Iterator[Stretch]:
+def _split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> Iterator[FixedOffsetRange]:
     margin = 2 * _DAY
     instants = isinstance(start, datetime), isinstance(end, datetime)
     # In UTC before anything is added: the clocks of a zone do not count seconds across a transition.
@@ -207,7 +207,7 @@ def midnight(day: date, zone: tzinfo = UTC) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=zone)
 
 
-def tiled(found: Iterable[Stretch], only: Container[Month] | None = None) -> list[Window]:
+def cut_into_windows(found: Iterable[FixedOffsetRange], only: Container[Month] | None = None) -> list[Window]:
     """Cut spans into windows; with `only` cover only the days in those (year, month), by as few windows."""
     return [window for span in found for window in _tile(*span, only)]
 

@@ -71,7 +71,7 @@ class JournalFile:
         #: Connection to what the file held when it was opened, None for nothing. The session writes to the
         #: WAL only, so the main file stays as it is until it is closed: it is read without a lock, and
         #: without waiting for a commit.
-        self.image: sqlite3.Connection | None = None
+        self.snapshot: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._lock: int | None = None
 
@@ -174,7 +174,7 @@ class JournalFile:
                 raise sqlite3.OperationalError("database is locked")
             if _one(file, "SELECT EXISTS (SELECT 1 FROM held)"):
                 uri = f"{path.as_uri()}?immutable=1"
-                self.image = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+                self.snapshot = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         except BaseException:
             file.close()
             raise
@@ -221,10 +221,10 @@ class JournalFile:
 
     def find(self, request: bytes) -> tuple[float, int, bytes] | None:
         """Return the time, the checksum and the body of a response that the file held when it was opened."""
-        if self.image is None:
+        if self.snapshot is None:
             return None
         try:
-            row: tuple[float, int, bytes] | None = self.image.execute(_FIND, (request,)).fetchone()
+            row: tuple[float, int, bytes] | None = self.snapshot.execute(_FIND, (request,)).fetchone()
         except sqlite3.DatabaseError as error:
             raise self.damaged(str(error)) from None
         return row
@@ -257,9 +257,9 @@ class JournalFile:
 
     def close(self) -> None:
         """Close the file; safe to repeat."""
-        if self.image is not None:
-            self.image.close()
-            self.image = None
+        if self.snapshot is not None:
+            self.snapshot.close()
+            self.snapshot = None
         if self.main is not None:
             self.main.close()
             self.main = None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core.call import Call
-from .._core.journal_policy import holds, may_replay
+from .._core.journal_policy import is_final, worth_keeping
 from .._errors import ConfigurationError, JournalError
 from .._threads import in_thread
 from .file import JournalFile
@@ -96,7 +96,7 @@ class Journal:
 
     def _find(self, call: Call[Any]) -> tuple[float, bytes] | None:
         file = self._file
-        if file.image is None or self._closed or call.method != "GET":
+        if file.snapshot is None or self._closed or call.method != "GET":
             return None
         request = _request(call)
         row = file.find(request)
@@ -104,7 +104,7 @@ class Journal:
             return None
         fetched, expected, body = row
         # A time in the future comes from a clock that was wrong.
-        if not self._began - self._max_age <= fetched <= self._began or not holds(call, fetched):
+        if not self._began - self._max_age <= fetched <= self._began or not is_final(call, fetched):
             return None
         if expected != file.checksum(request, fetched, body):
             raise file.damaged("a response was altered, or comes from another journal")
@@ -113,7 +113,7 @@ class Journal:
     def keep(self, call: Call[Any], data: object, body: bytes) -> bool:
         """Queue a finished response for writing; return True if the caller should `wait`."""
         fetched = time.time()
-        if self._closed or not may_replay(call, data, fetched):
+        if self._closed or not worth_keeping(call, data, fetched):
             return False
         self.check()
         with self._changed:

@@ -79,6 +79,6 @@ class Batch:
     def parts(self, node: Node, error: SlashtagError) -> list[Node]:
         """Cut a node of several jobs whose request failed; raise the error if nothing may go on after it."""
         refused = isinstance(error, APIError) and error.status in (400, 414)
-        if not refused and not self.state.reporter.survives(error):
+        if not refused and not self.state.reporter.may_continue(error):
             raise error
         return list(children(node)) if refused else list(self.singles(node))

@@ -45,7 +45,7 @@ class BatchSearch:
         self._state = state
         self._jobs = jobs
         self._batch = Batch(state, jobs)
-        self._guide = BatchGuide(self._batch, self._ask_time_slices, self._recover_guide)
+        self._guide = BatchGuide(self._batch, self._request_time_slices, self._recover_guide)
         self._abandoned = False
 
     async def start(self) -> Sequence[Step]:
@@ -64,7 +64,7 @@ class BatchSearch:
 
     # --- time slices -----------------------------------------------------------------------------------
 
-    def _ask_time_slices(self) -> Sequence[Step]:
+    def _request_time_slices(self) -> Sequence[Step]:
         state, guide = self._state, self._state.guide
         time_slices: Sequence[TimeSlice] = state.plan.time_slices
         if guide is not None and self._guide.active:
@@ -110,15 +110,15 @@ class BatchSearch:
                 if answer is not None:
                     self._settle(time_slice, node, answer.value)
                 else:
-                    steps.append(partial(self._ask, time_slice, node, active))
+                    steps.append(partial(self._request, time_slice, node, active))
             else:
                 left, right = children(node)
                 has_left = not _rules_out(self._guide.active.get(left, active), time_slice)
                 has_right = not _rules_out(self._guide.active.get(right, active), time_slice)
                 if has_left and has_right and answer is not None:
-                    steps.append(partial(self._ask_half, time_slice, node, active, answer))
+                    steps.append(partial(self._request_half, time_slice, node, active, answer))
                 elif has_left and has_right and self._state.may_halve(time_slice):
-                    steps.append(partial(self._ask, time_slice, node, active))
+                    steps.append(partial(self._request, time_slice, node, active))
                 else:
                     # Without clicks in one half, the other half has the answer of both.
                     nodes += [
@@ -127,7 +127,7 @@ class BatchSearch:
                     ]
         return steps
 
-    async def _ask(self, time_slice: TimeSlice, node: Node, active: Active) -> Sequence[Step]:
+    async def _request(self, time_slice: TimeSlice, node: Node, active: Active) -> Sequence[Step]:
         """Ask one time slice of a node."""
         if self._is_done(node):
             return ()
@@ -148,12 +148,12 @@ class BatchSearch:
         if value is None:
             # Asked one by one, and so are further batches, unless empty ones have saved more than this.
             state.balance -= 1
-            return [partial(self._ask, time_slice, part, active) for part in self._batch.singles(node)]
+            return [partial(self._request, time_slice, part, active) for part in self._batch.singles(node)]
         if is_empty(value):
             state.balance += node[1] - node[0] - 1
         return self._resolve(time_slice, node, active, _Answer(value, state.sender.replayed_from(call)))
 
-    async def _ask_half(
+    async def _request_half(
         self, time_slice: TimeSlice, node: Node, active: Active, whole: _Answer
     ) -> Sequence[Step]:
         """Ask the first half of a node with a known answer; the second half is the difference."""
@@ -185,7 +185,7 @@ class BatchSearch:
         if left[1] - left[0] == 1:
             self._add(call, answer, time_slice, left)
         elif value is None:
-            steps += [partial(self._ask, time_slice, part, active) for part in self._batch.singles(left)]
+            steps += [partial(self._request, time_slice, part, active) for part in self._batch.singles(left)]
         else:
             steps += self._resolve(time_slice, left, active, _Answer(value, replayed_from))
         found = None if rest is None else _Answer(rest, replayed_from)
@@ -202,7 +202,7 @@ class BatchSearch:
             return
         problem = self._jobs[node[0]].tally.add_answer(answer, time_slice.window)
         if problem:
-            self._state.sender.log_contradiction(call, problem)
+            self._state.sender.log_inconsistent_answer(call, problem)
         self._settle(time_slice, node, None)
 
     def _settle(self, time_slice: TimeSlice, node: Node, answer: RangeAnswer | None) -> None:
@@ -230,11 +230,11 @@ class BatchSearch:
         ]
 
     def _fail(self, job: Job, call: Call[Any], error: SlashtagError) -> Sequence[Step]:
-        if not self._state.reporter.survives(error):
+        if not self._state.reporter.may_continue(error):
             raise error
         if not job.failed:
             job.failed = True
-            self._state.reporter.fail(call, error)
+            self._state.reporter.report_failure(call, error)
             self._state.deliver(job)
         return ()
 

@@ -39,6 +39,7 @@ R = TypeVar("R", bound=Statistics)
 Key = str | ShortUrl
 Keys = Iterable[Key] | AsyncIterable[Key]
 OnError = Callable[[Failure], object]
+ReportBadKey = Callable[[object, InvalidRequestError], object]
 
 #: So many links are read ahead of a per-link table, to be sorted.
 SORTED_AHEAD = 10_000
@@ -55,7 +56,7 @@ class Memory:
         #: Whether all-time statistics were seen to depend on `timezone`.
         self.all_time_reads_zone = False
         #: Whether an answer contradicted itself.
-        self.doubted = False
+        self.saw_inconsistent_answer = False
 
 
 class StatsSender:
@@ -73,13 +74,13 @@ class StatsSender:
         #: When the journal's answer to a call was fetched, None if it has none.
         self.replayed_from = replayed_from
 
-    def log_contradiction(self, call: Call[Any], problem: str) -> None:
+    def log_inconsistent_answer(self, call: Call[Any], problem: str) -> None:
         """Log an answer that contradicts itself: the first as a warning, later ones for debugging.
 
         A service that does so once does so thousands of times; `reconciles` shows each.
         """
-        level = logging.DEBUG if self.memory.doubted else logging.WARNING
-        self.memory.doubted = True
+        level = logging.DEBUG if self.memory.saw_inconsistent_answer else logging.WARNING
+        self.memory.saw_inconsistent_answer = True
         log.log(level, "%s: the answer contradicts itself: %s", call.label, problem)
 
     async def __call__(self, query: Query[Any], call: Call[Any]) -> Any:
@@ -144,18 +145,18 @@ class ProgressReporter:
         if self._total is not None:
             self._total += more
 
-    def survives(self, error: SlashtagError) -> bool:
+    def may_continue(self, error: SlashtagError) -> bool:
         """Return whether the rest goes on after an error."""
         return self._on_error is not None and not is_fatal(error)
 
-    def fail(self, call: Call[Any], error: SlashtagError) -> bool:
+    def report_failure(self, call: Call[Any], error: SlashtagError) -> bool:
         """Report a failure; False where nothing may go on after it, so that it has to be raised."""
         if self._on_error is None or is_fatal(error):
             return False
         self._on_error(Failure(call, error))
         return True
 
-    def refuse(self, key: object, error: InvalidRequestError) -> None:
+    def report_bad_key(self, key: object, error: InvalidRequestError) -> None:
         """Report a slashtag that cannot be asked for.
 
         Without `on_error` it is raised; but a link of the account cannot be corrected by the caller, and
@@ -165,7 +166,7 @@ class ProgressReporter:
         selector = Selector(keys=(slashtag,))
         params, label = selector.params(), str(selector)
         unsent = Call(method="GET", path=self._query.path, params=params, returns=object, label=label)
-        if self.fail(unsent, error):
+        if self.report_failure(unsent, error):
             return
         if isinstance(key, str):
             raise error
@@ -211,14 +212,14 @@ class Collector(Generic[R]):
             if smaller:
                 self._reporter.expect(len(smaller) - 1)
                 return smaller
-            if not self._reporter.fail(call, error):
+            if not self._reporter.report_failure(call, error):
                 raise
             if isinstance(error, BadRequestError):
                 self._suspects.update(request.selector.keys)
         else:
             problem = self._tally.add_answer(answer, request.time_slice.window)
             if problem:
-                self._sender.log_contradiction(call, problem)
+                self._sender.log_inconsistent_answer(call, problem)
         self._reporter.done()
         return None
 
@@ -226,7 +227,7 @@ class Collector(Generic[R]):
         """Cut a request refused for its keys (400, where failures are reported) or its length (414)."""
         keys = request.selector.keys
         too_long = isinstance(error, APIError) and error.status == 414
-        refused = isinstance(error, BadRequestError) and self._reporter.survives(error)
+        refused = isinstance(error, BadRequestError) and self._reporter.may_continue(error)
         if len(keys) < 2 or not (too_long or refused):
             return None
         parts: Sequence[Sequence[str]] = halves(keys)
@@ -244,29 +245,29 @@ class Collector(Generic[R]):
 class AsyncBatches(AsyncIterator[Selector]):
     """Batches of an asynchronous iterable of slashtags, as they fill.
 
-    Slashtags that cannot be asked for go to `refuse`, since others were sent before they were seen.
+    Slashtags that cannot be asked for go to `report_bad_key`, since others were sent before they were seen.
     """
 
     def __init__(
         self,
         keys: AsyncIterable[Key],
-        room: int,
-        refuse: Callable[[object, InvalidRequestError], object],
+        max_keys_bytes: int,
+        report_bad_key: ReportBadKey,
     ) -> None:
         self._keys = aiter(keys)
-        self._batcher = Batcher(room)
-        self._refuse = refuse
+        self._batcher = Batcher(max_keys_bytes)
+        self._report_bad_key = report_bad_key
 
     async def __anext__(self) -> Selector:
         async for item in self._keys:
             try:
                 batch = self._batcher.add(check_slashtag(item))
             except InvalidRequestError as error:
-                self._refuse(item, error)
+                self._report_bad_key(item, error)
                 continue
             if batch:
                 return Selector(keys=batch)
-        rest = self._batcher.rest()
+        rest = self._batcher.remainder()
         if rest is None:
             raise StopAsyncIteration
         return Selector(keys=rest)

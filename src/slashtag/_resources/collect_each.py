@@ -146,5 +146,5 @@ class Each(Results[tuple[str, R]]):
         source: Iterable[Step] | AsyncIterator[Step],
         keys: AsyncIterable[Any] | None = None,
     ) -> None:
-        pool: WorkerPool[Step] = WorkerPool(source, _do, workers, run.results.room, keys)
+        pool: WorkerPool[Step] = WorkerPool(source, _do, workers, run.results.wait_for_capacity, keys)
         super().__init__(tasks, pool, run.results)

@@ -24,6 +24,7 @@ from .collect import (
     Memory,
     OnError,
     ProgressReporter,
+    ReportBadKey,
     StatsSender,
     run_requests,
 )
@@ -53,14 +54,14 @@ class Stats:
         tasks: Tasks,
         *,
         workers: int,
-        room: int,
+        max_keys_bytes: int,
         range_end: str,
         memory: Memory,
         replayed_from: Callable[[Call[Any]], float | None],
     ) -> None:
         self._tasks = tasks
         self._workers = workers
-        self._room = room
+        self._max_keys_bytes = max_keys_bytes
         self._range_end = range_end
         self._sender = StatsSender(send, memory, replayed_from)
 
@@ -130,7 +131,7 @@ class Stats:
         keys = aiter(keys)
         plan = make_plan(query, (), parse_zone(timezone), _now(), self._range_end)
         reporter = ProgressReporter(plan.query, None, progress, on_error)
-        requests = AsyncRequests(plan, AsyncBatches(keys, self._room, reporter.refuse))
+        requests = AsyncRequests(plan, AsyncBatches(keys, self._max_keys_bytes, reporter.report_bad_key))
         return await run_requests(self._sender, plan, requests, reporter, workers=self._workers, feed=keys)
 
     def collect_each(
@@ -191,7 +192,7 @@ class Stats:
         if isinstance(keys, AsyncIterable):
             keys = aiter(keys)
             links = AsyncByActivity(keys, changed_since) if sorts else keys
-            source = StepStream(AsyncBatches(links, self._room, reporter.refuse), run)
+            source = StepStream(AsyncBatches(links, self._max_keys_bytes, reporter.report_bad_key), run)
             return Each(self._tasks, self._workers, run, source, keys)
         return Each(self._tasks, self._workers, run, run.steps(plan.selectors))
 
@@ -221,10 +222,10 @@ class Stats:
         """Yield the selectors of a call, checked one by one."""
         if keys is not None:
             keys = tuple(keys)
-            found: Iterable[tuple[str, ...]] | None = plain_batches(keys, self._room)
+            found: Iterable[tuple[str, ...]] | None = plain_batches(keys, self._max_keys_bytes)
             if found is None:
-                refuse = ProgressReporter(query, None, None, on_error).refuse
-                found = batches(_slashtags(keys, refuse), self._room)
+                report_bad_key = ProgressReporter(query, None, None, on_error).report_bad_key
+                found = batches(_slashtags(keys, report_bad_key), self._max_keys_bytes)
             for batch in found:
                 yield Selector(keys=batch)
         elif tag is not None:
@@ -234,14 +235,14 @@ class Stats:
                 yield Selector(tag=name)
 
 
-def _slashtags(keys: Iterable[Key], refuse: Callable[[object, InvalidRequestError], object]) -> Iterator[str]:
+def _slashtags(keys: Iterable[Key], report_bad_key: ReportBadKey) -> Iterator[str]:
     for key in keys:
         try:
             slashtag = check_slashtag(key)
         except InvalidRequestError as error:
             if isinstance(key, str):
                 raise
-            refuse(key, error)
+            report_bad_key(key, error)
         else:
             yield slashtag
 

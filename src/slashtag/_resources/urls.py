@@ -133,7 +133,7 @@ class Updates(Results[Outcome]):
             if progress is not None:
                 progress(next(done), len(calls))
 
-        super().__init__(tasks, WorkerPool(calls, work, workers, results.room), results)
+        super().__init__(tasks, WorkerPool(calls, work, workers, results.wait_for_capacity), results)
 
 
 async def _outcome(send: Send, change: Change, call: Call[RowsUpdated]) -> Outcome:

@@ -18,7 +18,7 @@ LONG_WAIT = 10.0  # seconds: a longer wait is logged as a warning
 log = logging.getLogger("slashtag")
 
 
-class PlaceTooFarError(Exception):
+class WaitTooLongError(Exception):
     """A request cannot depart within its max_wait.
 
     `seconds` is after how many it could; None where that depends on answers that are still to come.
@@ -78,7 +78,7 @@ class Admission:
     async def enter(self, order: int, max_wait: float | None = None, earliest: float = 0.0) -> Ticket:
         """Wait for admission, at most `max_wait` seconds; before `earliest` others are admitted instead.
 
-        Raises PlaceTooFarError, at once where it is certain, and SessionClosedError.
+        Raises WaitTooLongError, at once where it is certain, and SessionClosedError.
         """
         if self._closed:
             raise SessionClosedError("the session is closed")
@@ -86,7 +86,7 @@ class Admission:
         now = loop.time()
         waiter = _Waiter(order, inf if max_wait is None else now + max_wait, loop.create_future())
         if waiter.deadline < earliest:
-            raise PlaceTooFarError(earliest - now)
+            raise WaitTooLongError(earliest - now)
         if earliest > now:
             await self._wait_alone(waiter, earliest, now)
             now = loop.time()
@@ -188,7 +188,7 @@ class Admission:
     def _refuse_if_hopeless(self, waiter: _Waiter, ahead: int, now: float) -> bool:
         if waiter.deadline == inf or waiter.deadline >= (at := self._opening(now, ahead)):
             return False
-        waiter.future.set_exception(PlaceTooFarError(at - now))
+        waiter.future.set_exception(WaitTooLongError(at - now))
         return True
 
     def _too_late(self, waiter: _Waiter) -> None:
@@ -196,7 +196,7 @@ class Admission:
             assert self._loop is not None
             now = self._loop.time()
             at = self._opening(now, self._ahead_of(waiter))
-            waiter.future.set_exception(PlaceTooFarError(at - now if now < at else None))
+            waiter.future.set_exception(WaitTooLongError(at - now if now < at else None))
 
     def _opening(self, now: float, ahead: int) -> float:
         """Estimate the earliest departure; with all places taken that is the opening of the gate."""

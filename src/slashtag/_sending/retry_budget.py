@@ -13,7 +13,7 @@ CAPACITY = 100.0
 FREE, LONE = "free", "lone"
 EARNED = 0.2  # of a retry, by a request that needs none
 #: Failures of the line in a row at which an outage is told: shorter ones are nobody's concern.
-TOLD = 3
+OUTAGE_FAILURES = 3
 
 log = logging.getLogger("slashtag")
 
@@ -79,7 +79,7 @@ class RetryBudget:
         if lone:
             self._lone = False
         if succeeded:
-            if self._failures >= TOLD:
+            if self._failures >= OUTAGE_FAILURES:
                 log.info("the service answers again")
             self._failures = 0
             # The cost comes back, and with others waiting as much again.
@@ -88,7 +88,7 @@ class RetryBudget:
             self._left = min(CAPACITY, self._left + (not lone))
         elif lone:
             self._failures += 1
-            if self._failures == TOLD:
+            if self._failures == OUTAGE_FAILURES:
                 log.warning("the service keeps failing: one request at a time is tried until one succeeds")
         self._next()
 

@@ -24,7 +24,7 @@ from .._errors import (
     SessionClosedError,
     SlashtagError,
 )
-from .admission import Admission, PlaceTooFarError
+from .admission import Admission, WaitTooLongError
 from .metrics import Metrics
 from .retry_budget import RetryBudget
 from .timeouts import Attempt, Watchdog
@@ -38,7 +38,7 @@ T = TypeVar("T")
 log = logging.getLogger("slashtag")
 
 
-class Keeper(Protocol):
+class ResponseStore(Protocol):
     """Store of finished responses that returns those of an earlier run; `_journal` has the implementation."""
 
     @property
@@ -81,7 +81,7 @@ class Shared(Struct, frozen=True):
     secrets: tuple[str, ...]
     #: Set once the session closes, to end its backoffs.
     closing: asyncio.Event
-    journal: Keeper | None = None
+    journal: ResponseStore | None = None
 
     def __repr__(self) -> str:
         return "<Shared ***>"
@@ -212,7 +212,7 @@ class Sender:
         left = None if max_wait is None else max_wait - state.waited
         try:
             return await self._admission.enter(state.order, left, state.earliest)
-        except PlaceTooFarError as error:
+        except WaitTooLongError as error:
             seconds = error.seconds
         finally:
             state.waited += asyncio.get_running_loop().time() - now

@@ -26,7 +26,7 @@ class Request:
     body: bytes
 
     def json(self) -> dict[str, object]:
-        """Return the body, a JSON object declared as such (docs/service.md, General conventions)."""
+        """Return the body, a JSON object declared as such. See docs/service.md, General conventions."""
         if self.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise bad_request("Content-Type must be application/json.")
         try:
@@ -57,7 +57,7 @@ def error_data(path: str) -> list[object] | None:
 
 
 def url_item(link: Link, hits: int) -> dict[str, object]:
-    """Return a link as an item of the URL list (docs/service.md, Short URL)."""
+    """Return a link as an item of the URL list. See docs/service.md, Short URL."""
     item: dict[str, object] = {
         "id": link.id,
         "destination": link.destination,
@@ -74,7 +74,7 @@ def url_item(link: Link, hits: int) -> dict[str, object]:
 
 
 def tag_item(tag: Tag) -> dict[str, object]:
-    """Return a tag as a record (docs/service.md, Tag)."""
+    """Return a tag as a record. See docs/service.md, Tag."""
     return {
         "id": tag.id,
         "name": tag.name,
@@ -84,7 +84,7 @@ def tag_item(tag: Tag) -> dict[str, object]:
 
 
 def digits(counts: Mapping[str, int]) -> dict[str, object]:
-    """Write counts as strings of digits, but the `Direct` entry (docs/service.md, Statistics records)."""
+    """Write counts as strings of digits, but the `Direct` entry. See docs/service.md, Statistics records."""
     return {label: n if label == DIRECT else str(n) for label, n in counts.items()}
 
 

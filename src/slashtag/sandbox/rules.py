@@ -22,7 +22,7 @@ DATE_FORMAT = "Date format is incorrect. Please provide date in ISO 8601 format.
 
 
 class RefusedError(Exception):
-    """Refusal of a request, with status and message (docs/service.md, Errors)."""
+    """Refusal of a request, with status and message. See docs/service.md, Errors."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class Listing:
 
 
 def listing(query: Mapping[str, str], max_pagesize: int) -> Listing:
-    """Read page, pagesize and orderby (docs/service.md, List short URLs)."""
+    """Read page, pagesize and orderby. See docs/service.md, List short URLs."""
     page, pagesize = query.get("page", "1"), query.get("pagesize", "50")
     if not _NUMBER.fullmatch(page) or int(page) < 1:
         raise bad_request("Page must be a positive integer.")
@@ -58,7 +58,7 @@ def listing(query: Mapping[str, str], max_pagesize: int) -> Listing:
 
 
 def selector(query: Mapping[str, str]) -> tuple[str | None, list[str]]:
-    """Read the tag name, or the slashtags in their order (docs/service.md, Statistics: common selector)."""
+    """Return the tag or the slashtags, in order. See docs/service.md, Statistics: common selector."""
     tag = query.get("tag", "")
     keys = [key for key in query.get("url_keys", "").split(",") if key]
     if not tag and not keys:
@@ -173,7 +173,7 @@ class Update:
 
 
 def update(body: Mapping[str, object]) -> Update:
-    """Read the body of an update (docs/service.md, Update a short URL)."""
+    """Read the body of an update. See docs/service.md, Update a short URL."""
     destination = _text(body, "destination", None)
     if destination is not None and not _URL.fullmatch(destination):
         raise bad_request("destination must be a URL.")
@@ -195,7 +195,7 @@ def update(body: Mapping[str, object]) -> Update:
 
 
 def new_tag(body: Mapping[str, object]) -> tuple[str, str]:
-    """Read name and description (empty where absent) of a new tag (docs/service.md, Create a tag)."""
+    """Read name and description (empty where absent) of a new tag. See docs/service.md, Create a tag."""
     name = _text(body, "name", 25)
     if name is None:
         raise bad_request("name is required.")

@@ -98,10 +98,10 @@ def _triple(value: str, headers: Headers, prefix: str, now_wall: float | None) -
     if remaining is None:
         return None
     limit = window = None
-    told = headers.get(prefix + "-Limit")
-    if told is not None and (found := _LIMIT.fullmatch(told.strip(" \t"))):
+    text = headers.get(prefix + "-Limit")
+    if text is not None and (found := _LIMIT.fullmatch(text.strip(" \t"))):
         limit = int(found[1])
-        if wide := _OLD_WINDOW.search(told):
+        if wide := _OLD_WINDOW.search(text):
             window = float(wide[1]) or None
     reset: float | None = None
     at = _count(headers.get(prefix + "-Reset"))
@@ -158,8 +158,8 @@ def _count(value: str | None) -> int | None:
 
 def _clock(headers: Headers, now_wall: float | None) -> float | None:
     """Return the server's time of the answer in epoch seconds, else `now_wall`."""
-    told = headers.get("Date")
-    at = None if told is None else _http_date(told.strip(" \t"))
+    text = headers.get("Date")
+    at = None if text is None else _http_date(text.strip(" \t"))
     return now_wall if at is None else at
 
 

@@ -47,7 +47,7 @@ GROWTH = 1 / 3  # requests in flight more for every accept: 1 wastes twice as ma
 LONG = 12.0  # seconds: a dry spell as long as this is a quota window's
 DRY = 0.25  # seconds: a dry spell as long as this is a window's, not a full house of requests in flight
 MAX_STOP = 900.0  # seconds: the longest time that one answer stops all requests
-BLIND = 60.0  # seconds: the longest wait for a window that no answer told of
+BLIND = 60.0  # seconds: the longest wait for a window that no answer pause of
 BUFFER = 3.0  # requests the pace waits for after a cut: tokens against jitter
 
 
@@ -78,7 +78,7 @@ class Throttle:
         self._number = 0
         self._pace = Pace(rate or 1.0)
         self._rate = RateEstimate()
-        self._told_rate = self._told_share = 0.0  # in the last news
+        self._notified_rate = self._notified_share = 0.0  # in the last news
         self._epoch = -inf  # a 429 of a request sent before belongs to an event that was acted on
         self._spell = DrySpell(Ticket(0.0, 0, 0), 0.0, 0.0, 0, resume=False)
         # what the limit may be
@@ -155,7 +155,7 @@ class Throttle:
         self._window.accepted += 1
         self._rate.losses.accepted()
         if self._announced.contradicted(ticket):
-            self._tell("the service's rate-limit headers are wrong, and no longer believed")
+            self._notify("the service's rate-limit headers are wrong, and no longer believed")
         state = self.state
         if state == UNPACED:
             if self._cap < self._concurrency:
@@ -176,27 +176,27 @@ class Throttle:
         """
         self.in_flight -= 1
         self.throttled += 1
-        told = retry_after or 0.0
+        pause = retry_after or 0.0
         if ticket.number > self._rate.flow.mark.number:
             self._rate.flow.lost += 1
         state, spell = self.state, self._spell
         if ticket is spell.probe:
             spell.probe = None
-            self._pause(max(now + told, spell.missed(ticket)))
+            self._pause(max(now + pause, spell.missed(ticket)))
             return 0.0
         if state == PROBING or (ticket.sent < self._epoch and now < self.paused_until):
             spell.rejects += 1
-            self._pause(now + told)
+            self._pause(now + pause)
             return 0.0
         self._rate.losses.rejected(ticket.number)
         alone = state == QUOTA or (not self.in_flight and state != PACED)
         if alone or self._rate.losses.clustered(self.in_flight):
-            self._pause(now + told)
-            self._exhausted(ticket, now, told)
+            self._pause(now + pause)
+            self._exhausted(ticket, now, pause)
             return 0.0
         if ticket.sent >= self._epoch:
             self._isolated(ticket, now)
-        return now + told if told else 0.0
+        return now + pause if pause else 0.0
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
         """Take a 5xx, a lost connection or a timeout; a 503's `retry_after` (seconds) sets the gate."""
@@ -217,7 +217,7 @@ class Throttle:
         Comes before `accepted`, while the answer's own place is still taken.
         """
         if self._announced.take(limit, now, self.in_flight):
-            self._tell(f"the service's headers allow {limit.remaining} requests in {limit.reset:.0f} s")
+            self._notify(f"the service's headers allow {limit.remaining} requests in {limit.reset:.0f} s")
 
     def stopped_until(self, now: float) -> float:
         """Return until when nothing departs, whatever answers come: a pause, or the reset of a header."""
@@ -265,15 +265,15 @@ class Throttle:
 
     # -- probing
 
-    def _exhausted(self, ticket: Ticket, now: float, told: float) -> None:
+    def _exhausted(self, ticket: Ticket, now: float, pause: float) -> None:
         """Pause, then probe."""
         self._rate.losses.forgive()
-        self._spell = DrySpell(ticket, now, told, self.in_flight + 1, resume=self.state == PACED)
+        self._spell = DrySpell(ticket, now, pause, self.in_flight + 1, resume=self.state == PACED)
         if self.state == CAPPED:
             self._in_flight_cap.strike()
         elif self.state != PACED:
             self._rate.flow.restart(ticket)
-        if not told:
+        if not pause:
             self._pause(now + max(1.5 * (now - ticket.sent), FLOOR))
             if self._window.opens_at:
                 self._pause(min(self._window.opens_at, now + BLIND))
@@ -292,7 +292,7 @@ class Throttle:
         elif spell.dry >= LONG and (window.quota or not spell.late_misses):
             window.reopen(spell.opened_at, spell.hits, spell.dry, spell.opened_at - spell.missed_at)
             self._go(QUOTA, PROVEN)
-            self._tell(f"the service allows about {window.quota} requests in {window.width:.0f} s")
+            self._notify(f"the service allows about {window.quota} requests in {window.width:.0f} s")
         elif window.quota:
             self._go(QUOTA, PROVEN)
         elif spell.resume:
@@ -327,12 +327,12 @@ class Throttle:
             return
         share = self._rate.losses.share
         self._steer(now, *curve)
-        if share and share != self._told_share:
-            self._told_share = share
-            self._tell(f"the service answers {share:.0%} of requests 429 whatever the pace")
-        elif not 0.8 < self._rate.proven / (self._told_rate or inf) < 1.25 and curve[1] <= 0.1:
-            self._told_rate = self._rate.proven
-            self._tell(f"the service allows about {self._told_rate:.3g} requests/s")
+        if share and share != self._notified_share:
+            self._notified_share = share
+            self._notify(f"the service answers {share:.0%} of requests 429 whatever the pace")
+        elif not 0.8 < self._rate.proven / (self._notified_rate or inf) < 1.25 and curve[1] <= 0.1:
+            self._notified_rate = self._rate.proven
+            self._notify(f"the service allows about {self._notified_rate:.3g} requests/s")
 
     def _steer(self, now: float, rate: float, dip: float, time: float) -> None:
         self._go(PACED, self._concurrency)
@@ -345,6 +345,6 @@ class Throttle:
     def _pause(self, until: float) -> None:
         self.paused_until = max(until, self.paused_until)
 
-    def _tell(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         if self.notify is not None:
             self.notify(text)
