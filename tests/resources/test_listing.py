@@ -372,7 +372,7 @@ async def test_a_service_that_does_not_tell_the_page_is_not_taken_for_an_empty_a
 
 async def test_a_service_that_always_answers_page_1_is_not_taken_for_an_account_of_one_page() -> None:
     async with scripted(page_of(1, ids(1), 3)) as (_, api):
-        with pytest.raises(PaginationError, match="page 2 was asked for, the answer is page 1"):
+        with pytest.raises(PaginationError, match=r"page 2 .* page 1"):
             await api.urls.list(pagesize=3).to_list()
 
 

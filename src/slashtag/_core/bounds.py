@@ -1,4 +1,4 @@
-"""Reading the bounds of a range: dates, and date-times with an offset."""
+"""Parser of the bounds of a range: dates, and date-times with an offset."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DATE_TIME = re.compile(
 
 
 def parse_bound(name: str, value: object, *, datetimes: bool = True) -> Bound:
-    """Read a date, an ISO 8601 text, or a datetime with an offset cut to whole seconds."""
+    """Return a date or a datetime with an offset; accepts ISO 8601 text, drops fractions of seconds."""
     read: object = value
     if isinstance(value, str):
         try:
@@ -34,7 +34,7 @@ def parse_bound(name: str, value: object, *, datetimes: bool = True) -> Bound:
         offset = read.utcoffset()
         if offset is None:
             raise InvalidRequestError(f"{name} {value!r} is a date-time without an offset")
-        # Under its offset instead of its zone: two times of one zone compare as clocks, not as instants.
+        # A fixed offset, because datetimes of one zone are compared by local time, not as instants.
         return read.replace(microsecond=0, fold=0, tzinfo=timezone(offset))
     if isinstance(read, date) and not isinstance(read, datetime):
         return read
@@ -43,5 +43,5 @@ def parse_bound(name: str, value: object, *, datetimes: bool = True) -> Bound:
 
 
 def parse_day(name: str, value: object) -> date:
-    """Read a date."""
+    """Return a date; accepts ISO 8601 text."""
     return parse_bound(name, value, datetimes=False)

@@ -1,4 +1,4 @@
-"""One API call as a picklable value, and checks of slashtags and limits before it is sent."""
+"""One API call as a picklable value, and checks of its arguments."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def _is_path(text: str) -> bool:
 
 
 class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
-    """One API call: what is sent, and the type that its `data` decodes to.
+    """One API call: the request, and the type of the answer's `data`.
 
     `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeatable`: it may
-    be sent again although it may have been done. `rename`: it may be sent again after an error of the
-    service, but not after a lost answer, because the old slashtag would no longer be found. `secrets` are
+    be sent again even if it may have been done. `rename`: it may be sent again after an error of the
+    service, but not after a lost answer, because the old slashtag may no longer exist. `secrets` are
     strings (a link's password) that no error and no log may show. Raises InvalidRequestError for a method
     other than GET, POST, PUT and DELETE, for a path with a query, a fragment, blanks or control characters,
     and for a parameter that is not a str.
@@ -57,7 +57,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     rename: bool = False
     secrets: tuple[str, ...] = ()
     label: str = ""
-    #: The wall clock's time (seconds) from which on an answer stays the same; inf: never.
+    #: The wall clock's time (seconds) after which answers no longer change; inf: never.
     settled_at: float = inf
 
     def __post_init__(self) -> None:
@@ -82,7 +82,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
         return dict(self.params).get("tag")
 
     def __repr__(self) -> str:
-        # The body may hold a password, and 100 slashtags help nobody.
+        # Without the body, which may contain a password, and without up to 100 slashtags.
         return f"<Call {self.method} {self.path}{f': {self.label}' if self.label else ''}>"
 
     __str__ = __repr__
@@ -109,7 +109,7 @@ def json_body(members: Mapping[str, object]) -> bytes:
 
 
 def check_text(name: str, value: object, longest: int | None, *, empty: bool = False) -> str:
-    """Return `value` as a plain str. Raises InvalidRequestError if it is none or too long (Limits)."""
+    """Return `value` as a plain str; raises InvalidRequestError if it is not a str or too long."""
     if not isinstance(value, str):
         raise InvalidRequestError(f"{name} must be a str, not {type(value).__name__}")
     if not value and not empty:
@@ -120,7 +120,7 @@ def check_text(name: str, value: object, longest: int | None, *, empty: bool = F
 
 
 def check_int(name: str, value: object, low: int, high: int = MAX_INT) -> int:
-    """Return `value` as a plain int. Raises InvalidRequestError if it is none or out of bounds."""
+    """Return `value` as a plain int; raises InvalidRequestError if it is not an int or out of bounds."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidRequestError(f"{name} must be an int, not {type(value).__name__}")
     if not low <= value <= high:
@@ -132,14 +132,14 @@ def check_int(name: str, value: object, low: int, high: int = MAX_INT) -> int:
 
 
 def path_segment(key: str | int) -> str:
-    """Encode the slashtag or id of PUT /urls/:SLASHTAG | :ID as one path segment (Update a short URL)."""
+    """Encode a slashtag or id as one path segment of an update."""
     if isinstance(key, int):
         return str(check_int("id", key, 1))
     check_text("slashtag", key, MAX_SLASHTAG)
     if key.isascii() and key.isdigit():
         raise InvalidRequestError(
-            f"the slashtag {key!r} is all digits, which the path cannot tell from an id: "
-            "another link might be changed; pass the link's id as an int"
+            f"the slashtag {key!r} is all digits, which the path cannot distinguish from an "
+            "id: another link might be changed; pass the link's id as an int"
         )
     if key in (".", ".."):
         raise InvalidRequestError(

@@ -1,4 +1,4 @@
-"""Changes of links: their checks, their requests, and which of them depend on each other."""
+"""Changes to links: validation, requests, and conflicts between changes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .payloads import RowsUpdated
 
 
 class Change(Struct, frozen=True):
-    """Change of the link with this slashtag (str) or id (int); a member that is None is not sent.
+    """Change to the link with this slashtag (str) or id (int); members that are None are not sent.
 
-    `call` checks the limits of the service (Update a short URL).
+    `call` checks the limits of the service. See docs/service.md, Update a short URL.
     """
 
     key: str | int
@@ -87,7 +87,7 @@ class Outcome(Struct, frozen=True):
     """Outcome of one change.
 
     "done": the service changed `rows_updated` rows; "failed": it did not, because of `error`; "unknown": the
-    answer was lost, so that it may have been done.
+    answer was lost, so it may have been done.
     """
 
     change: Change
@@ -97,10 +97,10 @@ class Outcome(Struct, frozen=True):
 
 
 class Conflict(Struct, frozen=True):
-    """Dependency of the change with index `at` on the change with index `other`.
+    """Conflict of the change with index `at` with the change with index `other`.
 
-    "key": they name the same link by the same key; "slashtag": both rename to the same slashtag;
-    "swap": it renames to the slashtag that the other names.
+    "key": they have the same key; "slashtag": both rename to the same slashtag;
+    "swap": it renames to the slashtag of the other.
     """
 
     rule: Literal["key", "slashtag", "swap"]
@@ -109,7 +109,7 @@ class Conflict(Struct, frozen=True):
 
 
 def conflicts(changes: Iterable[Change]) -> Iterator[Conflict]:
-    """Yield the dependencies among changes, which must not be sent concurrently."""
+    """Yield the conflicts among changes, which must not be sent concurrently."""
     keys: dict[str | int, int] = {}
     renamed: dict[str, int] = {}
     for n, change in enumerate(changes):
@@ -127,13 +127,13 @@ def conflicts(changes: Iterable[Change]) -> Iterator[Conflict]:
 
 
 def check_distinct(changes: Sequence[Change]) -> None:
-    """Raise InvalidRequestError for the first of the changes that depends on another."""
+    """Raise InvalidRequestError for the first conflict among the changes."""
     for found in conflicts(changes):
         key, new = changes[found.at].key, changes[found.at].slashtag
         text = {
             "key": f"{key!r} is changed twice, and changes are sent in no particular order",
             "slashtag": f"two links are renamed to {new!r}",
-            "swap": f"{new!r} is changed, and another link is renamed to it: run these one after the other",
+            "swap": f"{new!r} is changed, and another link is renamed to it: send them one after the other",
         }
         raise InvalidRequestError(text[found.rule])
 

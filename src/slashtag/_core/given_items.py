@@ -1,4 +1,4 @@
-"""Ids of the items that a listing has given, so that none is given twice."""
+"""Ids of the items that a listing has yielded, so that none is yielded twice."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ T = TypeVar("T", bound=HasId)
 
 
 class GivenItems:
-    """Ids that were given: all of the last pages, and of older pages the first and the last.
+    """Set of yielded ids: all of the last pages, and the first and last of each older page.
 
-    A page that goes back further than the last pages holds one of those two, since pages are equally long.
+    A page that repeats items of older pages contains one of those two, since all pages have the same length.
     """
 
     def __init__(self, pages: int) -> None:
@@ -31,7 +31,7 @@ class GivenItems:
         self._edges: set[int] = set()
 
     def compare(self, items: Sequence[T], ids: list[int]) -> tuple[bool, Sequence[T]]:
-        """Return whether a page repeats items, and the items that were not given yet."""
+        """Return whether a page repeats items, and its new items."""
         seen = set(ids)
         if not self._edges.isdisjoint(seen):
             return True, ()
@@ -44,13 +44,13 @@ class GivenItems:
         return not self._ids.isdisjoint(seen), list(new.values())
 
     def add(self, ids: list[int]) -> None:
-        """Take the ids of the items that a page adds."""
+        """Add the ids of the new items of a page."""
         if not ids:
             return
         self.pages += 1
         self._recent.append(ids)
         self._ids.update(ids)
-        # Pages of another size may begin this far back.
+        # If the page size changes, a page may start this far back.
         while len(self._recent) > self._most and len(self._ids) - len(self._recent[0]) >= 2 * MAX_PAGESIZE:
             old = self._recent.popleft()
             self._ids.difference_update(old)

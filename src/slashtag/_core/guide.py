@@ -1,4 +1,4 @@
-"""Guide: which months of a range can have clicks by all-time statistics, and whether the days agree."""
+"""Guide: months of a range that can have clicks, according to all-time statistics."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ Counts = Sequence[Mapping[Month, int]]
 
 
 class Guide:
-    """Months of one DateRange to ask for, given all-time breakdowns of the same selector.
+    """Selection of the months of a DateRange to request, by all-time statistics of the same selector.
 
-    The current and the previous month are always asked for, as their clicks still arrive. All-time
-    statistics are asked under every offset that the zone has in the range: a month is left out only when it
-    is zero under all of them. Whether a service reads `timezone` there is not shown (Statistics for all
-    time): until an answer has shown that it does, the month after one with clicks is asked for too where the
-    zone is ahead of UTC, and the month before where it is behind.
+    The current and the previous month are always requested, as their clicks still arrive. All-time
+    statistics are requested under every offset of the zone in the range; a month is skipped only if it is
+    zero under all of them. The document does not show whether `timezone` has an effect on them. Until an
+    answer has shown that it does, the month after one with clicks is requested too if the zone is ahead of
+    UTC, and the month before if it is behind. See docs/service.md, Statistics for all time.
     """
 
     def __init__(self, query: DateRange, zone: tzinfo, now: datetime) -> None:
         self._first, self._last = query.span(zone)
         today = now.astimezone(zone).date()
         recent = month_of(today.replace(day=1) - _DAY)
-        #: The wall clock's time (seconds) by which, in every zone, all months had ended that may be left out:
-        #: an answer fetched earlier, say one in a journal, must not guide.
+        #: The wall clock's time (seconds) by which all months that may be skipped had ended in every zone:
+        #: answers fetched earlier, for example from a journal, are not used.
         self.settled_at = (midnight(date(*recent, 1)) + _DAY).timestamp()
         self.months = months(self._first, self._last)
         self.always = frozenset(month for month in self.months if month >= recent)
-        # Found once, not for each of thousands of answers.
+        # Computed once, because it is needed for thousands of answers.
         self._parts = split_by_utc_offset(*query.bounds, zone)
-        #: Offsets to ask all-time statistics under.
+        #: Offsets under which all-time statistics are requested.
         self.offsets = offsets_of_days(zone, self._first, self._last)
-        #: All time under each of them.
+        #: The time slice for each of them.
         self.all_time = [AllTime().time_slice(offset, self.settled_at) for offset in self.offsets]
         self._shifts = {1 for offset in self.offsets if offset > timedelta()}
         self._shifts |= {-1 for offset in self.offsets if offset < timedelta()}
-        #: All time under +00:00, where that is needed to show that the service reads `timezone`.
+        #: The time slice for +00:00, if needed to find out whether `timezone` has an effect.
         self.in_utc = None
         if self._shifts and len(self.offsets) == 1:
             self.in_utc = AllTime().time_slice(timedelta(), self.settled_at)
@@ -63,7 +63,7 @@ class Guide:
         self._known = dict(self._months_of_one_offset(zone)) if whole_days else {}
 
     def counts(self, answers: Sequence[PeriodAnswer]) -> Counts | None:
-        """Return the clicks of the months that have ended; None where a breakdown does not add up."""
+        """Return the clicks of months that have ended, or None if a breakdown does not add up."""
         found: list[Mapping[Month, int]] = []
         for answer in answers:
             counts = flattened(breakdown_of(answer))
@@ -73,13 +73,13 @@ class Guide:
         return found
 
     def clicks(self, counts: Counts) -> list[int]:
-        """Return the clicks of each month of the range that has ended, the most under any offset."""
+        """Return the clicks of each month of the range that has ended, the maximum over all offsets."""
         past = (month for month in self.months if month not in self.always)
         return [max(of_offset.get(month, 0) for of_offset in counts) for month in past]
 
     @staticmethod
     def beyond(whole: Counts, part: Counts) -> Counts | None:
-        """Return the counts of `whole` beyond `part`; None where one would be negative."""
+        """Return the counts of `whole` minus `part`; None if one would be negative."""
         found: list[Mapping[Month, int]] = []
         for a, b in zip(whole, part, strict=True):
             rest = subtract(a, b)
@@ -89,14 +89,14 @@ class Guide:
         return found
 
     def active(self, counts: Counts, *, zone_is_read: bool) -> frozenset[Month]:
-        """Return the months to ask for."""
+        """Return the months to request."""
         found = {month for of_offset in counts for month in of_offset}
         if not zone_is_read:
             found.update([_shifted(month, by) for month in found for by in self._shifts])
         return self.always | found.intersection(self.months)
 
     def time_slices(self, active: frozenset[Month], range_end: str) -> list[TimeSlice]:
-        """Return what of the range lies in some months, each month by itself."""
+        """Return time slices for these months of the range, at least one per month."""
         slices: list[TimeSlice] = []
         for month in self.months:
             if month in active:
@@ -106,9 +106,9 @@ class Guide:
         return slices
 
     def contradicts(self, answer: RangeAnswer, window: Window, counts: Counts) -> bool:
-        """Return whether the answer about one month differs from the all-time statistics that guided to it.
+        """Return whether the answer for one month differs from the all-time statistics.
 
-        Only months are compared that are past, whole in the range and under one offset.
+        Compares only past months that are completely in the range and have one offset.
         """
         month = month_of(window.first)
         offset = self._known.get(month)
@@ -127,7 +127,7 @@ class Guide:
 
 
 def shows_zone(counts: Counts) -> bool:
-    """Return whether the months under several offsets differ, so that the service reads `timezone`."""
+    """Return whether months differ between offsets, which shows that `timezone` has an effect."""
     return any(of_offset != counts[0] for of_offset in counts)
 
 

@@ -1,17 +1,17 @@
 """Cost model: when all-time statistics of a half batch save more requests than they cost.
 
-A per-link table over several windows can be had in two ways. Halving asks each window of a batch, and of one
-half again wherever there are clicks. All-time statistics of a batch and its halves say beforehand which half
-has clicks in which months. Both look at the same tree of halves, so they can be mixed node by node:
+There are two ways to get a per-link table over several windows. Halving requests each window of a batch,
+then of one half if there are clicks. All-time statistics of a batch and its halves show in advance which half
+has clicks in which months. Both use the same tree of halves, so they can be combined node by node:
 
-    asking all-time statistics of one half of a node     costs 1 request for each offset of the zone
+    requesting all-time statistics of half a node        costs 1 request for each offset of the zone
                                                          (the other half is the difference)
-    for each window in which just one half has clicks    saves 1 request
-                                                         (the window of that half is that of the node)
+    each window in which only one half has clicks        saves 1 request
+                                                         (that half's answer is the node's answer)
 
-Whether just one half has clicks is estimated from the clicks of the node and its number of slashtags: by what
-was seen of similar nodes in this run, and before that by the chance that so many independent clicks all fall
-into one half. What is spent beyond what was saved stays under 1 % of the requests for windows.
+The probability that only one half has clicks is estimated from similar nodes of this run, by clicks and
+number of slashtags. The initial estimate is the probability that independent clicks all fall into one half.
+The cost in excess of the savings stays under 1 % of the requests for windows.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-#: Requests that may be spent to learn, as a share of the windows that are to be asked.
+#: Share of the requests for windows that may be spent on exploring.
 EXPLORED = 0.01
-#: How many observations the first estimate counts for.
+#: Weight of the initial estimate, in observations.
 PRIOR = 1.0
-#: Exploring ends once this many nodes of each size were seen, of which hardly any would save a request.
+#: Exploring ends after this many nodes of each size if few of them would have saved a request.
 ENOUGH, HARDLY = 50, 0.2
 
 
 class GuideCost:
-    """Estimates of one run: what asking all-time statistics of half a node is expected to save."""
+    """Estimator of the requests that all-time statistics of half a node save, for one run."""
 
     def __init__(self, offsets: int = 1) -> None:
         self._price = offsets
         self._spent = 0.0
         self._saved = 0.0
         self._windows = 0.0
-        #: [nodes, those of which just one half had clicks], by size and clicks, and by size alone.
+        #: [nodes, nodes with clicks in only one half], by size and clicks, and by size.
         self._seen: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
         self._of_size: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
 
     def begin(self, keys: int, windows: int, active: int) -> None:
-        """Note the all-time statistics of a batch, which left `active` of its windows to ask."""
+        """Record the all-time statistics of a batch, after which `active` of its windows remain."""
         self._spent += self._price
         self._saved += windows - active
         self._windows += active * keys
 
     def observe(self, keys: int, clicks: int, *, one_sided: bool, guided: bool = False) -> None:
-        """Note whether just one half of a node had clicks in a window, and whether that saved a request."""
+        """Record whether only one half of a node had clicks in a window, and whether that saved a request."""
         entry = self._seen[_class(keys, clicks)]
         entry[0] += 1
         entry[1] += one_sided
@@ -56,7 +56,7 @@ class GuideCost:
         self._saved += guided and one_sided
 
     def is_worth(self, keys: int, clicks: Iterable[int]) -> bool:
-        """Return whether to ask all-time statistics of half a node, given its clicks in each window."""
+        """Return whether to request all-time statistics of half a node, given its clicks in each window."""
         windows = [(n, 1.0) for n in clicks if n > 0]
         if keys < 2 or not windows:
             return False
@@ -68,7 +68,7 @@ class GuideCost:
         return True
 
     def _gain(self, keys: int, windows: list[tuple[int, float]]) -> float:
-        """Return the requests saved less those spent; `windows` are clicks and the chance of having any."""
+        """Return the expected savings minus cost; `windows` are (clicks, probability of any)."""
         saved = 0.0
         expected = 0.0
         below: list[tuple[int, float]] = []
@@ -91,7 +91,7 @@ class GuideCost:
 
     def _one_sided(self, keys: int, clicks: int) -> float:
         seen, one_sided = self._seen.get(_class(keys, clicks), (0, 0))
-        # As if every second click came from a slashtag that has another of them.
+        # Assumes that on average each slashtag with clicks has two.
         first: float = min(1.0, 2.0 ** (1 - min(clicks, keys) / 2))
         return (one_sided + PRIOR * first) / (seen + PRIOR)
 

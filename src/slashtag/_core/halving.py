@@ -1,7 +1,7 @@
-"""Halving: the answer of one half of a batch as the difference of the batch and its other half.
+"""Halving: the answer for one half of a batch is the batch's answer minus that for the other half.
 
-A difference is exact only between answers that count the same clicks in full: for any others `additive` or
-`difference` returns None, and what was to be subtracted is asked for itself.
+A difference is exact only if both answers count the same clicks completely. Otherwise `additive` or
+`difference` returns None, and the second half is requested too.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .split import Window
 
 K = TypeVar("K")
 
-#: Keys `start` up to `stop` of a batch.
+#: Range (start, stop) of keys in a batch.
 Node = tuple[int, int]
 MAPS = ("device", "browser", "platform", "country", "referrer")
 
 
 def children(node: Node) -> tuple[Node, Node]:
-    """Cut a node of at least two keys into halves."""
+    """Split a node of at least two keys into halves."""
     start, stop = node
     middle = (start + stop) // 2
     return (start, middle), (middle, stop)
@@ -42,9 +42,9 @@ def of_one_run(whole: float | None, part: float | None) -> bool:
 def additive(answer: RangeAnswer, window: Window) -> RangeAnswer | None:
     """Return the answer in a form that can be subtracted, None if it does not reconcile.
 
-    Its days must lie in the window and add up to the total. Each map must add up to it too, or be empty: one
-    that does not may name only the most frequent labels, and a difference of such maps can be wrong without
-    being negative (Statistics for a date or date range).
+    Its days must lie in the window and add up to the total. Each map must add up to it too, or be empty:
+    otherwise it may list only the most frequent labels, and a difference of such maps can be wrong without
+    being negative. See docs/service.md, Statistics for a date or date range.
     """
     total, days = answer.total_clicks, _counts(answer.clicks)
     if not days and window.first == window.last:
@@ -66,7 +66,7 @@ def is_empty(answer: RangeAnswer) -> bool:
 
 
 def difference(whole: RangeAnswer, part: RangeAnswer) -> RangeAnswer | None:
-    """Return what one additive answer holds beyond another, None where they contradict each other."""
+    """Return the difference of two additive answers, None if they are inconsistent."""
     total = whole.total_clicks - part.total_clicks
     days = subtract(_counts(whole.clicks), _counts(part.clicks))
     if total < 0 or days is None or not _adds_up(days, total):
@@ -82,7 +82,7 @@ def difference(whole: RangeAnswer, part: RangeAnswer) -> RangeAnswer | None:
 
 
 def subtract(whole: Mapping[K, int], part: Mapping[K, int]) -> dict[K, int] | None:
-    """Return the counts of `whole` beyond `part`, without zeros; None where one would be negative."""
+    """Return the counts of `whole` minus `part`, without zeros; None if one would be negative."""
     rest = dict(whole)
     for label, n in part.items():
         left = rest.get(label, 0) - n

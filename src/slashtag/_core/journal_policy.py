@@ -1,4 +1,4 @@
-"""Which answers of an earlier run of a job are still valid."""
+"""Decide which stored answers are still valid when a job is run again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from .._models import Page
 from .call import Call
 
-#: Statistics of a time that ended less than this many seconds before the answer are requested again: the
+#: Statistics of a period that ended less than this many seconds before the answer are requested again: the
 #: service counted before the answer arrived, and by its own clock.
 SETTLING_SECONDS = 300.0
 
@@ -17,8 +17,8 @@ def worth_keeping(call: Call[Any], data: object, fetched: float) -> bool:
 
     `fetched` is the wall clock's time of the answer. A page is valid if it was full, since the last page
     grows; if the listing was read oldest first, since in another order new records shift every page; and
-    if it is the page that was requested. Where the service has changed its page size since, the listing
-    notices and requests the page anew. Statistics are valid if the time they count had ended.
+    if it is the page that was requested. If the service has changed its page size since, the listing
+    notices and requests the page again. Statistics are valid if their period had ended.
     """
     if call.method != "GET":
         return False
@@ -30,5 +30,5 @@ def worth_keeping(call: Call[Any], data: object, fetched: float) -> bool:
 
 
 def is_final(call: Call[Any], fetched: float) -> bool:
-    """Return True if the time that a call counts had ended when its answer was fetched."""
+    """Return True if the period of a statistics call had ended when its answer was fetched."""
     return fetched > call.settled_at + SETTLING_SECONDS

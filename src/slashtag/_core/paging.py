@@ -1,6 +1,6 @@
-"""Which pages a listing requests, which items each answer adds, and where the listing ends.
+"""Rules of a listing: which pages it requests, which items each answer adds, and when it ends.
 
-The document shows no total and no end mark (List short URLs, List tags). What an answer to page n means:
+Answers have no total and no end mark. See docs/service.md, List short URLs. Meaning of an answer to page n:
 
     answer                first time               asked once more            behind the end
     --------------------  -----------------------  -------------------------  ------------------------
@@ -30,13 +30,13 @@ The document shows no total and no end mark (List short URLs, List tags). What a
   a cap on the length of pages. Once a short page was not the end, the longest page counts as full, and
   every short page has to be confirmed by the next page.
 - "Behind the end" are pages requested before the end was known, and the page that confirms a short page.
-- A page after the first that stays empty is the end only if a page behind it, requested for that if none is
-  under way, holds nothing. A page that stays empty before one that is not is an error.
+- A page after the first that is empty twice is the end only if the page behind it, which is requested unless
+  it is under way, is empty too. An empty page before one with items is an error.
 - Errors are PaginationErrors, except a 400 and a 404 of the first page, which are raised as they are.
-- A repeated item means that records were inserted while we read. A page that was requested before that was
-  seen, and that repeats none, may predate the insertion and miss an item: it and the pages behind it are
-  requested again, and the window is halved.
-- Where records are inserted faster than pages are read, the pages stop going deeper, which is an error.
+- A repeated item means that records were inserted while we read. A page requested earlier that repeats no
+  item may predate the insertion and miss an item: it and the pages behind it are requested again, and the
+  window is halved.
+- If records are inserted faster than pages are read, the listing no longer advances, which is an error.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ from .given_items import GivenItems, HasId
 
 T = TypeVar("T", bound=HasId)
 
-#: A short page whose length is a multiple of this may have been cut by a cap that the service does not tell.
+#: A short page whose length is a multiple of this may be the result of an undocumented cap.
 CAP_STEP = 10
 
 
 class PageCursor(Generic[T]):
     """State of one listing; the rules are those of the table above.
 
-    The driver requests the pages that `ask()` names, passes the answer for `page` to `take()`, or calls
-    `missing()` if there is no such page, drops what is under way if `restart_ahead()` is True, and ends once
+    The caller requests the pages that `ask()` returns, passes the answer for `page` to `take()` or calls
+    `missing()` if there is no such page, drops pages under way if `restart_ahead()` is True, and ends when
     `done` is True. The window of pages under way grows by one for every page taken, up to `prefetch`.
     Nothing beyond `limit` items is requested. `latest_first` says that insertions shift the pages.
     """
@@ -67,9 +67,9 @@ class PageCursor(Generic[T]):
     def __init__(
         self, *, start_page: int = 1, prefetch: int = 8, limit: int | None = None, latest_first: bool = False
     ) -> None:
-        #: The page whose answer is taken next.
+        #: The next page to take.
         self.page = start_page
-        #: True while that page is requested once more, as its first answer was in doubt.
+        #: True while that page is requested again to confirm its first answer.
         self.again = False
         self.done = limit == 0
         self._next_asked = start_page
@@ -87,12 +87,12 @@ class PageCursor(Generic[T]):
         self._even = True  # all pages so far were exactly as long as their pageSize
         # The end.
         self._last: int | None = None  # the number of the page that seems to be the last
-        self._confirmed = False  # the page after it was asked for twice and held nothing
-        self._needed: int | None = None  # a page that has to hold items, as a later one does
-        self._ask_behind = False  # the page after it has to show that it is
+        self._confirmed = False  # the page after it was requested twice and was empty
+        self._needed: int | None = None  # a page that must have items, as a later one does
+        self._ask_behind = False  # the page after it must confirm that
         # Insertions.
         self._reread = False  # the next page has to repeat items
-        self._deepest: int | None = None  # the item given that is farthest from the listing's begin
+        self._deepest: int | None = None  # the yielded item farthest from the start of the listing
         self._went_back = False  # the page before ended ahead of that item
         self._shifts = 0
         self._asked_at: dict[int, int] = {}  # page under way -> number of shifts seen when it was requested
@@ -103,7 +103,7 @@ class PageCursor(Generic[T]):
     # --- requests ------------------------------------------------------------------------------------
 
     def ask(self) -> int | None:
-        """Return the next page to request, None while enough is under way."""
+        """Return the next page to request, None while enough pages are under way."""
         if self.done:
             return None
         under_way = self._next_asked - self.page
@@ -114,7 +114,7 @@ class PageCursor(Generic[T]):
                 return None
             page = self._next_asked
         else:
-            # Where there is a doubt about a page, only that page is requested.
+            # While a page is being confirmed, only that page is requested.
             doubt = self.again or self._reread or self.page == self._needed
             if under_way >= (1 if doubt else self._window) or not self._within(under_way):
                 return None
@@ -124,40 +124,40 @@ class PageCursor(Generic[T]):
         return page
 
     def _within(self, under_way: int) -> bool:
-        # With a limit, pages that can only lie beyond it are not requested.
+        # With a limit, pages beyond it are not requested.
         if not under_way or self._left is None or self._page_size is None:
             return True
         return under_way * self._page_size < self._left
 
     def restart_ahead(self) -> bool:
-        """Return True once if every page under way has to be dropped and requested again."""
+        """Return True, once, if all pages under way must be dropped and requested again."""
         restart, self._restart = self._restart, False
         return restart
 
     @property
     def may_be_missing(self) -> bool:
-        """True where a 404 for `page` can mean that the listing has ended."""
+        """True if a 404 for `page` can mean that the listing has ended."""
         return self.page > self._start
 
     @property
     def past_the_end(self) -> bool:
-        """True where `page` is expected to hold nothing, so that the service may refuse it."""
+        """True if `page` is expected to be empty, so the service may refuse it."""
         return self._last is not None
 
     # --- answers -------------------------------------------------------------------------------------
 
     def missing(self) -> None:
-        """Take the answer that `page` does not exist."""
+        """Process the answer that `page` does not exist."""
         again, stale = self._begin()
         self._nothing(again, stale)
 
     def take(self, page: Page[T]) -> Sequence[T]:
-        """Take the answer to `page`; return the items that it adds."""
+        """Process the answer to `page`; return its new items."""
         again, stale = self._begin()
         resized = self._page_size is not None and page.page_size != self._page_size
         if not page.items:
             if again and resized and page.page_size > 0 and self._even:
-                # In pages of another size this may be beyond the end.
+                # With another page size, this page may be beyond the end.
                 return self._resize(page.page_size)
             return self._nothing(again, stale)
         ids = [item.id for item in page.items]
@@ -167,23 +167,23 @@ class PageCursor(Generic[T]):
         if page.page != self.page:
             if again and (fresh or page.page > self.page or not self._several()):
                 raise PaginationError(
-                    f"page {self.page} was asked for, the answer is page {page.page}, also when asked again"
+                    f"page {self.page} was requested twice, but the answer is page {page.page}"
                 )
             return self._nothing(again, stale)
         if resized:
             return self._resize(page.page_size) if again else self._once_more()
         same = not fresh and ids[-1] == self._deepest and not self._reread
         if not again and (same or len(set(ids)) < len(ids)):
-            # The page before it in its place, or an item in place of another one, would be a loss.
+            # A repeated page or item in place of another one would lose items.
             return self._once_more()
-        # Overtaken: items that were inserted since fill the page.
+        # Overtaken: newly inserted items fill the page.
         overtaken = self._overtaken(ids)
         shifted = repeats or overtaken
         if not shifted and (stale or self._went_back or self._reread):
             return self._gap()
         if self._reread:
             self._reread = False
-            # It did not grow: the service cuts its pages.
+            # It did not grow: the service caps its pages.
             self._capped |= self.page == self._needed and not fresh and len(ids) < page.page_size
         elif shifted:
             if not fresh and not self._latest_first:
@@ -196,7 +196,7 @@ class PageCursor(Generic[T]):
         return self._accept(page, ids, fresh)
 
     def _begin(self) -> tuple[bool, bool]:
-        """Note that `page` was answered; return whether for the second time, and whether it may be stale."""
+        """Record an answer to `page`; return whether it is the second one, and whether it may be stale."""
         again, self.again = self.again, False
         return again, self._asked_at.pop(self.page) < self._shifts
 
@@ -225,7 +225,7 @@ class PageCursor(Generic[T]):
             self.done = True
 
     def _nothing(self, again: bool, stale: bool) -> Sequence[T]:
-        """Take an answer without items: what lies behind the end, or a doubt about `page`."""
+        """Process an answer without items: the page is behind the end, or must be requested again."""
         if self._last is None:
             if stale:
                 return self._gap()
@@ -233,12 +233,12 @@ class PageCursor(Generic[T]):
                 return self._once_more()
             if self.page == self._needed:
                 raise PaginationError(
-                    f"page {self.page} holds nothing, also when asked again, but a later page does: "
+                    f"page {self.page} is empty, also on a second request, but a later page is not: "
                     "items could be lost"
                 )
             self._last = self.page - 1
             self._confirmed = True
-            # Unless a page behind it was requested already, one has to show that it is not a hole.
+            # A page behind it must confirm that this is not a gap.
             self._ask_behind = self.page > self._start
         else:
             self._ask_behind = False
@@ -246,21 +246,20 @@ class PageCursor(Generic[T]):
         return ()
 
     def _goes_on(self, page: Page[T], fresh: Sequence[T]) -> bool:
-        """Take a page behind what seemed to be the last; return whether the listing goes on with it."""
+        """Process a page behind the apparent end; return whether the listing continues with it."""
         assert self._last is not None
         if not fresh:
             if not self._confirmed and not self._several():
                 raise PaginationError(
                     f"page {self.page} repeats the only page before it: the service may ignore `page`, or "
-                    "repeat its last page; a smaller pagesize tells which"
+                    "repeat its last page; try a smaller pagesize to find out"
                 )
             self._nothing(again=False, stale=False)
             return False
         last, self._last, self._ask_behind = self._last, None, False
         if self._capped and not self._confirmed:
             return True
-        # A short page was cut by the service, or has grown since. An empty page was so by mistake, or is
-        # filled now.
+        # A short page was capped, or has grown since. An empty page was an error, or has items now.
         self.page = last + 1 if self._confirmed else last
         self._reread = not self._confirmed
         self._confirmed = False
@@ -269,7 +268,7 @@ class PageCursor(Generic[T]):
         return False
 
     def _resize(self, size: int) -> Sequence[T]:
-        """Go on in pages of another size, from the page that holds the last item given."""
+        """Continue with another page size, from the page that contains the last yielded item."""
         if not self._even or self._reread or size < 1 or self._page_size is None:
             raise self._resized(size)
         self.page = ((self.page - 1) * self._page_size - 1) // size + 1
@@ -284,7 +283,7 @@ class PageCursor(Generic[T]):
         self._asked_at.clear()
 
     def _several(self) -> bool:
-        """Return True if pages with different items were given, so that the service honours `page`."""
+        """Return True if pages had different items, so the service does not ignore `page`."""
         return self._given.pages > 1
 
     # --- insertions ----------------------------------------------------------------------------------
@@ -294,27 +293,27 @@ class PageCursor(Generic[T]):
         return self._latest_first and deepest is not None and _falling(ids) and ids[-1] > deepest
 
     def _gap(self) -> Sequence[T]:
-        """Request a page again that should repeat items, and does not."""
+        """Request a page again that should repeat items but does not."""
         if self._reread:
             raise PaginationError(
-                f"page {self.page} does not continue the page before it: items could be lost"
+                f"page {self.page} does not continue the previous page: items could be lost"
             )
         self._window = max(1, self._window // 2)
         self._restart_here()
-        # Requested after the page before, it only has to repeat items where that one went back.
+        # Requested after the previous page, it must repeat items only if that one went back.
         self._reread = self._went_back
         return ()
 
     def _check_progress(self, ids: list[int], fresh: Sequence[T]) -> None:
-        """Raise PaginationError if pages are repeated, or do not get deeper."""
+        """Raise PaginationError if pages are repeated or the listing does not advance."""
         if not self._latest_first:
             return
         self._repeats = 0 if fresh or self._several() else self._repeats + 1
         if self._repeats > 1:
             raise self._not_advancing()
         self._went_back = len(ids) > 1 and ids[-1] != self._deepest
-        # Compared with the last page that was taken before this one was requested: ids that fall within the
-        # page show the order of insertion.
+        # Compare with the last page taken before this one was requested. Falling ids show the order of
+        # insertion.
         depth = ids[-1] if _falling(ids) else None
         before = self._depths[0] if len(self._depths) == self._depths.maxlen else None
         losing = not fresh if depth is None or before is None else depth >= before
@@ -322,18 +321,18 @@ class PageCursor(Generic[T]):
         self._losing = self._losing + 1 if losing else 0
         if self._losing > 2 * (self._prefetch + 1):
             raise PaginationError(
-                f"page {self.page} is no deeper than the pages before it: records are inserted faster than "
-                'pages are read; orderby="date" appends them'
+                f"page {self.page} does not advance: records are inserted faster than pages are read; "
+                'use orderby="date", which appends them'
             )
 
     def _not_advancing(self) -> PaginationError:
         return PaginationError(
-            f"page {self.page} holds only items of the pages before it: the listing does not advance"
+            f"page {self.page} has only items of previous pages: the listing does not advance"
         )
 
     def _resized(self, size: int) -> PaginationError:
         return PaginationError(
-            f"page {self.page} says pageSize {size} after {self._page_size}: items could be lost between them"
+            f"the pageSize of page {self.page} is {size} after {self._page_size}: items could be lost"
         )
 
     def _limited(self, items: Sequence[T]) -> Sequence[T]:

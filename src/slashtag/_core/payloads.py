@@ -1,7 +1,7 @@
-"""The shapes of `data` as the service sends them, where they differ from the public models.
+"""Types of the service's `data`, if they differ from the public models.
 
-A map may come as `[]` or null where it is empty; counts come as numbers or as strings of digits, which
-lax decoding takes alike (Statistics records).
+An empty map may be `[]` or null; counts are numbers or strings of digits, and lax decoding accepts both.
+See docs/service.md, Statistics records.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plan: a query taken apart into its requests, as a picklable value."""
+"""Plan: the requests of a query, as a picklable value."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StatsRequest(Struct, frozen=True, gc=False):
 
 
 class Plan(Struct, Generic[R_co], frozen=True):
-    """Requests of a query: each selector with each time slice, of which this plan has those in [start, stop).
+    """Requests of a query: each selector with each time slice, restricted to the range [start, stop).
 
     `len(plan)` is the number of requests if none is halved or retried. `span` is the first and the last date
     of the result's days, None for a query without days.
@@ -44,7 +44,7 @@ class Plan(Struct, Generic[R_co], frozen=True):
         return self.stop - self.start
 
     def requests(self) -> Iterator[StatsRequest]:
-        """Yield the requests, all time slices of a selector after each other."""
+        """Yield the requests, grouped by selector."""
         width = len(self.time_slices)
         for n in range(self.start, self.stop):
             yield StatsRequest(self.selectors[n // width], self.time_slices[n % width])
@@ -55,7 +55,7 @@ class Plan(Struct, Generic[R_co], frozen=True):
             yield self.query.call(request.selector, request.time_slice)
 
     def split(self, n: int) -> list[Plan[R_co]]:
-        """Cut into `n` plans of about equal length whose results add up to the result of this one."""
+        """Split into `n` plans of about equal length whose results add up to the result of this plan."""
         if n < 1:
             raise InvalidRequestError(f"a plan cannot be split into {n} parts")
         cuts = [len(self) * i // n for i in range(n + 1)]
@@ -64,8 +64,8 @@ class Plan(Struct, Generic[R_co], frozen=True):
     def part(self, start: int, stop: int) -> Plan[R_co]:
         """Return the plan of the requests `start` up to `stop` of this one, counted from 0, as a slice would.
 
-        It carries only the selectors that it needs. Adjoining parts add up to the part of both. Raises
-        InvalidRequestError where this plan does not have these requests.
+        It has only the selectors that it needs. The results of adjacent parts add up to the result of their
+        union. Raises InvalidRequestError if this plan does not have these requests.
         """
         if not 0 <= start <= stop <= len(self):
             raise InvalidRequestError(f"a plan of {len(self)} requests has no part from {start} to {stop}")

@@ -1,6 +1,6 @@
-"""The queries of the statistics endpoints: small frozen values that know their requests.
+"""Queries of the statistics endpoints.
 
-A new statistics endpoint is one more class here: its fields, their checks, its time slices, its tally.
+A new endpoint needs one more class here: its fields, validation, time slices and tally.
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ _SECOND = timedelta(seconds=1)
 
 
 class TimeSlice(Struct, frozen=True):
-    """Part of a query along time that one request can answer; `window` is None for queries without days."""
+    """Period of a query that one request covers; `window` is None for queries without days."""
 
     path: str
     params: tuple[tuple[str, str], ...]
     label: str
     window: Window | None = None
-    #: The wall clock's time (seconds) at which the slice has ended; inf: never.
+    #: The wall clock's time (seconds) at which the slice ends; inf: never.
     settled_at: float = inf
 
 
 class Query(Struct, Generic[R_co], frozen=True):
-    """Base of the queries; `R_co` is the type of the result."""
+    """Base class of all statistics queries; `R_co` is the type of the result."""
 
     path: ClassVar[str]
     answer: ClassVar[type[Any]]
-    #: The path of the document's sample requests, where it differs from the stated one.
+    #: Path in the document's sample requests, if it differs from the stated one.
     sample_path: ClassVar[str | None] = None
 
     def resolve(self, zone: tzinfo, now: datetime) -> Query[R_co]:
-        """Fill in what depends on the present day."""
+        """Replace values relative to the present day by dates."""
         return self
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        """Split the query along time, as the zone and the limits of the service demand."""
+        """Split the query by time, according to the zone and the limits of the service."""
         raise NotImplementedError
 
     def span(self, zone: tzinfo) -> Span | None:
-        """Return the first and the last date of the result's days, None for a query without days."""
+        """Return the first and last date of the result, None for a query without days."""
         return None
 
     def tally(self, span: Span | None) -> Tally[Any, R_co]:
-        """Begin a running sum of the answers."""
+        """Start a running sum of the answers."""
         raise NotImplementedError
 
     def call(self, selector: Selector, time_slice: TimeSlice) -> Call[Any]:
-        """Return the call that asks one time slice for one selector."""
+        """Return the call for one time slice and one selector."""
         return Call(
             method="GET",
             path=time_slice.path,
@@ -81,7 +81,7 @@ class Query(Struct, Generic[R_co], frozen=True):
 
 
 def _timezone_param(offset: timedelta) -> tuple[tuple[str, str], ...]:
-    # +00:00 is the documented default and is left out.
+    # +00:00 is the documented default.
     return (("timezone", format_offset(offset)),) if offset else ()
 
 
@@ -89,8 +89,8 @@ class DateRange(Query[RangeStats], frozen=True):
     """Statistics of a range of days, or of seconds, of any length.
 
     `start` and `end` are both included. Dates (`date` or "YYYY-MM-DD") are whole days in the `timezone`
-    of the call; datetimes must bear an offset and lose fractions of a second. Raises InvalidRequestError
-    (Statistics for a date or date range).
+    of the call; datetimes need an offset and lose fractions of a second. Raises InvalidRequestError.
+    See docs/service.md, Statistics for a date or date range.
     """
 
     path = "stats"
@@ -112,7 +112,7 @@ class DateRange(Query[RangeStats], frozen=True):
         if isinstance(start, datetime) is isinstance(end, datetime):
             is_reversed = start > end
         else:
-            # The date of an instant depends on the zone: one day too early may be right.
+            # The date of an instant depends on the zone, so it may seem one day too early.
             is_reversed = (_local_date(start) - _local_date(end)).days > 1
         if is_reversed:
             raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
@@ -135,7 +135,7 @@ class DateRange(Query[RangeStats], frozen=True):
 
     @classmethod
     def parse(cls, text: str, *, today: date | None = None) -> DateRange:
-        """Return the query for a span as people write it: `last-month`, `30d`, `2024-06`, `A..B`."""
+        """Return the query for text such as `last-month`, `30d`, `2024-06` or `A..B`."""
         return cls(*parse_span(text, today))
 
     @property
@@ -152,7 +152,7 @@ class DateRange(Query[RangeStats], frozen=True):
         return DateRange(today - timedelta(days=self.last_days - 1), today)
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        # Some callers ask for the same range again and again; splitting it takes as long as a request.
+        # Cached for callers that repeat a range: splitting takes as long as a request.
         split = _fixed_range_slices if isinstance(zone, timezone) else _range_slices
         return split(*self.bounds, zone, range_end)
 
@@ -174,7 +174,7 @@ def _local_date(bound: Bound, zone: tzinfo | None = None) -> date:
 
 
 def range_slice(window: Window, range_end: str) -> TimeSlice:
-    """Return one window of a date range as the service is asked for it."""
+    """Return the time slice of one window of a date range."""
     end = window.end + _SECOND if range_end == "exclusive" else window.end
     span = f"{window.start.isoformat()},{end.isoformat()}"
     params = (("date_range", span), *_timezone_param(window.offset))
@@ -196,8 +196,8 @@ def _ended(window: Window) -> float:
 class Day(Query[RangeStats], frozen=True):
     """Statistics of one whole day in the `timezone` of the call.
 
-    A date on which the zone changes its offset is asked as ranges. Raises InvalidRequestError (Statistics
-    for a date or date range).
+    If the zone changes its offset on that date, it is requested as ranges. Raises InvalidRequestError.
+    See docs/service.md, Statistics for a date or date range.
     """
 
     path = "stats"
@@ -228,8 +228,9 @@ class Day(Query[RangeStats], frozen=True):
 class Year(Query[PeriodStats], frozen=True):
     """Statistics of one calendar year in the `timezone` of the call, 4 digits.
 
-    A zone of more than one offset within the year is an InvalidRequestError. The request goes to the
-    stated path; on a 404 the path of the document's samples is tried once (Statistics for a year).
+    A zone with several offsets within the year raises InvalidRequestError. The request goes to the stated
+    path; on a 404 the path of the document's samples is tried once.
+    See docs/service.md, Statistics for a year.
     """
 
     path = "stats/yearly"
@@ -239,7 +240,7 @@ class Year(Query[PeriodStats], frozen=True):
     year: int
 
     def __post_init__(self) -> None:
-        # Below it, two digits were meant for a year of this century.
+        # A smaller number is probably a two-digit year.
         check_int("year", self.year, 1000, 9998)
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
@@ -255,8 +256,8 @@ class Year(Query[PeriodStats], frozen=True):
 class AllTime(Query[PeriodStats], frozen=True):
     """Statistics of all time up to the present.
 
-    A zone of more than one offset since 2000 is an InvalidRequestError. The request goes to the stated
-    path; on a 404 the path of the document's samples is tried once (Statistics for all time).
+    A zone with several offsets since 2000 raises InvalidRequestError. The request goes to the stated path; on
+    a 404 the path of the document's samples is tried once. See docs/service.md, Statistics for all time.
     """
 
     path = "stats/alltime"
@@ -267,7 +268,7 @@ class AllTime(Query[PeriodStats], frozen=True):
         return [self.time_slice(only_offset(zone, offsets(zone, EPOCH, now), "all time"))]
 
     def time_slice(self, offset: timedelta, settled_at: float = inf) -> TimeSlice:
-        """Return all time under one offset; `settled_at` where only months that have ended matter."""
+        """Return the time slice for one offset; pass `settled_at` if only months that have ended matter."""
         return TimeSlice(self.path, _timezone_param(offset), "all time", settled_at=settled_at)
 
     def tally(self, span: Span | None) -> PeriodTally:
@@ -277,8 +278,8 @@ class AllTime(Query[PeriodStats], frozen=True):
 class CountryGeo(Query[GeoStats], frozen=True):
     """Clicks by state, city and postal code of one country (2-letter ISO code); both dates are included.
 
-    A zone of more than one offset within the dates is an InvalidRequestError (Country geo-location
-    statistics).
+    A zone with several offsets within the dates raises InvalidRequestError. See docs/service.md, Country
+    geo-location statistics.
     """
 
     path = "stats/country/geo"
@@ -302,7 +303,7 @@ class CountryGeo(Query[GeoStats], frozen=True):
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         found = windows(parse_day("start", self.start), parse_day("end", self.end), zone)
         if not found:
-            # A date that the zone skips: Pacific/Apia had no 2011-12-30.
+            # The zone skips the date: Pacific/Apia had no 2011-12-30.
             return []
         what = f"{self.start} to {self.end}"
         offset = only_offset(zone, (window.offset for window in found), what)

@@ -40,7 +40,7 @@ _LONGEST_MESSAGE = 2_000
 # Bad UTF-8 and very deep nesting do not raise msgspec errors.
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # "The maximum allowed number of tags is reached": a sentence that counts tags; a rate limit counts requests.
-# If it were taken for a rate limit, the request would be repeated for ever.
+# Mistaken for a rate limit, it would be repeated forever.
 _SENTENCES = re.compile(r"[.!?;\n]+")
 _TAGS = re.compile(r"\btags?\b", re.IGNORECASE)
 _AMOUNT = re.compile(r"\b(?:number|maximum|max|limit|many|quota|allowed)\b", re.IGNORECASE)
@@ -51,7 +51,7 @@ _DEEPEST_DATA = 32
 
 
 class Envelope(Struct, Generic[T], gc=False):
-    """Shape of every answer of the service; `status` mirrors the HTTP status (General conventions)."""
+    """Envelope of an answer; `status` mirrors the HTTP status. See docs/service.md, General conventions."""
 
     data: T
     status: int = 200
@@ -84,7 +84,8 @@ def parse(
 
     The HTTP status decides; in a 200 the envelope's status is treated exactly as that HTTP status.
     `secrets` are strings that no error may show; `now` is the wall clock in seconds, for a Retry-After
-    date without a Date header. Raises APIError and its subclasses, UnexpectedResponseError (Errors).
+    date without a Date header. Raises APIError and its subclasses, and UnexpectedResponseError.
+    See docs/service.md, Errors.
 
     A 404 without the service's envelope is an UnexpectedResponseError that may be repeated: a load balancer
     may have sent it, so it does not show that a link, a tag or a page is missing.
@@ -121,7 +122,7 @@ def _error(
     from_service = envelope is not None and envelope.status == effective and envelope.message is not None
     if effective < 400 or (effective == 404 and not from_service):
         if effective >= 400:
-            what = "a 404 that is not the service's"
+            what = "a 404 that is not from the service"
         elif effective >= 300:
             what = f"an answer of {effective}: redirects are never followed, they would leak the credentials"
         elif status == 200:
@@ -190,7 +191,7 @@ def _counts_tags(message: str) -> bool:
 
 
 class Scrubber:
-    """Replacement of secrets in the texts of errors, in each form in which an answer may echo them."""
+    """Filter that replaces secrets in error texts, in every encoding in which an answer may echo them."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         # The longest first: a secret may contain another one.
@@ -200,15 +201,15 @@ class Scrubber:
         self._bytes = re.compile(pattern.encode()) if pattern else None
 
     def text(self, text: str) -> str:
-        """Scrub a text."""
+        """Replace secrets in text."""
         return self._pattern.sub(HIDDEN, text) if self._pattern else text
 
     def data(self, data: bytes) -> bytes:
-        """Scrub bytes."""
+        """Replace secrets in bytes."""
         return self._bytes.sub(HIDDEN.encode(), data) if self._bytes else data
 
     def value(self, value: Any, depth: int = _DEEPEST_DATA) -> Any:
-        """Scrub every text in decoded JSON; values nested deeper than `depth` become None."""
+        """Replace secrets in decoded JSON; values nested deeper than `depth` become None."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list | dict) and not depth:
@@ -220,7 +221,7 @@ class Scrubber:
         return value
 
 
-# Looked up here, as a codec is a file: errors are told also where no file can be opened.
+# Looked up at import: a codec is a file, and errors must work even if no file can be opened.
 _utf16 = codecs.getencoder("utf-16-be")
 
 

@@ -1,4 +1,4 @@
-"""Retry rules: may a call be sent again, and what does it fail with at last?
+"""Retry rules: which calls are repeated after which errors, and which error is raised in the end.
 
                       nothing     error of the    answer lost, or 404, 408,    other 4xx from
                       was sent    service:        5xx from something in        something in
@@ -9,10 +9,12 @@ rename by slashtag    repeat      repeat          unknown                      u
 create, `once`        repeat      fail            unknown                      unknown
 
 "unknown" is OutcomeUnknownError. An error comes from something in between (a proxy, a gateway) if it lacks
-the service's envelope, or has a status of gateways: 502, 504, 520 and above. An answer is also lost if it is
-a 2xx that cannot be read; one that is too large, or has an undocumented 2xx status, is never repeated. All
-other errors of the service, redirects, and a 401 from anyone fail. If the repetition of a rename does not
-find the link, it is unknown. A 429 never comes here: the throttle puts the request back into the queue.
+the service's envelope, or has a gateway status: 502, 504, 520 and above. An unreadable 2xx also counts as a
+lost answer; one that is too large, or has an undocumented 2xx status, is never repeated. All other errors of
+the service, redirects, and any 401 fail. If a repeated rename does not find the link, it is unknown.
+
+A rate-limit 429 is not an attempt: the sender puts the request back into the queue. Two kinds of 429 do get
+here, and both fail: TagLimitError, and the RateLimitError raised without sending if `max_wait` is too short.
 """
 
 from __future__ import annotations
@@ -38,10 +40,10 @@ from .call import Call
 class RetryPolicy(Struct, frozen=True, kw_only=True):
     """Limits on how often and how long a request is retried.
 
-    `max_attempts`: attempts, without those answered 429, which `max_wait` limits. `max_elapsed` (seconds):
-    attempts and backoff, without waiting for admission. The nth backoff is a random share of
-    `backoff_base` * 2**n, at most `backoff_cap` (seconds). `max_wait` (seconds): waiting for admission;
-    None: no limit.
+    `max_attempts`: attempts, not counting those answered 429, which `max_wait` limits. `max_elapsed`
+    (seconds): attempts and backoff, without waiting for admission. The nth backoff is random, up to
+    `backoff_base` * 2**(n - 1) and at most `backoff_cap` (seconds). `max_wait` (seconds): waiting for
+    admission; None: no limit.
     """
 
     # If a service fails one request in four, a query of 500 requests succeeds in 99 of 100 cases with 8
@@ -68,7 +70,7 @@ def backoff(policy: RetryPolicy, failures: int, share: float) -> float:
 
 
 def pause_of_503(error: SlashtagError | None) -> float:
-    """Return the Retry-After of a 503, in seconds. It is waited for as backoff, and counts as such."""
+    """Return the Retry-After of a 503, in seconds, which is used and counted as backoff."""
     return (error.retry_after or 0.0) if isinstance(error, ServerError) and error.status == 503 else 0.0
 
 
@@ -104,14 +106,14 @@ def retryable(call: Call[Any], error: BaseException) -> bool:
 
 
 def final_error(call: Call[Any], error: SlashtagError, attempts: int, *, lost: bool) -> SlashtagError:
-    """Return what a call fails with at last; `lost`: the answer was lost in one of its attempts."""
+    """Return the error to raise for a call; `lost`: the answer was lost in one of its attempts."""
     if isinstance(error, APIError | TransportError | UnexpectedResponseError):
         error.attempts = attempts
     renamed = call.rename and isinstance(error, NotFoundError) and attempts > 1
     if call.method == "GET" or not (lost or renamed):
         return error
     unknown = OutcomeUnknownError(
-        f"the answer was lost: it may have been done or not; the last error: {error}",
+        f"the answer was lost, so it may have been done; the last error: {error}",
         method=call.method,
         path=call.path,
         attempts=attempts,

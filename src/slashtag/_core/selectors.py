@@ -1,4 +1,4 @@
-"""Selectors of statistics: slashtags, in batches that fit a request, or a tag."""
+"""Selectors of statistics requests: a tag, or slashtags in batches that fit a request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-
 
 
 class Selector(Struct, frozen=True):
-    """Slashtags of one request, or a tag (common selector)."""
+    """Slashtags or tag of one request. See docs/service.md, Statistics: common selector."""
 
     keys: tuple[str, ...] = ()
     tag: str | None = None
@@ -35,7 +35,7 @@ class Selector(Struct, frozen=True):
 
 
 def check_tag(name: object) -> str:
-    """Return the name of a tag if statistics can be asked for it (common selector)."""
+    """Return the name of a tag, or raise InvalidRequestError if it cannot be requested."""
     if not isinstance(name, str):
         raise TypeError(f"a tag must be a str, not {type(name).__name__}")
     if not name:
@@ -45,7 +45,7 @@ def check_tag(name: object) -> str:
 
 
 def check_slashtag(key: object) -> str:
-    """Return the slashtag of a str or of a link if statistics can be asked for it (common selector)."""
+    """Return the slashtag of a str or a link, or raise InvalidRequestError if it cannot be requested."""
     slashtag = key if isinstance(key, str) else getattr(key, "slashtag", None)
     if not isinstance(slashtag, str):
         raise TypeError(f"keys must be slashtags or ShortUrls, not {type(key).__name__}")
@@ -56,7 +56,7 @@ def check_slashtag(key: object) -> str:
         raise InvalidRequestError("a slashtag must not be empty")
     if "," in slashtag:
         raise InvalidRequestError(
-            f"the slashtag {slashtag!r} holds a comma, which url_keys uses to separate slashtags"
+            f"the slashtag {slashtag!r} contains a comma, which url_keys uses to separate slashtags"
         )
     if encoded_size(slashtag) > MAX_TARGET_BYTES // 2:
         raise InvalidRequestError(f"the slashtag {slashtag[:40]!r}... is too long for a request target")
@@ -64,10 +64,10 @@ def check_slashtag(key: object) -> str:
 
 
 def by_activity(keys: Iterable[Any], changed_since: Mapping[str, int] | None) -> list[Any]:
-    """Sort links so that those that probably have clicks stand together; slashtags keep their order.
+    """Sort links so that those likely to have clicks are adjacent; slashtags keep their order.
 
     First the links whose `hits` differ most from those of an earlier listing, then those with most hits. The
-    order decides how many requests a per-link table takes, never what it says.
+    order affects only the number of requests of a per-link query, never its results.
     """
     before = changed_since or {}
 
@@ -81,7 +81,7 @@ def by_activity(keys: Iterable[Any], changed_since: Mapping[str, int] | None) ->
 
 
 def encoded_size(text: str) -> int:
-    """Count the bytes of a text as percent-encoded, an upper bound of what is sent."""
+    """Return the size of a percent-encoded text in bytes, an upper bound of what is sent."""
     try:
         data = text.encode()
     except UnicodeEncodeError:
@@ -90,14 +90,14 @@ def encoded_size(text: str) -> int:
 
 
 def _joined_size(keys: list[str]) -> int:
-    # An encoded comma has three bytes; counted so whether or not it is encoded, and after the last one too.
+    # Three bytes for each comma, as if encoded, and for one after the last slashtag.
     return encoded_size(",".join(keys)) + 3
 
 
 class Batcher:
-    """Group slashtags into batches: order kept, none twice, at most 100 and a bounded target each.
+    """Builder of batches of at most 100 slashtags, in order and without repetitions.
 
-    `max_keys_bytes` is the number of bytes that a request target has left for url_keys.
+    `max_keys_bytes` is the number of bytes available for url_keys in a request target.
     """
 
     def __init__(self, max_keys_bytes: int) -> None:
@@ -118,7 +118,7 @@ class Batcher:
             batch = self._batch
         size = self._size + (3 if key.isascii() else 12) * len(key) + 3
         if size > self._max_keys_bytes and batch:
-            # So much at most: counted only where it matters.
+            # `size` is an upper bound: the exact size is needed only here.
             size = _joined_size([*batch, key])
             if size > self._max_keys_bytes:
                 full = self.remainder()
@@ -129,7 +129,7 @@ class Batcher:
         return full
 
     def remainder(self) -> tuple[str, ...] | None:
-        """Return the slashtags that are left as the last batch, if any."""
+        """Return the remaining slashtags as the last batch, if any."""
         batch = tuple(self._batch) or None
         self._batch = []
         self._size = 0
@@ -137,7 +137,7 @@ class Batcher:
 
 
 def batches(keys: Iterable[str], max_keys_bytes: int = MAX_TARGET_BYTES) -> Iterator[tuple[str, ...]]:
-    """Yield batches of checked slashtags; concatenated they are the keys without repetitions."""
+    """Yield batches of checked slashtags, which concatenate to the keys without repetitions."""
     batcher = Batcher(max_keys_bytes)
     for key in keys:
         if full := batcher.add(key):
@@ -147,7 +147,7 @@ def batches(keys: Iterable[str], max_keys_bytes: int = MAX_TARGET_BYTES) -> Iter
 
 
 def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[tuple[str, ...]] | None:
-    """Return the batches of slashtags that need no closer look, None where one of them may.
+    """Return the batches if all slashtags are plain ASCII strings, None if they need `check_slashtag`.
 
     Checks all slashtags at once, joined: one by one would cost more than the request.
     """

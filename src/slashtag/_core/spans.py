@@ -1,4 +1,4 @@
-"""Spans of days as people write them: `last-month`, `30d`, `2024-06`, `2024-06-01..2024-06-30`."""
+"""Parser of date ranges such as `last-month`, `30d`, `2024-06` and `2024-06-01..2024-06-30`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FORMS = "today, yesterday, last-month, 30d, 6m, 2024, 2024-06, 2024-06-01 or 202
 
 
 def parse_span(text: str, today: date | None = None, zone: tzinfo | None = None) -> tuple[Bound, Bound]:
-    """Return the first and the last day of a span, or its first and last second.
+    """Return the first and last day of a date range, or its first and last second.
 
     - `today`, `yesterday`; `this-week` (from Monday), `last-month` and the like: whole weeks, months, years;
-    - `30d`, `4w`, `6m`, `1y`: so many days, weeks, months or years, of which today is the last day;
+    - `30d`, `4w`, `6m`, `1y`: a number of days, weeks, months or years that ends today;
     - `2024`, `2024-06`, `2024-06-01`: all its days; two of them, or two date-times, joined by `..`.
 
-    Date-times without an offset are of the `zone`. Raises InvalidRequestError, also for what needs to know
-    `today` and is not told, and for a time that the clocks of the `zone` show twice or never.
+    Date-times without an offset are in `zone`. Raises InvalidRequestError, also if `today` is needed but not
+    given, or if a local time in `zone` is ambiguous or does not exist.
     """
     parts = [part.strip() for part in text.split("..", 1)]
     if len(parts) == 1 and ":" in text:
@@ -44,11 +44,11 @@ def _ends(text: str, today: date | None, zone: tzinfo | None) -> tuple[Bound, Bo
     except InvalidRequestError:
         raise
     except (ValueError, OverflowError):
-        raise InvalidRequestError(f"{text!r} is no span of days; give {FORMS}") from None
+        raise InvalidRequestError(f"{text!r} is not a date range; give {FORMS}") from None
 
 
 def _read(text: str, today: date | None, zone: tzinfo | None) -> tuple[Bound, Bound]:
-    """Return both ends of one part; raises ValueError and OverflowError for what is none."""
+    """Return both ends of one part; raises ValueError and OverflowError if it is malformed."""
     if found := _DATES.fullmatch(text):
         year, month, day = (int(part) if part else None for part in found.groups())
         if month is None or year is None:
@@ -68,7 +68,7 @@ def _read(text: str, today: date | None, zone: tzinfo | None) -> tuple[Bound, Bo
     if not (text in ("today", "yesterday") or _LAST.fullmatch(text) or _NAMED.fullmatch(text)):
         raise ValueError(text)
     if today is None:
-        raise InvalidRequestError(f"what {text!r} means depends on today: pass it")
+        raise InvalidRequestError(f"{text!r} is relative to today: pass today=")
     return _relative(text, today)
 
 
@@ -85,7 +85,7 @@ def _relative(text: str, today: date) -> tuple[date, date]:
 
 
 def _period(unit: str, today: date, *, earlier: bool) -> tuple[date, date]:
-    """Return the week, month or year that holds today, or the one before."""
+    """Return the current week, month or year, or the previous one."""
     if unit == "week":
         monday = today - (today.weekday() + 7 * earlier) * _DAY
         return monday, monday + 6 * _DAY
@@ -98,7 +98,7 @@ def _period(unit: str, today: date, *, earlier: bool) -> tuple[date, date]:
 
 
 def _months_before(day: date, months: int) -> date:
-    """Return the same day so many months earlier, or the last one of a shorter month."""
+    """Return the same day some months earlier, or the last day of a shorter month."""
     n = day.year * 12 + day.month - 1 - months
     month = n // 12, n % 12 + 1
     return min(date(*month, 1) + (day.day - 1) * _DAY, last_day(month))

@@ -1,4 +1,4 @@
-"""How a query over the service's limits is split: windows of days, cuts at changes of offset, halves."""
+"""Splitting of queries: at UTC offset changes, into windows of days, into halves."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ MAX_WINDOW_DAYS = 32
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 _OFFSET = re.compile(r"([+-])([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
-# Two transitions of a zone are weeks apart in the tz database; this is far below.
+# In the tz database, transitions of a zone are weeks apart, so none is missed.
 _SAMPLE = timedelta(hours=12)
 
 Bound = date | datetime
 Month = tuple[int, int]
-#: The first and the last second of some local time under one offset, both aware.
+#: First and last second of a range under one UTC offset, both aware.
 FixedOffsetRange = tuple[datetime, datetime]
 S = TypeVar("S")
 
 
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
-    """Cut a sequence of at least two items into two parts."""
+    """Split a sequence of at least two items into halves."""
     middle = len(items) // 2
     return items[:middle], items[middle:]
 
@@ -51,7 +51,7 @@ def parse_zone(zone: str | tzinfo | None) -> tzinfo:
     if isinstance(zone, str):
         try:
             return ZoneInfo(zone)
-        # What it raises depends on the text: a folder, an absolute path, too long a name.
+        # The type depends on the text: a folder, an absolute path, too long a name.
         except (ZoneInfoNotFoundError, ValueError, OSError):
             pass
     raise InvalidRequestError(
@@ -82,9 +82,9 @@ def offset_at(zone: tzinfo, instant: datetime) -> timedelta:
 
 
 def segments(zone: tzinfo, first: datetime, last: datetime) -> Iterator[tuple[datetime, datetime, timedelta]]:
-    """Yield (start, end, offset) of the spans of one offset between two instants, end excluded.
+    """Yield (start, end, offset) for each period of one offset between two instants, end excluded.
 
-    A cut is the exact second of a transition.
+    Transitions are found to the second.
     """
     if isinstance(zone, timezone):
         yield first, last, offset_at(zone, first)
@@ -109,24 +109,24 @@ def segments(zone: tzinfo, first: datetime, last: datetime) -> Iterator[tuple[da
 
 
 def offsets(zone: tzinfo, first: datetime, last: datetime) -> list[timedelta]:
-    """List the offsets that a zone has between two instants, each once, in order of appearance."""
+    """List the distinct offsets of a zone between two instants, in order of appearance."""
     return list(dict.fromkeys(offset for _, _, offset in segments(zone, first, last)))
 
 
 def offsets_of_days(zone: tzinfo, first: date, last: date) -> list[timedelta]:
-    """List the offsets under which the clock of a zone shows some days, and a day around them."""
-    # The days around them must be in the calendar, under every offset.
+    """List the distinct offsets of a zone from a day before `first` to a day after `last`."""
+    # Keep within the calendar under every offset.
     first, last = max(first, date(1, 1, 4)), min(last, date(9999, 12, 27))
     return offsets(zone, midnight(first) - _DAY, midnight(last) + 2 * _DAY)
 
 
 def only_offset(zone: tzinfo, found: Iterable[timedelta], what: str) -> timedelta:
-    """Return the one offset that was found for a zone in a period that cannot be cut."""
+    """Return the offset of a period that cannot be split, or raise InvalidRequestError for several."""
     first, *others = dict.fromkeys(found)
     if others:
         raise InvalidRequestError(
-            f"{zone} has {1 + len(others)} UTC offsets within {what}, which the service answers for one "
-            'offset only: pass a fixed offset such as "+01:00", or ask for a DateRange'
+            f"{zone} has {1 + len(others)} UTC offsets within {what}, but the service accepts only "
+            'one: pass a fixed offset such as "+01:00", or ask for a DateRange'
         )
     return first
 
@@ -135,7 +135,7 @@ def only_offset(zone: tzinfo, found: Iterable[timedelta], what: str) -> timedelt
 
 
 class Window(Struct, frozen=True):
-    """Span of local time under one offset: both ends included, whole seconds, both aware."""
+    """Range of local time under one offset: aware datetimes in whole seconds, both ends included."""
 
     start: datetime
     end: datetime
@@ -160,26 +160,26 @@ class Window(Struct, frozen=True):
 
 
 def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
-    """Tile the span from `start` to `end` (both included) with windows the service can answer.
+    """Split the range from `start` to `end` (both included) into windows the service can answer.
 
-    A window lies within one offset of the zone, covers at most 32 calendar dates, begins at a day's start
-    or where the window before it ended plus one second, and ends at a day's last second unless the span or
-    the offset ends there (Statistics for a date or date range).
+    A window has one UTC offset and covers at most 32 calendar dates. It begins at the start of a day or one
+    second after the previous window, and ends at the last second of a day or where the range or the offset
+    ends. See docs/service.md, Statistics for a date or date range.
     """
     return cut_into_windows(split_by_utc_offset(start, end, zone))
 
 
 def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[FixedOffsetRange]:
-    """List the parts of a range (both ends included) that have one offset each.
+    """Split a range (both ends included) into parts of one UTC offset each.
 
-    This searches the zone from end to end: keep the result where it is cut_into_windows more than once.
+    This scans the whole range for transitions: keep the result if it is needed more than once.
     """
     try:
         found = list(_split_by_utc_offset(start, end, zone))
     except OverflowError:
         raise InvalidRequestError(f"{start} to {end} lies outside the calendar") from None
     if not found and isinstance(start, datetime) is not isinstance(end, datetime):
-        # Whether an instant lies before or after a date depends on the zone.
+        # Only the zone decides whether an instant is before or after a date.
         raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
     return found
 
@@ -187,13 +187,13 @@ def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[FixedOff
 def _split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> Iterator[FixedOffsetRange]:
     margin = 2 * _DAY
     instants = isinstance(start, datetime), isinstance(end, datetime)
-    # In UTC before anything is added: the clocks of a zone do not count seconds across a transition.
+    # Convert to UTC first: arithmetic in local time is wrong across a transition.
     low = start.astimezone(UTC) if isinstance(start, datetime) else midnight(start) - margin
     high = end.astimezone(UTC) + _SECOND if isinstance(end, datetime) else midnight(end) + margin
     for begins, stops, offset in segments(zone, low, high):
         fixed = timezone(offset)
         first, last = begins.astimezone(fixed), stops.astimezone(fixed) - _SECOND
-        # A date is all seconds that bear it, under whatever offset: so dates are compared as local times.
+        # A date includes all its seconds under any offset, so dates are compared as local times.
         if not instants[0]:
             first = max(first, midnight(start, fixed))
         if not instants[1]:
@@ -208,7 +208,7 @@ def midnight(day: date, zone: tzinfo = UTC) -> datetime:
 
 
 def cut_into_windows(found: Iterable[FixedOffsetRange], only: Container[Month] | None = None) -> list[Window]:
-    """Cut spans into windows; with `only` cover only the days in those (year, month), by as few windows."""
+    """Split ranges into as few windows as possible; with `only`, cover just those (year, month)."""
     return [window for span in found for window in _tile(*span, only)]
 
 
@@ -218,11 +218,11 @@ def _tile(first: datetime, last: datetime, only: Container[Month] | None) -> Ite
         if only is not None and month_of(first) not in only:
             first = _month_start(first, zone, 1)
             continue
-        # As a difference: the sum may lie outside the calendar.
+        # A timedelta, because the end may be outside the calendar.
         most = MAX_WINDOW_DAYS * _DAY - (first - midnight(first.date(), zone)) - _SECOND
         stop = first + min(last - first, most)
         if only is not None:
-            # Months in between count too: 32 days from October 31 step over all of November.
+            # Check months in between too: 32 days from October 31 include all of November.
             for month in months(first, stop):
                 if month not in only:
                     stop = midnight(date(*month, 1), zone) - _SECOND
@@ -261,7 +261,7 @@ def last_day(month: Month) -> date:
 
 
 def months(first: date, last: date) -> list[Month]:
-    """List the (year, month) that two dates and the days between them lie in."""
+    """List every (year, month) from the first date to the last."""
     numbers = range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
     return [(n // 12, n % 12 + 1) for n in numbers]
 

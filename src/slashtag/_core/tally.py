@@ -1,4 +1,4 @@
-"""Running sums of answers, each checked against itself as it is added."""
+"""Running sums of answers, each checked for consistency as it is added."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Tally(Protocol[A_contra, R_co]):
     """Running sum of the answers to one query."""
 
     def add_answer(self, answer: A_contra, window: Window | None) -> str | None:
-        """Add an answer; return in which way it contradicts itself, None where it does not."""
+        """Add an answer; return a warning message, or None if the answer is consistent."""
         ...
 
     def result(self) -> R_co: ...
@@ -43,7 +43,7 @@ class RangeTally(RangeSum):
             if first == last:
                 into[first] = into.get(first, 0) + total
             elif clicks is UNSET and total:
-                # Without clicks there are no days to name: an answer without `clicks` loses nothing then.
+                # An answer without clicks needs no `clicks`: it has no days to list.
                 self.days_complete = False
             elif total:
                 self.reconciles = False

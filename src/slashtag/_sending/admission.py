@@ -1,4 +1,4 @@
-"""Admission of every request of a session: the oldest first, as the throttle allows."""
+"""Admission of the requests of a session: oldest first, as the throttle allows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ log = logging.getLogger("slashtag")
 
 
 class WaitTooLongError(Exception):
-    """A request cannot depart within its max_wait.
+    """Failure to admit a request within its max_wait.
 
-    `seconds` is after how many it could; None where that depends on answers that are still to come.
+    `seconds` is the wait it would need; None if that depends on pending answers.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -44,15 +44,15 @@ class _Waiter:
 class Admission:
     """Queue of the requests of a session, admitted as the throttle allows.
 
-    A request keeps its order number for life, so that one that comes back after a 429 is first in the
-    queue. Every place is given back by exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
+    A request keeps its order number, so one that returns after a 429 is first in the queue. Every ticket
+    must be returned to exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
     """
 
     def __init__(self, throttle: Throttle) -> None:
         self.throttle = throttle
         self._orders = count()
         self._queue: list[_Waiter] = []
-        self._alone: set[asyncio.Future[None]] = set()  # those who wait for their own 429's Retry-After
+        self._alone: set[asyncio.Future[None]] = set()  # waiting for the Retry-After of their own 429
         self._bounded = 0
         self._warned_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -62,23 +62,23 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        """Count the requests that wait for admission."""
+        """The number of requests that wait for admission."""
         return sum(not waiter.future.done() for waiter in self._queue) + len(self._alone)
 
     def order(self) -> int:
-        """Give a new request its place in the order of requests."""
+        """Return the order number of a new request."""
         return next(self._orders)
 
     def try_enter(self, now: float) -> Ticket | None:
-        """Admit a request at once if nobody waits and the throttle allows it."""
+        """Admit a request at once if the queue is empty and the throttle allows it."""
         if self._queue or self.throttle.ready_at(now) > now:
             return None
         return self.throttle.depart(now)
 
     async def enter(self, order: int, max_wait: float | None = None, earliest: float = 0.0) -> Ticket:
-        """Wait for admission, at most `max_wait` seconds; before `earliest` others are admitted instead.
+        """Wait for admission, at most `max_wait` seconds, and outside the queue until `earliest`.
 
-        Raises WaitTooLongError, at once where it is certain, and SessionClosedError.
+        Raises SessionClosedError, and WaitTooLongError as soon as that is certain.
         """
         if self._closed:
             raise SessionClosedError("the session is closed")
@@ -97,13 +97,13 @@ class Admission:
             timer = loop.call_at(waiter.deadline, self._too_late, waiter)
         try:
             self._pump(now)
-            # A new request is the last; only one that comes back has to be counted through.
+            # A new request is last; only for one that returns must those ahead be counted.
             hopeless = max_wait is not None and waiter.deadline < self._opening(now, len(self._queue) - 1)
             if hopeless and not waiter.future.done():
                 self._refuse_if_hopeless(waiter, self._ahead_of(waiter), now)
             return await waiter.future
         except asyncio.CancelledError:
-            # Admitted and cancelled in the same step: the place goes to the next in the queue.
+            # Admitted and cancelled at the same time: admit the next in the queue.
             if waiter.future.done() and not waiter.future.cancelled() and not waiter.future.exception():
                 self.cancelled(waiter.future.result())
             else:
@@ -128,42 +128,42 @@ class Admission:
             self._alone.discard(rest)
 
     def _warn_of_wait(self, until: float, now: float) -> None:
-        """Log one warning for a wait that is long."""
+        """Log a long wait once, as a warning."""
         if until - now > LONG_WAIT and until > self._warned_until + 1:
             self._warned_until = until
             end = datetime.now() + timedelta(seconds=until - now)
             log.warning("waiting %.0f s for the service's limit, until %s", until - now, f"{end:%H:%M:%S}")
 
     def accepted(self, ticket: Ticket, now: float) -> None:
-        """Give the place back after an answer that the limit let pass."""
+        """Return a ticket after an accepted request."""
         self.throttle.accepted(ticket, now)
         if self._queue:
             self._pump(now)
 
     def rejected(self, ticket: Ticket, now: float, retry_after: float | None) -> float:
-        """Give the place back after a rate-limit 429; return when that request may `enter` again."""
+        """Return a ticket after a rate-limit 429; return when that request may `enter` again."""
         earliest = self.throttle.rejected(ticket, now, retry_after)
         self._outlook_changed(now)
         return earliest
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None) -> None:
-        """Give the place back after a 5xx, a lost connection or a timeout."""
+        """Return a ticket after a 5xx, a lost connection or a timeout."""
         self.throttle.failed(ticket, now, retry_after)
         self._outlook_changed(now)
 
     def hint(self, now: float, limit: RateHint) -> None:
-        """Take what an answer's rate-limit headers told; the place is still to be given back."""
+        """Record an answer's rate-limit headers; its ticket must still be returned."""
         self.throttle.hint(now, limit)
         self._outlook_changed(now)
 
     def cancelled(self, ticket: Ticket) -> None:
-        """Give the place back unused, or with nothing learnt."""
+        """Return a ticket that was not used, or whose request gave no information."""
         now = asyncio.get_running_loop().time()
         self.throttle.cancelled(ticket, now)
         self._pump(now)
 
     def _pump(self, now: float) -> None:
-        """Admit from the queue's head while the throttle allows it, else set the timer."""
+        """Admit requests while the throttle allows it, then set the timer."""
         queue, throttle = self._queue, self.throttle
         while queue:
             if queue[0].future.done():
@@ -199,7 +199,7 @@ class Admission:
             waiter.future.set_exception(WaitTooLongError(at - now if now < at else None))
 
     def _opening(self, now: float, ahead: int) -> float:
-        """Estimate the earliest departure; with all places taken that is the opening of the gate."""
+        """Estimate the earliest departure; at the cap in flight, that is the end of the pause."""
         at = self.throttle.ready_at(now, ahead)
         return at if at < inf else self.throttle.paused_until
 
@@ -222,7 +222,7 @@ class Admission:
         self._pump(self._loop.time())
 
     def close(self) -> None:
-        """Refuse those who wait, and from now on whoever would have to: SessionClosedError."""
+        """Raise SessionClosedError in requests that wait, and in later ones that would have to."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.http import RawResponseMessage
 
-#: Seconds that an idle connection is kept, as in aiohttp's own pool: some networks forget it after that.
+#: Seconds that an idle connection is kept, as in aiohttp's own pool: some networks drop it later.
 KEEP_ALIVE = 15.0
 
 _HEADER = istr("Keep-Alive")
@@ -28,9 +28,9 @@ MAX_INTERIM = 16
 
 
 def readable(transport: asyncio.BaseTransport) -> Callable[[], object]:
-    """Return a function that tells whether the socket has anything to read: data, its end, or an error.
+    """Return a function that checks whether the socket has anything to read: data, EOF or an error.
 
-    The event loop may not have seen it yet, if the caller held up the loop.
+    The event loop may not have noticed it yet if the caller blocked the loop.
     """
     sock = transport.get_extra_info("socket")
     if not hasattr(select, "poll"):  # Windows
@@ -41,13 +41,13 @@ def readable(transport: asyncio.BaseTransport) -> Callable[[], object]:
 
 
 def has_leftover(parser: Any) -> bool:
-    """Return whether the parser of a finished answer holds the beginning of another one.
+    """Return whether the parser of a complete answer contains the start of another one.
 
-    Ends the parser. aiohttp would drop these bytes and take the rest for the answer to the next request.
+    Closes the parser. aiohttp would drop these bytes and use the rest as the answer to the next request.
     """
     try:
         return parser.feed_eof() is not None
-    except Exception:  # The parser in Python raises for some beginnings.
+    except Exception:  # The pure-Python parser raises for some data.
         return True
 
 
@@ -89,6 +89,6 @@ async def read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, aioh
 def lost_before_answer(error: BaseException) -> bool:
     """Return whether a connection was lost before any byte of the answer."""
     if isinstance(error, aiohttp.ServerDisconnectedError):
-        # It carries the message that was begun, else a text.
+        # Its message is the incomplete answer if there is one, otherwise a str.
         return isinstance(error.message, str)
     return isinstance(error, aiohttp.ClientOSError)

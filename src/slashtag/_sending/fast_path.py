@@ -1,12 +1,12 @@
 """Requests over aiohttp's connections and parser, without `ClientSession.request`.
 
-More than half of what `ClientSession.request` costs is for redirects, cookies, middlewares, proxies, traces
-and an object for each URL, header map and response: our own session uses none of them. Connecting, DNS, TLS,
-the parser, decompression and flow control stay aiohttp's.
+More than half of the cost of `ClientSession.request` is for redirects, cookies, middlewares, proxies, traces
+and an object per URL, header map and response, none of which our own session uses. Connecting, DNS, TLS,
+parsing, decompression and flow control are still aiohttp's.
 
-These parts of aiohttp are not a public interface. They are used with the versions of aiohttp that our tests
-run with, and only if nobody mocks or traces `ClientSession`; otherwise requests go through
-`ClientSession.request` (`session_path`), which does the same and costs more.
+These parts of aiohttp are not public. They are used only with versions of aiohttp that our tests cover, and
+only if `ClientSession` is not mocked or traced; otherwise requests go through `ClientSession.request`
+(`session_path`), which gives the same results at a higher cost.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.connector import Connection
 
-#: aiohttp counts the wait for a pool slot in its own timeouts, and `sock_read` never ends a body that drips:
-#: the attempt's deadline replaces all of them.
+#: The deadline of an attempt replaces aiohttp's timeouts, which include the wait for a pool slot and do not
+#: end a body that arrives very slowly.
 NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
-#: First and last version of aiohttp with which the tests pass; `.ci/run` runs them with both.
+#: Oldest and newest tested version of aiohttp; `.ci/run` tests both.
 OLDEST, NEWEST = "3.14.1", "3.14.5"
 
 #: Set it to 0 to send every request through `ClientSession.request`.
@@ -50,7 +50,7 @@ SWITCH = "SLASHTAG_FAST_PATH"
 
 
 def _is_tested(version: str) -> bool:
-    """Return whether a version of aiohttp lies between OLDEST and NEWEST; a pre-release does not."""
+    """Return whether a version of aiohttp is between OLDEST and NEWEST and no pre-release."""
 
     def numbers(text: str) -> list[int]:
         return [int(part) for part in text.split(".")]
@@ -69,7 +69,7 @@ def is_switched_on() -> bool:
 
 
 def _original(function: object) -> object:
-    """Return a method of aiohttp, or None if something else already replaced it."""
+    """Return a method of aiohttp, or None if it has been replaced."""
     theirs = isinstance(function, FunctionType) and function.__module__ == "aiohttp.client"
     return function if theirs and not hasattr(function, "__wrapped__") else None
 
@@ -86,7 +86,7 @@ def can_bypass_session(http: aiohttp.ClientSession) -> bool:
 
 
 def is_plain(http: aiohttp.ClientSession) -> bool:
-    """Return whether a session has only settings that the fast path follows."""
+    """Return whether a session has only settings that the fast path supports."""
     settings = vars(http)
     return (
         settings["_request_class"] is aiohttp.ClientRequest
@@ -103,9 +103,9 @@ def is_plain(http: aiohttp.ClientSession) -> bool:
 
 
 class OpenResponse(Protocol):
-    """Response whose body is still to be read; aiohttp.ClientResponse is one.
+    """Response whose body has not been read yet; aiohttp.ClientResponse is one.
 
-    Exactly one of the methods has to be called: `release` after the whole body, otherwise `close`.
+    Call exactly one of the methods: `release` after the complete body, otherwise `close`.
     """
 
     @property
@@ -119,7 +119,7 @@ class OpenResponse(Protocol):
 
 
 class PooledConnection:
-    """Connection of aiohttp, and the response on it that is being read."""
+    """aiohttp connection and its current response."""
 
     __slots__ = ("_unread", "connection", "content", "expires", "headers", "path", "protocol", "status")
 
@@ -136,7 +136,7 @@ class PooledConnection:
         self._unread: Callable[[], object] | None = None
 
     def is_reusable(self, now: float) -> bool:
-        """Return whether another request can be written: the connection is open and nothing was left over."""
+        """Return whether another request can be sent: the connection is open and has no unread data."""
         protocol = self.protocol
         if now > self.expires or not protocol.is_connected() or protocol.should_close:
             return False
@@ -148,22 +148,22 @@ class PooledConnection:
         return not self._unread()
 
     def release(self) -> None:
-        """Give the connection back after the whole body."""
+        """Return the connection after the complete body."""
         path, self.path = self.path, None
-        # After a switch the connection speaks another protocol.
+        # After a 101 the connection uses another protocol.
         if path is None or self.status == SWITCHING_PROTOCOLS:
             self.connection.close()
         else:
             path.give_back(self)
 
     def close(self) -> None:
-        """Give up the response, and the connection with it."""
+        """Discard the response and close the connection."""
         self.path = None
         self.connection.close()
 
 
 def _body_headers(body: bytes | None) -> str:
-    """Return the headers that describe the body, and the end of the head."""
+    """Return the headers of the body and the end of the head."""
     if body is None:
         return "Content-Length: 0\r\n\r\n"
     return f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -172,13 +172,13 @@ def _body_headers(body: bytes | None) -> str:
 class FastPath:
     """Sender of requests to one origin over the connections of one ClientSession.
 
-    An idle connection is kept here and goes back to aiohttp's pool only to be closed: taking one from
-    there costs as much as sending a request on it.
+    Idle connections are kept here and return to aiohttp's pool only to be closed, because taking one from
+    the pool costs as much as sending a request.
     """
 
     def __init__(self, http: aiohttp.ClientSession, base: URL) -> None:
         self._loop = loop = asyncio.get_running_loop()
-        #: Idle connections; the last used is taken first.
+        #: Idle connections; the most recently used is reused first.
         self._idle: list[PooledConnection] = []
         assert http.connector is not None
         self._connector = http.connector
@@ -242,7 +242,7 @@ class FastPath:
         return None
 
     def give_back(self, pooled: PooledConnection) -> None:
-        """Keep a connection whose response was read whole."""
+        """Keep a connection whose response was read completely."""
         if self._closed or pooled.protocol.should_close:
             pooled.connection.release()
             return
@@ -266,7 +266,7 @@ class FastPath:
             self._sweep_at(min(pooled.expires for pooled in self._idle))
 
     def _sweep_at(self, when: float) -> None:
-        # By a weak reference: the timer must not keep alive a session that was dropped without being closed.
+        # Weak reference: the timer must not keep a session alive that was dropped without being closed.
         reference = weakref.ref(self)
 
         def sweep() -> None:
@@ -276,7 +276,7 @@ class FastPath:
         self._sweeper = self._loop.call_at(when, sweep)
 
     def close(self) -> None:
-        """Give all idle connections back to the pool, which closes them and waits for it."""
+        """Return all idle connections to the pool, which closes them."""
         self._closed = True
         if self._sweeper is not None:
             self._sweeper.cancel()

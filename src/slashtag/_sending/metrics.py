@@ -11,10 +11,10 @@ from .._core.throttle.throttle import Throttle
 class Metrics:
     """Counters of a session and its views.
 
-    `requests`: calls begun; `replayed`: those answered by the journal; `attempts`: requests sent;
+    `requests`: calls started; `replayed`: those answered by the journal; `attempts`: requests sent;
     `retries`: attempts after a failure; `throttled`: 429s; `bytes_received`: of decompressed bodies;
-    `learned_rate`: requests a second that the service was found to allow, None while unknown; `in_flight`,
-    `waiting`: requests now; `paused_until`: the event loop's time before which nothing is sent, 0.0 if
+    `learned_rate`: requests per second that the service allows, None while unknown; `in_flight`, `waiting`:
+    current numbers of requests; `paused_until`: the event loop's time before which nothing is sent, 0.0 if
     not paused.
     """
 

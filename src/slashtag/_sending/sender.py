@@ -1,4 +1,4 @@
-"""One call: admission, attempts and retries. The only use of tenacity."""
+"""Execution of one call: admission, attempts and retries. The only module that uses tenacity."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ log = logging.getLogger("slashtag")
 
 
 class ResponseStore(Protocol):
-    """Store of finished responses that returns those of an earlier run; `_journal` has the implementation."""
+    """Store of complete responses, replayed by later runs; implemented in `_journal`."""
 
     @property
     def is_open(self) -> bool: ...
@@ -79,7 +79,7 @@ class Shared(Struct, frozen=True):
     budget: RetryBudget
     metrics: Metrics
     secrets: tuple[str, ...]
-    #: Set once the session closes, to end its backoffs.
+    #: Set when the session closes, to end its backoffs.
     closing: asyncio.Event
     journal: ResponseStore | None = None
 
@@ -92,18 +92,18 @@ class CallState(Struct):
 
     order: int
     attempts: int = 0
-    earliest: float = 0.0  # the loop's time before which this call alone is not sent again after a 429
+    earliest: float = 0.0  # loop time before which this call must not be sent again after a 429
     spent: float = 0.0  # seconds of attempts and backoff
     waited: float = 0.0  # seconds of waiting for admission
-    answer_lost: bool = False  # the answer to a write was lost in some attempt
+    answer_lost: bool = False  # the answer to a write was lost in at least one attempt
     no_permit: bool = False  # the retry budget gave no permit within max_elapsed
-    resent: bool = False  # sent again at once after a stale connection
+    resent: bool = False  # sent again immediately after a stale connection
     permit: str | None = None
     last: SlashtagError | None = None
 
 
 class Sender:
-    """Sender of the calls of one session under one set of options."""
+    """Sender of a session's calls with one set of options."""
 
     def __init__(self, shared: Shared, options: Options) -> None:
         self._shared = shared
@@ -117,7 +117,7 @@ class Sender:
         """Return the data of a call, or raise its final error.
 
         Raises every kind of APIError, TransportError, OutcomeUnknownError and UnexpectedResponseError, and
-        ConfigurationError in another event loop than the session's.
+        ConfigurationError in an event loop other than the session's.
         """
         loop = running_loop()
         if loop is not self._loop:
@@ -127,12 +127,12 @@ class Sender:
             if not journal.is_open:
                 # The session is used without `async with`.
                 await journal.start()
-            # Before anything is sent: the result of a write must not be replaced by an error of the journal.
+            # Checked before sending: an error of the journal must not replace the result of a write.
             journal.check()
             body = journal.find(call)
             if body is not None:
                 self._metrics.replayed += 1
-                # Let other tasks run: a replay itself waits for nothing.
+                # Let other tasks run, because a replay does not wait for anything.
                 await asyncio.sleep(0)
                 return parse(call, 200, {}, body, self._shared.secrets)
         state = CallState(self._admission.order())
@@ -172,8 +172,8 @@ class Sender:
             except SlashtagError as error:
                 after = loop.time()
                 if attempt.stale and call.method == "GET" and not state.resent:
-                    # The service closed an idle connection as the request was written: that says nothing
-                    # about its health, and a new connection will do.
+                    # The service closed an idle connection as the request was written. Use a new connection.
+                    # This is no sign of an outage.
                     state.resent = True
                     state.attempts -= 1
                     metrics.retries += 1
@@ -186,7 +186,7 @@ class Sender:
                     self._give_back(ticket, error, after)
                     log.debug("%s %s%s: %s", call.method, call.path, _details(call), type(error).__name__)
                     raise
-                # A 429 costs none of the attempts: it says nothing about the request.
+                # A 429 does not count as an attempt: the request itself may be fine.
                 state.attempts -= 1
                 state.earliest = admission.rejected(ticket, after, error.retry_after)
                 log.info("%s %s: 429, back to the queue", call.method, call.path)
@@ -232,7 +232,7 @@ class Sender:
         except BaseException as error:
             if not attempt.expired:
                 raise
-            # Taken back even if the error is another one: a middleware of the user may have replaced it.
+            # Withdraw it even if the error is another one: a middleware of the user may have replaced it.
             if not attempt.take_back() or not isinstance(error, asyncio.CancelledError):
                 raise
         finally:
@@ -257,10 +257,10 @@ class Sender:
 
     async def _retry(self, call: Call[T], state: CallState) -> T:
         try:
-            # Most runs never need it, and importing it would add a third to the import time of this package.
+            # Imported here: most runs never need it, and it takes a third of the import time of this package.
             import tenacity
         except OSError:
-            # No file can be opened, nor a connection: the last failure says so.
+            # No file can be opened, so no connection either, as the last failure shows.
             assert state.last is not None
             raise final_error(call, state.last, state.attempts, lost=state.answer_lost) from None
 
@@ -283,7 +283,7 @@ class Sender:
             reraise=True,
         )
         try:
-            return await retrying(self._again, call, state)
+            return await retrying(self._next_attempt, call, state)
         except SlashtagError as error:
             failure = final_error(call, error, state.attempts, lost=state.answer_lost)
         raise failure
@@ -304,11 +304,11 @@ class Sender:
         state.no_permit = state.permit is None
         state.spent += clock() - began
 
-    async def _again(self, call: Call[T], state: CallState) -> T:
+    async def _next_attempt(self, call: Call[T], state: CallState) -> T:
         permit, state.permit = state.permit, None
         if permit is None:
-            # Either tenacity has just begun, and needs the first failure to wait or stop after it; or the
-            # retry budget gave no permit in time, and the last failure is final.
+            # Either this is tenacity's first "attempt", for which `__call__` has already sent the call, or
+            # the retry budget gave no permit in time. tenacity then waits or stops after this failure.
             assert state.last is not None
             raise state.last
         self._metrics.retries += 1
@@ -337,12 +337,12 @@ def running_loop() -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
     except RuntimeError:
         raise ConfigurationError(
-            "no asyncio event loop is running: aiohttp, and so slashtag, cannot run on trio"
+            "no asyncio event loop is running: slashtag needs asyncio and cannot run on trio"
         ) from None
 
 
 def _details(call: Call[Any]) -> str:
-    """Return the parameters for the log; the label stands for a hundred slashtags."""
+    """Return the label or the parameters of a call for the log."""
     if call.label:
         return f" ({call.label})"
     return f"?{'&'.join(f'{k}={v}' for k, v in call.params)}" if call.params else ""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class DroppedError(Exception):
-    """Replacement for aiohttp's connection errors, after which aiohttp silently sends GET and PUT again."""
+    """Replacement for aiohttp's connection errors, after which aiohttp would repeat GET and PUT."""
 
     def __init__(self, text: str, *, unsent: bool) -> None:
         super().__init__(text)
@@ -54,9 +54,9 @@ class SessionPath:
         """
         if http.closed:
             raise RuntimeError("the aiohttp session is closed")
-        # Until the middleware runs, nobody knows: mocks and recorders never call it.
+        # Unknown until the middleware runs: mocks and recorders never call it.
         attempt.written = None
-        # The user's middlewares stay; ours goes innermost, next to the connection.
+        # Keep the user's middlewares and add ours as the innermost, next to the connection.
         theirs = getattr(http, "_middlewares", ())
         headers = {} if self._headers is None else dict(self._headers)
         options: dict[str, Any] = {
@@ -75,7 +75,7 @@ class SessionPath:
     async def _middleware(
         self, attempt: Attempt, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        """Turn a dropped connection into DroppedError, and note what was written."""
+        """Convert a dropped connection to DroppedError, and record whether the request was written."""
         # aiohttp calls `send` with the connection: the only place between connecting and writing.
         if TESTED and isinstance(request, aiohttp.ClientRequest):
             vars(request)["send"] = partial(self._send, attempt, request)
@@ -113,13 +113,13 @@ class SessionPath:
 
 
 async def _read_head_once(protocol: ResponseHandler) -> Any:
-    """Stand in for `protocol.read`, which aiohttp calls for as long as interim answers come."""
+    """Replace `protocol.read`, which aiohttp calls repeatedly for interim answers."""
     del vars(protocol)["read"]
     return await read_head(protocol)
 
 
 def is_unsent(error: BaseException) -> bool:
-    """Return whether an error of aiohttp's means that no connection was made."""
+    """Return whether an aiohttp error means that no connection was made."""
     return isinstance(
         error,
         aiohttp.ClientConnectorError
@@ -130,7 +130,7 @@ def is_unsent(error: BaseException) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """Return the text of an error of aiohttp's, without what the server sent."""
+    """Return the text of an aiohttp error, without data that the server sent."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy answered {error.status} {error.message}"
     if isinstance(error, aiohttp.ClientResponseError | aiohttp.http.HttpProcessingError):
@@ -147,5 +147,5 @@ def describe(error: BaseException) -> str:
 
 
 def _first_words(text: str) -> str:
-    """Return the beginning of a message of aiohttp's; the repr of what the server sent follows it."""
+    """Return the start of an aiohttp message, before the repr of data that the server sent."""
     return text.removeprefix("400, message:").lstrip().partition("\n")[0].partition(":")[0]

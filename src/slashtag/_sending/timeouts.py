@@ -1,4 +1,4 @@
-"""One timer for the timeouts of all attempts: cheaper than one timer each."""
+"""Timeouts of all attempts with a single timer, which is cheaper than one timer each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Attempt:
-    """One attempt of the current task: its deadline, and what is known about its connection."""
+    """One attempt of the current task: its deadline and the state of its connection."""
 
     # Defaults of the class, not slots: most attempts set only two of them.
     expired = False
@@ -26,7 +26,7 @@ class Attempt:
         self._cancelling = task.cancelling()
 
     def take_back(self) -> bool:
-        """Withdraw the cancellation of an expired deadline; False if somebody else cancelled too."""
+        """Withdraw the cancellation of an expired deadline; return False if there was another one."""
         return self.task.uncancel() <= self._cancelling
 
 
@@ -53,7 +53,7 @@ class Watchdog:
         return attempt
 
     def stop(self, attempt: Attempt) -> None:
-        """Stop the clock of an attempt."""
+        """Remove the deadline of an attempt."""
         self._running.pop(attempt, None)
 
     def _expire(self, loop: asyncio.AbstractEventLoop) -> None:

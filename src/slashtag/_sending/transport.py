@@ -1,4 +1,4 @@
-"""One HTTP exchange over aiohttp: request and body, under a size limit, with errors of ours only."""
+"""One HTTP exchange over aiohttp, with a limited body size; raises only slashtag errors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def closed_error(call: Call[Any], attempt: Attempt) -> SlashtagError:
 
 
 class Transport:
-    """Carrier of calls to one base URL with one pair of credentials, in one event loop.
+    """HTTP transport to one base URL with one pair of credentials, in one event loop.
 
     `http` returns the aiohttp session; `headers` are sent with each request if that session is the user's,
     None if it is ours and has them; `base` ends in /api/v1/.
@@ -76,12 +76,12 @@ class Transport:
         self._use_fast_path = self._owns_http and direct and is_switched_on()
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
-        """Return the event loop that the connections belong to, which is the first one that asks.
+        """Bind the connections to the first event loop that calls this, and return it.
 
-        Raises ConfigurationError in another loop: aiohttp would fail there after the request was sent.
+        Raises ConfigurationError in another loop, where aiohttp would fail after sending the request.
         """
         if self._loop is None:
-            # A session of the user's belongs to a loop already.
+            # The user's session already belongs to a loop.
             self._loop = loop if self._owns_http else getattr(self._http(), "_loop", loop)
         if self._loop is not loop:
             raise ConfigurationError(
@@ -95,7 +95,7 @@ class Transport:
         return self._loop is not None
 
     def _endpoint(self, call: Call[Any]) -> URL:
-        """Return the URL of a call without its query; those of GETs are few and are kept."""
+        """Return the URL of a call without its query; URLs of GETs are few and are cached."""
         url = self._urls.get(call.path)
         if url is None:
             # The path is encoded already: yarl must neither decode nor normalise it.
@@ -109,7 +109,7 @@ class Transport:
         url = self._endpoint(call)
         if not call.params:
             return url
-        params = dict(call.params)  # yarl is faster with it than with pairs; no name repeats in our calls
+        params = dict(call.params)  # faster in yarl than pairs; our calls repeat no name
         return url.extend_query(params if len(params) == len(call.params) else call.params)
 
     def target(self, call: Call[Any]) -> str:
@@ -120,9 +120,9 @@ class Transport:
         return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in call.params])}"
 
     async def exchange(self, call: Call[Any], max_bytes: int, attempt: Attempt) -> RawResponse:
-        """Send a call once and read its whole answer.
+        """Send a call once and read the complete answer.
 
-        Raises TransportError (`unsent` if nothing can have reached the service), UnexpectedResponseError
+        Raises TransportError (`unsent` if the service cannot have received anything), UnexpectedResponseError
         for a decompressed body over `max_bytes`, SessionClosedError.
         """
         http = self._http()
@@ -164,7 +164,7 @@ class Transport:
         except (TypeError, AttributeError, LookupError) as error:
             if not on_fast_path:
                 raise
-            # aiohttp is not what it was when the fast path was tested with this version.
+            # aiohttp internals differ from those that the fast path was tested with.
             log.warning("requests go through ClientSession.request from now on: %r", error)
             self._use_fast_path = False
             self.close()
@@ -172,18 +172,18 @@ class Transport:
                 return await self.exchange(call, max_bytes, attempt)
             failure = self._failure(call, "the answer could not be read", unsent=False)
         except (RuntimeError, AssertionError):
-            # aiohttp asserts that its connector is there.
+            # aiohttp asserts that its connector exists.
             if not http.closed:
                 raise
             failure = closed_error(call, attempt)
         if isinstance(failure, TransportError) and http.closed:
             failure = closed_error(call, attempt)
-        # Raised here, not in a handler: aiohttp's errors carry the request's headers with the credentials.
+        # Raised outside the handlers: aiohttp's errors contain the request headers with the credentials.
         raise failure
 
     def _make_fast_path(self, http: aiohttp.ClientSession) -> FastPath:
         if not is_plain(http):
-            raise LookupError("the session has settings that the fast path does not follow")
+            raise LookupError("the session has settings that the fast path does not support")
         self._fast_path = FastPath(http, self._base)
         return self._fast_path
 
@@ -201,7 +201,7 @@ class Transport:
         return Scrubber([*self._secrets, *call.secrets])
 
 
-#: What a query may hold unencoded: what RFC 3986 does not reserve, and the comma between slashtags.
+#: Bytes allowed unencoded in a query: unreserved in RFC 3986, and the comma between slashtags.
 _PLAIN = UNRESERVED + b","
 #: Longer texts are not cached.
 _CACHED_LENGTH = 200
@@ -217,12 +217,12 @@ def _quoted_by_yarl(text: str) -> str:
     return URL.build(query={"q": text}).raw_query_string.removeprefix("q=")
 
 
-#: The same spans of time are requested for many slashtags.
+#: The same date ranges are requested for many slashtags.
 _quoted_from_cache = lru_cache(maxsize=256)(_quoted_by_yarl)
 
 
 async def _read_rest(content: aiohttp.StreamReader, first: bytes, max_bytes: int) -> bytes:
-    """Read on until the end, or until there are more than `max_bytes`."""
+    """Read until the end, or until there are more than `max_bytes`."""
     chunks = [first]
     size = len(first)
     while size <= max_bytes:

@@ -1,19 +1,19 @@
-"""The time from an exhausted limit to its opening, found by one probe after the other."""
+"""Dry spell: the time from the exhaustion of a limit to its opening, found by single probes."""
 
 from __future__ import annotations
 
 from .schedule import FLOOR, Ticket
 
-QUICK, SLOW = 0.5, 3.5  # seconds between two probes: doubled up to the one, then slowly up to the other
+QUICK, SLOW = 0.5, 3.5  # seconds between two probes: doubled up to QUICK, then raised slowly up to SLOW
 
 
 class DrySpell:
-    """A dry spell: requests are probes, sent one at a time and at most 20 a second.
+    """Period in which the limit is exhausted; requests are probes, one at a time and at most 20 per second.
 
-    `since` is when the first request departed that met the exhausted limit, `retry_after` what its 429 asked
-    for, `rejects` the 429s of the event, `load` the number in flight when it began. `hits` probes passed so
-    far, the first of them sent at `opened_at`; `misses` did not, `late_misses` of those after the first hit.
-    `resume`: what was known before still holds.
+    `since` is the departure of the first request that met the exhausted limit, `retry_after` is from its 429,
+    `rejects` counts the 429s of the event, `load` is the number in flight at its start. `hits` probes were
+    accepted so far, the first of them sent at `opened_at`; `misses` were not, `late_misses` of them after the
+    first hit. `resume`: the rate learnt before is kept.
     """
 
     __slots__ = (
@@ -43,20 +43,20 @@ class DrySpell:
 
     @property
     def dry(self) -> float:
-        """How long the limit stayed exhausted, in seconds."""
+        """Duration of the exhaustion, in seconds."""
         return self.opened_at - self.since
 
     @property
     def opening(self) -> float:
-        """When the limit opened. A Retry-After in whole seconds may be up to one second too long."""
+        """Time at which the limit opened. A Retry-After in whole seconds may be up to one second too long."""
         if self.retry_after:
             return min(self.opened_at, self.since + max(self.retry_after - 1, 0))
         return self.opened_at
 
     def missed(self, ticket: Ticket) -> float:
-        """Take a probe's 429; return when the next may depart."""
+        """Record a probe's 429; return when the next may be sent."""
         self.missed_at = ticket.sent
-        if ticket.load == 1:  # otherwise the place may have been taken by a request from before
+        if ticket.load == 1:  # otherwise an earlier request may have caused the 429
             self.misses += 1
             self.late_misses += self.hits > 0
         interval = self.interval
@@ -64,7 +64,7 @@ class DrySpell:
         return ticket.sent + interval
 
     def hit(self, ticket: Ticket) -> None:
-        """Take a probe that passed."""
+        """Record an accepted probe."""
         if not self.hits:
             self.opened_at = ticket.sent
         self.hits += 1

@@ -1,19 +1,19 @@
-"""The estimate of the rate that a service allows, from what it accepted between its 429s."""
+"""Estimate of the allowed rate, from the requests accepted between 429s."""
 
 from __future__ import annotations
 
 from .hypotheses import Losses
 from .schedule import SAMPLE, Flow, Pace, Ticket, corrected
 
-TOLERATED = 0.005  # share of 429s that cuts no rate
-BRIEF = 0.3  # seconds that a measured rate needs
+TOLERATED = 0.005  # share of 429s that does not cut the rate
+BRIEF = 0.3  # minimum seconds of a measurement
 
 
 class RateEstimate:
     """Estimate of a rate limit, corrected by every exhaustion of it.
 
-    `flow` measures what is accepted, `span` says over how many seconds at least, `proven` is the rate
-    accepted before the last correction, `losses` judges whether corrections help.
+    `flow` measures the accepted rate over at least `span` seconds, `proven` is the rate accepted before the
+    last correction, `losses` finds out whether corrections help.
     """
 
     __slots__ = ("_early", "flow", "losses", "proven", "span")
@@ -23,7 +23,7 @@ class RateEstimate:
         self.losses = Losses()
         self.span = 0.0
         self.proven = 0.0
-        self._early = 0  # corrections in a row that came before the curve was back at its rate
+        self._early = 0  # consecutive corrections before the curve was back at its rate
 
     def due(self, ticket: Ticket) -> bool:
         """Return whether a 429 among accepted requests calls for a correction."""
@@ -40,7 +40,7 @@ class RateEstimate:
         flow.advance(ticket)
         early = ticket.sent - pace.since < 0.9 * pace.time
         self._early = self._early + 1 if early else 0
-        # A limit would let pass at this pace what it let pass before.
+        # A real limit would accept at this rate what it accepted before.
         in_vain = early and high < 0.95 * before and 2 * lost < sample
         if self.losses.judge(lost, sample, early=in_vain):
             return 1.1 * low, 0.1, 1
@@ -51,7 +51,7 @@ class RateEstimate:
     ) -> tuple[float, float, float]:
         """Return the next curve after a dry spell from `exhausted_at` to the probe `ticket`.
 
-        `cycle_rate` was accepted from one opening of the limit to the next, 0 where that is not known;
+        `cycle_rate` was accepted from one opening of the limit to the next, 0 if unknown;
         `costly`: the dry spell was a Retry-After.
         """
         high = pace.at(exhausted_at)
@@ -64,5 +64,5 @@ class RateEstimate:
         return corrected(low, high, 0, after_pause=True, costly=costly)
 
     def _accepted(self, rate: float, high: float) -> float:
-        """Return the rate that would be accepted without the 429s that come at any pace."""
+        """Return the accepted rate without the 429s that occur at any rate."""
         return min(rate / (1 - self.losses.share), high)

@@ -1,7 +1,7 @@
-"""Read what a service says about its rate limit: `Retry-After` and the rate-limit headers.
+"""Parser of `Retry-After` and rate-limit headers.
 
-Everything here is strict: a value that is not exactly what the specification allows counts as absent, because
-a wrong pause (or a negative one) is worse than none.
+Parsing is strict: a value that the specification does not allow counts as absent, because a wrong pause is
+worse than none.
 
     Retry-After            RFC 9110, 10.2.3: delay in seconds, or an HTTP date
     RateLimit              draft-ietf-httpapi-ratelimit-headers, structured: "default";r=50;t=30
@@ -20,11 +20,11 @@ from typing import Protocol
 import msgspec
 
 MAX_DELAY = 86_400.0
-"""Longest Retry-After believed, in seconds: a service that asks for more is asked again after a day."""
+"""Longest Retry-After used, in seconds; longer ones are shortened to a day."""
 
 MAX_RESET = 900.0
-"""Longest reset believed of a rate-limit header, in seconds: a longer one is in another unit (milliseconds),
-or too long to stop a session for without a 429."""
+"""Longest reset used, in seconds: a longer one is in another unit (milliseconds), or too long to pause
+without a 429."""
 
 _EPOCH_FROM = 1_000_000_000
 """A reset at or above this many seconds (2001-09-09 as an epoch, 31 years as a delay) is an epoch time."""
@@ -40,7 +40,7 @@ _PARAMETER = re.compile(r'([a-z][a-z0-9_-]*)=("[^"\\]*"|[^;,"\s]+)')
 
 
 class Headers(Protocol):
-    """A mapping of response headers whose `get` ignores case, such as `multidict.CIMultiDictProxy`."""
+    """Mapping of response headers whose `get` ignores case, such as `multidict.CIMultiDictProxy`."""
 
     def get(self, key: str, /) -> str | None: ...
 
@@ -48,8 +48,8 @@ class Headers(Protocol):
 class RateHint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Content of rate-limit headers: `remaining` requests until `reset` seconds from the answer.
 
-    `limit` requests are allowed in a window of `window` seconds, where the service says so. `reset` is None
-    where the end of the window is not given, or not plausible.
+    `limit` requests are allowed in a window of `window` seconds, if given. `reset` is None if the end of the
+    window is missing or implausible.
     """
 
     remaining: int
@@ -59,7 +59,7 @@ class RateHint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def retry_after(headers: Headers, now_wall: float | None = None) -> float | None:
-    """Return the delay that `Retry-After` asks for, in seconds, or None if it is absent or malformed.
+    """Return the delay of `Retry-After`, in seconds, or None if it is absent or malformed.
 
     A date counts from the answer's own `Date` (the server's clock), else from `now_wall` (epoch seconds);
     with neither it is unknown: None. The delay is never negative, and at most `MAX_DELAY` (one day).
@@ -78,10 +78,10 @@ def retry_after(headers: Headers, now_wall: float | None = None) -> float | None
 
 
 def rate_hint(headers: Headers, now_wall: float | None = None) -> RateHint | None:
-    """Return what the rate-limit headers say, or None if there are none or they make no sense.
+    """Return the content of the rate-limit headers, or None if they are missing or invalid.
 
-    Of several policies the one with the fewest requests left is returned. `now_wall` (epoch seconds) stands
-    in for a missing `Date` where the reset is an epoch time.
+    Of several policies the one with the fewest requests left is returned. `now_wall` (epoch seconds)
+    replaces a missing `Date` if the reset is an epoch time.
     """
     value = headers.get("RateLimit")
     if value is not None:
@@ -113,7 +113,7 @@ def _triple(value: str, headers: Headers, prefix: str, now_wall: float | None) -
 
 
 def _plausible(reset: float | None, window: float | None) -> float | None:
-    """Return the reset, or None where it is too far off or lies behind the end of its own window."""
+    """Return the reset, or None if it is too far off or after the end of its own window."""
     if reset is None or reset > MAX_RESET or (window and reset > window + 1):
         return None
     return reset

@@ -1,24 +1,24 @@
-"""What a limit may be besides a rate: a cap in flight, a quota window, or 429s that no pace prevents."""
+"""Alternatives to a rate limit: a cap in flight, a quota per window, or 429s that occur at any rate."""
 
 from __future__ import annotations
 
 from .dry_spell import DrySpell
 from .schedule import FLOOR, SAMPLE
 
-STRIKES = 3  # 429s that a cap in flight cannot explain; cuts in vain
-PROVEN = 3  # probes in a row that must pass before everybody may go
-CLUSTER = 4.0  # 429s close together that are an exhausted limit
-EXCESS = 6.0  # 429s over the share that comes at any pace: more than chance
-LEAK = 1 / 3  # of a 429 that each accepted request makes up for: one 429 in four is no cluster
+STRIKES = 3  # 429s that a cap in flight cannot explain
+PROVEN = 3  # consecutive accepted probes that end probing
+CLUSTER = 4.0  # 429s close together that mean an exhausted limit
+EXCESS = 6.0  # 429s beyond the tolerated share that are more than chance
+LEAK = 1 / 3  # of a 429 that each accepted request offsets: one 429 in four is no cluster
 MOST_TOLERATED = 0.3  # share of 429s
 
 
 class ConcurrencyCap:
-    """A suspected cap on requests in flight.
+    """Hypothesis of a cap on requests in flight.
 
-    `safe` requests were accepted together. After a hold the number is raised by 1, 2, 4. A 429 over the safe
-    number was to be expected; one at or under it, or after many were accepted over it, is a strike against
-    the suspicion.
+    `safe` requests were accepted together. After a hold the number is raised by 1, 2, 4. A 429 above the safe
+    number is expected; one at or below it, or after many accepted above it, is a strike against the
+    hypothesis.
     """
 
     __slots__ = ("_above", "_hold", "_raise_at", "_step", "safe", "strikes")
@@ -37,7 +37,7 @@ class ConcurrencyCap:
         return self.strikes >= STRIKES
 
     def suspect(self, together: int, now: float) -> int:
-        """Begin with the number accepted together; return the cap, from which it grows by accepts."""
+        """Start with the number accepted together; return the initial cap."""
         if not self.strikes:
             self.safe = max(4, together)
         self._hold, self._step, self._above = 1.0, 1, 0
@@ -45,7 +45,7 @@ class ConcurrencyCap:
         return min(PROVEN, self.safe)
 
     def accepted(self, load: int, now: float, cap: float) -> float:
-        """Return the cap after an accept of a request that was one of `load` in flight."""
+        """Return the cap after accepting a request that was one of `load` in flight."""
         self._above += load > self.safe
         if cap < self.safe:
             return cap + 1
@@ -66,18 +66,18 @@ class ConcurrencyCap:
         return self.safe
 
     def strike(self) -> int:
-        """Count a strike and return the cap: less than was thought safe."""
+        """Count a strike and return a lower cap."""
         self.strikes += 1
         self.safe, self._above = max(1, int(0.9 * self.safe)), 0
         return self.safe
 
 
 class QuotaWindow:
-    """A window's quota: what one cycle lets pass, from the opening of a limit to the next.
+    """Hypothesis of a quota per window, which is a cycle from one opening of the limit to the next.
 
-    `quota` requests (0: not known) pass in `width` seconds; `start` is when this cycle opened, `accepted`
-    what it let pass so far, `budget` what may still depart at full speed, `slack` by how many
-    seconds the opening is uncertain.
+    `quota` requests (0: unknown) are accepted in `width` seconds; `start` is the opening of this cycle,
+    `accepted` counts its requests so far, `budget` those still allowed at full speed, `slack` is the
+    uncertainty of the opening in seconds.
     """
 
     __slots__ = ("accepted", "budget", "explored_from", "quota", "slack", "start", "width")
@@ -88,12 +88,12 @@ class QuotaWindow:
         self.quota = 0
         self.width = 0.0
         self.budget = 0
-        self.explored_from = 0  # the departure after which the quota is explored one by one
+        self.explored_from = 0  # the request after which the quota is explored one by one
         self.slack = 0.0
 
     @property
     def opens_at(self) -> float:
-        """When the next window can open at the earliest; in the past while that is not known."""
+        """Earliest time at which the next window can open; in the past if unknown."""
         early = self.accepted < 0.9 * self.quota  # the edge of a sliding window: not used up
         return self.start + self.width - self.slack if self.width and not early else 0.0
 
@@ -105,7 +105,7 @@ class QuotaWindow:
         return not self.budget
 
     def estimate(self, at: float, ahead: int, *, open_now: bool) -> float:
-        """Return when a request may depart at the earliest that has `ahead` others before it."""
+        """Return the earliest time to send a request with `ahead` others before it."""
         over = ahead - (self.budget if open_now else self.quota)
         if over < 0:
             return at
@@ -113,15 +113,15 @@ class QuotaWindow:
         return max(at, start + self.width * (1 + over // self.quota))
 
     def rate(self, spell: DrySpell) -> float:
-        """Return what this cycle let pass until the opening that ended a dry spell, in requests/s."""
+        """Return the rate accepted in this cycle until the opening that ended a dry spell, in requests/s."""
         return max(self.accepted - spell.hits, 1) / max(spell.opening - self.start, FLOOR)
 
     def begin(self, start: float, accepted: int) -> None:
-        """Begin a cycle that opened at `start`, of which some requests were accepted since."""
+        """Start a cycle that opened at `start` and has accepted some requests."""
         self.start, self.accepted = start, accepted
 
     def reopen(self, opened_at: float, hits: int, dry: float, gap: float) -> None:
-        """Take what was accepted before `hits` probes as the quota; `gap`: seconds between two probes."""
+        """Set the quota to the number accepted before `hits` probes; `gap`: seconds between two probes."""
         self.quota = max(1, self.accepted - hits)
         self.width = opened_at - self.start if self.width else dry
         self.slack = max(0.5, gap)
@@ -130,11 +130,11 @@ class QuotaWindow:
 
 
 class Losses:
-    """429s of late: a cluster is an exhausted limit; some may come whatever the pace.
+    """Recent 429s: clusters mean an exhausted limit, but some may occur at any rate.
 
-    `share` of all requests is answered 429 at any pace (0: none known): by chance, or because requests
-    arrive less evenly than they depart. It is learnt from 429s that come although the pace was cut under
-    what had been accepted, and forgotten when they stay away.
+    `share` of all requests is answered 429 at any rate (0: none known): by chance, or because requests
+    arrive less evenly than they are sent. It is learnt from 429s that occur although the rate was cut below
+    what had been accepted, and forgotten when they stop.
     """
 
     __slots__ = ("_cluster", "_excess", "_last", "_lost", "_sample", "_strikes", "share")
@@ -144,18 +144,18 @@ class Losses:
         self._cluster = 0.0
         self._excess = 0.0  # 429s over the share
         self._last = 0  # the number of the last request answered 429
-        self._strikes = 0  # cuts in a row that did not help
+        self._strikes = 0  # consecutive cuts without effect
         self._lost = self._sample = 0  # since the first of them
 
     def accepted(self) -> None:
-        """Take note of an accept."""
+        """Record an accepted request."""
         if self._cluster:
             self._cluster = max(0.0, self._cluster - LEAK)
         if self._excess:
             self._excess = max(0.0, self._excess - 2 * self.share)
 
     def rejected(self, number: int) -> None:
-        """Take note of a 429."""
+        """Record a 429."""
         if self.share and (number - self._last) * self.share > 12:
             self.share = 0.0
         self._last = max(self._last, number)
@@ -173,17 +173,17 @@ class Losses:
 
     @property
     def excessive(self) -> bool:
-        """Whether there are more 429s than the share that comes at any pace."""
+        """Whether there are more 429s than the share that occurs at any rate."""
         return not self.share or self._excess >= EXCESS
 
     def forgive(self) -> None:
-        """Forget the 429s of a cluster that was acted on."""
+        """Forget the 429s of a cluster that was handled."""
         self._cluster = self._excess = 0.0
 
     def judge(self, lost: int, sample: int, *, early: bool) -> bool:
-        """Judge a cut by the 429s since; `early`: they came although the pace was under what was accepted.
+        """Judge a cut by the 429s since; `early`: they occurred below the accepted rate.
 
-        Return whether they are now known to come at any pace.
+        Return whether they are now known to occur at any rate.
         """
         self._excess = 0.0
         if not early:

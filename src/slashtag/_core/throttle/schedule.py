@@ -1,4 +1,4 @@
-"""The schedule of departures at a rate, and the measure of the rate at which requests were accepted."""
+"""Schedule of departures at a rate, and measurement of the accepted rate."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from math import inf, sqrt
 EARLY = 0.008  # seconds a departure may be ahead of its schedule: one timer wakes a group of them
 SAMPLE = 20  # requests that a measured rate needs
 FLOOR = 0.05  # seconds: the shortest time that is measured, and between two probes; a clock may tick in 16 ms
-CLOSE = 1.3  # pace / accepted rate up to which the limit is between them for sure
-DEEP = 0.3  # dip of the curve after cuts that did not help: if this does not either, no cut does
+CLOSE = 1.3  # pace / accepted rate up to which the limit is surely between them
+DEEP = 0.3  # dip of the curve after cuts without effect: if this has none either, no cut has
 LATE = 0.03  # seconds of lateness that are caught up; more would be a burst after a stall
 SLOWEST = 8.0  # seconds at most until the curve is back at its rate
 
 
 class Ticket:
-    """One request on its way; opaque to callers.
+    """One request in flight; opaque to callers.
 
     `sent` is the time of departure, `number` counts departures, `load` is the number in flight with this one.
     """
@@ -31,8 +31,8 @@ class Ticket:
 class Pace:
     """Schedule of departures at `rate` (requests/s), bent by a cubic curve.
 
-    The curve starts at rate x (1 - dip), reaches the rate after `time` seconds and climbs above it:
-    rate x (1 + dip ((t / time) - 1)^3), then from there anew, in half the time. With dip 0 the rate is kept.
+    The curve starts at rate x (1 - dip), reaches the rate after `time` seconds and rises above it:
+    rate x (1 + dip ((t / time) - 1)^3). Then a new curve starts, in half the time. With dip 0 it is constant.
     """
 
     __slots__ = ("dip", "due", "rate", "since", "time")
@@ -54,28 +54,28 @@ class Pace:
         return self.rate * (1 + self.dip * x * x * x)
 
     def depart(self, now: float) -> None:
-        """Move the schedule on by one request; the curve stands still while nobody uses the schedule."""
+        """Advance the schedule by one request; the curve stops while no requests are sent."""
         due = self.due
         late = now - due - LATE
         if late > 0:
             due += late
             self.since += late
-            if self.since > now:  # the first departure, or one after an age
+            if self.since > now:  # the first departure, or one after a very long time
                 self.since, due = now, now
         x = (now - self.since) / self.time - 1
         pace = self.rate * (1 + self.dip * x * x * x)
         if x > 1 and self.dip:
-            # Nothing stopped it: from here it climbs twice as fast, and further.
+            # No 429 so far: continue twice as fast, and further.
             self.rate, self.dip, self.time = pace, 0.3, max(self.time / 2, 1.5)
             self.since = now - self.time
         self.due = due + 1 / pace
 
 
 class Flow:
-    """Measure of the accepted rate between two exhaustions of the limit, by the times of departure.
+    """Measurement of the accepted rate between two exhaustions of the limit, by departure times.
 
-    At a 429 the limit is exhausted. What departed between two such requests and was not rejected is what the
-    limit let pass in that time, exactly: neither the latency nor a burst allowance is in it.
+    At a 429 the limit is exhausted. The requests sent between two 429s and not rejected are exactly what the
+    limit accepted in that time, regardless of latency and burst allowance.
     """
 
     __slots__ = ("_marks", "lost", "mark")
@@ -85,13 +85,13 @@ class Flow:
         self.restart(Ticket(0.0, 0, 0))
 
     def restart(self, ticket: Ticket) -> None:
-        """Begin at a request that met the exhausted limit, and forget what was before."""
+        """Start at a request that met the exhausted limit, and forget earlier measurements."""
         self._marks.clear()
         self.lost = 0
         self.advance(ticket)
 
     def advance(self, ticket: Ticket) -> None:
-        """Begin a new measurement."""
+        """Start a new measurement."""
         self._marks.append((ticket, self.lost))
         self.mark, self.lost = ticket, 0
 
@@ -102,7 +102,7 @@ class Flow:
     def rate(self, ticket: Ticket, seconds: float = 0.0) -> float:
         """Return the accepted rate up to this request, in requests/s.
 
-        Where the last measurement is shorter than `seconds`, those before it are added.
+        If the last measurement is shorter than `seconds`, earlier ones are added.
         """
         mark, passed, lost = self.mark, 0, self.lost
         for mark, lost_before in reversed(self._marks):
@@ -118,8 +118,8 @@ def corrected(
 ) -> tuple[float, float, float]:
     """Return rate, dip and time of the curve after a 429 at the pace `high`, where `low` was accepted.
 
-    `early` counts corrections in a row that came before the curve was back at its rate, `costly` says that
-    another 429 would cost a pause.
+    `early` counts consecutive corrections before the curve was back at its rate; `costly`: another 429 would
+    cause a pause.
     """
     if high >= CLOSE * low:
         rate = min(sqrt(low * high), 1.5 * low)

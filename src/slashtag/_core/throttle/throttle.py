@@ -1,6 +1,6 @@
-"""Decide when the next request may depart, against a rate limit that nobody documented.
+"""Decide when the next request may be sent under an undocumented rate limit.
 
-All requests of a session share one throttle, so what one answer shows, all requests know. The states:
+All requests of a session share one throttle, and so what it has learnt. The states:
 
 unpaced   as many in flight as allowed, from START up to the session's concurrency
 probing   paused, then one request at a time until the limit lets it pass (dry_spell)
@@ -9,8 +9,8 @@ paced     a limit of the rate: departures on a schedule, corrected by what was a
           known from the start is this state, and stays
 quota     a window of LONG seconds or more: full speed for what it held last time, then single ones
 
-What a 429 means. Four close together, or one with nothing else in flight, are an exhausted limit; any other
-is isolated. Its own request waits for its Retry-After, the others go on.
+What a 429 means: four close together, or one with nothing else in flight, are an exhausted limit; any other
+is isolated. Then only its own request waits for its Retry-After.
 
             isolated 429                            exhausted limit: all wait for Retry-After, then probe
 unpaced     not at full concurrency: ignored        dry for LONG or more: quota
@@ -19,11 +19,11 @@ capped      over the safe number: back to it        a strike; the third: paced a
             else a strike; the third: paced
 paced       over 0.5 % of late: a lower rate, but   paced on, at a lower rate; dry for LONG: quota
             never under what was accepted
-            cut twice in vain: their share is tolerated
+            two cuts without effect: their share is tolerated
 quota       as an exhausted limit                   quota again, with what this window held
 
-Accepts change no rate: the schedule climbs with time, faster the longer nothing stops it; from any state an
-unlimited service is used at full speed within a minute. 5xx and lost connections cut no rate.
+Accepted requests do not change the rate: the schedule rises with time, faster the longer there is no 429.
+An unlimited service is used at full speed within a minute. 5xx and lost connections do not cut the rate.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ __all__ = ["Throttle", "Ticket"]
 UNPACED, PROBING, CAPPED, PACED, QUOTA = "unpaced", "probing", "capped", "paced", "quota"
 
 START = 16  # requests in flight at the start; 64 gains nothing and doubles the waste
-GROWTH = 1 / 3  # requests in flight more for every accept: 1 wastes twice as many at the first exhaustion
-LONG = 12.0  # seconds: a dry spell as long as this is a quota window's
-DRY = 0.25  # seconds: a dry spell as long as this is a window's, not a full house of requests in flight
-MAX_STOP = 900.0  # seconds: the longest time that one answer stops all requests
-BLIND = 60.0  # seconds: the longest wait for a window that no answer pause of
-BUFFER = 3.0  # requests the pace waits for after a cut: tokens against jitter
+GROWTH = 1 / 3  # more requests in flight per accepted one: 1 wastes twice as many at the first exhaustion
+LONG = 12.0  # seconds: a dry spell of this length is due to a quota window
+DRY = 0.25  # seconds: a dry spell of this length is due to a window, not to a cap in flight
+MAX_STOP = 900.0  # seconds: the longest pause of all requests due to one answer
+BLIND = 60.0  # seconds: the longest wait for a window that no answer announced
+BUFFER = 3.0  # requests skipped after a cut, as a buffer against jitter
 
 
 class Throttle:
     """State machine of a session's rate limit; pure: `now` is passed in, `Admission` owns the queue.
 
-    `concurrency` is the most requests in flight, `rate` a limit in requests/s that is known and kept from the
-    first request on. Raises ValueError where they are not positive. Every ticket of `depart` is given back
-    once, to `accepted`, `rejected`, `failed` or `cancelled`.
+    `concurrency` is the maximum number of requests in flight; `rate` is a known limit in requests/s. Raises
+    ValueError if they are not positive. Every ticket of `depart` must be returned once, to `accepted`,
+    `rejected`, `failed` or `cancelled`.
 
     `throttled` counts 429s, `paused_until` is the time before which nothing departs (0.0: none), `notify` is
-    called with one line of text when a limit is found or changes.
+    called with one line of text if a limit is found or changes.
     """
 
     def __init__(self, concurrency: int, rate: float | None = None) -> None:
@@ -78,8 +78,8 @@ class Throttle:
         self._number = 0
         self._pace = Pace(rate or 1.0)
         self._rate = RateEstimate()
-        self._notified_rate = self._notified_share = 0.0  # in the last news
-        self._epoch = -inf  # a 429 of a request sent before belongs to an event that was acted on
+        self._notified_rate = self._notified_share = 0.0  # in the last notification
+        self._epoch = -inf  # a 429 of a request sent before this was already handled
         self._spell = DrySpell(Ticket(0.0, 0, 0), 0.0, 0.0, 0, resume=False)
         # what the limit may be
         self._in_flight_cap = ConcurrencyCap()
@@ -88,17 +88,16 @@ class Throttle:
 
     @property
     def learned_rate(self) -> float | None:
-        """Return the rate in force in requests/s, or None while no limit of the rate was met."""
+        """Return the current rate in requests/s, or None if no rate limit was met."""
         if self.state == PACED or (self.state == PROBING and self._spell.resume):
             return self._pace.rate
         window = self._window
         return window.quota / window.width if window.quota and self.state in (QUOTA, PROBING) else None
 
     def ready_at(self, now: float, ahead: int = 0) -> float:
-        """Return when the next request may depart: <= now at once, inf not before an answer arrives.
+        """Return when the next request may be sent: <= now means at once, inf not before an answer arrives.
 
-        With `ahead` others queued before it: the earliest time that is known, never inf, not falling as
-        `ahead` grows.
+        With `ahead` others queued before it: the earliest known time, never inf, non-decreasing in `ahead`.
         """
         if ahead:
             return self._estimate(now, ahead)
@@ -150,12 +149,12 @@ class Throttle:
         return ticket
 
     def accepted(self, ticket: Ticket, now: float) -> None:
-        """Take an answer that shows that the limit let the request pass (2xx, and 4xx other than 429)."""
+        """Record an answer within the limit (2xx, and 4xx other than 429)."""
         self.in_flight -= 1
         self._window.accepted += 1
         self._rate.losses.accepted()
         if self._announced.contradicted(ticket):
-            self._notify("the service's rate-limit headers are wrong, and no longer believed")
+            self._notify("the service's rate-limit headers are wrong and are ignored from now on")
         state = self.state
         if state == UNPACED:
             if self._cap < self._concurrency:
@@ -170,9 +169,9 @@ class Throttle:
             self._hit(ticket, now)
 
     def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> float:
-        """Take a rate-limit 429; `retry_after` in seconds. The request goes back to the head of the queue.
+        """Record a rate-limit 429; `retry_after` in seconds. The request goes back to the head of the queue.
 
-        Return when this request may be sent again, besides what `ready_at` says to all: 0.0 if at any time.
+        Return the earliest time to send this request again, in addition to `ready_at`; 0.0: no restriction.
         """
         self.in_flight -= 1
         self.throttled += 1
@@ -199,32 +198,32 @@ class Throttle:
         return now + pause if pause else 0.0
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
-        """Take a 5xx, a lost connection or a timeout; a 503's `retry_after` (seconds) sets the gate."""
+        """Record a 5xx, a lost connection or a timeout; the `retry_after` of a 503 (seconds) is a pause."""
         if retry_after and retry_after <= MAX_STOP:
             self._pause(now + retry_after)
         self.cancelled(ticket, now)
 
     def cancelled(self, ticket: Ticket, now: float) -> None:
-        """Give the place of an abandoned request back; nothing is learnt."""
+        """Record an abandoned request; nothing is learnt from it."""
         self.in_flight -= 1
         if ticket is self._spell.probe:
             self._spell.probe = None
             self._pause(ticket.sent + self._spell.interval)
 
     def hint(self, now: float, limit: RateHint) -> None:
-        """Believe an answer's rate-limit headers: no more than what is left departs before the reset.
+        """Record an answer's rate-limit headers: only the remaining requests are sent before the reset.
 
-        Comes before `accepted`, while the answer's own place is still taken.
+        Call it before `accepted`, while the request still counts as in flight.
         """
         if self._announced.take(limit, now, self.in_flight):
             self._notify(f"the service's headers allow {limit.remaining} requests in {limit.reset:.0f} s")
 
     def stopped_until(self, now: float) -> float:
-        """Return until when nothing departs, whatever answers come: a pause, or the reset of a header."""
+        """Return the time before which nothing is sent: the end of a pause, or the reset of a header."""
         return max(self.paused_until, self._announced.exhausted_until(now), now)
 
     def _wake(self, now: float) -> None:
-        """Begin after idleness: it says nothing about what the limit lets pass."""
+        """Start after idle time, which must not count towards the measured rate."""
         if self._number and now - self._window.start < LONG:
             return
         if self.state == UNPACED:
@@ -234,7 +233,7 @@ class Throttle:
             self._rate.flow.restart(Ticket(now, 0, 0))
 
     def _isolated(self, ticket: Ticket, now: float) -> None:
-        """Act on a 429 among accepted requests: only this request waits, and the limit may be near."""
+        """Handle a 429 among accepted requests: only this request waits, but the limit may be near."""
         state, flow, losses, cap = self.state, self._rate.flow, self._rate.losses, self._in_flight_cap
         if state == PACED:
             if self._rate.due(ticket):
@@ -258,7 +257,7 @@ class Throttle:
                 self._go(CAPPED, cap.safe)
 
     def _try_pace(self, ticket: Ticket, now: float) -> None:
-        """Pace at what was accepted, to see whether the 429s stay away then."""
+        """Pace at the accepted rate, to see whether that avoids the 429s."""
         self._epoch, self._rate.proven = now, self._rate.flow.rate(ticket)
         self._steer(now, self._rate.proven, 0.1, 1)
         self._rate.flow.restart(ticket)
@@ -282,7 +281,7 @@ class Throttle:
         self._epoch = max(now, self.paused_until)
 
     def _hit(self, ticket: Ticket, now: float) -> None:
-        """Take a probe that passed, and decide once there are enough of them."""
+        """Record an accepted probe; with enough of them, choose the next state."""
         spell, window, cap = self._spell, self._window, self._in_flight_cap
         spell.hit(ticket)
         if self._known:
@@ -313,7 +312,7 @@ class Throttle:
     # -- paced
 
     def _enter_pace(self, ticket: Ticket, now: float) -> None:
-        """Pace at what a whole cycle let pass, from its opening to the next."""
+        """Pace at the rate accepted in a whole cycle, from one opening of the limit to the next."""
         spell = self._spell
         self._rate.proven = rate = max(self._window.rate(spell), self._rate.flow.rate(ticket, 1.0))
         self._rate.span = min(2 * (spell.opening - spell.since), 2 * LONG)
@@ -322,14 +321,14 @@ class Throttle:
         self._steer(now, rate, 0.1, 1)
 
     def _correct(self, now: float, curve: tuple[float, float, float]) -> None:
-        """Pace by a new curve, unless the rate is known."""
+        """Follow a new curve, unless the rate is known."""
         if self._known:
             return
         share = self._rate.losses.share
         self._steer(now, *curve)
         if share and share != self._notified_share:
             self._notified_share = share
-            self._notify(f"the service answers {share:.0%} of requests 429 whatever the pace")
+            self._notify(f"the service answers {share:.0%} of requests with 429 at any rate")
         elif not 0.8 < self._rate.proven / (self._notified_rate or inf) < 1.25 and curve[1] <= 0.1:
             self._notified_rate = self._rate.proven
             self._notify(f"the service allows about {self._notified_rate:.3g} requests/s")
