@@ -15,7 +15,7 @@ _HEADER_SAFE = re.compile(r"[!-~]+", re.ASCII)
 
 
 class Secrets(tuple[str, ...]):
-    """Texts that must not be shown, not even by a traceback with local variables."""
+    """Strings that must not be shown, not even in tracebacks with local variables."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ class Secrets(tuple[str, ...]):
 
 
 class Credentials:
-    """An apikey and apisecret, never shown (Authentication)."""
+    """Pair of apikey and apisecret, never shown. See docs/service.md, Authentication."""
 
     __slots__ = ("apikey", "apisecret")
 
@@ -40,12 +40,12 @@ class Credentials:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The two headers of every request."""
+        """Headers of every request."""
         return {"apikey": self.apikey, "apisecret": self.apisecret}
 
     @property
     def secrets(self) -> Secrets:
-        """The texts that must not be shown."""
+        """Strings that must not be shown."""
         return Secrets((self.apikey, self.apisecret))
 
 
@@ -58,9 +58,9 @@ def _checked(name: str, value: str | None, variable: str, low: int, high: int) -
     if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"{name} must be a str, not {type(value).__name__}")
     if not low <= len(value) <= high:
-        raise ConfigurationError(f"{name} has {len(value)} characters; the service's have {low} to {high}")
+        raise ConfigurationError(f"{name} has {len(value)} characters; it must have {low} to {high}")
     if not _HEADER_SAFE.fullmatch(value):
-        raise ConfigurationError(f"{name} holds characters that a header cannot carry")
+        raise ConfigurationError(f"{name} contains characters that are invalid in a header")
     return value
 
 
@@ -73,10 +73,10 @@ def parse_proxy(proxy: str) -> URL:
 
 
 def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
-    """Return the base URL with /api/v1/ at its end, whether or not it was given (Versioning).
+    """Return the base URL, with /api/v1/ added if missing. See docs/service.md, Versioning.
 
-    Raises ConfigurationError for anything but http(s), for credentials, a query or a fragment in it, and,
-    unless `allow_http`, for plain http to another host than loopback.
+    Raises ConfigurationError unless the scheme is http(s), for credentials, a query or a fragment in the URL,
+    and, without `allow_http`, for plain http to hosts other than loopback.
     """
     if base_url is None:
         base_url = os.environ.get("SLASHTAG_BASE_URL")
@@ -105,7 +105,7 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
 def _parsed(text: str) -> tuple[URL | None, str | None]:
     try:
         url = URL(text)
-        (url.raw_host or "").encode("idna")  # as for the lookup: no label empty or too long
+        (url.raw_host or "").encode("idna")  # as for DNS: labels must not be empty or too long
         return url, url.host
     except (ValueError, TypeError):
         return None, None

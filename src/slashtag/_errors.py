@@ -1,8 +1,8 @@
-"""The tree of errors. All can be pickled; none shows a credential or a link's password.
+"""Error classes. All can be pickled; none contains credentials or a link's password.
 
 SlashtagError
 ├─ ConfigurationError (ValueError)     credentials, base_url, options
-├─ InvalidRequestError (ValueError)    refused before anything is sent; names the rule of the service
+├─ InvalidRequestError (ValueError)    invalid arguments; raised before anything is sent
 ├─ APIError                            the service answered with an error status
 │  ├─ BadRequestError                  400
 │  │  └─ UnknownTagError               400 of statistics: the tag does not exist
@@ -28,46 +28,46 @@ from typing import Any
 
 def _revive(cls: type[SlashtagError], args: tuple[Any, ...], state: dict[str, Any]) -> SlashtagError:
     error = cls.__new__(cls, *args)
-    # OSError, and so TimeoutError, leaves them to an __init__, which is not called here.
+    # OSError, and so TimeoutError, sets them in __init__, which is not called here.
     error.args = args
     error.__dict__.update(state)
     return error
 
 
 class SlashtagError(Exception):
-    """Root of every error that the library raises to its users."""
+    """Base class of all errors of this library."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exception's own reduce calls cls(*args), which loses keyword-only fields and notes.
+        # Exception.__reduce__ calls cls(*args), which loses keyword-only fields and notes.
         return _revive, (type(self), self.args, dict(self.__dict__))
 
 
 class ConfigurationError(SlashtagError, ValueError):
-    """Credentials, a base_url or an option that cannot work, or use in another event loop."""
+    """Invalid credentials, base_url or option, or use in another event loop."""
 
 
 class InvalidRequestError(SlashtagError, ValueError):
-    """A request that breaks a rule of the service, which the text names; nothing was sent."""
+    """Request that breaks a rule of the service, named in the message; nothing was sent."""
 
 
 class SessionClosedError(SlashtagError, RuntimeError):
-    """The session is closed, or was closed before the request was sent or answered."""
+    """Use of a session that is closed, or was closed before the request was sent or answered."""
 
 
 class PaginationError(SlashtagError):
-    """Listing whose pages do not fit together or do not advance, so that items could be lost."""
+    """Inconsistent or repeated pages of a listing, so that items could be lost."""
 
 
 class JournalError(SlashtagError):
-    """The journal of a job cannot be written, or is damaged; its contents are left as they are."""
+    """Journal of a job that cannot be written or is damaged; its contents are not changed."""
 
 
 class ExportError(SlashtagError):
-    """A file that cannot be written, for example on a full disk, or cannot hold the values."""
+    """File that cannot be written, for example on a full disk, or whose format cannot hold the values."""
 
 
 class _RequestFailedError(SlashtagError):
-    """A failed request: its `method`, `path` and the number of `attempts` that were sent."""
+    """Failed request, with its `method`, `path` and number of `attempts`."""
 
     def __init__(self, message: str, *, method: str = "", path: str = "", attempts: int = 1) -> None:
         super().__init__(message)
@@ -85,11 +85,11 @@ class _RequestFailedError(SlashtagError):
 
 
 class APIError(_RequestFailedError):
-    """An error status.
+    """Error status of an answer.
 
     `status` is the HTTP status, or the envelope's if the HTTP status was 200; `message` and `data` are the
     envelope's; `retry_after` is in seconds, None if the answer has none; `from_service` is False if the
-    answer lacks the service's envelope, so that a proxy or gateway may have sent it (Errors).
+    answer lacks the service's envelope, so a proxy or gateway may have sent it. See docs/service.md, Errors.
     """
 
     def __init__(
@@ -115,56 +115,56 @@ class APIError(_RequestFailedError):
 
 
 class BadRequestError(APIError):
-    """The service refused the request (400)."""
+    """Request refused by the service (400)."""
 
 
 class UnknownTagError(BadRequestError):
-    """Statistics were requested for a tag that does not exist (400)."""
+    """Statistics request for a tag that does not exist (400)."""
 
 
 class AuthenticationError(APIError):
-    """The key and secret are not valid or missing (401)."""
+    """Invalid or missing key and secret (401)."""
 
 
 class NotFoundError(APIError):
-    """No short URL has the given slashtag or id, or the service does not know the path (404)."""
+    """Unknown slashtag, id or path (404)."""
 
 
 class RateLimitError(APIError):
-    """The rate limit would make the request wait longer than `RetryPolicy.max_wait` (429).
+    """Wait for the rate limit that would exceed `RetryPolicy.max_wait` (429).
 
-    `attempts` is 0 if the request was never sent; `retry_after`: seconds until it makes sense to try again.
+    `attempts` is 0 if the request was never sent; `retry_after`: seconds after which to try again.
     """
 
 
 class TagLimitError(APIError):
-    """The account has its maximum number of tags (429 of create tag)."""
+    """Maximum number of tags of the account reached (429 of create tag)."""
 
 
 class ServerError(APIError):
-    """The service failed (5xx), after all retries that the policy allows."""
+    """Failure of the service (5xx), after all retries allowed by the policy."""
 
 
 class TransportError(_RequestFailedError):
-    """The connection, TLS or the transfer of the body failed."""
+    """Failure of the connection, of TLS or of the transfer of the body."""
 
     #: True if nothing of the request was sent.
     unsent: bool = False
 
 
 class RequestTimeoutError(TransportError, TimeoutError):
-    """One attempt took longer than the session's `timeout`."""
+    """Attempt that took longer than the session's `timeout`."""
 
 
 class OutcomeUnknownError(_RequestFailedError):
-    """The answer to a write was lost: it may have been done, or not."""
+    """Write whose answer was lost, so it may have been done."""
 
 
 class UnexpectedResponseError(_RequestFailedError):
-    """The answer is not one that the service is documented to send.
+    """Answer that is not documented.
 
     `status` is the HTTP status, or the envelope's if that is a redirect's; `excerpt` holds the first 200
-    bytes, without credentials; `repeatable` is False if a repetition cannot help (a redirect, a body over
+    bytes, without credentials; `repeatable` is False if a retry cannot help (a redirect, a body over
     `max_response_bytes`).
     """
 

@@ -1,6 +1,6 @@
-"""Concurrency: worker pools, background tasks and the iterators over their results.
+"""Worker pools, background tasks and iterators over their results.
 
-The only task groups and the only background tasks are here.
+All task groups and background tasks of the package are created here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Work = Callable[[W], Awaitable[Iterable[W] | None]]
 
 
 class _Waiters:
-    """Tasks that wait to be woken; the one that has waited longest is the first."""
+    """Queue of tasks that wait to be woken, oldest first."""
 
     def __init__(self) -> None:
         self._futures: deque[asyncio.Future[None]] = deque()
@@ -36,13 +36,13 @@ class _Waiters:
         return len(self._futures)
 
     async def wait(self) -> None:
-        """Wait to be woken."""
+        """Wait until woken."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._futures.append(future)
         await future
 
     def wake(self, tasks: int = 1) -> None:
-        """Wake so many tasks; one that was cancelled while it waited does not count."""
+        """Wake a number of tasks, not counting those that were cancelled while waiting."""
         while tasks > 0 and self._futures:
             future = self._futures.popleft()
             if not future.done():
@@ -51,11 +51,11 @@ class _Waiters:
 
 
 class WorkerPool(Generic[W]):
-    """Worker pool whose items may lead to further items, which are done before the next of the source.
+    """Worker pool that runs `work(item)` for every item with up to `workers` tasks; follow-up items go first.
 
-    `work(item)` returns the items that follow from it, if any. Workers are started one by one, as there is
-    work, up to `workers`. `before_next`, if given, is awaited before an item of the source is taken. `feed`,
-    a Stream that the source reads from, is closed when the run ends.
+    `work(item)` may return follow-up items. Workers are started one by one as needed. `before_next`, if
+    given, is awaited before the next item of the source is taken. `feed`, a Stream that the source reads
+    from, is closed at the end.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class WorkerPool(Generic[W]):
         self._idle = _Waiters()
 
     async def run(self) -> None:
-        """Do all the work; the first failure cancels the rest and is raised as itself."""
+        """Process all items; the first failure cancels the others and is raised without an ExceptionGroup."""
         failure: BaseException
         try:
             async with anyio.create_task_group() as group:
@@ -152,7 +152,7 @@ class WorkerPool(Generic[W]):
 
 
 def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the failure that came first; the others came from the cancellation that it caused."""
+    """Return the first failure; the others are results of the cancellation that it caused."""
     first: BaseException | BaseExceptionGroup[BaseException] = errors.exceptions[0]
     if isinstance(first, BaseExceptionGroup):
         return first_of(cast("BaseExceptionGroup[BaseException]", first))
@@ -160,7 +160,7 @@ def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 class Tasks:
-    """Tasks behind the iterators of users; closing the session ends them all."""
+    """Background tasks of iterators; closing the session cancels them all."""
 
     def __init__(self, parent: Tasks | None = None) -> None:
         self._parent = parent
@@ -168,7 +168,7 @@ class Tasks:
         self._closed = False
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start a task; its failure is raised where it is awaited, and not reported by the event loop."""
+        """Start a task whose failure is raised when it is awaited, and never reported by the event loop."""
         if self._closed or (self._parent is not None and self._parent._closed):
             coroutine.close()
             raise SessionClosedError("the session is closed")
@@ -208,12 +208,12 @@ def _read_failure(task: asyncio.Task[Any]) -> None:
 class Stream(Generic[T]):
     """Async iterator over the results of background tasks.
 
-    Not an async generator: leaving a loop early must cancel the tasks without breaking the consumer. It ends
-    by `aclose`, by `async with`, with the session, or when it is dropped.
+    Not an async generator: leaving a loop early must cancel the tasks without breaking the consumer. It is
+    closed by `aclose`, `async with` or the session, or when it is garbage-collected.
     """
 
     def __init__(self, tasks: Tasks) -> None:
-        # No task may refer to the stream, or the stream would never be collected.
+        # Tasks must not refer to the stream, or it would never be garbage-collected.
         self._tasks = Tasks(tasks)
         self._closed = False
         self._awaited = False
@@ -235,7 +235,7 @@ class Stream(Generic[T]):
         try:
             return await self._next()
         except (asyncio.CancelledError, GeneratorExit):
-            # The tasks stay: the consumer may go on, say after a timeout of its own.
+            # Keep the tasks: the consumer may continue, for example after its own timeout.
             raise
         except BaseException:
             await self.aclose()
@@ -249,7 +249,7 @@ class Stream(Generic[T]):
 
     @staticmethod
     def _outcome(task: asyncio.Task[R]) -> R:
-        """Return the result of a task; a cancelled one is an error, and does not cancel the consumer."""
+        """Return the result of a task; raise SessionClosedError, not CancelledError, if it was cancelled."""
         if task.cancelled():
             raise SessionClosedError("the session or the iterator was closed while the next item was awaited")
         return task.result()
@@ -268,14 +268,14 @@ class Stream(Generic[T]):
         await self.aclose()
 
     def __del__(self) -> None:
-        # `break` leaves a loop without aclose(): the iterator is collected, maybe in another thread.
+        # After `break` nobody calls aclose(). Garbage collection may run in another thread.
         tasks: Tasks | None = self.__dict__.get("_tasks")
         if tasks is not None:
             tasks.drop()
 
 
 class ResultQueue(Generic[T]):
-    """Queue of results between workers and the consumer of a Stream, at most `capacity` of them waiting."""
+    """Queue of results between workers and the consumer of a Stream."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -285,18 +285,18 @@ class ResultQueue(Generic[T]):
         self._producers = _Waiters()
 
     def put(self, item: T) -> None:
-        """Add a result; never waits, since its work is already done."""
+        """Add a result without waiting, even if the queue is full."""
         self._ready.append(item)
         self.wake()
 
     def hold(self, results: int) -> None:
-        """Set how many results count as waiting besides those in the queue."""
+        """Set the number of results outside the queue that count towards the capacity."""
         self._held = results
         if not self._full:
             self._producers.wake()
 
     def take(self) -> T | None:
-        """Return a result, if there is one."""
+        """Return a result, or None if there is none."""
         if not self._ready:
             return None
         item = self._ready.popleft()
@@ -318,7 +318,7 @@ class ResultQueue(Generic[T]):
             self._consumer.set_result(None)
 
     async def wait_for_capacity(self) -> None:
-        """Wait until fewer results than `capacity` wait for the consumer."""
+        """Wait until the queue has fewer results than its capacity."""
         while self._full:
             await self._producers.wait()
 
@@ -328,7 +328,7 @@ class ResultQueue(Generic[T]):
 
 
 class Results(Stream[T]):
-    """Stream of the results that the workers of a pool put into a queue."""
+    """Stream of a worker pool's results."""
 
     def __init__(self, tasks: Tasks, pool: WorkerPool[Any], results: ResultQueue[T]) -> None:
         super().__init__(tasks)

@@ -1,4 +1,4 @@
-"""The records and statistics of the service as frozen values, and the one way in which statistics add up."""
+"""Records and statistics of the service as immutable values, and the sums of statistics."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ OTHER = "Other"
 class ShortUrl(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     """One short URL of the account.
 
-    `hits` is the click counter; `redirect_code` an HTTP status; timestamps bear no zone, as the service
-    shows none; `tag_id` is None where the link has no tag (Short URL).
+    `hits` is the click counter; `redirect_code` an HTTP status; timestamps have no zone, as the service
+    documents none; `tag_id` is None if the link has no tag. See docs/service.md, Short URL.
     """
 
     id: int
@@ -34,7 +34,7 @@ class ShortUrl(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
 
 
 class Tag(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """One tag of the account; `name` is unique (Tag)."""
+    """One tag of the account; `name` is unique. See docs/service.md, Tag."""
 
     id: int
     name: str
@@ -58,7 +58,7 @@ def add_counts(into: dict[K, int], counts: Mapping[K, int]) -> None:
 
 
 def without_zeros(counts: dict[K, int]) -> dict[K, int]:
-    """Drop the labels whose count is zero, so that an answer does not depend on how it was split."""
+    """Drop the labels whose count is zero, so that results do not depend on how a query was split."""
     return {label: n for label, n in counts.items() if n}
 
 
@@ -69,8 +69,8 @@ def _rank(counts: Mapping[str, int]) -> Callable[[str], tuple[bool, int, str]]:
 class Sum(Protocol[S_co]):
     """Running sum of statistics of one kind.
 
-    `add` takes statistics, or an answer of the service: both have the same members, and a map of an answer
-    that is not a dict is empty. Nothing public is built before `result`.
+    `add` accepts statistics or an answer of the service: both have the same members. A map of an answer that
+    is not a dict counts as empty.
     """
 
     def add(self, part: Any, /) -> None: ...
@@ -79,7 +79,7 @@ class Sum(Protocol[S_co]):
 
 
 class Statistics(Struct, frozen=True, kw_only=True):
-    """Base of all statistics: they add up and turn into tidy rows."""
+    """Base class of all statistics, which can be added up and converted to tidy rows."""
 
     DIMENSIONS: ClassVar[dict[str, str]] = {}
 
@@ -90,7 +90,7 @@ class Statistics(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def begin_sum(cls) -> Sum[Self]:
-        """Begin a running sum."""
+        """Start a running sum."""
         raise NotImplementedError
 
     @classmethod
@@ -116,7 +116,7 @@ class Statistics(Struct, frozen=True, kw_only=True):
         """Yield tidy rows (dimension, label, clicks): days in order, other labels by clicks, `Other` last."""
         for name, dimension in self.DIMENSIONS.items():
             counts: dict[Any, int] = getattr(self, name)
-            # Sorted, so that the order in which answers arrived does not show.
+            # Sorted, so that rows do not depend on the order of answers.
             for label in sorted(counts) if dimension == "day" else sorted(counts, key=_rank(counts)):
                 yield dimension, str(label), counts[label]
 
@@ -124,10 +124,10 @@ class Statistics(Struct, frozen=True, kw_only=True):
 class RangeStats(Statistics, frozen=True, kw_only=True):
     """Statistics of a day or of a range of days.
 
-    `clicks` holds every day of the range, zeros too; the other maps hold only labels with clicks.
-    `days_complete` is False where the service left out the days of a window longer than one day;
-    `reconciles` is False where a window's days did not add up to its total or lay outside it
-    (Statistics for a date or date range).
+    `clicks` has every day of the range, including zeros; the other maps have only labels with clicks.
+    `days_complete` is False if the service omitted the days of a window longer than one day; `reconciles` is
+    False if a window's days did not add up to its total or were outside it. See docs/service.md, Statistics
+    for a date or date range.
     """
 
     DIMENSIONS: ClassVar[dict[str, str]] = {
@@ -203,9 +203,9 @@ class RangeSum:
 class PeriodStats(Statistics, frozen=True, kw_only=True):
     """Statistics of a year or of all time.
 
-    `clicks_breakdown` maps year -> month (1 to 12) -> clicks. Of more than one response with clicks
-    `clicks_unique` is an upper bound and `clicks_repeated` a lower one: `unique_is_exact` is then False
-    (Statistics for a year, for all time).
+    `clicks_breakdown` maps year -> month (1 to 12) -> clicks. If several answers have clicks,
+    `clicks_unique` is an upper bound, `clicks_repeated` a lower one, and `unique_is_exact` is False.
+    See docs/service.md, Statistics for a year; Statistics for all time.
     """
 
     DIMENSIONS: ClassVar[dict[str, str]] = {
@@ -262,7 +262,7 @@ class PeriodSum:
         self._unique += part.clicks_unique
         self._repeated += part.clicks_repeated
         self._with_clicks += part.clicks_total > 0
-        # An answer has no such member: it is one answer, and exact.
+        # An answer of the service has no such member and is exact.
         self._all_exact = self._all_exact and getattr(part, "unique_is_exact", True)
         for name, counts in self._maps.items():
             add_counts(counts, counts_of(getattr(part, name)))
@@ -285,9 +285,9 @@ class PeriodSum:
 class GeoStats(Statistics, frozen=True, kw_only=True):
     """Clicks of one country by state, city and postal code.
 
-    Each map ends with `Other`, the remainder that the service does not name. Of more than one response
-    with such a remainder the named places are lower bounds: `places_are_exact` is then False
-    (Country geo-location statistics).
+    Each map ends with `Other`, the places that the service does not name. If several answers have clicks, and
+    one of them such a remainder, named places are lower bounds and `places_are_exact` is False.
+    See docs/service.md, Country geo-location statistics.
     """
 
     DIMENSIONS: ClassVar[dict[str, str]] = {"state": "state", "city": "city", "postalcode": "postalcode"}
@@ -336,7 +336,7 @@ class GeoSum:
 
 
 def counts_of(found: Any) -> dict[Any, int]:
-    """Return a map of counts; in answers [], null and an absent member stand for an empty one."""
+    """Return a map of counts; in answers, [], null and a missing member mean an empty one."""
     return cast("dict[Any, int]", found) if isinstance(found, dict) else {}
 
 

@@ -1,4 +1,4 @@
-"""Everything public, in one place; `slashtag` itself gives it out name by name."""
+"""All public names; `slashtag` imports them on first use."""
 
 from ._core.call import Call, Failure
 from ._core.change import Change, Outcome

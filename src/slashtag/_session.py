@@ -1,4 +1,4 @@
-"""AsyncSession: the client and its wiring."""
+"""AsyncSession: the client, and the creation of its parts."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ RangeEnd = Literal["inclusive", "exclusive"]
 
 log = logging.getLogger("slashtag")
 
-#: Bytes of a request target that the other parameters of a statistics request can take.
+#: Bytes of a request target reserved for parameters other than url_keys.
 _OTHER_PARAMETERS = 400
 
 
 class _Wiring:
-    """Parts that a session and its views share."""
+    """Parts shared by a session and its views."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class _Wiring:
         self.workers = _within_pool(concurrency, http)
         self.tasks = Tasks()
         self.memory = Memory()
-        # Weak references: views may be made for each call and dropped.
+        # Weak references: views may be created for each call and dropped.
         self.senders: weakref.WeakSet[Sender] = weakref.WeakSet()
         self.closed = False
         self._closing = asyncio.Lock()
@@ -95,7 +95,7 @@ class _Wiring:
         self._own: aiohttp.ClientSession | None = None
         self.journal: Journal | None = None
         if journal is not None:
-            # Most sessions have none and need not import sqlite3.
+            # Imported here: most sessions have no journal and do not need sqlite3.
             from ._journal.journal import Journal
 
             self.journal = Journal(journal, str(self.base), credentials.apikey, journal_max_age)
@@ -121,14 +121,14 @@ class _Wiring:
         )
 
     def http(self) -> aiohttp.ClientSession:
-        """Return the aiohttp session, made at first use: it belongs to the running event loop."""
+        """Return the aiohttp session; it is created at first use, as it belongs to the running event loop."""
         if self.closed:
             raise SessionClosedError("the session is closed")
         if self._given is not None:
             return self._given
         if self._own is None:
             self._own = aiohttp.ClientSession(
-                # Admission bounds what is in flight; a pool limit below it would only cost time.
+                # Admission limits requests in flight, so the pool needs no limit.
                 connector=aiohttp.TCPConnector(limit=0),
                 headers={**self.credentials.headers, "Accept": "application/json"},
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -139,11 +139,11 @@ class _Wiring:
         return self._own
 
     def bind(self) -> None:
-        """Raise ConfigurationError if the session belongs to another event loop than the running one."""
+        """Raise ConfigurationError if the session does not belong to the running event loop."""
         self.shared.transport.bind(running_loop())
 
     async def aclose(self) -> None:
-        """Cancel requests under way, refuse waiting ones, close connections and journal. Safe to repeat."""
+        """Cancel all requests, close connections and journal; safe to repeat."""
         if self.shared.transport.is_bound:
             self.bind()
         self.closed = True
@@ -169,20 +169,20 @@ class AsyncSession:
 
     `base_url` with or without /api/v1, `apikey`, `apisecret`: default to SLASHTAG_BASE_URL, SLASHTAG_APIKEY
     and SLASHTAG_APISECRET. `concurrency`: maximum number of requests in flight. `timeout`: seconds of one
-    attempt, from its admission. `retry`: a RetryPolicy. `journal`: a file that makes the session a job which
-    can be resumed; answers older than `journal_max_age` seconds are requested again. `max_response_bytes`:
-    of a decompressed body. `rate`: requests a second if you know the limit; None: it is learnt. `range_end`:
-    whether the service counts the last second of a date_range ("inclusive") or not; the document does not
-    show which. `allow_http`: plain http to another host than loopback. `http`: your own
+    attempt, from its admission. `retry`: a RetryPolicy. `journal`: a file that makes the session a
+    resumable job; answers older than `journal_max_age` seconds are requested again. `max_response_bytes`:
+    maximum size of a decompressed body. `rate`: requests per second if you know the limit; None: learnt.
+    `range_end`: whether the service counts the last second of a date_range ("inclusive") or not, which is
+    undocumented. `allow_http`: allow plain http to hosts other than loopback. `http`: your own
     aiohttp.ClientSession, never closed here. `proxy`: the URL of an HTTP proxy; `trust_env`: use that of
-    HTTPS_PROXY or HTTP_PROXY, and ~/.netrc. Raises ConfigurationError (Authentication, Versioning).
+    HTTPS_PROXY or HTTP_PROXY, and ~/.netrc. Raises ConfigurationError. See docs/service.md, Authentication;
+    Versioning.
 
     Use it with `async with`, or close it with `aclose()`. It belongs to the event loop that first uses it:
     in another loop or thread it raises ConfigurationError.
 
-    Without `http` or a proxy, requests bypass `ClientSession.request` (at half its cost), unless aiohttp is
-    patched, traced, or of a version that this package is not tested with. SLASHTAG_FAST_PATH=0 in the
-    environment turns that off.
+    Without `http` or a proxy, requests bypass `ClientSession.request`, at half its cost, unless aiohttp is
+    patched, traced, or of an untested version. SLASHTAG_FAST_PATH=0 in the environment turns that off.
     """
 
     urls: Urls
@@ -242,15 +242,15 @@ class AsyncSession:
         )
 
     async def send(self, call: Call[T]) -> T:
-        """Send one call, such as that of a Failure, and return its data.
+        """Send one call, for example of a Failure, and return its data.
 
-        Statistics are returned as the service answers, before they are summed. Raises what a request raises.
+        Statistics are returned in the form of the service's answer. Raises errors of requests.
         """
         return await self._sender(call)
 
     @property
     def metrics(self) -> Metrics:
-        """The counters of the session and all its views."""
+        """Counters of the session and all its views."""
         return self._wiring.shared.metrics
 
     def with_options(
@@ -260,7 +260,7 @@ class AsyncSession:
         retry: RetryPolicy | None = None,
         max_response_bytes: int | None = None,
     ) -> AsyncSession:
-        """Return a view with other options that shares connections, throttle and lifetime."""
+        """Return a view of the session with other options but the same connections and throttle."""
         now = self._options
         view = object.__new__(AsyncSession)
         view._wire(
@@ -291,7 +291,7 @@ class AsyncSession:
         await self.aclose()
 
     def __repr__(self) -> str:
-        # Tracebacks and debuggers also show a session whose constructor raised.
+        # May be called after the constructor raised, by tracebacks and debuggers.
         wiring: _Wiring | None = getattr(self, "_wiring", None)
         if wiring is None:
             return "<AsyncSession (not initialised)>"
@@ -317,9 +317,9 @@ def _options(timeout: float, retry: RetryPolicy, max_response_bytes: int) -> Opt
 
 
 def _within_pool(concurrency: int, http: aiohttp.ClientSession | None) -> int:
-    """Return a concurrency with which no request waits for a connection of a given pool.
+    """Return the concurrency, limited to the size of the connection pool of `http`.
 
-    That wait would count towards the request's timeout.
+    A wait for a connection would count towards the timeout of the request.
     """
     connector = None if http is None else http.connector
     limits = [connector.limit, connector.limit_per_host] if connector is not None else []

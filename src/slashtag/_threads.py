@@ -15,8 +15,8 @@ log = logging.getLogger("slashtag")
 
 
 async def in_thread(function: Callable[[], T]) -> T:
-    """Run a function in a thread and wait for its end, also when cancelled: its file may be closed next."""
-    # Not anyio.to_thread: its threads stay for seconds, and a plain cancellation does not wait for them.
+    """Run a function in a thread and wait until it ends, even if cancelled: its file may be closed next."""
+    # Not anyio.to_thread: its threads stay alive for seconds, and cancellation does not wait for them.
     pool = ThreadPoolExecutor(1, "slashtag")
     work = asyncio.wrap_future(pool.submit(function))
     pool.shutdown(wait=False)
@@ -32,6 +32,6 @@ async def in_thread(function: Callable[[], T]) -> T:
 
 
 def log_late_failure(work: asyncio.Future[Any]) -> None:
-    """Log how something failed whose caller was cancelled meanwhile: nobody else gets to see it."""
+    """Log the failure of work whose caller was cancelled and cannot raise it."""
     if not work.cancelled() and (error := work.exception()) is not None:
         log.warning("failed after it was cancelled: %s", str(error) or type(error).__name__)

@@ -1,6 +1,6 @@
-"""Fixtures to test your own code offline.
+"""Pytest fixtures to test your own code offline.
 
-`slashtag_sandbox` is the service with a small account, fresh for each test; `slashtag_session` is a session
+`slashtag_sandbox` is a sandbox with a small account, new for each test; `slashtag_session` is a session
 on it. Override `slashtag_sandbox_options` to choose the arguments of Sandbox. `slashtag_aioresponses` mocks
 answers with aioresponses instead.
 """
@@ -35,7 +35,7 @@ def slashtag_sandbox_options() -> dict[str, Any]:
 @pytest.fixture
 def slashtag_sandbox(slashtag_sandbox_options: dict[str, Any]) -> Iterator[Sandbox]:
     """Run a Sandbox in a thread of its own for one test."""
-    # Imported here: every test run on this machine loads this file, also those without slashtag.
+    # Imported here: pytest loads this file in every test run of the environment.
     sandbox: Any = import_module(".sandbox", __package__)
     with sandbox.Sandbox(**slashtag_sandbox_options) as box:
         yield box
@@ -54,7 +54,7 @@ async def slashtag_session(slashtag_sandbox: Sandbox) -> AsyncIterator[AsyncSess
 def slashtag_aioresponses(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Mock the answers to all aiohttp requests; yields an `aioresponses.aioresponses`.
 
-    Needs aioresponses. Its release 0.7.9 does not pass the `stream_writer` that aiohttp 3.14 requires: the
+    Needs aioresponses. Release 0.7.9 does not pass the `stream_writer` that aiohttp 3.14 requires; this
     fixture does.
     """
     core: Any = import_module("aioresponses.core")

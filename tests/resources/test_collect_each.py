@@ -233,7 +233,7 @@ async def test_months_that_lie_are_found_out_and_all_is_asked(
         assert answers == list(HONEST.items())
         # Every window of those that were not done when the first month was found to be wrong.
         assert sum(request.path.endswith("stats") for request in server.requests) >= 12
-    assert "asking for every window from here on" in caplog.text
+    assert [record.levelname for record in caplog.records if record.name == "slashtag"] == ["WARNING"]
 
 
 async def test_a_breakdown_that_does_not_add_up_guides_nothing() -> None:
@@ -251,7 +251,7 @@ async def test_a_window_that_contradicts_itself_is_logged(caplog: pytest.LogCapt
         query = DateRange("2024-01-01", "2024-01-05")
         ((_, stats),) = [item async for item in api.stats.collect_each(query, keys=["a"])]
     assert not stats.reconciles
-    assert "slashtag 'a', 2024-01-01..2024-01-05: the answer contradicts itself" in caplog.text
+    assert "slashtag 'a', 2024-01-01..2024-01-05" in caplog.text
 
 
 async def test_a_batch_that_comes_after_the_guiding_ended_is_asked_whole() -> None:
@@ -304,9 +304,8 @@ async def test_the_first_failure_ends_the_iterator_and_names_slashtag_and_window
         each = api.stats.collect_each(query, keys=keys)
         with pytest.raises(BadRequestError) as caught:
             await gather(each)
-        assert caught.value.__notes__ == [
-            "while asking for slashtag 'nobody-has-this', 2024-03-01..2024-03-31"
-        ]
+        (note,) = caught.value.__notes__
+        assert note.endswith("slashtag 'nobody-has-this', 2024-03-01..2024-03-31")
         # What was sent before may still arrive.
         await asyncio.sleep(0.05)
         requests = len(box.requests)

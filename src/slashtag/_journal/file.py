@@ -1,4 +1,4 @@
-"""SQLite file of a journal: the job it belongs to, its lock, and the responses it holds."""
+"""SQLite file of a journal: its job, its lock and its responses."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ APPLICATION_ID = 0x736C7467  # "sltg"
 VERSION = 2
 BUSY_SECONDS = 1.0
 
-# Responses are appended in the order of their arrival: an index kept meanwhile would double what is
-# written. `held` is that index, updated when the file is opened.
+# Responses are appended in the order of arrival. Updating an index at the same time would double the amount
+# written, so the index, `held`, is updated when the file is opened.
 _SCHEMA = (
     f"PRAGMA application_id={APPLICATION_ID}",
     f"PRAGMA user_version={VERSION}",
@@ -41,7 +41,7 @@ _INDEX = (
 _KEEP = "INSERT INTO response (request, fetched, checksum, body) VALUES (?, ?, ?, ?)"
 _FIND = "SELECT fetched, checksum, body FROM held JOIN response USING (id) WHERE held.request = ?"
 
-# SQLite's locks belong to the process: they would not stop a second session in it.
+# SQLite's locks are per process: they would not stop a second session in this one.
 _open: set[tuple[int, int]] = set()
 _claiming = threading.Lock()
 
@@ -57,8 +57,8 @@ class UnfitJournalError(ConfigurationError):
 class JournalFile:
     """Responses of one job in SQLite, bound to one base URL and one account.
 
-    The file serves one session at a time, is readable by its owner only, and is never deleted or repaired
-    here. A file without responses belongs to no job yet: the next job takes it over.
+    The file is used by one session at a time, is readable only by its owner, and is never deleted or
+    repaired. A file without responses does not belong to a job yet and can be used by any.
     """
 
     def __init__(self, path: Path, base_url: str, apikey: str) -> None:
@@ -66,11 +66,11 @@ class JournalFile:
         self._base_url = base_url
         self._apikey = apikey.encode()
         self._salt = ""
-        #: Connection that is written to; None while the file is closed.
+        #: Connection for writing; None while the file is closed.
         self.main: sqlite3.Connection | None = None
-        #: Connection to what the file held when it was opened, None for nothing. The session writes to the
-        #: WAL only, so the main file stays as it is until it is closed: it is read without a lock, and
-        #: without waiting for a commit.
+        #: Read-only snapshot of the file at opening; None if it was empty. The session writes only to the
+        #: WAL, so the main file does not change until it is closed: it is read without a lock, and without
+        #: waiting for a commit.
         self.snapshot: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._lock: int | None = None
@@ -103,11 +103,11 @@ class JournalFile:
             raise
 
     def _claim(self) -> None:
-        """Create the file if there is none; refuse what is not a journal, or is open in this process."""
+        """Create the file if it does not exist; raise if it is not a journal, or is open in this process."""
         try:
-            # Not created by SQLite, which would let the umask decide who may read it.
+            # Not created by SQLite, which would set the permissions by the umask.
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            self.path.chmod(0o600)  # the umask may have taken something off
+            self.path.chmod(0o600)  # the umask may have removed permissions
         except FileExistsError:
             pass
         except ValueError as error:  # a NUL, or a name that the file system cannot encode
@@ -119,7 +119,7 @@ class JournalFile:
         with _claiming:
             if identity in _open:
                 raise self._in_use()
-            # Before the header is read: closing a file releases all locks that the process has on it.
+            # Before reading the header: closing a file releases all locks of the process on it.
             _open.add(identity)
             self._identity = identity
         # SQLite would wait for its own locks, until whoever has the journal may have removed it.
@@ -152,7 +152,7 @@ class JournalFile:
         return JournalInUseError(f"the journal {self.path} is in use by another session")
 
     def _connect(self) -> sqlite3.Connection:
-        # Absolute: SQLite takes ":memory:" for something else than a file.
+        # Absolute: a file may be named ":memory:", which is special in SQLite.
         path = self.path.absolute()
         file = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
@@ -186,7 +186,7 @@ class JournalFile:
         self._bind(file)
 
     def _bind(self, file: sqlite3.Connection) -> None:
-        """Make the file one of this job."""
+        """Bind the file to this job."""
         self._salt = secrets.token_hex(16)
         rows = {"salt": self._salt, "base_url": self._base_url, "account": self._account(self._salt)}
         file.executemany("INSERT OR REPLACE INTO job VALUES (?, ?)", rows.items())
@@ -204,13 +204,13 @@ class JournalFile:
         self._salt = job.get("salt", "")
         other: str | None = None
         if job.get("base_url") != self._base_url:
-            other = f"is of a job against {job.get('base_url')}, not {self._base_url}"
+            other = f"belongs to a job with base_url {job.get('base_url')}, not {self._base_url}"
         elif not hmac.compare_digest(job.get("account", ""), self._account(self._salt)):
-            other = "is of a job of another account"
+            other = "belongs to a job of another account"
         if other and _one(file, "SELECT EXISTS (SELECT 1 FROM response)"):
             raise UnfitJournalError(f"the journal {self.path} {other}")
         if other:
-            # Left by a job that ended before its first answer.
+            # Created by a job that ended before its first answer.
             self._bind(file)
 
     def _account(self, salt: str) -> str:
@@ -220,7 +220,7 @@ class JournalFile:
     # --- responses -----------------------------------------------------------------------------------
 
     def find(self, request: bytes) -> tuple[float, int, bytes] | None:
-        """Return the time, the checksum and the body of a response that the file held when it was opened."""
+        """Return time, checksum and body of a response that the file had when it was opened."""
         if self.snapshot is None:
             return None
         try:
@@ -230,7 +230,7 @@ class JournalFile:
         return row
 
     def damaged(self, problem: str) -> JournalError:
-        """Return the error for a file whose responses cannot be trusted."""
+        """Return the error for a damaged file."""
         return JournalError(f"the journal {self.path} is damaged ({problem}); it was left as it is")
 
     def append(self, rows: Iterable[tuple[bytes, float, bytes]]) -> str | None:
@@ -248,10 +248,10 @@ class JournalFile:
         return None
 
     def checksum(self, request: bytes, fetched: float, body: bytes) -> int:
-        """Return the checksum of a response, which an altered one fails.
+        """Return the checksum of a response.
 
-        The salt makes a response of another journal fail too: SQLite takes in whatever `-wal` lies beside
-        a file.
+        It includes the salt to detect responses of another journal: SQLite reads any `-wal` file next to
+        the database.
         """
         return zlib.crc32(body, zlib.crc32(self._salt.encode() + request + struct.pack("d", fetched)))
 

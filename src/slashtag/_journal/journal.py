@@ -1,4 +1,4 @@
-"""Journal of a job: finished responses are kept in a file, so that a second run only requests the rest."""
+"""Journal of a job: a file of complete responses, so that a second run requests only what is missing."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ CROWDED_BYTES = 64 * 2**20
 class Journal:
     """Journal of one job, bound to one base URL and one account.
 
-    A response is replayed if the file held it before this session began, if it was final when it was
+    A response is replayed if the file had it before this session started, if it was final when it was
     fetched (see `_core.journal_policy`) and is at most `max_age` seconds old. A thread commits responses in
-    groups, at most a fifth of a second after their arrival: kill -9 loses no more than those.
+    groups, at most 0.2 seconds after their arrival: kill -9 loses only those not yet committed.
 
     Raises ConfigurationError if the file is not a journal, is damaged, in use, or belongs to another job;
-    JournalError if it cannot be written, for example on a full disk; what was committed stays.
+    JournalError if it cannot be written, for example on a full disk; committed responses remain.
     """
 
     def __init__(self, path: str | os.PathLike[str], base_url: str, apikey: str, max_age: float) -> None:
@@ -62,7 +62,7 @@ class Journal:
         return self._file.main is not None
 
     async def start(self) -> None:
-        """Open or create the file in a thread, as checking a long file takes time; safe to repeat."""
+        """Open or create the file in a thread, because checking a large file takes time; safe to repeat."""
         async with self._opening:
             if self._file.main is not None:
                 return
@@ -85,12 +85,12 @@ class Journal:
     # --- reading and writing -----------------------------------------------------------------------
 
     def find(self, call: Call[Any]) -> bytes | None:
-        """Return the body to replay for a call, None if it has to be sent."""
+        """Return the body to replay for a call, or None if the call must be sent."""
         found = self._find(call)
         return None if found is None else found[1]
 
     def fetched_at(self, call: Call[Any]) -> float | None:
-        """Return the wall clock's time at which the answer to replay was fetched, None if there is none."""
+        """Return the wall clock's time at which the answer to replay was fetched, or None."""
         found = self._find(call)
         return None if found is None else found[0]
 
@@ -103,7 +103,7 @@ class Journal:
         if row is None:
             return None
         fetched, expected, body = row
-        # A time in the future comes from a clock that was wrong.
+        # A time in the future means that a clock was wrong.
         if not self._began - self._max_age <= fetched <= self._began or not is_final(call, fetched):
             return None
         if expected != file.checksum(request, fetched, body):
@@ -111,7 +111,7 @@ class Journal:
         return fetched, body
 
     def keep(self, call: Call[Any], data: object, body: bytes) -> bool:
-        """Queue a finished response for writing; return True if the caller should `wait`."""
+        """Queue a complete response for writing; return True if the caller should `wait`."""
         fetched = time.time()
         if self._closed or not worth_keeping(call, data, fetched):
             return False
@@ -138,12 +138,12 @@ class Journal:
         if self._failure is not None:
             self._reported = True
             raise JournalError(
-                f"the journal {self.path} cannot be written ({self._failure}); what it holds is intact: "
-                "run the job again once there is room"
+                f"the journal {self.path} cannot be written ({self._failure}); stored responses are intact. "
+                "Fix this and run the job again"
             )
 
     def _write(self) -> None:
-        """Commit what is queued until the journal is closed; runs in the thread."""
+        """Commit queued responses until the journal is closed; runs in the thread."""
         ending = False
         while not ending:
             with self._changed:
@@ -163,7 +163,7 @@ class Journal:
     # --- the end -------------------------------------------------------------------------------------
 
     async def aclose(self) -> None:
-        """Commit what is left and close the file; raises JournalError if that fails, once."""
+        """Commit queued responses and close the file; raises JournalError, once, if that fails."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -178,7 +178,7 @@ class Journal:
 
 
 def _request(call: Call[Any]) -> bytes:
-    """Return a hash that stands for a request, as a hundred slashtags make thousands of bytes."""
-    # With the length of each value, so that different requests never give the same text.
+    """Return a short hash that identifies a request, whose slashtags may take thousands of bytes."""
+    # Lengths make the text unambiguous.
     text = "".join([call.path, *(f"?{name}:{len(value)}:{value}" for name, value in call.params)])
     return hashlib.blake2b(text.encode(), digest_size=16).digest()

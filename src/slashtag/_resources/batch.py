@@ -1,4 +1,4 @@
-"""A batch on its way through `collect_each`: its jobs, and the state that all batches of a call share."""
+"""Batch of a `collect_each`: its jobs, and the state shared by all batches of the call."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .._core.selectors import Selector
 from .._errors import APIError, SlashtagError
 from .collect import ProgressReporter, StatsSender
 
-#: One request and what is done with its answer; returns the steps that follow.
+#: One request and the processing of its answer; returns the next steps.
 Step = Callable[[], Awaitable["Sequence[Step] | None"]]
 
 
 class Job:
-    """One slashtag or tag: the running sum of its answers, and the time slices that are left."""
+    """One slashtag or tag: the running sum of its answers and the number of remaining time slices."""
 
     __slots__ = ("failed", "index", "left", "name", "selector", "tally")
 
@@ -36,7 +36,7 @@ class Job:
 
 
 class SearchState(Struct):
-    """State that the batches of one `collect_each` share."""
+    """State shared by the batches of one `collect_each`."""
 
     sender: StatsSender
     plan: Plan[Any]
@@ -44,23 +44,23 @@ class SearchState(Struct):
     range_end: str
     #: The wall clock's time (seconds) when the call was made.
     now: float
-    #: Called with each job that has its result or has failed.
+    #: Called with each job that is complete or has failed.
     deliver: Callable[[Job], None]
     #: Whether answers may be subtracted.
     halves: bool
     guide: Guide | None
     cost: GuideCost
-    #: Requests saved by answers without clicks, less those for answers that could not be subtracted.
+    #: Requests saved by answers without clicks, minus those for answers that could not be subtracted.
     balance: int = 0
 
     def may_halve(self, time_slice: TimeSlice) -> bool:
-        """Return whether a batch is worth asking: clicks of days that are not over would not add up."""
+        """Return whether to request a batch as a whole; answers are additive only for days that are over."""
         is_over = time_slice.settled_at + SETTLING_SECONDS < self.now
         return self.halves and is_over and self.balance >= 0
 
 
 class Batch:
-    """Jobs of one batch; a node is a part of them."""
+    """Jobs of one batch; a node is a range of them."""
 
     def __init__(self, state: SearchState, jobs: Sequence[Job]) -> None:
         self.state = state
@@ -73,11 +73,11 @@ class Batch:
         return jobs[0].selector if len(jobs) == 1 else Selector(keys=tuple(job.name for job in jobs))
 
     def singles(self, node: Node) -> Iterator[Node]:
-        """Yield the single jobs of a node."""
+        """Yield a node for each job of a node."""
         return ((n, n + 1) for n in range(*node))
 
     def parts(self, node: Node, error: SlashtagError) -> list[Node]:
-        """Cut a node of several jobs whose request failed; raise the error if nothing may go on after it."""
+        """Split a node whose request failed, or raise the error if the run must end."""
         refused = isinstance(error, APIError) and error.status in (400, 414)
         if not refused and not self.state.reporter.may_continue(error):
             raise error

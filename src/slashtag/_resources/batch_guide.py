@@ -1,4 +1,4 @@
-"""Which months of a batch can have clicks, by all-time statistics of the batch and of its halves."""
+"""Months of a batch that can have clicks, found by all-time statistics of the batch and its halves."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .batch import Batch, Step
 
 
 class BatchGuide:
-    """Months to ask for, by node of one batch; each method returns the steps that follow from it.
+    """Months to request, by node of one batch; methods return the next steps.
 
-    `then` is called once all is known, `recover` with the error that the first request raised.
+    `then` is called at the end, `recover` with an error of the first request.
     """
 
     def __init__(
@@ -28,16 +28,16 @@ class BatchGuide:
         self._batch = batch
         self._then = then
         self._recover = recover
-        #: By node: clicks of the months that have ended, and the months to ask for.
+        #: By node: clicks of the months that have ended, and the months to request.
         self.counts: dict[Node, Counts] = {}
         self.active: dict[Node, frozenset[Month]] = {}
-        #: Nodes whose halves may be asked about, the number of those under way, and whether one at a time.
+        #: Nodes to refine, the number under way, and whether to refine one at a time.
         self._waiting: list[tuple[Node, float | None]] = []
         self._refining = 0
         self._descends = True
 
     async def start(self) -> Sequence[Step]:
-        """Ask all-time statistics of the batch, if there still is a guide, and of halves where that pays."""
+        """Request all-time statistics of the batch, if there is a guide, and of halves if that pays."""
         state, node = self._batch.state, self._batch.whole
         guide = state.guide
         if guide is None:
@@ -79,10 +79,10 @@ class BatchGuide:
         self.active[node] = guide.active(counts, zone_is_read=reads_zone)
 
     def _refine(self, guide: Guide, *nodes: tuple[Node, float | None]) -> Sequence[Step]:
-        """Ask all-time statistics of halves of nodes where that pays; then for the time slices.
+        """Request all-time statistics of halves of nodes if that pays, then the time slices.
 
-        Until one node shows that it does not pay, one after the other: what is learned on the way down
-        to a single slashtag saves requests for all others.
+        Go down one node at a time until it no longer pays: what is learnt on the way to a single slashtag
+        saves requests for all others.
         """
         self._waiting[:0] = nodes
         steps: list[Step] = []
@@ -107,7 +107,7 @@ class BatchGuide:
             if part is not None and rest is None:
                 rest, rest_replayed = await self._all_time(guide, right)
         except SlashtagError as error:
-            # Not worth a failure: its time slices are asked instead, unless the error ends the run.
+            # Not a failure of the batch: request its time slices instead, unless the error ends the run.
             self._batch.parts(node, error)
             part = None
         self._refining -= 1

@@ -1,10 +1,10 @@
-"""The slashtags with clicks in one batch, found by halving.
+"""Search for the slashtags with clicks in one batch, by halving.
 
-A batch is a row of slashtags, a node a part of it. For each time slice the whole batch is asked; where it has
-clicks, its first half, and the second half is the difference; and so on down to single slashtags. Over three
-windows or more `BatchGuide` finds out before that which months can have clicks, by all-time statistics of the
-batch and of halves for which they save more than they cost; other months are not asked. `_core.halving` says
-which answers may be subtracted, `_core.guide_cost` where all-time statistics pay.
+A batch is a list of slashtags, a node a range of it. Each time slice is requested for the whole batch. If it
+has clicks, its first half is requested and the second half is the difference, and so on down to single
+slashtags. With three or more windows, `BatchGuide` first finds the months that can have clicks, by all-time
+statistics of the batch and of halves for which they pay; other months are skipped. `_core.halving` decides
+which answers may be subtracted, `_core.guide_cost` when all-time statistics pay.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from .._errors import SlashtagError
 from .batch import Batch, Job, SearchState, Step
 from .batch_guide import BatchGuide
 
-#: Months to ask for; None: all.
+#: Months to request; None: all.
 Active = frozenset[Month] | None
 
 log = logging.getLogger("slashtag")
 
 
 class _Answer(Struct, frozen=True):
-    """Additive answer about a node, and when it was fetched if it came from the journal."""
+    """Additive answer for a node, and when it was fetched if it came from the journal."""
 
     value: RangeAnswer
     replayed_from: float | None
 
 
 class BatchSearch:
-    """Search of one batch; each method returns the steps that follow from it."""
+    """Search of one batch; methods return the next steps."""
 
     def __init__(self, state: SearchState, jobs: Sequence[Job]) -> None:
         self._state = state
@@ -49,7 +49,7 @@ class BatchSearch:
         self._abandoned = False
 
     async def start(self) -> Sequence[Step]:
-        """Ask for the first answer about the batch."""
+        """Send the first request of the batch."""
         return await self._guide.start()
 
     def _recover_guide(self, node: Node, error: SlashtagError) -> Sequence[Step]:
@@ -72,7 +72,7 @@ class BatchSearch:
             if self._left_of(by_month) < len(self._jobs) * len(time_slices):
                 time_slices = by_month
             else:
-                # Months may be more than windows of 32 days: what is ruled out has to make up for that.
+                # There may be more months than windows of 32 days: use months only if that saves requests.
                 self._guide.active.clear()
         for job in self._jobs:
             job.tally = state.plan.query.tally(state.plan.span)
@@ -98,7 +98,7 @@ class BatchSearch:
     def _resolve(
         self, time_slice: TimeSlice, node: Node, active: Active, answer: _Answer | None
     ) -> list[Step]:
-        """Settle the slashtags of a node whose clicks are known; return the requests for the others."""
+        """Complete the slashtags of a node whose clicks are known; return requests for the others."""
         steps: list[Step] = []
         nodes = [(node, active, answer)]
         while nodes:
@@ -120,7 +120,7 @@ class BatchSearch:
                 elif has_left and has_right and self._state.may_halve(time_slice):
                     steps.append(partial(self._request, time_slice, node, active))
                 else:
-                    # Without clicks in one half, the other half has the answer of both.
+                    # If one half has no clicks, the node's answer is that of the other half.
                     nodes += [
                         (right, active, answer if has_right else None),
                         (left, active, answer if has_left else None),
@@ -128,7 +128,7 @@ class BatchSearch:
         return steps
 
     async def _request(self, time_slice: TimeSlice, node: Node, active: Active) -> Sequence[Step]:
-        """Ask one time slice of a node."""
+        """Request one time slice of a node."""
         if self._is_done(node):
             return ()
         state = self._state
@@ -146,7 +146,7 @@ class BatchSearch:
             return ()
         value = additive(answer, time_slice.window) if time_slice.window is not None else None
         if value is None:
-            # Asked one by one, and so are further batches, unless empty ones have saved more than this.
+            # Request slashtags one by one, also in later batches unless empty batches saved more requests.
             state.balance -= 1
             return [partial(self._request, time_slice, part, active) for part in self._batch.singles(node)]
         if is_empty(value):
@@ -156,7 +156,7 @@ class BatchSearch:
     async def _request_half(
         self, time_slice: TimeSlice, node: Node, active: Active, whole: _Answer
     ) -> Sequence[Step]:
-        """Ask the first half of a node with a known answer; the second half is the difference."""
+        """Request the first half of a node with a known answer; the second half is the difference."""
         if self._is_done(node):
             return ()
         state, window = self._state, time_slice.window
@@ -171,12 +171,13 @@ class BatchSearch:
             return ()
         value, replayed_from = additive(answer, window), state.sender.replayed_from(call)
         rest: RangeAnswer | None = None
-        # Days that are over may still change between two runs.
+        # Past days may still change between two runs.
         if value is not None and of_one_run(whole.replayed_from, replayed_from):
             rest = difference(whole.value, value)
             if rest is None:
                 log.warning(
-                    "%s: more clicks than in a batch that contains them; asking for the others", call.label
+                    "%s: more clicks than in a batch that contains them; requesting the rest",
+                    call.label,
                 )
         if value is not None and rest is not None:
             one_sided = is_empty(value) or is_empty(rest)
@@ -192,7 +193,7 @@ class BatchSearch:
         return [*steps, *self._resolve(time_slice, right, active, found)]
 
     def _is_done(self, node: Node) -> bool:
-        """Return whether nothing is to be known of a node any more."""
+        """Return whether a node needs no more answers."""
         return self._abandoned or all(job.failed for job in self._jobs[node[0] : node[1]])
 
     # --- results ---------------------------------------------------------------------------------------
@@ -206,7 +207,7 @@ class BatchSearch:
         self._settle(time_slice, node, None)
 
     def _settle(self, time_slice: TimeSlice, node: Node, answer: RangeAnswer | None) -> None:
-        """Note that a time slice of some slashtags is known; None adds nothing."""
+        """Record that a time slice of some slashtags is complete; None adds nothing."""
         for job in self._jobs[node[0] : node[1]]:
             if job.failed:
                 continue
@@ -245,9 +246,9 @@ class BatchSearch:
         return guide.contradicts(answer, window, counts)
 
     def _start_over(self) -> Sequence[Step]:
-        """Ask for everything that is left, without the guide."""
+        """Request everything for the remaining jobs, without the guide."""
         log.warning(
-            "%s: its days differ from its all-time months; asking for every window from here on",
+            "%s: its days differ from its all-time months; requesting every window from now on",
             self._batch.selector(self._batch.whole),
         )
         self._abandoned = True
@@ -257,6 +258,6 @@ class BatchSearch:
 
 
 def _rules_out(active: Active, time_slice: TimeSlice) -> bool:
-    """Return whether no month of a time slice is among those to ask for; None are all."""
+    """Return whether a time slice has none of the months to request."""
     window = time_slice.window
     return active is not None and window is not None and active.isdisjoint(months(window.first, window.last))

@@ -1,10 +1,10 @@
-"""The way of `collect`: the requests of a plan are sent by workers, and each answer is added to one sum.
+"""Implementation of `collect`: workers send the requests of a plan, and each answer is added to one sum.
 
-    run_requests    starts workers over the requests of a plan
-    Collector       has each request sent, adds its answer, halves what is refused
-    StatsSender     chooses between the two documented paths and hands the call to the session's sender
+    run_requests    starts workers for the requests of a plan
+    Collector       sends each request, adds its answer, halves refused requests
+    StatsSender     chooses between the two documented paths and passes the call to the session's sender
 
-Selectors that are still being read come from AsyncBatches.
+AsyncBatches provides the selectors if the slashtags are read asynchronously.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ Keys = Iterable[Key] | AsyncIterable[Key]
 OnError = Callable[[Failure], object]
 ReportBadKey = Callable[[object, InvalidRequestError], object]
 
-#: So many links are read ahead of a per-link table, to be sorted.
+#: Number of links read ahead to be sorted in `collect_each`.
 SORTED_AHEAD = 10_000
 
 log = logging.getLogger("slashtag")
 
 
 class Memory:
-    """What answers have shown of the service so far; shared by all views of a session."""
+    """Observations about the service, shared by all views of a session."""
 
     def __init__(self) -> None:
         #: By stated path: whether the service answers on the path of the samples instead.
         self.samples: dict[str, bool] = {}
-        #: Whether all-time statistics were seen to depend on `timezone`.
+        #: Whether all-time statistics have been found to depend on `timezone`.
         self.all_time_reads_zone = False
-        #: Whether an answer contradicted itself.
+        #: Whether an answer was inconsistent.
         self.saw_inconsistent_answer = False
 
 
@@ -63,7 +63,8 @@ class StatsSender:
     """Sender of statistics calls.
 
     The document states /stats/yearly and /stats/alltime but shows samples against /stats: on a 404 the
-    samples' path is tried once and the outcome remembered (Statistics for a year, for all time).
+    samples' path is tried once and the outcome remembered. See docs/service.md, Statistics for a year;
+    Statistics for all time.
     """
 
     def __init__(
@@ -75,22 +76,22 @@ class StatsSender:
         self.replayed_from = replayed_from
 
     def log_inconsistent_answer(self, call: Call[Any], problem: str) -> None:
-        """Log an answer that contradicts itself: the first as a warning, later ones for debugging.
+        """Log an inconsistent answer: the first as a warning, later ones at DEBUG.
 
-        A service that does so once does so thousands of times; `reconciles` shows each.
+        There may be thousands of them; `reconciles` shows each.
         """
         level = logging.DEBUG if self.memory.saw_inconsistent_answer else logging.WARNING
         self.memory.saw_inconsistent_answer = True
-        log.log(level, "%s: the answer contradicts itself: %s", call.label, problem)
+        log.log(level, "%s: inconsistent answer: %s", call.label, problem)
 
     async def __call__(self, query: Query[Any], call: Call[Any]) -> Any:
-        """Return the answer; an error gets a note that says which batch and window it was."""
+        """Return the answer to a call; an error gets a note that names the batch and window."""
         try:
             if query.sample_path is None:
                 return await self._send(call)
             return await self._send_to_either(query.sample_path, call)
         except SlashtagError as error:
-            error.add_note(f"while asking for {call.label}")
+            error.add_note(f"while requesting {call.label}")
             raise
 
     async def _send_to_either(self, sample_path: str, call: Call[Any]) -> Any:
@@ -100,7 +101,7 @@ class StatsSender:
         try:
             return await self._send(call)
         except (NotFoundError, UnexpectedResponseError) as error:
-            # A router that does not know the path may answer without the service's envelope.
+            # For an unknown path, a router may answer without the service's envelope.
             if error.status != 404 or samples.get(call.path) is False:
                 raise
             missing = error
@@ -112,7 +113,7 @@ class StatsSender:
             samples[call.path] = False
             raise missing from None
         except BadRequestError as error:
-            # /stats does not take these queries here, so the 404 is the error that counts (Errors).
+            # /stats does not accept these queries, so raise the 404. See docs/service.md, Errors.
             reads = "date is required" not in error.message.lower()
             samples[call.path] = reads
             if reads:
@@ -123,7 +124,7 @@ class StatsSender:
 
 
 class ProgressReporter:
-    """Reports to the caller: `progress` after each step, `on_error` with what failed if it is given."""
+    """Reporter to the callbacks: `progress` after each step, `on_error`, if given, for failures."""
 
     def __init__(
         self, query: Query[Any], total: int | None, progress: Progress | None, on_error: OnError | None
@@ -146,21 +147,21 @@ class ProgressReporter:
             self._total += more
 
     def may_continue(self, error: SlashtagError) -> bool:
-        """Return whether the rest goes on after an error."""
+        """Return whether other requests continue after an error."""
         return self._on_error is not None and not is_fatal(error)
 
     def report_failure(self, call: Call[Any], error: SlashtagError) -> bool:
-        """Report a failure; False where nothing may go on after it, so that it has to be raised."""
+        """Report a failure to `on_error`; return False if it must be raised instead."""
         if self._on_error is None or is_fatal(error):
             return False
         self._on_error(Failure(call, error))
         return True
 
     def report_bad_key(self, key: object, error: InvalidRequestError) -> None:
-        """Report a slashtag that cannot be asked for.
+        """Report a slashtag that cannot be requested.
 
-        Without `on_error` it is raised; but a link of the account cannot be corrected by the caller, and
-        must not make statistics of all others impossible: it is left out and a warning names it.
+        Without `on_error` the error is raised for a str. For a link of the account, which the caller cannot
+        correct, a warning is logged and the others continue.
         """
         slashtag = key if isinstance(key, str) else getattr(key, "slashtag", "")
         selector = Selector(keys=(slashtag,))
@@ -170,7 +171,7 @@ class ProgressReporter:
             return
         if isinstance(key, str):
             raise error
-        log.warning("a link is left out of the statistics: %s", error)
+        log.warning("a link is missing from the statistics: %s", error)
 
 
 async def run_requests(
@@ -182,10 +183,10 @@ async def run_requests(
     workers: int,
     feed: AsyncIterable[Any] | None = None,
 ) -> R:
-    """Send requests of a plan and return the sum of the answers; `feed`, their source, is closed then."""
+    """Send requests of a plan and return the sum of the answers; close `feed`, their source, at the end."""
     collector = Collector(sender, plan, reporter)
     if len(plan) == 1 and isinstance(requests, Iterator):
-        # One request needs no workers, which would cost half as much as the request.
+        # A worker pool would cost half as much as the request.
         requests = [smaller for request in requests for smaller in await collector.work(request) or ()]
     if requests:
         await WorkerPool(requests, collector.work, workers, feed=feed).run()
@@ -193,7 +194,7 @@ async def run_requests(
 
 
 class Collector(Generic[R]):
-    """Running sum over requests: each answer is added as it comes, none is kept."""
+    """Sender of requests that adds each answer to a running sum and keeps none."""
 
     def __init__(self, sender: StatsSender, plan: Plan[R], reporter: ProgressReporter) -> None:
         self._sender = sender
@@ -203,7 +204,7 @@ class Collector(Generic[R]):
         self._suspects: set[str] = set()
 
     async def work(self, request: StatsRequest) -> Sequence[StatsRequest] | None:
-        """Send one request; return the smaller requests into which a refused one is cut."""
+        """Send one request; return smaller requests if it was refused and can be split."""
         call = self._query.call(request.selector, request.time_slice)
         try:
             answer = await self._sender(self._query, call)
@@ -224,7 +225,7 @@ class Collector(Generic[R]):
         return None
 
     def _smaller(self, request: StatsRequest, error: SlashtagError) -> list[StatsRequest] | None:
-        """Cut a request refused for its keys (400, where failures are reported) or its length (414)."""
+        """Split a request refused for its keys (400, with `on_error`) or its length (414)."""
         keys = request.selector.keys
         too_long = isinstance(error, APIError) and error.status == 414
         refused = isinstance(error, BadRequestError) and self._reporter.may_continue(error)
@@ -243,9 +244,9 @@ class Collector(Generic[R]):
 
 
 class AsyncBatches(AsyncIterator[Selector]):
-    """Batches of an asynchronous iterable of slashtags, as they fill.
+    """Batches of an asynchronous iterable of slashtags.
 
-    Slashtags that cannot be asked for go to `report_bad_key`, since others were sent before they were seen.
+    Slashtags that cannot be requested go to `report_bad_key`, since other requests have already been sent.
     """
 
     def __init__(
@@ -274,9 +275,9 @@ class AsyncBatches(AsyncIterator[Selector]):
 
 
 class AsyncByActivity(AsyncIterator[Key]):
-    """Links of an asynchronous iterable, sorted by activity among as many as are read ahead.
+    """Links of an asynchronous iterable, sorted by activity within blocks of `SORTED_AHEAD`.
 
-    Slashtags are passed on as they come.
+    Plain slashtags are not reordered.
     """
 
     def __init__(self, keys: AsyncIterable[Key], changed_since: Mapping[str, int] | None) -> None:
@@ -299,7 +300,7 @@ class AsyncByActivity(AsyncIterator[Key]):
 
 
 class AsyncRequests(AsyncIterator[StatsRequest]):
-    """Requests of batches that are still being read."""
+    """Requests of a plan whose batches are read asynchronously."""
 
     def __init__(self, plan: Plan[Any], batches: AsyncBatches) -> None:
         self._time_slices = plan.time_slices

@@ -1,8 +1,8 @@
-"""The way of `collect_each`: one result a slashtag or tag.
+"""Implementation of `collect_each`: one result per slashtag or tag.
 
-Each           the iterator that users get
-PerKeyRun      makes jobs of batches, hands finished jobs over in the order asked or as they complete
-BatchSearch    asks for what the jobs of one batch need (batch_search.py)
+Each           iterator that users get
+PerKeyRun      makes jobs of batches and delivers their results, in input order or as they complete
+BatchSearch    requests the data for the jobs of one batch (batch_search.py)
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from .collect import AsyncBatches, ProgressReporter, StatsSender
 
 R = TypeVar("R", bound=Statistics)
 
-#: From so many windows on, asking all-time statistics first can save more than it costs.
+#: Minimum number of windows for which requesting all-time statistics first can pay.
 GUIDED_FROM = 3
 
-#: Slashtags in progress beside the finished results that wait: as many as have so many windows together.
-#: Batches are begun whole, so that without a bound a slow consumer would find thousands of results.
+#: Limits on slashtags in progress, by their total number of windows. Batches are started as a whole, so
+#: without a limit a slow consumer would accumulate thousands of results.
 WINDOWS_BEGUN = 20_000
 FEWEST_BEGUN, MOST_BEGUN = 400, 3_200
 
 
 class PerKeyRun(Generic[R]):
-    """One `collect_each`: its steps and their results, which go into `results` as they are complete."""
+    """One run of `collect_each`: its steps, and the queue of complete results."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class PerKeyRun(Generic[R]):
         self.results: ResultQueue[tuple[str, R]] = ResultQueue(max(64, 2 * workers))
         self._most_begun = min(MOST_BEGUN, max(FEWEST_BEGUN, WINDOWS_BEGUN // max(1, width)))
         if not self._state.halves:
-            # The slashtags of one batch are requests enough for all workers.
+            # One batch has enough requests for all workers.
             self._most_begun = MAX_KEYS
         self._begun = 0
         self._next_index = 0
@@ -90,7 +90,7 @@ class PerKeyRun(Generic[R]):
 
     def _deliver(self, job: Job) -> None:
         item: tuple[str, R] | None = None if job.failed else (job.name, job.tally.result())
-        # The job may be referred to until its batch is done.
+        # Free the memory: the batch may refer to the job until it is done.
         job.tally = None
         self._begun -= 1
         self._reporter.done()
@@ -113,7 +113,7 @@ class PerKeyRun(Generic[R]):
 
 
 class StepStream(AsyncIterator[Step]):
-    """First steps of batches that are still being read."""
+    """First steps of batches that are read asynchronously."""
 
     def __init__(self, batches: AsyncBatches, run: PerKeyRun[Any]) -> None:
         self._batches = batches
@@ -132,10 +132,10 @@ async def _do(step: Step) -> Sequence[Step] | None:
 
 
 class Each(Results[tuple[str, R]]):
-    """Iterator over (slashtag or tag, statistics), as they complete or in the order asked.
+    """Iterator over (slashtag or tag, statistics), as they complete or in input order.
 
-    Raises what a request raises, with a note which slashtag and window it was; what is under way is
-    cancelled then, and when the iterator is left.
+    Raises what a request raises, with a note naming the slashtags and window. Requests under way are
+    cancelled then, and when the iterator is closed.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Listings of links and tags, as `session.urls.list()` and `session.tags.list()` return them."""
+"""Listings of links and tags, returned by `session.urls.list()` and `session.tags.list()`."""
 
 from __future__ import annotations
 
@@ -50,27 +50,27 @@ class ListingOptions(Struct, Generic[T], frozen=True):
             raise InvalidRequestError(f"orderby must be 'date' or '-date', not {self.orderby!r}")
 
     def call(self, page: int, *, anew: bool = False) -> Call[Page[T]]:
-        """Return the request for one page; with `anew` a journal does not answer it."""
+        """Return the request for one page; with `anew` it is not answered from the journal."""
         params = [("page", str(page)), ("pagesize", str(self.pagesize))]
         if self.orderby is not None:
             params.append(("orderby", self.orderby))
-        # A page has no time at which it becomes final: `journal_policy` decides by its content.
+        # A page has no time at which it becomes final: `journal_policy` checks its content.
         settled_at = inf if anew else -inf
         return Call(
             method="GET", path=self.path, params=tuple(params), returns=self.returns, settled_at=settled_at
         )
 
     def limited(self, limit: int | None) -> ListingOptions[T]:
-        """Return the same options with a limit, and pages that are no larger than the limit."""
+        """Return the same options with a limit, and pages no larger than the limit."""
         if limit is None:
             return self
-        # The size of pages decides where a later page begins.
+        # A later start page must keep its page size, which decides where it begins.
         pagesize = min(self.pagesize, max(1, limit)) if self.start_page == 1 else self.pagesize
         return replace(self, limit=limit, pagesize=pagesize)
 
 
 class Resource(Generic[T]):
-    """Records of one kind: their endpoint, read by page or as a listing."""
+    """Endpoint for records of one kind, read by page or as a listing."""
 
     _path: ClassVar[str]
     _page_type: type[Page[T]]
@@ -84,7 +84,7 @@ class Resource(Generic[T]):
 
         `page` counts from 1; `pagesize` is at most 500, and the service may lower it, see `page_size`;
         `orderby` is "date", "-date" or None for the service's default, latest first. Raises
-        InvalidRequestError and what a request raises (List short URLs, List tags).
+        InvalidRequestError and errors of requests. See docs/service.md, List short URLs; List tags.
         """
         options = ListingOptions(self._send, self._tasks, self._path, self._page_type, orderby, pagesize)
         return await self._send(options.call(check_int("page", page, 1)))
@@ -100,19 +100,19 @@ class Resource(Generic[T]):
     ) -> Listing[T]:
         """List all records, requesting up to `prefetch` pages ahead.
 
-        With `orderby="date"` (oldest first) records that arrive meanwhile are appended. With "-date" they
-        shift the pages: the records that were there at the start are given completely and once, the new
-        ones in part; if they arrive faster than pages are read, the listing ends with PaginationError.
-        Records deleted meanwhile can hide others in either order.
+        With `orderby="date"` (oldest first) records added meanwhile are appended. With "-date" they shift the
+        pages: the records that existed at the start are yielded completely and once, the new ones in part;
+        if they arrive faster than pages are read, PaginationError is raised. In both orders, records may be
+        missed if others are deleted meanwhile.
 
-        The document shows no total. A page shorter than its own pageSize ends the listing; where its length
-        is a multiple of 10, only if the next page holds nothing, since the service may cap its pages without
-        saying so. An empty page, a 404 and a page under another number end it once they are confirmed by a
-        second request. A service that removes records from a page after cutting it, or that caps pages at
-        another length, can end the listing early.
+        Answers contain no total. A page shorter than its own pageSize ends the listing; if its length is a
+        multiple of 10, only if the next page is empty, since the service may have an undocumented cap. An
+        empty page, a 404 and a page with a wrong number end it once confirmed by a second request. The
+        listing can end early if the service filters records after paging, or caps pages at another length.
 
         `progress` is called with (records so far, None). Raises InvalidRequestError at once; iterating raises
-        PaginationError where items could be lost, and what a request raises (List short URLs, List tags).
+        PaginationError if items could be lost, and errors of requests. See docs/service.md, List short URLs;
+        List tags.
         """
         return Listing(
             ListingOptions(
@@ -132,8 +132,8 @@ class Resource(Generic[T]):
 class PageStream(Stream[Page[T]]):
     """Iterator over the pages of a listing, in order, with the next pages requested ahead.
 
-    A page holds only items that no page before it held. Raises PaginationError, and what a request raises
-    (List short URLs, List tags).
+    Pages contain only items that no earlier page had. Raises PaginationError and errors of requests.
+    See docs/service.md, List short URLs; List tags.
     """
 
     def __init__(self, options: ListingOptions[T], tasks: Tasks) -> None:
@@ -156,7 +156,7 @@ class PageStream(Stream[Page[T]]):
                 under_way[number] = self._tasks.spawn(self._options.send(call))
             task = under_way[cursor.page]
             if not task.done():
-                # Not awaited itself: a cancelled consumer must not cancel the request, it may come back.
+                # Not awaited directly: a cancelled consumer may continue, so keep the request.
                 await asyncio.wait((task,))
             del under_way[cursor.page]
             page = self._answer(task)
@@ -176,11 +176,11 @@ class PageStream(Stream[Page[T]]):
         raise StopAsyncIteration
 
     def _answer(self, task: asyncio.Task[Page[T]]) -> Page[T] | None:
-        """Return the page, None where the service says that there is no such page."""
+        """Return the page, or None if the service answers that it does not exist."""
         try:
             return self._outcome(task)
         except NotFoundError:
-            # The path exists, as a page before was answered: it is this page that does not.
+            # An earlier page was answered, so the path exists, but not this page.
             if not self._cursor.may_be_missing:
                 raise
         except BadRequestError:
@@ -198,7 +198,7 @@ class ItemStream(Stream[T]):
         self._items: Iterator[T] = iter(())
 
     async def __anext__(self) -> T:
-        # Kept short, as most items come from a page that is here already.
+        # Fast path: most items come from a page that has already arrived.
         for item in self._items:
             return item
         return await super().__anext__()
@@ -215,9 +215,9 @@ class ItemStream(Stream[T]):
 
 
 class Listing(Generic[T]):
-    """Records to read: as items (`async for`), as pages (`pages()`), or all at once (`to_list()`).
+    """Records as items (`async for`), as pages (`pages()`) or as a list (`to_list()`).
 
-    Each of these reads the listing anew from its start. `async with` ends what is still being read.
+    Each of these reads the listing from its start. `async with` cancels unfinished requests at the end.
     """
 
     def __init__(self, options: ListingOptions[T]) -> None:
@@ -237,7 +237,7 @@ class Listing(Generic[T]):
         return PageStream(self._options, self._tasks)
 
     async def to_list(self, limit: int | None = None) -> list[T]:
-        """Return all items, or the first `limit`, for which no page beyond the limit is requested."""
+        """Return all items, or the first `limit` without requesting pages beyond it."""
         items: list[T] = []
         async with PageStream(self._options.limited(limit), self._tasks) as pages:
             async for page in pages:
@@ -245,7 +245,7 @@ class Listing(Generic[T]):
         return items
 
     async def aclose(self) -> None:
-        """Cancel what is under way and wait until it has ended; safe to repeat."""
+        """Cancel requests under way and wait until they have ended; safe to repeat."""
         tasks, self._tasks = self._tasks, Tasks(self._options.tasks)
         await tasks.aclose()
 

@@ -1,4 +1,4 @@
-"""Click statistics: the public methods over `collect` and `collect_each`."""
+"""Click statistics: public methods for `collect` and `collect_each`."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Stats:
     exactly one of `keys` (slashtags or ShortUrls, any number; repeated ones count once), `tag` or `tags`.
     `timezone` is "+HH:MM", an IANA name, a tzinfo, or None for +00:00.
 
-    A slashtag with a comma cannot be asked for, as url_keys is separated by commas. As a str it is an
-    InvalidRequestError before anything is sent. As a ShortUrl of a listing it is given to `on_error`; without
-    that, it is left out and a warning names it (Statistics endpoints).
+    A slashtag with a comma cannot be requested, because url_keys is separated by commas. As a str it raises
+    InvalidRequestError before anything is sent. As a ShortUrl of a listing it is passed to `on_error`;
+    without `on_error` it is skipped and a warning logged. See docs/service.md, Statistics: common selector.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class Stats:
         tags: Iterable[str] | None = None,
         timezone: Zone = None,
     ) -> Plan[R]:
-        """Return the requests of a query without sending anything; a plan pickles, splits and has a length.
+        """Return the requests of a query without sending them, as a plan that can be pickled and split.
 
-        Slashtags go in batches of at most 100 whose request target stays under 8,000 bytes, ranges in
-        windows of at most 32 days. Raises TypeError for a wrong selector, InvalidRequestError for anything
-        else that the service cannot be asked (Statistics endpoints, Limits).
+        Slashtags are sent in batches of at most 100 whose request target stays under 8,000 bytes, ranges in
+        windows of at most 32 days. Raises TypeError for a wrong selector, InvalidRequestError for other
+        invalid arguments. See docs/service.md, Statistics: common selector; Limits.
         """
         return self._plan(query, keys, tag, tags, timezone)
 
@@ -87,7 +87,7 @@ class Stats:
     ) -> R:
         """Send the requests of a plan and return the sum.
 
-        `progress` is called with (requests done, requests in all). Errors and `on_error` as `collect`.
+        `progress` is called with (requests done, total). See `collect` for errors and `on_error`.
         """
         return await self._run(plan, plan.requests(), progress, on_error)
 
@@ -113,21 +113,21 @@ class Stats:
         progress: Progress | None = None,
         on_error: OnError | None = None,
     ) -> R:
-        """Return one sum over everything selected, for a query of any size.
+        """Return the sum over all selected links or tags, for a query of any size.
 
-        No slashtags give empty statistics without a request. `keys` may be asynchronous
+        Without slashtags the result is empty and nothing is sent. `keys` may be asynchronous
         (`session.urls.list()`): batches are then sent while it is read. `progress` is called with
-        (requests done, requests in all or None). With `on_error` a failed request is reported as a
-        Failure(call, error) and the rest goes on; a batch answered 400 is halved until the slashtag at fault
-        stands alone; wrong credentials are raised all the same. Raises TypeError for a wrong selector,
-        InvalidRequestError before anything is sent, and what a request raises, with a note which batch and
-        window it was (Statistics endpoints).
+        (requests done, total or None). With `on_error` a failed request is reported as a Failure(call, error)
+        and the others continue; a batch answered 400 is split until the bad slashtag is isolated;
+        authentication errors are always raised. Raises TypeError for a wrong selector, InvalidRequestError
+        before anything is sent, and errors of requests with a note naming the batch and window.
+        See docs/service.md, Statistics: common selector.
         """
         if not isinstance(keys, AsyncIterable):
             plan = self._plan(query, keys, tag, tags, timezone, on_error)
             return await self.run(plan, progress=progress, on_error=on_error)
         _check_selector(keys, tag, tags)
-        # A listing gives an iterator of its own, which ends with the run.
+        # A listing returns a new iterator, which is closed at the end of the run.
         keys = aiter(keys)
         plan = make_plan(query, (), parse_zone(timezone), _now(), self._range_end)
         reporter = ProgressReporter(plan.query, None, progress, on_error)
@@ -148,23 +148,23 @@ class Stats:
         progress: Progress | None = None,
         on_error: OnError | None = None,
     ) -> Each[R]:
-        """Iterate over (slashtag or tag, statistics of it alone), as they complete or in the order asked.
+        """Iterate over (slashtag or tag, its statistics), as they complete or in input order.
 
-        For a DateRange or a Day few requests do, mostly far fewer than one a slashtag, for the same result: a
-        batch is asked at once, and where it has clicks one half of it, while the other half is the
-        difference. Only days that are over and answers that reconcile are subtracted, anything else is asked
-        for itself. Over three windows or more, all-time statistics rule out months first where that is
-        cheaper. A click that the service counts late, for a day that is over, between two answers that are
-        subtracted can be counted to one slashtag and be missing from another of its batch; it is noticed only
-        where a difference is negative. `guided=False` asks for everything.
+        A DateRange or a Day usually takes far fewer requests than one per slashtag: a whole batch is
+        requested, then, if it has clicks, one half of it, and the other half is the difference. Answers are
+        subtracted only if they reconcile and their days are over; otherwise both halves are requested. With
+        three or more windows, all-time statistics rule out months first if that is cheaper. If the service
+        counts a late click, for a day that is over, between two answers that are subtracted, it may be
+        counted for the wrong slashtag of the batch; this is detected only if a difference is negative.
+        `guided=False` requests everything.
 
-        It costs least where slashtags with clicks stand together: ShortUrls are therefore sorted by `hits`,
-        unless `ordered`. `changed_since` are the hits of an earlier listing, by slashtag: links whose hits
+        This takes fewest requests if slashtags with clicks are adjacent, so ShortUrls are sorted by `hits`,
+        unless `ordered`. `changed_since` has the hits of an earlier listing, by slashtag: links whose hits
         differ come first. Hits only decide the order; every slashtag is covered by a request.
 
-        `progress` is called with (slashtags done, slashtags in all or None). With `on_error` what failed is
-        reported as a Failure and not yielded. Errors as `collect`, raised while iterating (Statistics
-        endpoints).
+        `progress` is called with (slashtags done, total or None). With `on_error` failures are reported and
+        not yielded. Raises the errors of `collect` while iterating. See docs/service.md, Statistics: common
+        selector.
         """
         zone, now = parse_zone(timezone), _now()
         _check_selector(keys, tag, tags)
@@ -219,7 +219,7 @@ class Stats:
         tags: Iterable[str] | None,
         on_error: OnError | None,
     ) -> Iterator[Selector]:
-        """Yield the selectors of a call, checked one by one."""
+        """Yield the checked selectors of a call."""
         if keys is not None:
             keys = tuple(keys)
             found: Iterable[tuple[str, ...]] | None = plain_batches(keys, self._max_keys_bytes)
@@ -249,7 +249,7 @@ def _slashtags(keys: Iterable[Key], report_bad_key: ReportBadKey) -> Iterator[st
 
 def _check_selector(keys: object, tag: object, tags: object) -> None:
     if sum(selector is not None for selector in (keys, tag, tags)) != 1:
-        raise TypeError("exactly one of keys=, tag= and tags= selects what statistics are asked for")
+        raise TypeError("pass exactly one of keys=, tag= and tags=")
     if isinstance(keys, str | bytes):
         raise TypeError(f"keys= takes an iterable of slashtags, not one {type(keys).__name__}: keys=[...]")
     if isinstance(tags, str | bytes):

@@ -19,7 +19,8 @@ class Tags(Resource[Tag]):
 
         `name` is unique and has at most 25 characters, `description` at most 255. The request is repeated
         only if it cannot have been carried out. Raises InvalidRequestError before anything is sent,
-        BadRequestError, TagLimitError, and OutcomeUnknownError if the answer was lost (Create a tag).
+        BadRequestError, TagLimitError, and OutcomeUnknownError if the answer was lost.
+        See docs/service.md, Create a tag.
         """
         members: dict[str, object] = {"name": check_text("name", name, MAX_TAG_NAME)}
         if description is not None:
@@ -28,10 +29,10 @@ class Tags(Resource[Tag]):
         return await self._send(call)
 
     async def ensure(self, name: str, *, description: str | None = None) -> Tag:
-        """Return the tag with this name and create it if there is none; safe to repeat.
+        """Return the tag with this name, creating it if there is none; safe to repeat.
 
         If the answer to the creation was lost, or somebody else created the tag meanwhile, it is looked up
-        again. Raises what `create` raises (List tags, Create a tag).
+        again. Raises what `create` raises. See docs/service.md, List tags; Create a tag.
         """
         check_text("name", name, MAX_TAG_NAME)
         if (tag := await self._find(name)) is not None:

@@ -30,16 +30,16 @@ class Urls(Resource[ShortUrl]):
     async def find(
         self, keys: Iterable[str], *, progress: Progress | None = None
     ) -> dict[str, ShortUrl | None]:
-        """Return the link of each slashtag or short URL, None for those that the account does not have.
+        """Return the link for each slashtag or short URL, None if the account does not have it.
 
-        The service counts 0 clicks for a slashtag that nobody has; this tells whether one is misspelt. Lists
-        links, the oldest first, until all are found, so a missing one costs the whole listing. `progress` is
-        called with (links read, None). Raises what a listing raises (List short URLs).
+        Use it to find misspelt slashtags, for which the service counts 0 clicks. Lists links, oldest first,
+        until all are found, so a missing one costs the whole listing. `progress` is called with (links read,
+        None). Raises what a listing raises. See docs/service.md, List short URLs.
         """
         found: dict[str, ShortUrl | None] = dict.fromkeys(keys)
         keys_of: dict[str, set[str]] = {}
         for key in found:
-            # A short URL is compared without its scheme, which people leave out.
+            # Short URLs are compared without their scheme, which is often omitted.
             for name in filter(None, (key, _address(key))):
                 keys_of.setdefault(name, set()).add(key)
         missing = len(found)
@@ -71,8 +71,9 @@ class Urls(Resource[ShortUrl]):
         id has to be used. Only the members that are given are sent. The document gives defaults for omitted
         members (301, no password, domain 0) without saying whether an omission resets them: to be safe,
         give every member that must keep its value. Raises InvalidRequestError before anything is sent,
-        NotFoundError, and OutcomeUnknownError if the answer was lost for good: a rename by slashtag is then
-        not repeated, as the old slashtag may be gone (Update a short URL).
+        NotFoundError, and OutcomeUnknownError if the answer was lost. A rename by slashtag is not repeated
+        after a lost answer, since the old slashtag may no longer exist.
+        See docs/service.md, Update a short URL.
         """
         change = Change(key, destination, slashtag, redirect_code, password, domain_id)
         return (await self._send(change.call())).rows_updated
@@ -88,16 +89,16 @@ class Urls(Resource[ShortUrl]):
         """Update many short URLs concurrently, each at most once; yield an Outcome as each is known.
 
         All changes are checked before the first is sent. InvalidRequestError names the first change that
-        the service does not allow, or that depends on another: they are sent in no particular order. A
-        change that fails is yielded as an Outcome and the others go on; wrong credentials are raised.
+        the service does not allow, or that conflicts with another: they are sent in no particular order. A
+        failed change is yielded as an Outcome and the others continue; authentication errors are raised.
 
         A change is repeated only if nothing was sent, or after a 429. If its answer was lost, it may have
-        been done, and the link may have been changed by somebody else since: the outcome is "unknown". With
-        `repeat_lost` it is repeated as `update` does, but never a rename by slashtag that may have been done.
+        been done, and somebody else may have changed the link since: the outcome is "unknown". With
+        `repeat_lost` it is repeated as by `update`, but never a rename by slashtag that may have been done.
 
         `before` is awaited with each change just before its first request, for example to record that it
         may be done from now on; an exception in it ends the iteration. `progress` is called with (changes
-        done, all changes). See `update` for omitted members (Update a short URL).
+        done, total). See `update` for omitted members, and docs/service.md, Update a short URL.
         """
         changes = list(changes)
         check_distinct(changes)
@@ -111,7 +112,7 @@ class Urls(Resource[ShortUrl]):
 
 
 class Updates(Results[Outcome]):
-    """Iterator over the outcomes of many changes, in the order in which they are known."""
+    """Iterator over the outcomes of many changes, as they complete."""
 
     def __init__(
         self,
@@ -125,7 +126,7 @@ class Updates(Results[Outcome]):
         results: ResultQueue[Outcome] = ResultQueue(max(64, 2 * workers))
         done = count(1)
 
-        # Not a method: a worker that refers to the iterator would keep it from being dropped.
+        # Not a method: a worker with a reference to the iterator would prevent its garbage collection.
         async def work(item: tuple[Change, Call[RowsUpdated]]) -> None:
             if before is not None:
                 await before(item[0])
@@ -148,7 +149,7 @@ async def _outcome(send: Send, change: Change, call: Call[RowsUpdated]) -> Outco
 
 
 def _address(text: str) -> str:
-    """Return the host and path of a short URL, empty for a text without a path."""
+    """Return the host and path of a short URL, or "" for text without a path."""
     host, _, path = text.rpartition("://")[2].partition("/")
     path = path.rstrip("/")
     return f"{host.lower()}/{path}" if path else ""
