@@ -366,7 +366,7 @@ async def test_a_later_page_that_fails_is_an_error_after_what_came_before_it() -
 
 async def test_a_service_that_does_not_tell_the_page_is_not_taken_for_an_empty_account() -> None:
     async with scripted(page_of(7, ids(1), 3)) as (_, api):
-        with pytest.raises(PaginationError, match="page 1 was asked for"):
+        with pytest.raises(PaginationError, match=r"page 1 .* page 7"):
             await api.urls.list().to_list()
 
 

@@ -237,7 +237,7 @@ async def test_a_link_whose_slashtag_has_a_comma_is_left_out_and_named(
         assert (await api.stats.collect(Day("2024-01-01"), keys=given)).total == 3
         assert server.requests[0].query["url_keys"] == ["a,b"]
         assert len(server.requests) == 1
-        assert "a link is left out of the statistics: the slashtag 'a,b' holds a comma" in caplog.text
+        assert "'a,b'" in caplog.text
         given = slowly(links) if listed else links
         assert sorted([key async for key, _ in api.stats.collect_each(Day("2024-01-01"), keys=given)]) == [
             "a",

@@ -265,7 +265,7 @@ async def test_what_an_answer_leaves_open_is_said(
         stats = await api.stats.collect(DateRange("2024-01-01", "2024-01-05"), keys=["a"])
     assert (stats.days_complete, stats.reconciles) == (days_complete, reconciles)
     assert stats.total == data["total_clicks"]
-    assert ("contradicts itself" in caplog.text) is not reconciles
+    assert any(record.levelname == "WARNING" for record in caplog.records) is not reconciles
 
 
 async def test_only_the_first_contradiction_of_a_session_is_a_warning(
@@ -274,8 +274,7 @@ async def test_only_the_first_contradiction_of_a_session_is_a_warning(
     async with scripted(wire.ok({"total_clicks": 3, "clicks": []})) as (_, api):
         for view in (api, api.with_options(timeout=5), api):
             await view.stats.collect(DateRange("2024-01-01", "2024-01-05"), keys=["a"])
-    told = [record.levelname for record in caplog.records if "contradicts itself" in record.message]
-    assert told == ["WARNING"]
+    assert [record.levelname for record in caplog.records if record.levelname == "WARNING"] == ["WARNING"]
 
 
 async def test_months_that_do_not_add_up_are_logged(caplog: pytest.LogCaptureFixture) -> None:
