@@ -1,4 +1,4 @@
-"""Advisory locks on files: the system gives them up when the process ends, however it ends."""
+"""Advisory locks on files, which the system releases when the process ends."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import os
 from importlib import import_module
 from typing import Any
 
-#: Whether this system has such locks; without them `lock_file` returns False.
+#: Whether this system has such locks; otherwise `lock_file` returns False.
 HAS_LOCKS = os.name == "posix"
 _fcntl: Any = import_module("fcntl") if HAS_LOCKS else None
 
 
 def lock_file(handle: int) -> bool:
-    """Lock an open file until it is closed; return False if somebody else has it locked."""
+    """Lock an open file until it is closed; return False if it is already locked."""
     if _fcntl is None:
         return False
     try:
-        # flock and not POSIX locks: those end when the process closes any other handle of the file.
+        # Not POSIX locks, which end when the process closes any other handle of the file.
         _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
     except OSError:
         return False
