@@ -1,7 +1,7 @@
 """The internal names that cli, export, report, dask, dlt and bulk_update may import.
 
-They use public names of `slashtag` and otherwise only these; tests/test_layers.py checks that. These names may
-change without notice. Add one only if the public interface is not sufficient.
+They use public names of `slashtag` and otherwise only these; tests/test_layers.py checks that. These names
+may change without notice. Add one only if the public interface is not sufficient.
 """
 
 from ._core.call import MAX_PAGESIZE, REDIRECT_CODES

@@ -36,7 +36,7 @@ class Request:
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """Answer (docs/service.md, General conventions); with `data` UNSET the member is left out."""
+    """Answer without the member `data` if that is UNSET. See docs/service.md, General conventions."""
 
     status: int
     message: str
