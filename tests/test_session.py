@@ -629,7 +629,7 @@ async def test_closing_ends_the_line_of_the_budget(http: aiohttp.ClientSession |
         session = connect(wire, http=http)
         await spend(budget_of(session))
         calls = begin(*(get(session) for _ in range(20)))
-        await until(lambda: len(budget_of(session)._line) >= 19)
+        await until(lambda: len(budget_of(session)._queue) >= 19)
         assert set(await ended(session, calls)) == {SessionClosedError}
 
 

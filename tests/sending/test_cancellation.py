@@ -109,7 +109,7 @@ async def reached(
                         await until(lambda: metrics.attempts == 1 and not metrics.in_flight)
                         await turns()
                     case "line":
-                        await until(lambda: budget_of(session)._line)
+                        await until(lambda: budget_of(session)._queue)
                     case "lone turn":
                         await wire.arrived(2)
                     case _:
@@ -127,7 +127,7 @@ async def reached(
                 async with asyncio.timeout(5):
                     await get(session)
             assert not budget_of(session)._lone
-            assert not any(not turn.done() for turn in budget_of(session)._line)
+            assert not any(not turn.done() for turn in budget_of(session)._queue)
 
 
 STAGES = ["place", "gate", "connect", "headers", "body", "drip", "backoff", "line", "lone turn"]

@@ -236,7 +236,7 @@ async def test_a_turn_given_to_a_cancelled_member_goes_to_the_next(
     if permit == FREE:
         budget.give_back(FREE, succeeded=True)
     else:
-        budget._go_alone()
+        budget._send_alone()
     line[0].cancel()
     assert await line[1] == permit
     assert line[0].cancelled()
