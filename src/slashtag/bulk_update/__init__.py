@@ -16,7 +16,7 @@ request leaves, then "done", "failed" or "unknown". Run again, after a crash too
 """
 
 from ._outcome_file import RowOutcome, Status
-from ._planning import COLUMNS, ChangeRow, ChangesError, Difference, Problem, read_changes
+from ._planning import COLUMNS, ChangeRow, ChangesError, Difference, Problem, needs_links, read_changes
 from ._run import BulkSummary, BulkUpdate, Preview, preview
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Problem",
     "RowOutcome",
     "Status",
+    "needs_links",
     "preview",
     "read_changes",
 ]

@@ -1,8 +1,7 @@
-"""Which changes are to be made: read from CSV, checked as a whole, compared with the links of the account."""
+"""Which changes to make: read from a file, checked as a whole, compared with the links of the account."""
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,8 @@ from msgspec import Struct
 
 from .. import Change, InvalidRequestError, ShortUrl
 from .._internal import REDIRECT_CODES, conflicts
+from ._cells import read_cells
+from ._edited import READ_ONLY, VOLATILE, edits, is_listing, is_updated, problems_of
 
 KEYS = ("slashtag", "id")
 #: Columns of a file of changes, and the members of a Change that they give.
@@ -23,6 +24,8 @@ MEMBERS = {
     "domain_id": "domain_id",
 }
 COLUMNS = (*KEYS, *MEMBERS)
+#: Columns of a listing whose cells are compared with the link.
+_LISTED = ("destination", "redirect_code", "slashtag")
 _NUMBERS = ("id", "redirect_code", "domain_id")
 #: Every number of so many digits fits into 64 bits.
 MAX_DIGITS = 18
@@ -73,31 +76,85 @@ class Difference(Struct, frozen=True):
     new: str
 
 
-def read_changes(path: str | os.PathLike[str]) -> list[ChangeRow]:
-    """Read a CSV file of changes, with some of COLUMNS, one of them `slashtag` or `id`.
+def read_changes(
+    path: str | os.PathLike[str],
+    *,
+    data: bytes | None = None,
+    links: Iterable[ShortUrl] | None = None,
+    tag_names: Mapping[int, str] | None = None,
+) -> list[ChangeRow]:
+    """Read a file of changes, with some of COLUMNS, one of them `slashtag` or `id`; or an edited listing.
 
-    An empty cell leaves its member out. Raises ChangesError with everything that is wrong with the rows,
-    InvalidRequestError for what is not a CSV file in UTF-8.
+    CSV with commas, semicolons or tabs, or an .xlsx workbook (extra `xlsx`). An empty cell leaves its member
+    out. A file with the columns of `slashtag urls list` needs the `links` of the account (and `tag_names`, to
+    check that column): rows that differ from their link, found by id, are changes, with its present
+    destination and redirect code where these do not differ; a changed read-only column is an error. `data`
+    is the content of the file where it was read already. Raises
+    ChangesError with everything that is wrong with the rows, InvalidRequestError for other files.
     """
     path = Path(path)
     problems: list[Problem] = []
     rows: list[ChangeRow] = []
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            header = next(reader, list[str]())
-            problems += _header_problems(header)
-            before = reader.line_num
-            for cells in () if problems else reader:
-                line, before = before + 1, reader.line_num
-                if any(cells) and (row := _row(line, header, cells, problems)) is not None:
-                    rows.append(row)
-    except (UnicodeDecodeError, csv.Error):
-        raise InvalidRequestError(f"{path} is not a CSV file in UTF-8") from None
-    except OSError as error:
-        raise InvalidRequestError(f"{path} cannot be read: {error.strerror}") from None
+    cells = read_cells(path, data)
+    header = normalized(next(cells, (1, list[str]()))[1])
+    edited = is_listing(header)
+    if edited and links is None:
+        raise InvalidRequestError(f"{path} is a listing of links: pass links= to compare it with")
+    present = Links(links or ())
+    problems += _header_problems(header, (*COLUMNS, *READ_ONLY, *VOLATILE) if edited else COLUMNS)
+    for line, values in () if problems else cells:
+        if not any(values):
+            continue
+        if len(values) != len(header):
+            problems.append(Problem(line, f"{len(values)} cells, and {len(header)} columns"))
+            continue
+        if edited:
+            row = _edited_row(line, header, values, present, tag_names, problems)
+        else:
+            row = _row(line, header, values, problems)
+        if row is not None:
+            rows.append(row)
     check_rows(rows, str(path), problems)
     return rows
+
+
+def needs_links(path: str | os.PathLike[str], *, data: bytes | None = None) -> bool:
+    """Return whether a file of changes is a listing, for which `read_changes` takes links."""
+    return is_listing(normalized(next(read_cells(Path(path), data), (1, list[str]()))[1]))
+
+
+def normalized(header: Sequence[str]) -> list[str]:
+    """Return the names of columns as COLUMNS has them, whatever a spreadsheet made of them."""
+    return [name.strip().lower().replace(" ", "_") for name in header]
+
+
+def _edited_row(
+    line: int,
+    header: list[str],
+    values: list[str],
+    links: Links,
+    tag_names: Mapping[int, str] | None,
+    problems: list[Problem],
+) -> ChangeRow | None:
+    """Return the change of a row of an edited listing, None where nothing differs or with a problem."""
+    cells = dict(zip(header, values, strict=True))
+    key = cells["id"]
+    is_id = key.isascii() and key.isdecimal() and len(key) <= MAX_DIGITS
+    found = links.find(int(key)) if is_id else []
+    if not found:
+        problems.append(Problem(line, f"the account has no link with the id {key!r}"))
+        return None
+    (url,) = found
+    differing = dict(edits(cells, url, tag_names))
+    wrong = list(problems_of(differing.items(), updated=is_updated(cells, url)))
+    problems += [Problem(line, text) for text in wrong]
+    given = {name: cell if name in differing or name not in _LISTED else "" for name, cell in cells.items()}
+    given = {name: given.get(name, "") for name in (*MEMBERS, "slashtag")}
+    given["new_slashtag"] = given.pop("slashtag") or given["new_slashtag"]
+    if wrong or not any(given.values()):
+        return None
+    row = _row(line, ["id", *given], [key, *given.values()], problems)
+    return None if row is None else ChangeRow(line, completed(row.change, url))
 
 
 def check_rows(rows: Sequence[ChangeRow], where: str, problems: Iterable[Problem] = ()) -> None:
@@ -132,9 +189,9 @@ def rows_of(changes: Iterable[Change | ChangeRow]) -> list[ChangeRow]:
     return rows
 
 
-def _header_problems(header: list[str]) -> Iterator[Problem]:
+def _header_problems(header: list[str], columns: Sequence[str]) -> Iterator[Problem]:
     for name in header:
-        if name not in COLUMNS:
+        if name not in columns:
             yield Problem(1, f"no column can be called {name!r}; there are {', '.join(COLUMNS)}")
     if len(set(header)) < len(header):
         yield Problem(1, "a column is there twice")
@@ -143,9 +200,6 @@ def _header_problems(header: list[str]) -> Iterator[Problem]:
 
 
 def _row(line: int, header: list[str], cells: list[str], problems: list[Problem]) -> ChangeRow | None:
-    if len(cells) != len(header):
-        problems.append(Problem(line, f"{len(cells)} cells, and {len(header)} columns"))
-        return None
     given: dict[str, str | int] = {}
     before = len(problems)
     for name, cell in zip(header, cells, strict=True):

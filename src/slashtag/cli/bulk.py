@@ -1,6 +1,7 @@
 """`slashtag urls update --from`: changes of many links from a file, with `slashtag.bulk_update`."""
 
 import asyncio
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -8,9 +9,19 @@ from typing import Annotated
 import typer
 
 from .. import AsyncSession, SlashtagError
-from ..bulk_update import COLUMNS, BulkUpdate, ChangeRow, ChangesError, RowOutcome, preview, read_changes
+from ..bulk_update import (
+    COLUMNS,
+    BulkUpdate,
+    ChangeRow,
+    ChangesError,
+    RowOutcome,
+    needs_links,
+    preview,
+    read_changes,
+)
 from ..export import Column, Table
 from .errors import SOME_FAILED, many, say
+from .listing import tag_names
 from .options import Connection
 from .output import Format, Output
 
@@ -31,7 +42,8 @@ class Bulk:
         typer.Option(
             "--from",
             metavar="FILE",
-            help=f"Changes as CSV with some of the columns {', '.join(COLUMNS)}.",
+            help=f"Changes: CSV or .xlsx with some of the columns {', '.join(COLUMNS)}; or an edited copy "
+            "of `urls list`, whose changed rows are sent; - reads CSV from stdin.",
             rich_help_panel=BULK,
             show_default=False,
         ),
@@ -74,12 +86,15 @@ class Bulk:
 
 async def update_from(connection: Connection, bulk: Bulk, source: Path, form: Format) -> None:
     """Make the changes of a file that are left to make; exit with 3 where some were not made."""
-    if not source.is_file():
+    piped = str(source) == "-"
+    if piped and bulk.results is None:
+        raise typer.BadParameter("--from - needs --results FILE")
+    if not piped and not source.is_file():
         raise typer.BadParameter(f"--from names no file: {source}")
     path = bulk.results or source.with_name(f"{source.stem}.results.jsonl")
     try:
-        rows = read_changes(source)
         async with connection.session() as session:
+            rows = await _read(connection, session, source)
             if bulk.dry_run:
                 await _show(connection, session, rows, path, form)
             else:
@@ -89,6 +104,19 @@ async def update_from(connection: Connection, bulk: Bulk, source: Path, form: Fo
             say(str(problem), label="error: ", style="bold red")
         say(error.summary, label="error: ", style="bold red")
         raise typer.Exit(1) from None
+
+
+async def _read(connection: Connection, session: AsyncSession, source: Path) -> list[ChangeRow]:
+    """Read the changes, compared with the links of the account where the file is a listing."""
+    data = sys.stdin.buffer.read() if str(source) == "-" else None
+    if not needs_links(source, data=data):
+        return read_changes(source, data=data)
+    with connection.bars() as start:
+        names = await tag_names(session)
+        links = await session.urls.list(progress=start("comparing")).to_list()
+    rows = read_changes(source, data=data, links=links, tag_names=names)
+    connection.say(f"{many(len(rows), 'row')} of the listing to change; rows as they were send nothing")
+    return rows
 
 
 async def _show(

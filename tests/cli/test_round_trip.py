@@ -1,0 +1,167 @@
+"""A listing of links, edited in a spreadsheet and sent back: only what was edited is sent."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from openpyxl import Workbook
+
+from slashtag.sandbox import Sandbox
+from tests.support.sandboxes import forget
+
+from .conftest import Cli
+
+Rows = list[dict[str, str]]
+
+
+@pytest.fixture
+def listed(cli: Cli, own: Sandbox) -> Rows:
+    assert cli("tags", "create", "spring").code == 0
+    for n in range(4):
+        own.add_url(
+            f"b{n}", destination=f"https://www.example/{n}", redirect_code=302, created_at="2024-01-01"
+        )
+    own.add_url("tagged", tag="spring")
+    return list(csv.DictReader(io.StringIO(cli("urls", "list", "--format", "csv").out)))
+
+
+def text(rows: Rows, delimiter: str = ",") -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, rows[0], delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def puts(box: Sandbox) -> dict[str, Any]:
+    return {a.path.rpartition("/")[2]: json.loads(a.body) for a in box.requests if a.method == "PUT"}
+
+
+def edit(rows: Rows) -> dict[str, Any]:
+    """Edit three rows; return what is to be sent."""
+    rows[0]["destination"] = "https://new.example/"
+    rows[1]["redirect_code"] = "308"
+    rows[2]["slashtag"] = "renamed"
+    return {
+        rows[0]["id"]: {"destination": "https://new.example/", "redirect_code": 302},
+        rows[1]["id"]: {"destination": "https://www.example/1", "redirect_code": 308},
+        rows[2]["id"]: {"destination": "https://www.example/2", "redirect_code": 302, "slashtag": "renamed"},
+    }
+
+
+def comma(rows: Rows, path: Path) -> None:
+    path.write_text(text(rows))
+
+
+def excel(rows: Rows, path: Path) -> None:
+    renamed = [{name.replace("_", " ").title(): cell for name, cell in row.items()} for row in rows]
+    path.write_bytes(b"\xef\xbb\xbf" + text(renamed, ";").replace("\n", "\r\n").encode())
+
+
+def tabs(rows: Rows, path: Path) -> None:
+    path.write_text(text(rows, "\t"))
+
+
+def workbook(rows: Rows, path: Path) -> None:
+    book = Workbook()
+    sheet: Any = book.active
+    sheet.append(list(rows[0]))
+    for row in rows:
+        sheet.append([int(cell) if cell.isdigit() else cell or None for cell in row.values()])
+    book.save(path)
+
+
+@pytest.mark.parametrize("write", [comma, excel, tabs, workbook])
+def test_only_edited_rows_are_sent(
+    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path, write: Callable[[Rows, Path], None]
+) -> None:
+    path = tmp_path / ("links.xlsx" if write is workbook else "links.csv")
+    expected = edit(listed)
+    write(listed, path)
+    ran = cli("urls", "update", "--from", str(path))
+    assert ran.code == 0, ran.err
+    assert "3 rows of the listing to change" in ran.err
+    assert puts(own) == expected
+    # Run again, nothing is left to send, although the links bear new times and short URLs.
+    forget(own)
+    assert cli("urls", "update", "--from", str(path)).code == 0
+    assert puts(own) == {}
+
+
+def test_an_unchanged_listing_sends_nothing(cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path) -> None:
+    comma(listed, tmp_path / "links.csv")
+    ran = cli("urls", "update", "--from", str(tmp_path / "links.csv"))
+    assert (ran.code, puts(own)) == (0, {})
+    assert "0 rows of the listing to change" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "says"),
+    [
+        ("short_url", "https://other.example/a3", "short_url cannot be changed"),
+        ("short_url", "https://go.example/other", "short_url cannot be changed"),
+        ("tag_id", "77", "tag_id cannot be changed; it is ''"),
+        ("tag_name", "spring", "tag_name cannot be changed; it is ''"),
+        ("created_at", "2020-01-01", "created_at cannot be changed"),
+        ("id", "7", "no link with the id '7'"),
+        ("redirect_code", "305", "305"),
+    ],
+)
+def test_what_cannot_be_changed_is_an_error_with_its_line(
+    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path, column: str, cell: str, says: str
+) -> None:
+    edit(listed)
+    listed[3][column] = cell
+    comma(listed, tmp_path / "links.csv")
+    ran = cli("urls", "update", "--from", str(tmp_path / "links.csv"))
+    assert ran.code == 1
+    assert "error: line 5: " in ran.err
+    assert says in ran.err
+    assert puts(own) == {}
+
+
+def test_a_link_updated_by_somebody_else_since_is_not_overwritten(
+    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
+) -> None:
+    later = listed[0] | {"updated_at": "2023-12-31 00:00:00", "destination": "https://old.example/"}
+    comma([later], tmp_path / "links.csv")
+    ran = cli("urls", "update", "--from", str(tmp_path / "links.csv"))
+    assert ran.code == 1
+    assert "the link was updated since it was listed, and destination" in ran.err
+    assert puts(own) == {}
+    del later["updated_at"]
+    comma([later], tmp_path / "links.csv")
+    assert cli("urls", "update", "--from", str(tmp_path / "links.csv")).code == 0
+    assert puts(own)[later["id"]]["destination"] == "https://old.example/"
+
+
+def test_a_listing_is_read_from_stdin(
+    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = edit(listed)
+    piped = SimpleNamespace(buffer=io.BytesIO(text(listed).encode()), isatty=lambda: False)
+    monkeypatch.setattr(sys, "stdin", piped)
+    assert "needs --results" in cli("urls", "update", "--from", "-").err
+    ran = cli("urls", "update", "--from", "-", "--results", str(tmp_path / "r.jsonl"))
+    assert ran.code == 0, ran.err
+    assert puts(own) == expected
+
+
+def test_a_dry_run_shows_the_edits(cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path) -> None:
+    edit(listed)
+    comma(listed, tmp_path / "links.csv")
+    ran = cli("urls", "update", "--from", str(tmp_path / "links.csv"), "--dry-run")
+    assert [(row["member"], row["new"]) for row in map(json.loads, ran.out.splitlines())] == [
+        ("destination", "https://new.example/"),
+        ("redirect_code", "308"),
+        ("slashtag", "renamed"),
+    ]
+    assert puts(own) == {}
