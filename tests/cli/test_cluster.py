@@ -102,7 +102,7 @@ def test_an_error_of_the_workers_is_one_line(
         ("-o", "clicks", "--dry-run"),
         ("-o", "clicks", "--max-failures", "5"),
         ("-o", "clicks", "--rate", "50"),
-        ("-o", "clicks.csv", "--excel-safe"),
+        ("-o", "clicks.csv", "--excel"),
         ("-o", "clicks.csv"),
         ("-o", "clicks.jsonl.gz"),
         ("-o", "-"),

@@ -95,7 +95,7 @@ SERVICE = (
     "allow-http base-url concurrency log-every log-format profile proxy quiet rate timeout trust-env verbose"
 )
 SELECTION = "all check keys keys-file tag"
-FILE = "excel-safe format fresh output"
+FILE = "excel format fresh output"
 OPTIONS = {
     "export clicks": f"{SERVICE} {SELECTION} {FILE} by dimensions dry-run last max-failures merged "
     "range-end scheduler timezone",
@@ -105,16 +105,16 @@ OPTIONS = {
     "doctor": f"{SERVICE} format keys",
     "login": "allow-http base-url list profile remove status timeout",
     "report": f"{SERVICE} {SELECTION} last output range-end timezone top",
-    "stats alltime": f"{SERVICE} {SELECTION} by dry-run format timezone",
-    "stats country": f"{SERVICE} {SELECTION} by dry-run format last timezone",
-    "stats day": f"{SERVICE} {SELECTION} by dry-run format range-end timezone",
-    "stats range": f"{SERVICE} {SELECTION} by dry-run format last range-end timezone",
-    "stats year": f"{SERVICE} {SELECTION} by dry-run format timezone",
-    "top": f"{SERVICE} {SELECTION} by format last limit range-end timezone",
+    "stats alltime": f"{SERVICE} {SELECTION} by dry-run format timezone output",
+    "stats country": f"{SERVICE} {SELECTION} by dry-run format last timezone output",
+    "stats day": f"{SERVICE} {SELECTION} by dry-run format range-end timezone output",
+    "stats range": f"{SERVICE} {SELECTION} by dry-run format last range-end timezone output",
+    "stats year": f"{SERVICE} {SELECTION} by dry-run format timezone output",
+    "top": f"{SERVICE} {SELECTION} by format last limit range-end timezone output",
     "sync": f"{SERVICE} by-tag dataset destination dimensions lookback max-failures range-end since timezone",
     "tags create": f"{SERVICE} description exist-ok format",
-    "tags list": f"{SERVICE} columns format limit orderby",
-    "urls list": f"{SERVICE} columns created-after format limit orderby search tag",
+    "tags list": f"{SERVICE} columns format limit orderby output",
+    "urls list": f"{SERVICE} columns created-after format limit orderby search tag output",
     "urls update": f"{SERVICE} destination domain-id dry-run format from id keep password redirect-code "
     "repeat-lost results slashtag",
 }

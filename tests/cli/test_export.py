@@ -83,7 +83,7 @@ def test_cells_that_a_spreadsheet_would_run_are_guarded(cli: Cli, box: Sandbox, 
     box.add_url("=1+1")
     try:
         plain = cli("export", "urls", "--format", "csv").out
-        assert cli("export", "urls", "-o", str(tmp_path / "a.csv"), "--excel-safe").code == 0
+        assert cli("export", "urls", "-o", str(tmp_path / "a.csv"), "--excel").code == 0
     finally:
         box.remove_url("=1+1")
     assert ",=1+1," in plain
@@ -163,8 +163,8 @@ def test_slashtags_that_other_links_share_are_told(cli: Cli, own: Sandbox, tmp_p
     ("arguments", "says"),
     [
         (("urls", "-o", "a.csv", "--format", "csv"), "--format is for stdout"),
-        (("urls", "-o", "a.jsonl", "--excel-safe"), "--excel-safe is for CSV"),
-        (("urls", "--excel-safe"), "--excel-safe is for CSV"),
+        (("urls", "-o", "a.jsonl", "--excel"), "--excel is for CSV"),
+        (("urls", "--excel"), "--excel is for CSV"),
         (("clicks", *SPAN), "exactly one of --keys"),
         (("clicks", *SPAN, "--keys", "a", "--by", "tag"), "--by tag goes with --tag or --all"),
         (("clicks", *SPAN, "--all", "--format", "csv", "--dry-run"), "leave --format out"),

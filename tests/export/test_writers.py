@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openpyxl import load_workbook
 
 from slashtag import ExportError
 from slashtag.export import FORMATS, TAGS, URLS, Column, Row, Table, TableFile, Writer, format_of, open_writer
@@ -94,6 +95,11 @@ def test_no_rows_make_a_whole_file(form: str) -> None:
     raw = gzip.decompress(raw) if form.endswith(".gz") else raw
     if form == ".parquet":
         assert parquet.read_table(io.BytesIO(raw)).column_names == list(URLS.names)
+    elif form == ".xlsx":
+        (sheet,) = load_workbook(io.BytesIO(raw)).worksheets
+        assert list(sheet.iter_rows(values_only=True)) == [URLS.names]
+    elif ".json" in form and ".jsonl" not in form:
+        assert raw == b"[]\n"
     else:
         assert raw.decode() == (",".join(URLS.names) + "\n" if ".csv" in form else "")
 
@@ -194,7 +200,7 @@ def test_a_name_says_the_format(form: str) -> None:
     assert format_of(Path(f"OUT{form.upper()}")) == form
 
 
-@pytest.mark.parametrize("name", ["out", "out.json", "out.gz", "out.parquet.gz", "csv", "out.csv/x"])
+@pytest.mark.parametrize("name", ["out", "out.xml", "out.gz", "out.parquet.gz", "csv", "out.csv/x"])
 def test_a_name_that_says_none_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ExportError, match=r"must end in one of \.jsonl"):
         format_of(name)
@@ -205,7 +211,7 @@ def test_a_name_that_says_none_is_refused(tmp_path: Path, name: str) -> None:
 
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(ExportError, match="unknown format"):
-        open_writer(".xlsx", io.BytesIO(), TAGS)
+        open_writer(".xls", io.BytesIO(), TAGS)
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -68,8 +68,8 @@ class Destination:
     excel_safe: Annotated[
         bool,
         typer.Option(
-            "--excel-safe",
-            help="In CSV, put ' before what a spreadsheet would run: = + - @.",
+            "--excel",
+            help="CSV for Excel: with a BOM, and ' before what a spreadsheet would run: = + - @.",
             rich_help_panel=OUTPUT,
         ),
     ] = False
@@ -97,7 +97,7 @@ class Destination:
             raise typer.BadParameter("--format is for stdout; the name of a file says its format")
         ending = self.stdout_format if self.file is None else ending_of(self.file)
         if self.excel_safe and not (ending and has_guard(ending)):
-            raise typer.BadParameter("--excel-safe is for CSV")
+            raise typer.BadParameter("--excel is for CSV; .xlsx needs no option")
 
 
 def journal_of(target: Path) -> Path:

@@ -11,7 +11,7 @@ from .. import AsyncSession, InvalidRequestError, ShortUrl, Tag
 from .._internal import Resource
 from ..export import Row, Table
 from .options import Connection
-from .output import FormatOption, Output, chosen
+from .output import FormatOption, Output, OutputFile, chosen
 
 T = TypeVar("T", ShortUrl, Tag)
 
@@ -29,6 +29,7 @@ class Listed:
         typer.Option(min=0, metavar="N", help="The most records to list; default: all.", show_default=False),
     ] = None
     form: FormatOption = None
+    output: OutputFile = None
     columns: Annotated[
         str | None,
         typer.Option(metavar="A,B,...", help="These columns and no others.", show_default=False),
@@ -63,7 +64,9 @@ async def print_listing(
     form = chosen(listed.form)
     # Rows that stream onto the terminal are their own progress.
     silent = form != "table" and sys.stdout.isatty()
-    out = Output(table, form, drawn=drawn, spare=spare, columns=chosen_columns(listed, table))
+    out = Output(
+        table, form, drawn=drawn, spare=spare, columns=chosen_columns(listed, table), file=listed.output
+    )
     left = listed.limit
     with connection.bars() as start:
         listing = records.list(orderby=listed.orderby, progress=None if silent else start("reading"))

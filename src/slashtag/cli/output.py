@@ -3,21 +3,43 @@
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
 
-import msgspec
 import typer
 
-from ..export import Row, Table, TextFormat, Writer, open_writer
+from ..export import FORMATS, Row, Table, TableFile, TextFormat, format_of, open_writer
 from .drawing import Drawing
+from .errors import as_usage
 
-Format = Literal["table", "json", TextFormat]
+Format = Literal["table", TextFormat]
 
 FormatOption = Annotated[
     Format | None,
     typer.Option(
         "--format",
         help="Form of the output. Default: table on a terminal, jsonl elsewhere.",
+        show_default=False,
+    ),
+]
+
+
+def _writable(path: Path | None) -> Path | None:
+    """Refuse a file of no known format before anything is sent."""
+    if path is not None:
+        with as_usage():
+            format_of(path)
+    return path
+
+
+OutputFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        callback=_writable,
+        help=f"Write to a file instead, its name in {', '.join(FORMATS)}.",
         show_default=False,
     ),
 ]
@@ -55,32 +77,12 @@ def stdout() -> BinaryIO | TerminalSafe:
     return TerminalSafe(sys.stdout.buffer) if sys.stdout.isatty() else sys.stdout.buffer
 
 
-class JsonWriter:
-    """Writer of one JSON array with an object for each row."""
-
-    def __init__(self, file: BinaryIO | TerminalSafe, table: Table) -> None:
-        self._file = file
-        self._names = table.names
-        self._before = b"["
-
-    def write(self, rows: Iterable[Row]) -> None:
-        """Write more rows."""
-        for row in rows:
-            line = msgspec.json.encode(dict(zip(self._names, row, strict=True)))
-            self._file.write(self._before + b"\n" + line)
-            self._before = b","
-
-    def close(self) -> None:
-        """End the array."""
-        self._file.write(b"[]\n" if self._before == b"[" else b"\n]\n")
-
-
 class Output:
     """Rows of a table on stdout: written as they come, or drawn once all are there.
 
     A drawing has the columns `drawn`. On a narrow terminal it leaves out those of `spare`, in their order,
     and then cuts texts; without `spare` it breaks texts into lines and hides nothing. With `columns`, rows of
-    every form have these columns and no others.
+    every form have these columns and no others. With `file` all go there, whatever the form.
     """
 
     def __init__(
@@ -91,30 +93,35 @@ class Output:
         drawn: Sequence[str] = (),
         spare: Sequence[str] | None = None,
         columns: Sequence[str] = (),
+        file: Path | None = None,
     ) -> None:
         if columns:
             drawn, spare = columns, ()
         self._positions = [table.names.index(name) for name in columns or table.names]
         table = Table(tuple(table.columns[n] for n in self._positions))
         self._drawing: Drawing | None = None
-        if form == "table":
+        self._file, self._table, self._rows = file, table, list[Row]()
+        if file is None and form == "table":
             self._drawing = Drawing(table, drawn or table.names, spare)
-        elif form == "json":
-            self._writer: Writer | JsonWriter = JsonWriter(stdout(), table)
-        else:
+        elif file is None:
             self._writer = open_writer(f".{form}", stdout(), table)
 
     def write(self, rows: Iterable[Row]) -> None:
         """Write more rows."""
         selected = (tuple(row[n] for n in self._positions) for row in rows)
-        if self._drawing is None:
+        if self._file is not None:
+            self._rows += selected
+        elif self._drawing is None:
             self._writer.write(selected)
         else:
             self._drawing.rows += selected
 
     def close(self) -> None:
         """Print what a form can only write at the end."""
-        if self._drawing is None:
+        if self._file is not None:
+            with TableFile(self._file, self._table) as file:
+                file.write(self._rows)
+        elif self._drawing is None:
             self._writer.close()
         else:
             self._drawing.print()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -15,19 +16,15 @@ from typing import Any, Literal, Protocol, cast, get_args
 import msgspec
 
 from .. import ExportError
+from ._outlet import Outlet, Sink
 from ._table import Row, Table, Value
+from ._xlsx import XlsxWriter
 
 ROW_GROUP = 25_000
 #: Rows that are turned into bytes at once.
 BATCH = 5_000
 _INT64 = 2**63
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-
-
-class Sink(Protocol):
-    """Binary file to write to."""
-
-    def write(self, data: bytes, /) -> object: ...
 
 
 class Writer(Protocol):
@@ -63,12 +60,39 @@ class JsonLinesWriter:
     abandon = close
 
 
+class JsonWriter:
+    """Writer of one JSON array with an object for each row."""
+
+    def __init__(self, file: Sink, table: Table) -> None:
+        self._file = file
+        self._names = table.names
+        self._before = b"["
+
+    def write(self, rows: Iterable[Row], /) -> None:
+        for row in rows:
+            line = msgspec.json.encode(dict(zip(self._names, row, strict=True)))
+            self._file.write(self._before + b"\n" + line)
+            self._before = b","
+
+    def close(self) -> None:
+        """End the array."""
+        self._file.write(b"[]\n" if self._before == b"[" else b"\n]\n")
+
+    def abandon(self) -> None:
+        """Do nothing: an array without its end is not JSON."""
+
+
 class CsvWriter:
-    """Writer of CSV in UTF-8 with a header; `excel_safe` guards cells that a spreadsheet would run."""
+    """Writer of CSV in UTF-8 with a header.
+
+    `excel_safe` begins with a BOM, by which Excel knows UTF-8, and guards cells that a spreadsheet would run.
+    """
 
     def __init__(self, file: Sink, table: Table, *, excel_safe: bool = False) -> None:
         self._file = file
         self._excel_safe = excel_safe
+        if excel_safe:
+            file.write(codecs.BOM_UTF8)
         self.write([table.names])
 
     def write(self, rows: Iterable[Row], /) -> None:
@@ -112,7 +136,7 @@ class ParquetWriter:
         self._arrow = arrow
         self._columns = table.columns
         self._schema = arrow_schema(table)
-        self._outlet = _Outlet(file)
+        self._outlet = Outlet(file)
         self._parquet: Any = parquet.ParquetWriter(self._outlet, self._schema, compression="zstd")
         self._row_group = row_group
         self._batch = min(batch, row_group)
@@ -190,7 +214,7 @@ class GzipWriter:
     """Writer of another format, gzipped."""
 
     def __init__(self, file: Sink, make: Callable[[Sink], Writer]) -> None:
-        self._outlet = _Outlet(file)
+        self._outlet = Outlet(file)
         # No time stamp and no name within: the same rows give the same bytes.
         self._gzip = gzip.GzipFile(
             filename="", mode="wb", compresslevel=6, fileobj=cast("Any", self._outlet), mtime=0
@@ -210,24 +234,6 @@ class GzipWriter:
         self._gzip.close()
 
 
-class _Outlet:
-    """Binary file that passes bytes on until it is shut."""
-
-    closed = False
-
-    def __init__(self, file: Sink) -> None:
-        self._file = file
-        self.shut = False
-
-    def write(self, data: bytes, /) -> int:
-        if not self.shut:
-            self._file.write(data)
-        return len(data)
-
-    def flush(self) -> None:
-        """Do nothing: the file is flushed by its owner."""
-
-
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
     rows = iter(rows)
     while batch := list(islice(rows, BATCH)):
@@ -235,12 +241,14 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 #: Formats of text, which can be printed, and gzipped as files.
-TextFormat = Literal["jsonl", "csv"]
+TextFormat = Literal["jsonl", "json", "csv"]
 TEXT_FORMATS: tuple[TextFormat, ...] = get_args(TextFormat)
 #: What writes each format, by its name. Endings, messages and options of the command line derive from this.
 _WRITERS: dict[str, Callable[..., Writer]] = {
     "jsonl": JsonLinesWriter,
+    "json": JsonWriter,
     "csv": CsvWriter,
+    "xlsx": XlsxWriter,
     "parquet": ParquetWriter,
 }
 _GZIP = ".gz"

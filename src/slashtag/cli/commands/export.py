@@ -149,7 +149,7 @@ async def clicks(
             "--by tag": series.by == "tag",
             "--dimensions": series.dimensions,
             "--format": destination.form is not None,
-            "--excel-safe": destination.excel_safe,
+            "--excel": destination.excel_safe,
             "--fresh": destination.fresh,
             "--max-failures": max_failures != MAX_FAILURES,
             "--dry-run": dry_run,

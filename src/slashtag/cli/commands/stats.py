@@ -26,7 +26,7 @@ from ..dryrun import print_plan
 from ..errors import many
 from ..listing import tag_names
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
-from ..output import Format, FormatOption, Output, chosen
+from ..output import Format, FormatOption, Output, OutputFile, chosen
 from ..period import Period
 from ..selection import Selection
 
@@ -67,6 +67,7 @@ class Presentation:
         ),
     ] = None
     form: FormatOption = None
+    output: OutputFile = None
     dry_run: DryRun = False
 
     def __post_init__(self) -> None:
@@ -178,7 +179,7 @@ async def _answer(
                 )
                 counts = list(_counts_by(stats, shown.by))
         metrics = session.metrics
-    _print(stats, counts, shown.by, form)
+    _print(stats, counts, shown, form)
     for caveat in _caveats(stats, shown.by):
         connection.say(caveat)
     connection.say(_summary(span, stats.total, metrics, perf_counter() - began))
@@ -208,13 +209,14 @@ def _counts_by(stats: Statistics, by: Dimension | None) -> Iterator[tuple[str, i
         yield from ((label, clicks) for dimension, label, clicks in stats.rows() if dimension == by)
 
 
-def _print(stats: Statistics, counts: list[tuple[str, int]], by: Dimension | None, form: Format) -> None:
+def _print(stats: Statistics, counts: list[tuple[str, int]], shown: Presentation, form: Format) -> None:
     """Print the statistics, or the clicks by one dimension with their share."""
-    if form == "table":
+    by = shown.by
+    if form == "table" and shown.output is None:
         draw(stats) if by is None else draw_labels(dict(counts), stats.total)
         return
     table = COUNTS if by is None else Table((Column(by), Column("clicks", "int"), Column("percent", "float")))
-    out = Output(table, form)
+    out = Output(table, form, file=shown.output)
     if by is None:
         out.write(_counts(stats))
     else:

@@ -15,7 +15,7 @@ from ..bar_charts import percent
 from ..errors import many
 from ..listing import ids_of, tag_names
 from ..options import Connection, RangeEnd, Timezone, command
-from ..output import FormatOption, Output, chosen
+from ..output import FormatOption, Output, OutputFile, chosen
 from ..period import Period
 from ..ranking import Ranking
 from ..selection import SelectionOrAll
@@ -54,6 +54,7 @@ async def top(
     ] = "clicks",
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="The most links to show.")] = 20,
     form: FormatOption = None,
+    output: OutputFile = None,
     range_end: RangeEnd = "inclusive",
 ) -> None:
     """Show the links with most clicks: their share of all clicks, and the change against the span before.
@@ -83,7 +84,7 @@ async def top(
             ranking = Ranking(count, count_before, hits, growth=by == "growth")
             places = await ranking.first(limit)
         metrics = session.metrics
-    out = Output(TOP, form)
+    out = Output(TOP, form, file=output)
     out.write(
         (
             place.slashtag,
