@@ -25,7 +25,7 @@ from ._credentials import parse_base_url
 from ._fanout import WorkerPool
 from ._file_lock import HAS_LOCKS, lock_file
 from ._journal.file import JournalInUseError, UnfitJournalError, remove_journal
-from ._resources.collect import Key, Keys, OnError
+from ._resources.collect import AsyncByActivity, Key, Keys, OnError
 from ._resources.collect_each import GUIDED_FROM
 from ._resources.listing import Progress, Resource
 from ._session import account_digest
@@ -36,6 +36,7 @@ __all__ = [
     "HAS_LOCKS",
     "MAX_PAGESIZE",
     "REDIRECT_CODES",
+    "AsyncByActivity",
     "Guide",
     "JournalInUseError",
     "Key",

@@ -94,6 +94,8 @@ def export_clicks(
     resolved = query.resolve(zone, datetime.now(UTC)) if isinstance(query, DateRange) else query
     range_end = (session_options or {}).get("range_end", "inclusive")
     chosen = tuple(dict.fromkeys(map(check_slashtag, keys)))
+    # Not sorted by hits, which would save requests: they change, and then the parts that are finished would
+    # not be found again.
     # Workers run in folders of their own.
     folder = checked_path(path).absolute()
     pieces = [

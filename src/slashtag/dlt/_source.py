@@ -24,6 +24,9 @@ arrow: Any = import_module("pyarrow")
 #: Dimensions of statistics of a range of days.
 DIMENSIONS = ("device", "browser", "platform", "country", "referrer")
 
+#: A load has no row twice: to look for such rows would take DuckDB as much memory as all rows at once.
+_MERGE: Any = {"disposition": "merge", "strategy": "delete-insert", "deduplicated": True}
+
 
 @dlt.source(name="slashtag", section="slashtag")
 def slashtag_source(
@@ -82,7 +85,7 @@ def slashtag_source(
         with account:
             yield from account.iterate(table)
 
-    @dlt.resource(name="clicks_daily", write_disposition="merge", primary_key=("slashtag", "date"))
+    @dlt.resource(name="clicks_daily", write_disposition=_MERGE, primary_key=("slashtag", "date"))
     def clicks_daily() -> Iterator[Any]:
         state = dlt.current.resource_state("clicks_daily")
         check_state(state, timezone, base_url)
@@ -90,7 +93,7 @@ def slashtag_source(
         with account:
             yield from account.iterate(partial(clicks.tables, account.hits))
 
-    @dlt.resource(name="clicks_by_tag", write_disposition="merge", primary_key=("tag", "date"))
+    @dlt.resource(name="clicks_by_tag", write_disposition=_MERGE, primary_key=("tag", "date"))
     def clicks_by_tag() -> Iterator[Any]:
         state = dlt.current.resource_state("clicks_by_tag")
         check_state(state, timezone, base_url)
@@ -100,7 +103,7 @@ def slashtag_source(
 
     @dlt.resource(
         name="clicks_by_dimension",
-        write_disposition="merge",
+        write_disposition=_MERGE,
         primary_key=("slashtag", "month", "dimension", "label"),
         merge_key=("slashtag", "month"),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 
@@ -18,7 +18,7 @@ from .. import (
     RangeStats,
     SlashtagError,
 )
-from .._internal import Keys, OnError, Progress, in_thread, parse_zone
+from .._internal import AsyncByActivity, Keys, OnError, Progress, in_thread, parse_zone
 from ._selection import By, Sharing, selection
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row, url_row
 from ._writers import BATCH, Writer
@@ -181,7 +181,10 @@ async def export_clicks(
     progress: Progress | None = None,
     on_error: OnError | None = None,
 ) -> Summary:
-    """Write the clicks of a range of days, a row for every slashtag and day, zeros too, in the order asked.
+    """Write the clicks of a range of days, a row for every slashtag and day, zeros too.
+
+    Rows come in the order of `keys` or of tags. Listed links come by `hits`, the most first, among as many as
+    are read ahead (10,000), which takes fewer requests than the order of the listing (see `collect_each`).
 
     `by="tag"` has one series a tag instead, `merged` one over all that is selected; `dimensions` has a row
     for every label of every dimension instead of the days, with the days asked for as its window. The table
@@ -207,6 +210,7 @@ async def export_clicks(
 
     # One sum counts each slashtag once.
     sharing = None if merged else recorder.sharing
+    are_listed = keys is None
     async with selection(session, keys, tags, by, merged=merged, sharing=sharing) as (keys, tags):
         if merged:
             done = 0
@@ -224,6 +228,8 @@ async def export_clicks(
             recorder.require_answers()
             await out.add(rows_of(stats))
         else:
+            if are_listed and isinstance(keys, AsyncIterable):
+                keys = AsyncByActivity(keys, None)
             each = session.stats.collect_each(
                 resolved,
                 keys=keys,
