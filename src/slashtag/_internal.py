@@ -7,6 +7,7 @@ may change without notice. Add one only if the public interface is not sufficien
 from ._core.call import MAX_PAGESIZE, REDIRECT_CODES
 from ._core.change import conflicts
 from ._core.guide import Guide
+from ._core.journal_policy import SETTLING_SECONDS
 from ._core.selectors import check_slashtag
 from ._core.spans import parse_span
 from ._core.split import (
@@ -36,6 +37,7 @@ __all__ = [
     "HAS_LOCKS",
     "MAX_PAGESIZE",
     "REDIRECT_CODES",
+    "SETTLING_SECONDS",
     "AsyncByActivity",
     "Guide",
     "JournalInUseError",

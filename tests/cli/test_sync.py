@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +52,28 @@ def test_a_file_is_loaded_and_brought_up_to_date(cli: Cli, box: Sandbox, tmp_pat
     assert "views" not in again.err
     assert cli("sync", str(path), *SINCE, "--quiet").err == ""
     assert names(tmp_path) == ["clicks.duckdb", "dlt"]
+
+
+def test_the_documented_schedules_load_a_file(
+    environment: dict[str, str], box: Sandbox, tmp_path: Path
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "warehouse.md").read_text("utf-8")
+    (cron,) = re.findall(r"^    15 6 \* \* \* +(slashtag .+)$", page, re.M)
+    (job,) = re.findall(r"^ +- run: (slashtag sync .+)$", page, re.M)
+    # Into a file here, and from a day on that the account has.
+    path = tmp_path / "clicks.duckdb"
+    assert "/srv/clicks.duckdb" in cron
+    assert "--destination bigquery" in job
+    found = {**os.environ, **environment}
+    found["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), found["PATH"]])
+    for line in (
+        cron.replace("/srv/clicks.duckdb", str(path)),
+        job.replace("--destination bigquery", str(path)),
+    ):
+        line = line.replace("2022-01-01", "2024-03-01")
+        ran = subprocess.run(["sh", "-c", line], env=found, capture_output=True, text=True, check=False)
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+        assert clicks(path) == box.truth.range("2024-03-01", "2100-01-01").total_clicks
 
 
 def test_links_that_fail_are_listed_and_the_exit_code_is_3(cli: Cli, box: Sandbox, tmp_path: Path) -> None:

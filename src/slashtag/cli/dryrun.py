@@ -1,11 +1,12 @@
 """The plan of a command, printed instead of carried out."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import ceil
 from typing import Any
 
 from .. import AsyncSession, DateRange, Plan
-from .._internal import GUIDED_FROM, Guide, parse_zone
+from .._internal import GUIDED_FROM, SETTLING_SECONDS, Guide, parse_zone
 
 #: Requests/s assumed for a plan unless --rate gives the limit.
 ASSUMED_RATE = 20.0
@@ -19,21 +20,28 @@ def print_plan(session: AsyncSession, plan: Plan[Any], rate: float | None) -> No
 def print_plan_of_each(
     session: AsyncSession, plan: Plan[Any], rate: float | None, timezone: Any, range_end: str
 ) -> None:
-    """Print the same for an answer for each link or tag.
+    """Print the same for an answer for each link or tag, where requests have two bounds.
 
-    Where all-time statistics come first, to find the months with clicks, requests have two bounds.
+    At least each batch is asked once a window, if it has no clicks there; a window that is not over is asked
+    of each link. With three windows or more, all-time statistics of each batch come first and may rule out
+    all months but the present and the last one. At most each link is asked in each window, or as many parts
+    of batches, and 1 % is spent on what might have saved requests.
     """
+    zone, now = parse_zone(timezone), datetime.now(UTC)
+    batches = len(plan.selectors)
     series = sum(len(selector.keys) or 1 for selector in plan.selectors)
-    windows = len(plan.time_slices)
-    most = least = series * windows
-    if windows >= GUIDED_FROM and isinstance(plan.query, DateRange):
-        zone, now = parse_zone(timezone), datetime.now(UTC)
+    over = now.timestamp() - SETTLING_SECONDS
+
+    def fewest(time_slices: Sequence[Any]) -> int:
+        return sum(batches if part.settled_at < over else series for part in time_slices)
+
+    least = fewest(plan.time_slices)
+    most = int(series * len(plan.time_slices) * 1.01)
+    if len(plan.time_slices) >= GUIDED_FROM and isinstance(plan.query, DateRange):
         guide = Guide(plan.query, zone, now)
-        recent = len(guide.time_slices(guide.always, range_end))
-        asked = len(guide.offsets) * len(plan.selectors)
-        least = asked + series * recent
-        shared = sum(len(selector.keys) > 1 for selector in plan.selectors)
-        most += len(guide.offsets) * (series + shared)
+        least = min(least, fewest(guide.time_slices(guide.always, range_end)))
+        least += len(guide.offsets) * batches
+        most += (len(guide.offsets) + (guide.in_utc is not None)) * batches
     _print(session, plan, rate, sorted({least, most}))
 
 

@@ -140,7 +140,7 @@ class Account:
         return self._tags
 
     async def hits(self, session: AsyncSession) -> dict[str, int | None]:
-        """Return the clicks of each slashtag that a request can name, as the listing has them, the most first.
+        """Return the hits of each slashtag that a request can name, the most first.
 
         Batches of links in this order take the fewest requests.
         """
