@@ -155,7 +155,7 @@ class Account:
                 continue
             # Statistics count a slashtag for all links that have it, on different domains.
             found[link.slashtag] = found.get(link.slashtag, 0) + (link.hits or 0)
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+        return {key: found[key] for key in sorted(found, key=found.__getitem__, reverse=True)}
 
     async def tag_names(self, session: AsyncSession) -> dict[str, int | None]:
         """Return the names of all tags; how often their links were clicked is not in the listing."""
