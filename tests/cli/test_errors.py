@@ -48,9 +48,9 @@ def test_an_unknown_tag_says_where_the_tags_are(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("stats", "range", "2024-13-01", "2024-12-31", "--all"), "'2024-13-01' is no span"),
-        (("stats", "range", "20240101", "2024-12-31", "--all"), "'20240101' is no span"),
-        (("stats", "range", "2024-01-01T24:00", "2024-12-31", "--all"), "is no span"),
+        (("stats", "range", "2024-13-01", "2024-12-31", "--all"), "'2024-13-01' is not a date range"),
+        (("stats", "range", "20240101", "2024-12-31", "--all"), "'20240101' is not a date range"),
+        (("stats", "range", "2024-01-01T24:00", "2024-12-31", "--all"), "is not a date range"),
         (("stats", "range", "2024-02-01", "2024-01-01", "--all"), "ends"),
         (("stats", "country", "Germany", "2024-01-01", "2024-02-01", "--all"), "Germany"),
         ((*RANGE, "--keys", "a", "--timezone", "+99:00"), "timezone"),

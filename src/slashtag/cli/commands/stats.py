@@ -194,7 +194,8 @@ def _kind(query: Query[R]) -> type[Any]:
 def _check_dimension(query: Query[R], by: Dimension | None, selection: Selection) -> None:
     """Raise BadParameter for a dimension that the answer will not have."""
     kind = _kind(query)
-    known = {"tag", *kind.DIMENSIONS.values()} | ({"month"} if kind is not GeoStats else set())
+    months = () if kind is GeoStats else ("month",)
+    known: set[str] = {"tag", *months, *kind.DIMENSIONS.values()}
     if by is not None and by not in known:
         raise typer.BadParameter(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
     if by == "tag" and not (selection.tag or selection.every):
