@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from slashtag.sandbox import Sandbox
+from tests.asgi import get
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PRINTS = {
@@ -30,8 +32,9 @@ def run(name: str, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+# polars, pandas and DuckDB are large: .ci/proof runs data_frames.
 def test_each_example_is_tested() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*PRINTS, "account"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*PRINTS, "account", "fastapi_app", "data_frames"}
 
 
 @pytest.mark.parametrize("name", PRINTS)
@@ -52,3 +55,16 @@ def test_an_example_runs_on_the_account_of_the_environment() -> None:
         )
         assert ran.stdout.startswith("3 links\n"), ran.stderr
         assert len(box.requests) == 1
+
+
+async def test_the_web_application_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    with Sandbox(urls=3, clicks=10) as box:
+        for name in ("base_url", "apikey", "apisecret"):
+            monkeypatch.setenv(f"SLASHTAG_{name.upper()}", getattr(box, name))
+        app = importlib.import_module("fastapi_app").app
+        async with app.router.lifespan_context(app):
+            status, links = await get(app, "/links")
+            assert (status, len(links)) == (200, 3)
+            status, clicks = await get(app, f"/clicks/{links[0]['slashtag']}")
+            assert (status, len(clicks["clicks"])) == (200, 30)

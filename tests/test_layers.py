@@ -20,6 +20,8 @@ SRC = ROOT / "src" / "slashtag"
 # A unit is a file or folder of the package. It may import itself and what stands in a line above its own.
 LEVELS = [
     {"_errors", "_file_lock"},
+    {"_records"},
+    {"_show"},
     {"_models"},
     {"_core"},
     {"_credentials", "_sending"},
@@ -41,6 +43,7 @@ SANDBOX_USERS = {"sandbox", "pytest_plugin", "cli"}
 # Packages around the client. They import public names, and of the internal ones those that `_internal` lists.
 SATELLITES = {"bulk_update", "cli", "dask", "dlt", "export", "report"}
 HEAVY = {"tenacity", "pyarrow", "altair", "vl_convert", "distributed", "dask", "dlt", "duckdb", "uvloop"}
+HEAVY |= {"nanoarrow", "pydantic_core"}
 IMPURE = {
     "aiohttp",
     "anyio",

@@ -34,6 +34,7 @@ PUBLIC_NAMES = [
     "GeoStats",
     "InvalidRequestError",
     "JournalError",
+    "Listing",
     "Metrics",
     "NotFoundError",
     "Outcome",
@@ -52,13 +53,17 @@ PUBLIC_NAMES = [
     "ShortUrl",
     "SlashtagError",
     "Statistics",
+    "Stats",
     "Tag",
     "TagLimitError",
+    "Tags",
     "TransportError",
     "UnexpectedResponseError",
     "UnknownTagError",
+    "Urls",
     "Year",
     "__version__",
+    "to_builtins",
 ]
 
 SNIPPET = """

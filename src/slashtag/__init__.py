@@ -21,7 +21,7 @@ else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         public = _import_module("._public", __name__)
         globals().update({each: getattr(public, each) for each in public.__all__})
-        globals()["__all__"] = [*public.__all__, "__version__"]
+        globals()["__all__"] = sorted([*public.__all__, "__version__"])
         try:
             return globals()[name]
         except KeyError:

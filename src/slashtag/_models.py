@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
 
-from msgspec import Struct
+from ._records import Record
+from ._show import TidyRecord, page_html
 
 T = TypeVar("T")
 S_co = TypeVar("S_co", covariant=True)
@@ -15,7 +16,7 @@ K = TypeVar("K")
 OTHER = "Other"
 
 
-class ShortUrl(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+class ShortUrl(Record, frozen=True, kw_only=True, gc=False, rename="camel"):
     """One short URL of the account.
 
     `hits` is the click counter; `redirect_code` an HTTP status; timestamps have no zone, as the service
@@ -33,7 +34,7 @@ class ShortUrl(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     tag_id: int | None = None
 
 
-class Tag(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+class Tag(Record, frozen=True, kw_only=True, gc=False, rename="camel"):
     """One tag of the account; `name` is unique. See docs/service.md, Tag."""
 
     id: int
@@ -42,12 +43,15 @@ class Tag(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     created_at: datetime | None = None
 
 
-class Page(Struct, Generic[T], frozen=True, kw_only=True, rename="camel"):
+class Page(Record, Generic[T], frozen=True, kw_only=True, rename="camel"):
     """One page of a listing: its number, the pageSize that the service used, its items."""
 
     page: int
     page_size: int
     items: list[T]
+
+    def _repr_html_(self) -> str:
+        return page_html(self.page, self.items)
 
 
 def add_counts(into: dict[K, int], counts: Mapping[K, int]) -> None:
@@ -78,7 +82,7 @@ class Sum(Protocol[S_co]):
     def result(self) -> S_co: ...
 
 
-class Statistics(Struct, frozen=True, kw_only=True):
+class Statistics(TidyRecord, frozen=True, kw_only=True):
     """Base class of all statistics, which can be added up and converted to tidy rows."""
 
     DIMENSIONS: ClassVar[dict[str, str]] = {}

@@ -27,6 +27,11 @@ from ._errors import (
     UnknownTagError,
 )
 from ._models import GeoStats, Page, PeriodStats, RangeStats, ShortUrl, Statistics, Tag
+from ._records import to_builtins
+from ._resources.listing import Listing
+from ._resources.stats import Stats
+from ._resources.tags import Tags
+from ._resources.urls import Urls
 from ._sending.metrics import Metrics
 from ._session import AsyncSession
 
@@ -47,6 +52,7 @@ __all__ = [
     "GeoStats",
     "InvalidRequestError",
     "JournalError",
+    "Listing",
     "Metrics",
     "NotFoundError",
     "Outcome",
@@ -65,10 +71,14 @@ __all__ = [
     "ShortUrl",
     "SlashtagError",
     "Statistics",
+    "Stats",
     "Tag",
     "TagLimitError",
+    "Tags",
     "TransportError",
     "UnexpectedResponseError",
     "UnknownTagError",
+    "Urls",
     "Year",
+    "to_builtins",
 ]

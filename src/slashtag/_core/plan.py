@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from .._errors import InvalidRequestError
 from .._models import Statistics
+from .._show import plan_html
 from .call import Call
 from .queries import Query, TimeSlice
 from .selectors import Selector
@@ -42,6 +43,12 @@ class Plan(Struct, Generic[R_co], frozen=True):
 
     def __len__(self) -> int:
         return self.stop - self.start
+
+    def __repr__(self) -> str:
+        return f"<Plan of {len(self):,} requests: {self.query!r}>"
+
+    def _repr_html_(self) -> str:
+        return plan_html(self.query, len(self), self.span)
 
     def requests(self) -> Iterator[StatsRequest]:
         """Yield the requests, grouped by selector."""

@@ -17,6 +17,7 @@ from .._core.paging import PageCursor
 from .._errors import BadRequestError, InvalidRequestError, NotFoundError
 from .._fanout import Stream, Tasks
 from .._models import Page
+from .._records import ArrowStream, records_to_arrow
 from .._sending.sender import Send
 
 T = TypeVar("T", bound=HasId)
@@ -243,6 +244,13 @@ class Listing(Generic[T]):
             async for page in pages:
                 items += page.items
         return items
+
+    async def to_arrow(self, limit: int | None = None) -> ArrowStream:
+        """Return all items, or the first `limit`, as an Arrow table of their members; extra `arrow`.
+
+        Raises ExportError for a number that int64 cannot hold.
+        """
+        return records_to_arrow(self._options.returns, await self.to_list(limit))
 
     async def aclose(self) -> None:
         """Cancel requests under way and wait until they have ended; safe to repeat."""
