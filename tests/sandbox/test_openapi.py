@@ -65,10 +65,12 @@ def test_it_has_the_endpoints_and_limits_of_the_document() -> None:
 REQUESTS: list[tuple[str, str, str, int, dict[str, Any] | None]] = [
     ("/urls", "get", "/urls?pagesize=7", 200, None),
     ("/urls", "get", "/urls?pagesize=0", 400, None),
+    ("/urls", "get", f"/urls?page={2**80}", 200, None),
     ("/urls/{key}", "put", "/urls/1000001", 200, {"redirect_code": 302}),
     ("/urls/{key}", "put", "/urls/1000001", 400, {"redirect_code": 305}),
     ("/urls/{key}", "put", "/urls/nosuch", 404, {"redirect_code": 302}),
     ("/tags", "get", "/tags?orderby=date", 200, None),
+    ("/tags", "get", f"/tags?page={2**80}&pagesize=500", 200, None),
     ("/tags", "post", "/tags", 200, {"name": "new"}),
     ("/tags", "post", "/tags", 400, {}),
     ("/stats", "get", "/stats?tag=newsletter&date=2024-03-05T00:00:00%2B00:00", 200, None),

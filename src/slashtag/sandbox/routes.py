@@ -59,8 +59,9 @@ class Service:
     def _list_urls(self, request: Request) -> object:
         """Answer endpoint 1, List short URLs."""
         listing = rules.listing(request.query, self._behaviour.max_pagesize)
-        offset = (listing.page - 1) * listing.pagesize
-        links = self._store.links(latest_first=listing.latest_first, offset=offset, limit=listing.pagesize)
+        links = self._store.links(
+            latest_first=listing.latest_first, offset=listing.offset, limit=listing.pagesize
+        )
         hits = self._store.hits([link.id for link in links])
         items = [url_item(link, hits.get(link.id, 0)) for link in links]
         return {"page": listing.page, "pageSize": listing.pagesize, "items": items}
@@ -101,8 +102,9 @@ class Service:
     def _list_tags(self, request: Request) -> object:
         """Answer endpoint 3, List tags."""
         listing = rules.listing(request.query, self._behaviour.max_pagesize)
-        offset = (listing.page - 1) * listing.pagesize
-        tags = self._store.tags(latest_first=listing.latest_first, offset=offset, limit=listing.pagesize)
+        tags = self._store.tags(
+            latest_first=listing.latest_first, offset=listing.offset, limit=listing.pagesize
+        )
         items = [tag_item(tag) for tag in tags]
         return {"page": listing.page, "pageSize": listing.pagesize, "items": items}
 

@@ -11,7 +11,7 @@ MAX_KEYS = 100
 MAX_SPAN = timedelta(days=32)
 MAX_PAGESIZE = 500
 
-_NUMBER = re.compile(r"[0-9]{1,9}")
+_NUMBER = re.compile(r"[0-9]{1,100}")
 _OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
 # Not 24:00, which datetime.fromisoformat reads since Python 3.14.
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}[+-][0-9]{2}:[0-9]{2}")
@@ -42,6 +42,11 @@ class Listing:
     page: int
     pagesize: int
     latest_first: bool
+
+    @property
+    def offset(self) -> int:
+        """Number of records before the page, as far as SQLite can count."""
+        return min((self.page - 1) * self.pagesize, 2**63 - 1)
 
 
 def listing(query: Mapping[str, str], max_pagesize: int) -> Listing:
