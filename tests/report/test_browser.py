@@ -46,7 +46,7 @@ def page() -> str:
         before=123_456,
         unique=9,
         unique_from="years",
-        **dict.fromkeys(DIMENSIONS, counts),
+        **dict.fromkeys(DIMENSIONS, counts) | {"device": {"Desktop": 1}},
     ).to_html()
 
 
@@ -116,6 +116,10 @@ frame.onload = () => {{
         const chart = [...page.querySelectorAll(".chart")].find((one) => one.getClientRects().length);
         const text = chart.querySelector("text");
         found[width] = {{
+            gap: page.querySelector(".notes").getBoundingClientRect().top - Math.max(
+                ...Array.from(page.querySelectorAll(".stack .card"))
+                    .map((one) => one.getBoundingClientRect().bottom)
+            ),
             scroll: page.documentElement.scrollWidth,
             beyond: wide.map((element) => element.tagName + "." + element.className),
             letters: text.getBoundingClientRect().height,
@@ -139,6 +143,7 @@ def test_a_page_is_as_wide_as_the_screen_and_its_charts_can_be_read(
         assert found[str(width)]["scroll"] <= width, width
         assert found[str(width)]["beyond"] == [], width
         assert found[str(width)]["charts"] == 1, width
+        assert found[str(width)]["gap"] == (12 if width <= 640 else 16), width
         assert 10 <= found[str(width)]["letters"] <= 22, width
 
 

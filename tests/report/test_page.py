@@ -13,7 +13,7 @@ from slashtag import RangeStats
 from slashtag.report import Report, build
 from slashtag.report._draw import SOFT
 from slashtag.sandbox import Sandbox
-from tests.report.figures import HOSTILE, Element, Seen, read, report
+from tests.report.figures import HOSTILE, Element, Seen, read, report, stats
 from tests.report.test_build import client
 
 DIMENSIONS = ("country", "referrer", "device", "browser", "platform")
@@ -41,7 +41,8 @@ async def test_every_figure_on_the_page_is_the_truth(
     assert seen.figure("links") == links
     assert seen.figure("links-clicked") == sum(1 for one in each.values() if one.total_clicks)
     assert seen.figure("busiest") == max(truth.clicks.values())
-    assert seen.figure("unique") == found.unique
+    if found.shows_unique:
+        assert seen.figure("unique") == found.unique
     assert seen.days == truth.clicks
     assert float(seen.root.one("data", id="change").attributes["value"]) == (
         (truth.total_clicks - before) / before
@@ -114,7 +115,7 @@ def test_a_page_is_outlined_and_described() -> None:
     assert root.one("html").attributes["lang"] == "en"
     assert len(root.all("h1")) == 1
     assert [one.text for one in root.all("h2")] == [
-        *("Clicks", "Links with clicks", "Busiest day", "Unique clicks"),
+        *("Clicks", "Links with clicks", "Busiest day"),
         *("Clicks by day", "Months and weekdays", "Countries", "Top links"),
         *("Referrers", "Devices", "Browsers", "Platforms", "How to read these numbers"),
     ]
@@ -135,6 +136,36 @@ def test_a_span_without_clicks_shows_its_figures_and_says_why_there_is_no_more()
     assert "no link has clicks in this span" in seen.root.text
     assert "−100.0 %" in seen.root.text
     assert seen.root.all("svg") == []
+
+
+def test_a_bound_that_says_nothing_has_no_tile() -> None:
+    for unique, is_exact, shown in ((3, False, False), (2, False, True), (3, True, True)):
+        page = report([1, 2], unique=unique, unique_is_exact=is_exact).to_html()
+        assert ("Unique clicks</h2>" in page) == shown
+
+
+def test_rows_and_days_are_compared_with_the_span_before() -> None:
+    before = stats(date(2023, 12, 30), [2, 4], country={"DE": 4, "US": 2})
+    found = report([1, 5], country={"DE": 1, "US": 4, "FR": 1}, before=6, before_stats=before)
+    seen = Seen(found.to_html())
+    changes = [found.change_of("country", label) for label in ("DE", "US", "FR")]
+    assert changes == [-0.75, 1.0, None]
+    assert [one.text for one in seen.root.all("small")] == ["+100.0 %", "−75.0 %"]
+    assert found.curves == ([(0, 1), (1, 5)], [(0, 2), (1, 4)])
+    assert "Dashed: 30 – 31 Dec 2023" in seen.root.text
+    assert "stroke-dasharray" in found.to_html()
+    assert "stroke-dasharray" not in report([1, 5]).to_html()
+
+
+@pytest.mark.parametrize(("days", "points"), [(120, 120), (121, 17), (366, 52)])
+def test_a_long_span_is_drawn_by_week(days: int, points: int) -> None:
+    found = report([7 * (n % 7 == 0) for n in range(days)])
+    curve, before = found.curves
+    assert (len(curve), before) == (points, [])
+    assert ("average of each week" in Seen(found.to_html()).root.text) == (days > 120)
+    if days > 120:
+        assert curve[:2] == [(3, 1), (10, 1)]
+        assert curve[-1][0] < days
 
 
 def test_one_day_has_a_page() -> None:

@@ -209,7 +209,7 @@ async def build(
     each = await count.each(span, places) if places else None
     # Links that share a slashtag with others make the sum of a tag's links more than the tag has.
     stats = each.total if each and tags is None else await count.all(span)
-    before = (await count.all(DateRange(*before_span))).total if before_span else 0
+    before = await count.all(DateRange(*before_span)) if before_span else RangeStats()
     unique = await _unique(count, first, last, stats.total, each)
     return Report(
         start=first,
@@ -221,7 +221,8 @@ async def build(
         links=len(links.short_urls),
         links_clicked=len(each.clicks) if each else None,
         stats=stats,
-        before=before,
+        before=before.total,
+        before_stats=before if before.days_complete and before.reconciles else RangeStats(),
         unique=unique.clicks,
         unique_is_exact=unique.is_exact,
         unique_from=unique.source,

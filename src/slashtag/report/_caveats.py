@@ -30,6 +30,8 @@ def caveats(report: Figures) -> Iterator[tuple[str, str]]:
         )
     yield "Unique clicks", _on_unique(report)
     yield "Labels", "are as the service sends them; Unknown is what it did not recognise."
+    if report.before_span and report.is_complete and report.before_stats.total_clicks:
+        yield "Changes", f"below shares compare with {fmt.days(*report.before_span)}."
     for note in report.notes:
         head, _, rest = note.partition(": ")
         yield f"{head}:", rest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
@@ -12,7 +13,7 @@ from typing import Any
 from .. import ExportError
 from . import _format as fmt
 from ._caveats import caveats
-from ._figures import Figures
+from ._figures import CHART_DAILY, Figures
 
 # style.css matches these colours by value and replaces them in dark mode.
 INK, MUTED, LINE, ACCENT, SOFT = "#14181f", "#59636f", "#e3e6ea", "#3355d1", "#dfe6fb"
@@ -178,12 +179,17 @@ def _days(painter: Painter, report: Figures, labels: int) -> Any:
             labelPadding=6,
         ),
     )
-    most = max(*clicks, 1)
+    now, before = report.curves
+    shown = clicks if len(days) <= CHART_DAILY else [count for _, count in now]
+    most = math.ceil(max([*shown, *(count for _, count in before)], default=0)) or 1
     y = alt.Y(
         "clicks:Q",
         scale=alt.Scale(domain=[0, most], nice=4),
         axis=alt.Axis(format=",d", tickCount=min(4, most), domain=False, ticks=False, labelPadding=8),
     )
+    curve, old = (painter.values([{"x": n, "clicks": c} for n, c in points]) for points in (now, before))
+    line = alt.Chart(old).mark_line(color=MUTED, strokeWidth=1.2, strokeDash=[4, 3])
+    dashed = [line.encode(x=x, y=y)] if len(before) > 1 else []
     if len(days) <= BARS:
         # Bars of a few days are kept narrow.
         half = min(0.4, 0.05 * len(days))
@@ -191,19 +197,21 @@ def _days(painter: Painter, report: Figures, labels: int) -> Any:
             {"x": n - half, "x2": n + half, "clicks": count, "partial": day == report.partial_day}
             for n, (day, count) in enumerate(zip(days, clicks, strict=True))
         ]
-        return (
+        bars = (
             alt.Chart(painter.values(rows))
             .mark_rect(stroke=ACCENT, strokeWidth=0.5)
             .encode(x=x, x2="x2:Q", y=y, y2=alt.Y2Datum(0))
             .encode(color=alt.condition("datum.partial", alt.value(SOFT), alt.value(ACCENT)))
         )
-    rows = [{"x": n, "clicks": count} for n, count in enumerate(clicks)]
-    line = alt.Chart(painter.values(rows if report.is_complete else rows[:-1]))
-    line = line.mark_area(color=SOFT, line={"color": ACCENT, "strokeWidth": 1.5, "strokeJoin": "round"})
-    if report.is_complete:
-        return line.encode(x=x, y=y)
-    today = alt.Chart(painter.values(rows[-1:])).mark_point(color=ACCENT, fill=SOFT, size=30, opacity=1)
-    return alt.layer(line.encode(x=x, y=y), today.encode(x=x, y=y))
+        return alt.layer(bars, *dashed)
+    line = alt.Chart(curve).mark_area(
+        color=SOFT, line={"color": ACCENT, "strokeWidth": 1.5, "strokeJoin": "round"}
+    )
+    layers = [line.encode(x=x, y=y), *dashed]
+    if report.partial_day and len(days) <= CHART_DAILY:
+        today = alt.Chart(painter.values([{"x": len(days) - 1, "clicks": clicks[-1]}]))
+        layers.append(today.mark_point(color=ACCENT, fill=SOFT, size=30, opacity=1).encode(x=x, y=y))
+    return alt.layer(*layers)
 
 
 def _heat(painter: Painter, report: Figures) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 from typing import Literal
 
 from msgspec import Struct
@@ -12,6 +13,9 @@ from . import _format as fmt
 
 #: A trend of up to so many days is shown by day, a longer one by week.
 DAILY = 92
+
+#: The chart of a longer span than this shows the average of each week.
+CHART_DAILY = 120
 
 DAY = timedelta(days=1)
 
@@ -49,10 +53,10 @@ class Figures(Struct, frozen=True, kw_only=True):
     """All figures on the clicks from `start` to `end`, both included.
 
     `stats` ends today where the span is not over. `links_clicked` of the `links` slashtags have clicks (None
-    where links were not counted one by one); `before` clicks fell in `before_span`. `unique` clicks are an
-    upper bound unless `unique_is_exact`; `unique_from` is what bounds them: the service's count of unique
-    clicks in whole years, or all clicks. `asked_at` is the time in `zone` before the first request,
-    `requests` their number; `notes` are caveats in words.
+    where links were not counted one by one); `before` clicks fell in `before_span`, `before_stats` says which
+    (nothing where that is unknown). `unique` clicks are an upper bound unless `unique_is_exact`;
+    `unique_from` is what bounds them: the service's count for whole years, or all clicks. `asked_at` is the
+    time in `zone` before the first request, `requests` their number; `notes` are caveats in words.
     """
 
     start: date
@@ -65,6 +69,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     links_clicked: int | None
     stats: RangeStats
     before: int
+    before_stats: RangeStats = RangeStats()
     unique: int
     unique_is_exact: bool
     unique_from: Literal["years", "clicks"]
@@ -125,6 +130,30 @@ class Figures(Struct, frozen=True, kw_only=True):
         return (self.total_over - self.before) / self.before
 
     @property
+    def shows_unique(self) -> bool:
+        """Whether the number of unique clicks says more than that of all clicks."""
+        return self.unique_is_exact or self.unique < self.total
+
+    def change_of(self, dimension: str, label: str) -> float | None:
+        """Return the change of a label's clicks against the span before; None where they do not compare."""
+        before: int = getattr(self.before_stats, dimension).get(label, 0)
+        now: int = getattr(self.stats, dimension).get(label, 0)
+        return (now - before) / before if before and self.is_complete else None
+
+    @property
+    def curves(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+        """Points of the days that are over, and of the span before: number of the day, clicks.
+
+        Of a long span each point is the average of a week, from the first day on; the last may be longer.
+        """
+        days = self.counted_days[: self.days_over]
+        before = self.before_stats.clicks
+        return (
+            _points([self.stats.clicks.get(day, 0) for day in days]),
+            _points([before[day] for day in sorted(before)]) if self.before else [],
+        )
+
+    @property
     def total_over(self) -> int:
         """Clicks of the days that are over."""
         return self.total - (self.stats.clicks.get(self.partial_day, 0) if self.partial_day else 0)
@@ -152,6 +181,13 @@ class Figures(Struct, frozen=True, kw_only=True):
             if day in self.stats.clicks:
                 row[day.weekday()] = (row[day.weekday()] or 0) + self.stats.clicks[day]
         return cells
+
+
+def _points(clicks: list[int]) -> list[tuple[float, float]]:
+    """Return the points of a curve: each day, or the average of each week of a long span, at its middle."""
+    step = 7 if len(clicks) > CHART_DAILY else 1
+    cuts = [*range(0, len(clicks) - step + 1, step), len(clicks)]
+    return [((a + b - 1) / 2, sum(clicks[a:b]) / (b - a)) for a, b in pairwise(cuts)]
 
 
 def days_over(start: date, end: date, today: date) -> int:
