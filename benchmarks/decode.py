@@ -21,7 +21,7 @@ from slashtag import DateRange, ShortUrl
 from slashtag._core.call import Call
 from slashtag._core.payloads import RangeAnswer
 from slashtag._core.response import parse
-from slashtag._core.split import Window
+from slashtag._core.windows import Window
 from slashtag._models import Page
 
 FIRST, LAST = date(2024, 1, 1), date(2024, 2, 1)

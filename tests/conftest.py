@@ -22,7 +22,7 @@ settings.load_profile("usual")
 DIFFERS = (
     "tests/sending/",
     "tests/cli/test_entry.py",
-    "tests/core/test_split.py",
+    "tests/core/test_windows.py",
     "tests/test_errors.py",
     "tests/test_fanout.py",
     "tests/test_models.py",

@@ -321,7 +321,7 @@ BROKEN = [
     *(
         (satellites_import_declared_names, "report/_draw.py", text)
         for text in (
-            "from .._core.split import months",
+            "from .._core.windows import months",
             "from .._core import split",
             "from .._session import AsyncSession",
             "from .._errors import ExportError",
@@ -380,10 +380,10 @@ def test_a_file_that_breaks_the_rule_is_reported(rule: Rule, path: str, text: st
 KEPT = [
     ("_errors.py", "from typing import Any"),
     (
-        "_core/split.py",
+        "_core/windows.py",
         "import msgspec\nfrom datetime import date\nfrom .call import Call\nfrom .._errors import A",
     ),
-    ("_core/split.py", "from . import call\nfrom .. import _errors\nfrom .._models import Page"),
+    ("_core/windows.py", "from . import call\nfrom .. import _errors\nfrom .._models import Page"),
     (
         "_sending/sender.py",
         "import tenacity\nfrom .._core.retry import RetryPolicy\nfrom . import retry_budget",

@@ -4,13 +4,13 @@ They use public names of `slashtag` and otherwise only these; tests/test_layers.
 may change without notice. Add one only if the public interface is not sufficient.
 """
 
+from ._core.batches import check_slashtag
 from ._core.call import MAX_PAGESIZE, REDIRECT_CODES
 from ._core.change import conflicts
 from ._core.guide import Guide
 from ._core.journal_policy import SETTLING_SECONDS
-from ._core.selectors import check_slashtag
-from ._core.spans import parse_span
-from ._core.split import (
+from ._core.named_ranges import parse_span
+from ._core.windows import (
     Month,
     by_month,
     days,

@@ -16,9 +16,9 @@ import aiohttp
 import msgspec
 from multidict import CIMultiDict
 
+from ._core.batches import MAX_TARGET_BYTES
 from ._core.call import Call, check_int
 from ._core.retry import RetryPolicy, backoff
-from ._core.selectors import MAX_TARGET_BYTES
 from ._core.throttle.throttle import Throttle
 from ._credentials import Credentials, Secrets, parse_base_url, parse_proxy
 from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError

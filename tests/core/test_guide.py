@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import AllTime, DateRange, RangeStats
+from slashtag._core.batches import Selector
 from slashtag._core.guide import Guide, shows_zone
 from slashtag._core.payloads import PeriodAnswer, RangeAnswer
-from slashtag._core.selectors import Selector
-from slashtag._core.split import Month, month_of
+from slashtag._core.windows import Month, month_of
 
 from ..support.laws import examples
 from . import clicklog

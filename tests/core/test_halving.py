@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slashtag._core.halving import additive, children, difference, is_empty, subtract
 from slashtag._core.payloads import RangeAnswer
-from slashtag._core.split import Window
+from slashtag._core.windows import Window
 
 FIRST, LAST = date(2024, 1, 1), date(2024, 1, 7)
 WEEK = Window(datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 7, 23, 59, 59, tzinfo=UTC))

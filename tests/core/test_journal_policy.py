@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slashtag._core.batches import Selector
 from slashtag._core.call import Call
 from slashtag._core.journal_policy import SETTLING_SECONDS, is_final, worth_keeping
 from slashtag._core.queries import AllTime, CountryGeo, DateRange, Day, Query, Year
-from slashtag._core.selectors import Selector
 from slashtag._models import Page
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)

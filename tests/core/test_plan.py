@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import AllTime, CountryGeo, DateRange, Day, InvalidRequestError, Plan, Query, Year
-from slashtag._core.selectors import Selector
+from slashtag._core.batches import Selector
 
 from . import clicklog
 from .clicklog import KEYS, Click, Service

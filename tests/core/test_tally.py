@@ -25,10 +25,10 @@ from slashtag import (
     Statistics,
     Year,
 )
+from slashtag._core.batches import Selector
 from slashtag._core.payloads import GeoAnswer, PeriodAnswer, RangeAnswer
-from slashtag._core.selectors import Selector
-from slashtag._core.split import Window, days
 from slashtag._core.tally import GeoTally, PeriodTally, RangeTally
+from slashtag._core.windows import Window, days
 from slashtag._models import breakdown_of
 
 from ..support.laws import examples

@@ -6,7 +6,7 @@ import re
 from datetime import date, datetime, timezone
 
 from .._errors import InvalidRequestError
-from .split import Bound
+from .windows import Bound
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 # What fromisoformat reads differs between Pythons: 24:00 since 3.14. These it reads alike.

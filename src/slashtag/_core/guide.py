@@ -9,7 +9,7 @@ from .._models import breakdown_of
 from .halving import subtract
 from .payloads import PeriodAnswer, RangeAnswer
 from .queries import AllTime, DateRange, TimeSlice, range_slice
-from .split import (
+from .windows import (
     Month,
     Window,
     cut_into_windows,

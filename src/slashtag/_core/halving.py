@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from .._models import counts_of, without_zeros
 from .journal_policy import SETTLING_SECONDS
 from .payloads import RangeAnswer
-from .split import Window
+from .windows import Window
 
 K = TypeVar("K")
 

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from .._errors import InvalidRequestError
 from .._models import Statistics
 from .._show import plan_html
+from .batches import Selector
 from .call import Call
 from .queries import Query, TimeSlice
-from .selectors import Selector
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
 

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from .._models import GeoSum, PeriodSum, RangeStats, RangeSum, Statistics, breakdown_of
 from .payloads import GeoAnswer, PeriodAnswer, RangeAnswer
-from .split import Window, days
+from .windows import Window, days
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
 A_contra = TypeVar("A_contra", contravariant=True)

@@ -7,13 +7,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from .._core.batches import Selector
 from .._core.guide import Guide
 from .._core.guide_cost import GuideCost
 from .._core.halving import Node, children
 from .._core.journal_policy import SETTLING_SECONDS
 from .._core.plan import Plan
 from .._core.queries import TimeSlice
-from .._core.selectors import Selector
 from .._errors import APIError, SlashtagError
 from .collect import ProgressReporter, StatsSender
 

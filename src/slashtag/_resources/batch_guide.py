@@ -8,7 +8,7 @@ from functools import partial
 from .._core.guide import Counts, Guide, shows_zone
 from .._core.halving import Node, children, of_one_run
 from .._core.queries import AllTime
-from .._core.split import Month
+from .._core.windows import Month
 from .._errors import NotFoundError, SlashtagError
 from .batch import Batch, Step
 

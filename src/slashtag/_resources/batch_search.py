@@ -20,7 +20,7 @@ from .._core.call import Call
 from .._core.halving import Node, additive, children, difference, is_empty, of_one_run
 from .._core.payloads import RangeAnswer
 from .._core.queries import AllTime, TimeSlice
-from .._core.split import Month, months
+from .._core.windows import Month, months
 from .._errors import SlashtagError
 from .batch import Batch, Job, SearchState, Step
 from .batch_guide import BatchGuide

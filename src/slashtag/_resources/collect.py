@@ -15,11 +15,11 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
+from .._core.batches import Batcher, Selector, by_activity, check_slashtag
 from .._core.call import Call, Failure
 from .._core.plan import Plan, StatsRequest
 from .._core.queries import Query
-from .._core.selectors import Batcher, Selector, by_activity, check_slashtag
-from .._core.split import halves
+from .._core.windows import halves
 from .._errors import (
     APIError,
     BadRequestError,

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Se
 from datetime import datetime, tzinfo
 from typing import Any, Generic, TypeVar
 
+from .._core.batches import MAX_KEYS, Selector
 from .._core.guide import Guide
 from .._core.guide_cost import GuideCost
 from .._core.payloads import RangeAnswer
 from .._core.plan import Plan
 from .._core.queries import DateRange
-from .._core.selectors import MAX_KEYS, Selector
 from .._fanout import ResultQueue, Results, Tasks, WorkerPool
 from .._models import Statistics
 from .batch import Job, SearchState, Step

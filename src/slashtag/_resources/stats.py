@@ -6,11 +6,11 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from datetime import UTC, datetime, tzinfo
 from typing import Any, TypeVar
 
+from .._core.batches import Selector, batches, by_activity, check_slashtag, check_tag, plain_batches
 from .._core.call import Call
 from .._core.plan import Plan, StatsRequest, make_plan
 from .._core.queries import Query
-from .._core.selectors import Selector, batches, by_activity, check_slashtag, check_tag, plain_batches
-from .._core.split import parse_zone
+from .._core.windows import parse_zone
 from .._errors import InvalidRequestError
 from .._fanout import Tasks
 from .._models import Statistics

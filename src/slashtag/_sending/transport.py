@@ -13,9 +13,9 @@ from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
+from .._core.batches import UNRESERVED
 from .._core.call import Call
 from .._core.response import EXCERPT_BYTES, SCRUBBED_BYTES, Scrubber
-from .._core.selectors import UNRESERVED
 from .._errors import (
     ConfigurationError,
     SessionClosedError,

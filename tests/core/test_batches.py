@@ -13,17 +13,10 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from slashtag import DateRange, InvalidRequestError, ShortUrl
+from slashtag._core.batches import Selector, batches, check_slashtag, check_tag, encoded_size, plain_batches
 from slashtag._core.queries import TimeSlice
 from slashtag._core.response import Scrubber
-from slashtag._core.selectors import (
-    Selector,
-    batches,
-    check_slashtag,
-    check_tag,
-    encoded_size,
-    plain_batches,
-)
-from slashtag._core.split import parse_zone, windows
+from slashtag._core.windows import parse_zone, windows
 from slashtag._sending.transport import Transport
 
 from ..support.laws import examples

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slashtag import InvalidRequestError
-from slashtag._core.split import (
+from slashtag._core.windows import (
     Month,
     Window,
     cut_into_windows,

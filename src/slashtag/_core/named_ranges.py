@@ -6,7 +6,7 @@ import re
 from datetime import date, datetime, timedelta, tzinfo
 
 from .._errors import InvalidRequestError
-from .split import Bound, last_day
+from .windows import Bound, last_day
 
 _DAY = timedelta(days=1)
 _LAST = re.compile(r"([1-9][0-9]{0,3})([dwmy])", re.ASCII)
