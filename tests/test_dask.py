@@ -275,6 +275,15 @@ def test_without_distributed_the_extra_is_named(monkeypatch: pytest.MonkeyPatch,
         collect(None, plan_of(box))
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Have Ctrl-C in force: a shell starts its background jobs with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupt_ends_the_requests_on_the_workers(client: Any, box: Sandbox) -> None:
     plan, box.latency = plan_of(box), 0.1
 
@@ -316,6 +325,7 @@ def keys_asked(box: Sandbox) -> set[str]:
     return {key for arrival in box.requests for key in arrival.query["url_keys"].split(",")}
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_an_export_goes_on_where_it_was_left(client: Any, box: Sandbox, tmp_path: Path) -> None:
     keys, folder = keys_of(box)[:60], tmp_path / "clicks"
     box.latency = 0.02

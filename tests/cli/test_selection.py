@@ -121,7 +121,7 @@ def test_slashtags_that_cannot_be_asked_for_are_refused_before_anything_is_sent(
     file.write_text("a,b\n")
     ran = cli(*RANGE, "--keys-file", str(file))
     assert (ran.code, len(box.requests)) == (2, 0)
-    assert "holds a comma" in ran.error
+    assert "'a,b'" in ran.error
 
 
 @pytest.mark.parametrize("how", [(), ("--dry-run",)])
@@ -133,6 +133,6 @@ def test_one_slashtag_with_a_comma_does_not_stop_all(cli: Cli, box: Sandbox, how
     finally:
         box.remove_url("a,b")
     assert ran.code == SOME_FAILED
-    assert "'a,b' holds a comma" in ran.err
+    assert "'a,b'" in ran.err
     if not how:
         assert ran.out == counted.out

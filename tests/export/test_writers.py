@@ -261,4 +261,6 @@ def test_memory_does_not_grow_with_the_rows(form: str) -> None:
         tracemalloc.stop()
         return top
 
-    assert peak(40_000) < peak(10_000) + 500_000
+    peak(10)  # what is imported at first use counts for neither
+    # From some ten thousand rows on, when every buffer is full.
+    assert peak(80_000) < peak(40_000) + 500_000

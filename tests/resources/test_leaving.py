@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from slashtag import AsyncSession, BadRequestError, Change, DateRange, Day, SessionClosedError
-from slashtag.sandbox import Sandbox
+from slashtag.sandbox import Fault, Sandbox
 from tests.resources.accounts import client
 
 Make = Callable[[AsyncSession], Any]
@@ -370,9 +370,12 @@ async def test_nothing_that_is_under_way_keeps_an_iterator_alive(box: Sandbox) -
         gc.enable()
 
 
-async def test_a_first_page_that_fails_ends_what_asks_about_its_links(box: Sandbox) -> None:
+async def test_a_first_page_that_fails_ends_what_asks_about_its_links(
+    box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(box, "faults", [Fault(kind="400", path="/api/v1/urls")])
     async with client(box) as api:
-        each = api.stats.collect_each(Day("2024-02-01"), keys=api.urls.list(start_page=10**9 + 1))
+        each = api.stats.collect_each(Day("2024-02-01"), keys=api.urls.list())
         with pytest.raises(BadRequestError):
             await anext(each)
         await nothing_is_left(api)
