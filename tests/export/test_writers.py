@@ -7,6 +7,7 @@ import gzip
 import io
 import sys
 import tracemalloc
+import zipfile
 from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
@@ -214,6 +215,14 @@ def test_an_unknown_format_is_refused() -> None:
         open_writer(".xls", io.BytesIO(), TAGS)
 
 
+def members(form: str, data: bytes) -> object:
+    """Return what a file holds, without the second in which a workbook was made."""
+    if form != ".xlsx":
+        return data
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if name != "docProps/core.xml"}
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_table_file_appears_whole_or_leaves_no_trace(tmp_path: Path, form: str) -> None:
     rows: list[Row] = [(n, f"tag {n}", None, datetime(2024, 1, 1)) for n in range(20)]
@@ -221,7 +230,7 @@ def test_a_table_file_appears_whole_or_leaves_no_trace(tmp_path: Path, form: str
     with TableFile(path, TAGS) as out:
         out.write(rows)
     whole = path.read_bytes()
-    assert whole == written(form, TAGS, rows)
+    assert members(form, whole) == members(form, written(form, TAGS, rows))
     with pytest.raises(RuntimeError), TableFile(path, TAGS) as out:  # noqa: PT012
         out.write(rows[:3])
         raise RuntimeError
