@@ -70,7 +70,11 @@ def workers(n: int, base_url: str) -> Iterator[Any]:
     os.environ.update({f"SLASHTAG_{name}": value for name, value in named.items()})
     with (
         distributed.LocalCluster(
-            n_workers=n, threads_per_worker=2, host="127.0.0.1", dashboard_address=None, scheduler_port=0
+            n_workers=n,
+            threads_per_worker=2,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            scheduler_port=0,
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
