@@ -68,9 +68,7 @@ class Sessions(_Plugin):  # type: ignore[misc]
         self._id = secrets.token_hex(8)
         self._stack = ExitStack()
         uvloop = {"use_uvloop": find_spec("uvloop") is not None}
-        self._portal = self._stack.enter_context(
-            start_blocking_portal(backend_options=uvloop, name="slashtag")
-        )
+        self._portal = self._stack.enter_context(start_blocking_portal(backend_options=uvloop))
         self._session: AsyncSession | None = None
         self._opening = asyncio.Lock()
         self._parts: set[Future[Any]] = set()

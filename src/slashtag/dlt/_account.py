@@ -67,7 +67,7 @@ class Account:
         if self._users == 1:
             try:
                 uvloop = {"use_uvloop": find_spec("uvloop") is not None}
-                portal = start_blocking_portal(backend_options=uvloop, name="slashtag-dlt")
+                portal = start_blocking_portal(backend_options=uvloop)
                 self._portal = self._stack.enter_context(portal)
                 self._portal.call(self._open, self._journal())
             except BaseException as error:
