@@ -113,7 +113,7 @@ def test_an_earlier_start_and_more_lookback_are_filled(box: Sandbox, clock: Cloc
 
 
 def test_links_that_fail_are_told_and_made_up_for(box: Sandbox, clock: Clock, duck: Target) -> None:
-    box.faults = [Fault(kind="400", path="*/stats*", every=10)]
+    box.faults = [Fault(kind="400", path="*/stats*", every=2)]
     failures: list[Failure] = []
     duck.load(box, Monitor(on_error=failures.append))
     failed = {key for failure in failures for key in failure.call.keys}
