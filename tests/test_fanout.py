@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 import pytest
 
 from slashtag import ExportError, SessionClosedError
-from slashtag._fanout import ResultQueue, Stream, Tasks, WorkerPool, first_of, in_thread
+from slashtag._fanout import ResultQueue, Stream, Tasks, WorkerPool, first_of
+from slashtag._threads import in_thread
 
 from .support.sending import turns, until
 

@@ -15,8 +15,6 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ._errors import SessionClosedError
-from ._threads import in_thread as in_thread
-from ._threads import log_late_failure as log_late_failure
 
 W = TypeVar("W")
 T = TypeVar("T")
