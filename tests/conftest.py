@@ -14,7 +14,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Examples are random; --randomly-seed and --hypothesis-seed repeat a run. `make test-more` takes "more".
-settings.register_profile("usual", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "usual", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("more", settings.get_profile("usual"), max_examples=1_000)
 settings.load_profile("usual")
 

@@ -25,7 +25,7 @@ from tests.support.sandboxes import forget
 from .conftest import APIKEY, APISECRET, names
 
 SPAN = ("2022-01-01", "2024-12-31")
-KILLS = 10
+KILLS = 5
 LATENCY = 0.03
 
 #: Runs main() in a child for each line it reads, so that only the first has to import anything.

@@ -46,7 +46,7 @@ def guided(query: DateRange, zone: tzinfo, service: Service, now: datetime) -> t
     return tally.result(), wrong
 
 
-@examples(150)
+@examples(50)
 @given(clicklog.scenes(), st.integers(0, 120), clicklog.zones())
 def test_no_click_is_lost_where_all_time_months_ignore_the_zone(
     scene: tuple[list[Click], date], length: int, zone: tzinfo
@@ -60,7 +60,7 @@ def test_no_click_is_lost_where_all_time_months_ignore_the_zone(
     assert stats == whole.result()
 
 
-@examples(150)
+@examples(50)
 @given(clicklog.scenes(), st.integers(0, 120), clicklog.zones())
 def test_the_guided_answer_is_the_whole_answer(
     scene: tuple[list[Click], date], length: int, zone: tzinfo

@@ -75,7 +75,7 @@ def check_range(stats: RangeStats, log: list[Click], span: tuple[date, date], zo
 
 
 scenes = clicklog.scenes()
-many = examples(150)
+many = examples(50)
 
 
 # --- a merge of a split is the unsplit count -----------------------------------------------------------

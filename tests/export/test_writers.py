@@ -272,4 +272,4 @@ def test_memory_does_not_grow_with_the_rows(form: str) -> None:
 
     peak(10)  # what is imported at first use counts for neither
     # From some ten thousand rows on, when every buffer is full.
-    assert peak(80_000) < peak(40_000) + 500_000
+    assert peak(36_000) < peak(18_000) + 500_000

@@ -89,7 +89,7 @@ accounts = st.tuples(
 )
 
 
-@examples(60)
+@examples(25)
 @given(accounts, st.sampled_from(ZONES), st.randoms(use_true_random=False), st.booleans(), st.booleans())
 def test_halved_is_asked_whole_for_every_map(
     drawn: tuple[int, int, int, float],
@@ -113,7 +113,7 @@ def test_halved_is_asked_whole_for_every_map(
     }
 
 
-@examples(60)
+@examples(25)
 @given(accounts, st.sampled_from(ZONES))
 def test_never_more_requests_than_one_a_slashtag_and_window(
     drawn: tuple[int, int, int, float], zone: tzinfo
@@ -145,7 +145,7 @@ class Faulty:
         return self.service(call)
 
 
-@examples(60)
+@examples(25)
 @given(accounts, st.sampled_from(ZONES), st.sampled_from([0.0, 0.05, 0.3]))
 def test_a_fault_costs_only_slashtags_that_fail_by_themselves(
     drawn: tuple[int, int, int, float], zone: tzinfo, share: float

@@ -71,7 +71,7 @@ def servers(draw: st.DrawFn) -> Callable[[Random], Server]:
     return limit
 
 
-@examples(200)
+@examples(80)
 @given(servers(), st.integers(1, CONCURRENCY), st.floats(0.2, 4), st.integers(0, 2**32))
 def test_no_deadlock_and_no_request_lost_on_any_server(
     make: Callable[[Random], Server], concurrency: int, scale: float, seed: int
