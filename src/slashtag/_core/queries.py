@@ -17,9 +17,8 @@ from msgspec.structs import force_setattr
 from .._errors import InvalidRequestError
 from .._models import GeoStats, PeriodStats, RangeStats, Statistics
 from .batches import Selector
-from .bounds import parse_bound, parse_day
+from .bounds import parse_bound, parse_day, parse_span
 from .call import Call, check_int
-from .named_ranges import parse_span
 from .payloads import GeoAnswer, PeriodAnswer, RangeAnswer
 from .tally import GeoTally, PeriodTally, RangeTally, Tally
 from .windows import Bound, Window, format_offset, offsets, only_offset, windows
