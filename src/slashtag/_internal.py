@@ -6,10 +6,9 @@ may change without notice. Add one only if the public interface is not sufficien
 
 from ._core.batches import check_slashtag
 from ._core.bounds import parse_span
-from ._core.call import MAX_PAGESIZE, REDIRECT_CODES
+from ._core.call import MAX_PAGESIZE, REDIRECT_CODES, SETTLING_SECONDS
 from ._core.change import conflicts
 from ._core.guide import Guide
-from ._core.journal_policy import SETTLING_SECONDS
 from ._core.windows import (
     Month,
     by_month,

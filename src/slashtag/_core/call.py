@@ -27,6 +27,10 @@ MAX_TAG_DESCRIPTION = 255
 #: The document states no bound for integers; this one is safe in every JSON implementation.
 MAX_INT = 2**63 - 1
 
+#: Statistics of a period that ended less than this many seconds before the answer may still change: the
+#: service counted before the answer arrived, and by its own clock.
+SETTLING_SECONDS = 300.0
+
 METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
 #: Visible ASCII without "#" and "?", which would end the path.
 _PATH = re.compile(r"[!\"$->@-~]+")
@@ -57,7 +61,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     rename: bool = False
     secrets: tuple[str, ...] = ()
     label: str = ""
-    #: The wall clock's time (seconds) after which answers no longer change; inf: never.
+    #: The wall clock's time (seconds) at which the period of the answer ends; inf: never.
     settled_at: float = inf
 
     def __post_init__(self) -> None:
@@ -81,6 +85,10 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
         """The tag of a statistics call."""
         return dict(self.params).get("tag")
 
+    def is_final(self, fetched: float) -> bool:
+        """Return whether an answer that was fetched at this time (wall clock, seconds) no longer changes."""
+        return fetched > self.settled_at + SETTLING_SECONDS
+
     def __repr__(self) -> str:
         # Without the body, which may contain a password, and without up to 100 slashtags.
         return f"<Call {self.method} {self.path}{f': {self.label}' if self.label else ''}>"
@@ -88,9 +96,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     __str__ = __repr__
 
     def __rich_repr__(self) -> Any:
-        yield "method", self.method
-        yield "path", self.path
-        yield "label", self.label
+        yield repr(self)
 
 
 class Failure(Struct, frozen=True):

@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any, TypeVar
 
 from .._models import counts_of, without_zeros
-from .journal_policy import SETTLING_SECONDS
+from .call import SETTLING_SECONDS
 from .payloads import RangeAnswer
 from .windows import Window
 

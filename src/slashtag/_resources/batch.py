@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import Struct
 
 from .._core.batches import Selector
+from .._core.call import SETTLING_SECONDS
 from .._core.guide import Guide
 from .._core.guide_cost import GuideCost
 from .._core.halving import Node, children
-from .._core.journal_policy import SETTLING_SECONDS
 from .._core.plan import Plan
 from .._core.queries import TimeSlice
 from .._errors import APIError, SlashtagError
