@@ -1,28 +1,17 @@
-"""Running sums of answers, each checked for consistency as it is added."""
+"""Running sums of answers, each checked for consistency as it is added.
+
+`add_answer` returns a warning message, or None if the answer is consistent.
+"""
 
 from __future__ import annotations
 
 from datetime import date
-from typing import Protocol, TypeVar
 
 from msgspec import UNSET
 
-from .._models import GeoSum, PeriodSum, RangeStats, RangeSum, Statistics, breakdown_of
+from .._models import GeoSum, PeriodSum, RangeStats, RangeSum, breakdown_of
 from .payloads import GeoAnswer, PeriodAnswer, RangeAnswer
 from .windows import Window, days
-
-R_co = TypeVar("R_co", covariant=True, bound=Statistics)
-A_contra = TypeVar("A_contra", contravariant=True)
-
-
-class Tally(Protocol[A_contra, R_co]):
-    """Running sum of the answers to one query."""
-
-    def add_answer(self, answer: A_contra, window: Window | None) -> str | None:
-        """Add an answer; return a warning message, or None if the answer is consistent."""
-        ...
-
-    def result(self) -> R_co: ...
 
 
 class RangeTally(RangeSum):
@@ -34,9 +23,8 @@ class RangeTally(RangeSum):
 
     def add_answer(self, answer: RangeAnswer, window: Window | None) -> str | None:
         self.add_totals(answer)
-        return self._add_days(answer, window) if window is not None else None
-
-    def _add_days(self, answer: RangeAnswer, window: Window) -> str | None:
+        if window is None:
+            return None
         first, last = window.first, window.last
         total, clicks, into = answer.total_clicks, answer.clicks, self.days
         if not isinstance(clicks, dict) or not clicks:
@@ -77,6 +65,9 @@ class RangeTally(RangeSum):
 class PeriodTally(PeriodSum):
     """Sum of answers about years or about all time."""
 
+    def __init__(self, span: None = None) -> None:
+        super().__init__()
+
     def add_answer(self, answer: PeriodAnswer, window: Window | None) -> str | None:
         self.add(answer)
         counted = sum(sum(months.values()) for months in breakdown_of(answer).values())
@@ -87,6 +78,9 @@ class PeriodTally(PeriodSum):
 
 class GeoTally(GeoSum):
     """Sum of answers about one country."""
+
+    def __init__(self, span: None = None) -> None:
+        super().__init__()
 
     def add_answer(self, answer: GeoAnswer, window: Window | None) -> str | None:
         self.add(answer)
