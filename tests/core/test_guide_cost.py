@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slashtag._core.guide_cost import GuideCost
+from slashtag._core.guide import GuideCost
 from slashtag._core.halving import Node, children
 from tests.support.laws import examples
 

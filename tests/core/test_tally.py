@@ -26,8 +26,7 @@ from slashtag import (
     Year,
 )
 from slashtag._core.batches import Selector
-from slashtag._core.payloads import GeoAnswer, PeriodAnswer, RangeAnswer
-from slashtag._core.tally import GeoTally, PeriodTally, RangeTally
+from slashtag._core.payloads import GeoAnswer, GeoTally, PeriodAnswer, PeriodTally, RangeAnswer, RangeTally
 from slashtag._core.windows import Window, days
 from slashtag._models import breakdown_of
 

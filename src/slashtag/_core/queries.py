@@ -19,8 +19,7 @@ from .._models import GeoStats, PeriodStats, RangeStats, Statistics
 from .batches import Selector
 from .bounds import parse_bound, parse_day, parse_span
 from .call import Call, check_int
-from .payloads import GeoAnswer, PeriodAnswer, RangeAnswer
-from .tally import GeoTally, PeriodTally, RangeTally
+from .payloads import GeoAnswer, GeoTally, PeriodAnswer, PeriodTally, RangeAnswer, RangeTally
 from .windows import Bound, Window, format_offset, offsets, only_offset, windows
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)

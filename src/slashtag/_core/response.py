@@ -41,10 +41,11 @@ _LONGEST_MESSAGE = 2_000
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # "The maximum allowed number of tags is reached": a sentence that counts tags; a rate limit counts requests.
 # Mistaken for a rate limit, it would be repeated forever.
-_SENTENCES = re.compile(r"[.!?;\n]+")
-_TAGS = re.compile(r"\btags?\b", re.IGNORECASE)
-_AMOUNT = re.compile(r"\b(?:number|maximum|max|limit|many|quota|allowed)\b", re.IGNORECASE)
-_REQUESTS = re.compile(r"\brequests\b|\brequest (?:rate|limit|quota)\b|\bper (?:second|minute|hour)\b", re.I)
+_COUNTS_TAGS = re.compile(
+    r"(?=.*\btags?\b)(?=.*\b(?:number|maximum|max|limit|many|quota|allowed)\b)"
+    r"(?!.*\b(?:requests|request (?:rate|limit|quota)|per (?:second|minute|hour))\b)",
+    re.IGNORECASE,
+)
 _RATE = re.compile(r"\brate\b|too many requests", re.IGNORECASE)
 # The documented `data` of an error is null or empty; data nested deeper than this cannot always be pickled.
 _DEEPEST_DATA = 32
@@ -184,10 +185,7 @@ def _kind(call: Call[Any], status: int, message: str, *, from_service: bool) -> 
 
 
 def _counts_tags(message: str) -> bool:
-    return not _RATE.search(message) and any(
-        _TAGS.search(sentence) and _AMOUNT.search(sentence) and not _REQUESTS.search(sentence)
-        for sentence in _SENTENCES.split(message)
-    )
+    return not _RATE.search(message) and any(map(_COUNTS_TAGS.match, re.split(r"[.!?;\n]", message)))
 
 
 class Scrubber:

@@ -17,7 +17,7 @@ MAX_WINDOW_DAYS = 32
 
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
-_OFFSET = re.compile(r"([+-])([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
+_OFFSET = re.compile(r"[+-]([01][0-9]|2[0-3]):[0-5][0-9]")
 # In the tz database, transitions of a zone are weeks apart, so none is missed.
 _SAMPLE = timedelta(hours=12)
 
@@ -42,12 +42,14 @@ def parse_zone(zone: str | tzinfo | None) -> tzinfo:
     if zone is None:
         return UTC
     if isinstance(zone, tzinfo):
-        _check_tzinfo(zone)
+        try:
+            datetime(2000, 1, 1, tzinfo=UTC).astimezone(zone)
+        except (ValueError, NotImplementedError):
+            # Raised by tzinfo.fromutc for a zone without an offset.
+            raise InvalidRequestError(f"the tzinfo {zone!r} gives no utcoffset") from None
         return zone
-    if isinstance(zone, str) and (match := _OFFSET.fullmatch(zone)):
-        sign, hours, minutes = match.groups()
-        offset = timedelta(hours=int(hours), minutes=int(minutes))
-        return timezone(-offset if sign == "-" else offset)
+    if isinstance(zone, str) and _OFFSET.fullmatch(zone):
+        return datetime.fromisoformat(f"2000-01-01T00:00{zone}").tzinfo or UTC
     if isinstance(zone, str):
         try:
             return ZoneInfo(zone)
@@ -59,26 +61,11 @@ def parse_zone(zone: str | tzinfo | None) -> tzinfo:
     )
 
 
-def _check_tzinfo(zone: tzinfo) -> None:
-    try:
-        datetime(2000, 1, 1, tzinfo=UTC).astimezone(zone)
-    except (ValueError, NotImplementedError):
-        # Raised by tzinfo.fromutc for a zone without an offset.
-        raise InvalidRequestError(f"the tzinfo {zone!r} gives no utcoffset") from None
-
-
 def format_offset(offset: timedelta) -> str:
     """Format an offset as the service takes it, `+HH:MM`."""
-    minutes, seconds = divmod(abs(offset).total_seconds(), 60)
-    if seconds:
+    if offset % timedelta(minutes=1):
         raise InvalidRequestError(f"the offset {offset} of the zone has seconds; the service takes +HH:MM")
-    hours, minutes = divmod(int(minutes), 60)
-    return f"{'-' if offset < timedelta() else '+'}{hours:02d}:{minutes:02d}"
-
-
-def offset_at(zone: tzinfo, instant: datetime) -> timedelta:
-    """Return the offset of a zone at an instant."""
-    return instant.astimezone(zone).utcoffset() or timedelta()
+    return datetime(2000, 1, 1, tzinfo=timezone(offset)).isoformat()[-6:]
 
 
 def segments(zone: tzinfo, first: datetime, last: datetime) -> Iterator[tuple[datetime, datetime, timedelta]]:
@@ -86,24 +73,25 @@ def segments(zone: tzinfo, first: datetime, last: datetime) -> Iterator[tuple[da
 
     Transitions are found to the second.
     """
+
+    def offset_at(instant: datetime) -> timedelta:
+        return instant.astimezone(zone).utcoffset() or timedelta()
+
     if isinstance(zone, timezone):
-        yield first, last, offset_at(zone, first)
+        yield first, last, offset_at(first)
         return
-    start, offset, at = first, offset_at(zone, first), first
+    start, offset, at = first, offset_at(first), first
     while at < last:
         ahead = min(at + _SAMPLE, last)
-        if offset_at(zone, ahead) != offset:
-            low, high = at, ahead
-            while high - low > _SECOND:
-                middle = low + timedelta(seconds=(high - low) // _SECOND // 2)
-                if offset_at(zone, middle) == offset:
-                    low = middle
-                else:
-                    high = middle
-            yield start, high, offset
-            start, offset, at = high, offset_at(zone, high), high
-        else:
+        if offset_at(ahead) == offset:
             at = ahead
+            continue
+        low, high = at, ahead
+        while high - low > _SECOND:
+            middle = low + (high - low) // _SECOND // 2 * _SECOND
+            low, high = (middle, high) if offset_at(middle) == offset else (low, middle)
+        yield start, high, offset
+        start, offset, at = high, offset_at(high), high
     if start < last:
         yield start, last, offset
 
@@ -216,7 +204,7 @@ def _tile(first: datetime, last: datetime, only: Container[Month] | None) -> Ite
     zone = first.tzinfo or UTC
     while first <= last:
         if only is not None and month_of(first) not in only:
-            first = _month_start(first, zone, 1)
+            first = midnight(last_day(month_of(first)) + _DAY, zone)
             continue
         # A timedelta, because the end may be outside the calendar.
         most = MAX_WINDOW_DAYS * _DAY - (first - midnight(first.date(), zone)) - _SECOND
@@ -229,11 +217,6 @@ def _tile(first: datetime, last: datetime, only: Container[Month] | None) -> Ite
                     break
         yield Window(first, stop)
         first = stop + _SECOND
-
-
-def _month_start(at: datetime, zone: tzinfo, later: int) -> datetime:
-    year, month = divmod(at.year * 12 + at.month - 1 + later, 12)
-    return datetime(year, month + 1, 1, tzinfo=zone)
 
 
 def month_of(day: date) -> Month:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from .._core.batches import Selector
 from .._core.call import SETTLING_SECONDS
-from .._core.guide import Guide
-from .._core.guide_cost import GuideCost
+from .._core.guide import Guide, GuideCost
 from .._core.halving import Node, children
 from .._core.plan import Plan
 from .._core.queries import TimeSlice

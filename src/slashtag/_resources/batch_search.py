@@ -4,7 +4,7 @@ A batch is a list of slashtags, a node a range of it. Each time slice is request
 has clicks, its first half is requested and the second half is the difference, and so on down to single
 slashtags. With three or more windows, `BatchGuide` first finds the months that can have clicks, by all-time
 statistics of the batch and of halves for which they pay; other months are skipped. `_core.halving` decides
-which answers may be subtracted, `_core.guide_cost` when all-time statistics pay.
+which answers may be subtracted, `_core.guide` when all-time statistics pay.
 """
 
 from __future__ import annotations

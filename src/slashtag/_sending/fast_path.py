@@ -17,7 +17,7 @@ import os
 import weakref
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from yarl import URL
@@ -51,13 +51,10 @@ SWITCH = "SLASHTAG_FAST_PATH"
 
 def _is_tested(version: str) -> bool:
     """Return whether a version of aiohttp is between OLDEST and NEWEST and no pre-release."""
-
-    def numbers(text: str) -> list[int]:
-        return [int(part) for part in text.split(".")]
-
     if not version.replace(".", "").isdigit():
         return False
-    return numbers(OLDEST) <= numbers(version) <= numbers(NEWEST)
+    oldest, found, newest = ([int(n) for n in text.split(".")] for text in (OLDEST, version, NEWEST))
+    return oldest <= found <= newest
 
 
 TESTED = _is_tested(aiohttp.__version__)
@@ -102,24 +99,11 @@ def is_plain(http: aiohttp.ClientSession) -> bool:
     )
 
 
-class OpenResponse(Protocol):
-    """Response whose body has not been read yet; aiohttp.ClientResponse is one.
-
-    Call exactly one of the methods: `release` after the complete body, otherwise `close`.
-    """
-
-    @property
-    def status(self) -> int: ...
-    @property
-    def headers(self) -> Any: ...  # a mapping; aiohttp's descriptor has another type
-    @property
-    def content(self) -> aiohttp.StreamReader: ...
-    def release(self) -> object: ...
-    def close(self) -> object: ...
-
-
 class PooledConnection:
-    """aiohttp connection and its current response."""
+    """aiohttp connection and its current response, with the members of aiohttp.ClientResponse that are used.
+
+    Call `release` after the complete body, otherwise `close`.
+    """
 
     __slots__ = ("_unread", "connection", "content", "expires", "headers", "path", "protocol", "status")
 
@@ -162,13 +146,6 @@ class PooledConnection:
         self.connection.close()
 
 
-def _body_headers(body: bytes | None) -> str:
-    """Return the headers of the body and the end of the head."""
-    if body is None:
-        return "Content-Length: 0\r\n\r\n"
-    return f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-
-
 class FastPath:
     """Sender of requests to one origin over the connections of one ClientSession.
 
@@ -189,7 +166,7 @@ class FastPath:
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def request(self, call: Call[Any], target: str, attempt: Attempt) -> OpenResponse:
+    async def request(self, call: Call[Any], target: str, attempt: Attempt) -> PooledConnection:
         """Send a call and read the head of its answer; `target` is encoded.
 
         Raises aiohttp.ClientError, OSError, and HttpProcessingError for what is not HTTP.
@@ -204,16 +181,15 @@ class FastPath:
             transport = protocol.transport
             assert transport is not None
             protocol.set_response_params(read_until_eof=True)
-            method = call.method
-            if method == "GET" and call.body is None:
-                head = f"GET {target}{self._head}\r\n".encode()
-                attempt.written = True
-                transport.write(head)
-            else:
-                head = f"{method} {target}{self._head}{_body_headers(call.body)}".encode()
-                attempt.written = True
-                # Not joined in a variable: a body may hold a password, and some tracebacks show variables.
-                transport.write(head + (call.body or b""))
+            entity = ""
+            if call.body is not None:
+                entity = f"Content-Type: application/json\r\nContent-Length: {len(call.body)}\r\n"
+            elif call.method != "GET":
+                entity = "Content-Length: 0\r\n"
+            head = f"{call.method} {target}{self._head}{entity}\r\n".encode()
+            attempt.written = True
+            # Not joined in a variable: a body may hold a password, and some tracebacks show variables.
+            transport.write(head + call.body if call.body else head)
             message, pooled.content = await read_head(protocol)
         except BaseException as error:
             if attempt.reused and lost_before_answer(error):

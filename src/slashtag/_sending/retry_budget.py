@@ -55,23 +55,17 @@ class RetryBudget:
         if self._left >= 1 and not self._queue:
             self._left -= 1
             return FREE
-        loop = asyncio.get_running_loop()
-        turn: asyncio.Future[str] = loop.create_future()
+        turn: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._queue.append(turn)
         self._next()
-        timer = loop.call_later(patience, _cancel, turn)
         try:
-            await asyncio.wait((turn,))
+            await asyncio.wait((turn,), timeout=patience)
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and not turn.exception():
+            if not turn.cancel() and not turn.exception():
                 self.give_back(turn.result(), succeeded=None)
-            else:
-                turn.cancel()
-                self._next()
+            self._next()
             raise
-        finally:
-            timer.cancel()
-        return None if turn.cancelled() else turn.result()
+        return None if turn.cancel() else turn.result()
 
     def give_back(self, permit: str, *, succeeded: bool | None) -> None:
         """Return the permit of a retry; `succeeded` is None if it was not sent or was cancelled."""
@@ -123,8 +117,3 @@ class RetryBudget:
             if not turn.done():
                 turn.set_exception(SessionClosedError("the session is closed"))
         self._queue.clear()
-
-
-def _cancel(turn: asyncio.Future[str]) -> None:
-    if not turn.done():
-        turn.cancel()

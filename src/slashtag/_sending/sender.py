@@ -33,28 +33,11 @@ from .transport import RawResponse, Transport, closed_error
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
+    from .._journal.journal import Journal
+
 T = TypeVar("T")
 
 log = logging.getLogger("slashtag")
-
-
-class ResponseStore(Protocol):
-    """Store of complete responses, replayed by later runs; implemented in `_journal`."""
-
-    @property
-    def is_open(self) -> bool: ...
-
-    async def start(self) -> None: ...
-
-    def check(self) -> None: ...
-
-    def find(self, call: Call[Any]) -> bytes | None: ...
-
-    def fetched_at(self, call: Call[Any]) -> float | None: ...
-
-    def keep(self, call: Call[Any], data: object, body: bytes) -> bool: ...
-
-    async def wait(self) -> None: ...
 
 
 class Send(Protocol):
@@ -81,7 +64,7 @@ class Shared(Struct, frozen=True):
     secrets: tuple[str, ...]
     #: Set when the session closes, to end its backoffs.
     closing: asyncio.Event
-    journal: ResponseStore | None = None
+    journal: Journal | None = None
 
     def __repr__(self) -> str:
         return "<Shared ***>"
@@ -96,7 +79,6 @@ class CallState(Struct):
     spent: float = 0.0  # seconds of attempts and backoff
     waited: float = 0.0  # seconds of waiting for admission
     answer_lost: bool = False  # the answer to a write was lost in at least one attempt
-    no_permit: bool = False  # the retry budget gave no permit within max_elapsed
     resent: bool = False  # sent again immediately after a stale connection
     permit: str | None = None
     last: SlashtagError | None = None
@@ -272,7 +254,7 @@ class Sender:
         def enough(retry: RetryCallState) -> bool:
             out_of_time = state.spent + retry.upcoming_sleep >= policy.max_elapsed
             out_of_time |= policy.max_wait is not None and pause_of_503(state.last) > policy.max_wait
-            return state.no_permit or state.attempts >= policy.max_attempts or out_of_time
+            return state.attempts >= policy.max_attempts or out_of_time
 
         retrying = tenacity.AsyncRetrying(
             # A positive predicate: a negative one would catch CancelledError.
@@ -301,14 +283,14 @@ class Sender:
             raise SessionClosedError("the session was closed before a retry")
         patience = self._options.retry.max_elapsed - state.spent - seconds
         state.permit = await self._shared.budget.take(max(0.0, patience))
-        state.no_permit = state.permit is None
         state.spent += clock() - began
+        if state.permit is None and state.last is not None:
+            raise state.last
 
     async def _next_attempt(self, call: Call[T], state: CallState) -> T:
         permit, state.permit = state.permit, None
         if permit is None:
-            # Either this is tenacity's first "attempt", for which `__call__` has already sent the call, or
-            # the retry budget gave no permit in time. tenacity then waits or stops after this failure.
+            # tenacity's first "attempt", for which `__call__` has already sent the call.
             assert state.last is not None
             raise state.last
         self._metrics.retries += 1
@@ -316,13 +298,12 @@ class Sender:
         try:
             data = await self._attempt(call, state)
             succeeded = True
+            return data
         except SlashtagError as error:
-            sent = not isinstance(error, RateLimitError | SessionClosedError)
-            succeeded = not is_failure(error) if sent else None
+            if not isinstance(error, RateLimitError | SessionClosedError):
+                succeeded = not is_failure(error)
             state.last = error
             raise
-        else:
-            return data
         finally:
             self._shared.budget.give_back(permit, succeeded=succeeded)
 

@@ -23,7 +23,7 @@ from .._errors import (
     TransportError,
     UnexpectedResponseError,
 )
-from .fast_path import FastPath, OpenResponse, can_bypass_session, is_plain, is_switched_on
+from .fast_path import FastPath, PooledConnection, can_bypass_session, is_plain, is_switched_on
 from .session_path import DroppedError, SessionPath, describe, is_unsent
 from .timeouts import Attempt
 
@@ -68,8 +68,8 @@ class Transport:
         self._http = http
         self._owns_http = headers is None
         self._base = base
+        self._origin, self._path = str(base.origin()), base.raw_path
         self._secrets = secrets
-        self._urls: dict[str, URL] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._session_path = SessionPath(headers)
         self._fast_path: FastPath | None = None
@@ -94,27 +94,14 @@ class Transport:
         """Whether an event loop has used the session."""
         return self._loop is not None
 
-    def _endpoint(self, call: Call[Any]) -> URL:
-        """Return the URL of a call without its query; URLs of GETs are few and are cached."""
-        url = self._urls.get(call.path)
-        if url is None:
-            # The path is encoded already: yarl must neither decode nor normalise it.
-            url = URL(f"{self._base}{call.path}", encoded=True)
-            if call.method == "GET":
-                self._urls[call.path] = url
-        return url
-
     def url(self, call: Call[Any]) -> URL:
         """Return the URL of a call."""
-        url = self._endpoint(call)
-        if not call.params:
-            return url
-        params = dict(call.params)  # faster in yarl than pairs; our calls repeat no name
-        return url.extend_query(params if len(params) == len(call.params) else call.params)
+        # Encoded already: yarl must neither decode nor normalise it.
+        return URL(f"{self._origin}{self.target(call)}", encoded=True)
 
     def target(self, call: Call[Any]) -> str:
-        """Return `url(call).raw_path_qs`, at a third of its cost if nothing needs encoding."""
-        path = self._endpoint(call).raw_path
+        """Return the encoded path and query of a call, at a third of the cost of yarl."""
+        path = self._path + call.path
         if not call.params:
             return path
         return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in call.params])}"
@@ -130,7 +117,7 @@ class Transport:
         target = self.target(call) if on_fast_path else ""
         failure: SlashtagError
         try:
-            response: OpenResponse
+            response: PooledConnection | aiohttp.ClientResponse
             if on_fast_path:
                 path = self._fast_path or self._make_fast_path(http)
                 response = await path.request(call, target, attempt)
@@ -203,22 +190,15 @@ class Transport:
 
 #: Bytes allowed unencoded in a query: unreserved in RFC 3986, and the comma between slashtags.
 _PLAIN = UNRESERVED + b","
-#: Longer texts are not cached.
-_CACHED_LENGTH = 200
 
 
 def _quoted(text: str) -> str:
-    if text.isascii() and not text.encode().translate(None, _PLAIN):
-        return text
-    return _quoted_from_cache(text) if len(text) <= _CACHED_LENGTH else _quoted_by_yarl(text)
+    return text if text.isascii() and not text.encode().translate(None, _PLAIN) else _quoted_by_yarl(text)
 
 
+@lru_cache(maxsize=256)  # the same date ranges are requested for many slashtags
 def _quoted_by_yarl(text: str) -> str:
     return URL.build(query={"q": text}).raw_query_string.removeprefix("q=")
-
-
-#: The same date ranges are requested for many slashtags.
-_quoted_from_cache = lru_cache(maxsize=256)(_quoted_by_yarl)
 
 
 async def _read_rest(content: aiohttp.StreamReader, first: bytes, max_bytes: int) -> bytes:
