@@ -65,7 +65,7 @@ def sent(line: Line) -> list[str | None]:
 async def test_a_budget_begins_full_and_a_retry_costs_one() -> None:
     budget = RetryBudget(lambda _: 60)
     for spent in range(int(CAPACITY)):
-        assert budget.left == CAPACITY - spent
+        assert budget._left == CAPACITY - spent
         assert await budget.take(0) == FREE
     assert await budget.take(0) is None
     budget.close()
@@ -73,15 +73,15 @@ async def test_a_budget_begins_full_and_a_retry_costs_one() -> None:
 
 async def test_a_retry_that_succeeds_gives_its_cost_back(budget: RetryBudget) -> None:
     budget.give_back(FREE, succeeded=True)
-    assert budget.left == 1
+    assert budget._left == 1
     assert await budget.take(0) == FREE
     budget.give_back(FREE, succeeded=False)
-    assert budget.left == 0
+    assert budget._left == 0
 
 
 async def test_a_retry_that_was_never_sent_gives_its_cost_back(budget: RetryBudget) -> None:
     budget.give_back(FREE, succeeded=None)
-    assert budget.left == 1
+    assert budget._left == 1
 
 
 async def test_a_flaky_service_is_retried_for_ever() -> None:
@@ -90,16 +90,16 @@ async def test_a_flaky_service_is_retried_for_ever() -> None:
         permit = await budget.take(0)
         assert permit == FREE
         budget.give_back(permit, succeeded=True)
-    assert budget.left == CAPACITY
+    assert budget._left == CAPACITY
 
 
 async def test_requests_that_need_no_retry_earn_some(budget: RetryBudget) -> None:
     for _ in range(round(1 / EARNED)):
         budget.earn()
-    assert budget.left == pytest.approx(1)
+    assert budget._left == pytest.approx(1)
     for _ in range(10_000):
         budget.earn()
-    assert budget.left == CAPACITY
+    assert budget._left == CAPACITY
 
 
 async def test_what_is_earned_lets_the_line_go_on(

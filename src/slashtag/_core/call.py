@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from math import inf
 from typing import Any, Generic, Literal, TypeVar, get_args
 from urllib.parse import quote
 
-import msgspec
 from msgspec import Struct
 
 from .._errors import InvalidRequestError, SlashtagError
@@ -106,23 +104,19 @@ class Failure(Struct, frozen=True):
     error: SlashtagError
 
 
-def json_body(members: Mapping[str, object]) -> bytes:
-    """Encode a request body. Raises InvalidRequestError for text that has no UTF-8 form."""
-    with suppress(UnicodeEncodeError):
-        return msgspec.json.encode(members)
-    # Raised outside the handler: its context would keep the text, which may be a password.
-    raise InvalidRequestError("text with a lone surrogate cannot be sent as JSON")
-
-
 def check_text(name: str, value: object, longest: int | None, *, empty: bool = False) -> str:
-    """Return `value` as a plain str; raises InvalidRequestError if it is not a str or too long."""
+    """Return `value` as a plain str, or raise InvalidRequestError, which does not show it."""
     if not isinstance(value, str):
         raise InvalidRequestError(f"{name} must be a str, not {type(value).__name__}")
     if not value and not empty:
         raise InvalidRequestError(f"{name} must not be empty")
     if longest is not None and len(value) > longest:
         raise InvalidRequestError(f"{name} has {len(value)} characters; the service allows {longest}")
-    return str.__str__(value)
+    with suppress(UnicodeEncodeError):
+        value.encode()
+        return str.__str__(value)
+    # Raised outside the handler: its context would keep the text, which may be a password.
+    raise InvalidRequestError(f"{name} contains a lone surrogate, which has no UTF-8 form")
 
 
 def check_int(name: str, value: object, low: int, high: int = MAX_INT) -> int:
@@ -151,7 +145,4 @@ def path_segment(key: str | int) -> str:
         raise InvalidRequestError(
             f"the slashtag {key!r} cannot be sent in a path; pass the link's id as an int"
         )
-    try:
-        return quote(key, safe="")
-    except UnicodeEncodeError:
-        raise InvalidRequestError(f"the slashtag {key!r} has no UTF-8 form") from None
+    return quote(key, safe="")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from .._errors import InvalidRequestError, SlashtagError
@@ -15,7 +16,6 @@ from .call import (
     Call,
     check_int,
     check_text,
-    json_body,
     path_segment,
 )
 from .payloads import RowsUpdated
@@ -74,7 +74,7 @@ class Change(Struct, frozen=True):
             method="PUT",
             path=f"urls/{path_segment(self.key)}",
             returns=RowsUpdated,
-            body=json_body(members),
+            body=msgspec.json.encode(members),
             repeatable=not (once or rename),
             # A change that is sent once cannot get a 404 because of its own earlier attempt.
             rename=rename and not once,

@@ -7,6 +7,7 @@ import html
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
@@ -91,19 +92,16 @@ def parse(
     A 404 without the service's envelope is an UnexpectedResponseError that may be repeated: a load balancer
     may have sent it, so it does not show that a link, a tag or a page is missing.
     """
+    problem = ""
     if status == 200:
-        problem: str
         try:
             returns: Any = call.returns
             envelope = _decoder(returns).decode(body)
             if envelope.status == 200:
                 return envelope.data  # type: ignore[no-any-return]
+            problem = f"the envelope says {envelope.status}"
         except _UNDECODABLE as error:
             problem = str(error)
-        else:
-            problem = f"the envelope says {envelope.status}"
-    else:
-        problem = ""
     # Raised outside the handler: its context, the decoding error, would keep the body.
     raise _error(call, status, headers, body, Scrubber([*secrets, *call.secrets]), problem, now)
 
@@ -117,7 +115,10 @@ def _error(
     problem: str,
     now: float | None,
 ) -> SlashtagError:
-    envelope = _read_envelope(body)
+    excerpt = scrub.excerpt(body)
+    envelope: _AnyEnvelope | None = None
+    with suppress(*_UNDECODABLE):
+        envelope = _any_decoder.decode(body)
     effective = envelope.status if envelope is not None and status == 200 else status
     # Gateways answer with JSON too, but not with both members of the envelope, nor with the status mirrored.
     from_service = envelope is not None and envelope.status == effective and envelope.message is not None
@@ -133,41 +134,27 @@ def _error(
         return UnexpectedResponseError(
             what,
             status=effective if effective >= 300 else status,
-            excerpt=_excerpt(body, scrub),
+            excerpt=excerpt,
             repeatable=effective >= 400 or (status == 200 and effective < 300),
             method=call.method,
             path=call.path,
         )
     if envelope is not None:
         message = scrub.text((envelope.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
-        data = scrub.value(envelope.data)
     else:
-        message = scrub.text(_excerpt(body, scrub).decode(errors="replace"))
-        data = None
-    kind = _kind(call, effective, message, from_service=from_service)
+        message = scrub.text(excerpt.decode(errors="replace"))
     after = parse_retry_after(headers, now)
     if after is None and effective == 429 and (hint := rate_hint(headers, now)) and not hint.remaining:
         after = hint.reset
-    return kind(
+    return _kind(call, effective, message, from_service=from_service)(
         message,
         status=effective,
-        data=data,
+        data=None if envelope is None else scrub.value(envelope.data),
         method=call.method,
         path=call.path,
         retry_after=after,
         from_service=from_service,
     )
-
-
-def _excerpt(body: bytes | bytearray, scrub: Scrubber) -> bytes:
-    return scrub.data(bytes(body[:SCRUBBED_BYTES]))[:EXCERPT_BYTES]
-
-
-def _read_envelope(body: bytes | bytearray) -> _AnyEnvelope | None:
-    try:
-        return _any_decoder.decode(body)
-    except _UNDECODABLE:
-        return None
 
 
 def _kind(call: Call[Any], status: int, message: str, *, from_service: bool) -> type[APIError]:
@@ -205,6 +192,10 @@ class Scrubber:
     def data(self, data: bytes) -> bytes:
         """Replace secrets in bytes."""
         return self._bytes.sub(HIDDEN.encode(), data) if self._bytes else data
+
+    def excerpt(self, body: bytes | bytearray) -> bytes:
+        """Return the start of a body without secrets."""
+        return self.data(bytes(body[:SCRUBBED_BYTES]))[:EXCERPT_BYTES]
 
     def value(self, value: Any, depth: int = _DEEPEST_DATA) -> Any:
         """Replace secrets in decoded JSON; values nested deeper than `depth` become None."""

@@ -23,8 +23,6 @@ _SAMPLE = timedelta(hours=12)
 
 Bound = date | datetime
 Month = tuple[int, int]
-#: First and last second of a range under one UTC offset, both aware.
-FixedOffsetRange = tuple[datetime, datetime]
 S = TypeVar("S")
 
 
@@ -77,12 +75,10 @@ def segments(zone: tzinfo, first: datetime, last: datetime) -> Iterator[tuple[da
     def offset_at(instant: datetime) -> timedelta:
         return instant.astimezone(zone).utcoffset() or timedelta()
 
-    if isinstance(zone, timezone):
-        yield first, last, offset_at(first)
-        return
+    step = last - first if isinstance(zone, timezone) else _SAMPLE
     start, offset, at = first, offset_at(first), first
     while at < last:
-        ahead = min(at + _SAMPLE, last)
+        ahead = min(at + step, last)
         if offset_at(ahead) == offset:
             at = ahead
             continue
@@ -157,13 +153,26 @@ def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     return cut_into_windows(split_by_utc_offset(start, end, zone))
 
 
-def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[FixedOffsetRange]:
+def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     """Split a range (both ends included) into parts of one UTC offset each.
 
     This scans the whole range for transitions: keep the result if it is needed more than once.
     """
+    found: list[Window] = []
     try:
-        found = list(_split_by_utc_offset(start, end, zone))
+        # Convert to UTC first: arithmetic in local time is wrong across a transition.
+        low = start.astimezone(UTC) if isinstance(start, datetime) else midnight(start) - 2 * _DAY
+        high = end.astimezone(UTC) + _SECOND if isinstance(end, datetime) else midnight(end) + 2 * _DAY
+        for begins, stops, offset in segments(zone, low, high):
+            fixed = timezone(offset)
+            first, last = begins.astimezone(fixed), stops.astimezone(fixed) - _SECOND
+            # A date includes all its seconds under any offset, so dates are compared as local times.
+            if not isinstance(start, datetime):
+                first = max(first, midnight(start, fixed))
+            if not isinstance(end, datetime):
+                last = min(last, midnight(end, fixed) + _DAY - _SECOND)
+            if first <= last:
+                found.append(Window(first, last))
     except OverflowError:
         raise InvalidRequestError(f"{start} to {end} lies outside the calendar") from None
     if not found and isinstance(start, datetime) is not isinstance(end, datetime):
@@ -172,51 +181,30 @@ def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[FixedOff
     return found
 
 
-def _split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> Iterator[FixedOffsetRange]:
-    margin = 2 * _DAY
-    instants = isinstance(start, datetime), isinstance(end, datetime)
-    # Convert to UTC first: arithmetic in local time is wrong across a transition.
-    low = start.astimezone(UTC) if isinstance(start, datetime) else midnight(start) - margin
-    high = end.astimezone(UTC) + _SECOND if isinstance(end, datetime) else midnight(end) + margin
-    for begins, stops, offset in segments(zone, low, high):
-        fixed = timezone(offset)
-        first, last = begins.astimezone(fixed), stops.astimezone(fixed) - _SECOND
-        # A date includes all its seconds under any offset, so dates are compared as local times.
-        if not instants[0]:
-            first = max(first, midnight(start, fixed))
-        if not instants[1]:
-            last = min(last, midnight(end, fixed) + _DAY - _SECOND)
-        if first <= last:
-            yield first, last
+def cut_into_windows(found: Iterable[Window], only: Container[Month] | None = None) -> list[Window]:
+    """Split ranges of one offset into as few windows as possible; with `only`, cover just those months."""
+    cut: list[Window] = []
+    for whole in found:
+        first, zone = whole.start, whole.start.tzinfo or UTC
+        while first <= whole.end:
+            if only is not None and month_of(first) not in only:
+                first = midnight(last_day(month_of(first)) + _DAY, zone)
+                continue
+            # A timedelta, because the end may be outside the calendar.
+            most = MAX_WINDOW_DAYS * _DAY - (first - midnight(first.date(), zone)) - _SECOND
+            stop = first + min(whole.end - first, most)
+            # Check months in between too: 32 days from October 31 include all of November.
+            left_out = (month for month in months(first, stop) if only is not None and month not in only)
+            if month := next(left_out, None):
+                stop = midnight(date(*month, 1), zone) - _SECOND
+            cut.append(Window(first, stop))
+            first = stop + _SECOND
+    return cut
 
 
 def midnight(day: date, zone: tzinfo = UTC) -> datetime:
     """Return the first instant of a day."""
     return datetime(day.year, day.month, day.day, tzinfo=zone)
-
-
-def cut_into_windows(found: Iterable[FixedOffsetRange], only: Container[Month] | None = None) -> list[Window]:
-    """Split ranges into as few windows as possible; with `only`, cover just those (year, month)."""
-    return [window for span in found for window in _tile(*span, only)]
-
-
-def _tile(first: datetime, last: datetime, only: Container[Month] | None) -> Iterator[Window]:
-    zone = first.tzinfo or UTC
-    while first <= last:
-        if only is not None and month_of(first) not in only:
-            first = midnight(last_day(month_of(first)) + _DAY, zone)
-            continue
-        # A timedelta, because the end may be outside the calendar.
-        most = MAX_WINDOW_DAYS * _DAY - (first - midnight(first.date(), zone)) - _SECOND
-        stop = first + min(last - first, most)
-        if only is not None:
-            # Check months in between too: 32 days from October 31 include all of November.
-            for month in months(first, stop):
-                if month not in only:
-                    stop = midnight(date(*month, 1), zone) - _SECOND
-                    break
-        yield Window(first, stop)
-        first = stop + _SECOND
 
 
 def month_of(day: date) -> Month:

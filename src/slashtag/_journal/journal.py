@@ -84,8 +84,17 @@ class Journal:
 
     # --- reading and writing -----------------------------------------------------------------------
 
-    def find(self, call: Call[Any]) -> bytes | None:
+    async def replay(self, call: Call[Any]) -> bytes | None:
         """Return the body to replay for a call, or None if the call must be sent."""
+        if not self.is_open:
+            # The session is used without `async with`.
+            await self.start()
+        # Checked before sending: an error of the journal must not replace the result of a write.
+        self.check()
+        return self.find(call)
+
+    def find(self, call: Call[Any]) -> bytes | None:
+        """Return the body to replay for a call, or None."""
         found = self._find(call)
         return None if found is None else found[1]
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import weakref
 from collections.abc import Callable, Mapping
 from types import FunctionType
@@ -58,11 +57,6 @@ def _is_tested(version: str) -> bool:
 
 
 TESTED = _is_tested(aiohttp.__version__)
-
-
-def is_switched_on() -> bool:
-    """Return whether the environment allows the fast path."""
-    return os.environ.get(SWITCH, "1") != "0"
 
 
 def _original(function: object) -> object:

@@ -35,11 +35,6 @@ class RetryBudget:
         self._failures = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    @property
-    def left(self) -> float:
-        """The number of retries that may be sent without queueing."""
-        return self._left
-
     def earn(self) -> None:
         """Record a request that succeeded at once."""
         if self._left < CAPACITY:

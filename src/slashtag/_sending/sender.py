@@ -105,18 +105,12 @@ class Sender:
         if loop is not self._loop:
             self._loop = self._shared.transport.bind(loop)
         self._metrics.requests += 1
-        if (journal := self._shared.journal) is not None:
-            if not journal.is_open:
-                # The session is used without `async with`.
-                await journal.start()
-            # Checked before sending: an error of the journal must not replace the result of a write.
-            journal.check()
-            body = journal.find(call)
-            if body is not None:
-                self._metrics.replayed += 1
-                # Let other tasks run, because a replay does not wait for anything.
-                await asyncio.sleep(0)
-                return parse(call, 200, {}, body, self._shared.secrets)
+        journal = self._shared.journal
+        if journal is not None and (body := await journal.replay(call)) is not None:
+            self._metrics.replayed += 1
+            # Let other tasks run, because a replay does not wait for anything.
+            await asyncio.sleep(0)
+            return parse(call, 200, {}, body, self._shared.secrets)
         state = CallState(self._admission.order())
         try:
             data = await self._attempt(call, state)
@@ -126,7 +120,10 @@ class Sender:
             self._shared.budget.earn()
             return data
         if retryable(call, state.last):
-            return await self._retry(call, state)
+            try:
+                return await self._retry(call, state)
+            except SlashtagError as error:
+                state.last = error
         raise final_error(call, state.last, state.attempts, lost=state.answer_lost)
 
     # --- one attempt ---------------------------------------------------------------------------------
@@ -244,7 +241,7 @@ class Sender:
         except OSError:
             # No file can be opened, so no connection either, as the last failure shows.
             assert state.last is not None
-            raise final_error(call, state.last, state.attempts, lost=state.answer_lost) from None
+            raise state.last from None
 
         policy = self._options.retry
 
@@ -264,11 +261,7 @@ class Sender:
             sleep=lambda seconds: self._pause(call, state, seconds),
             reraise=True,
         )
-        try:
-            return await retrying(self._next_attempt, call, state)
-        except SlashtagError as error:
-            failure = final_error(call, error, state.attempts, lost=state.answer_lost)
-        raise failure
+        return await retrying(self._next_attempt, call, state)
 
     async def _pause(self, call: Call[Any], state: CallState, seconds: float) -> None:
         clock = asyncio.get_running_loop().time
