@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import weakref
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,6 @@ from yarl import URL
 
 from .._core.call import Call
 from .connections import (
-    KEEP_ALIVE,
     SWITCHING_PROTOCOLS,
     has_leftover,
     keep_alive,
@@ -157,7 +155,6 @@ class FastPath:
         self._origin = aiohttp.ClientRequest("GET", base, headers=http.headers, loop=loop)
         lines = [f"{name}: {value}\r\n" for name, value in self._origin.headers.items()]
         self._head = f" HTTP/1.1\r\n{''.join(lines)}"
-        self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
     async def request(self, call: Call[Any], target: str, attempt: Attempt) -> PooledConnection:
@@ -217,39 +214,15 @@ class FastPath:
             pooled.connection.release()
             return
         now = self._loop.time()
+        # The first one has been idle for longest. Without traffic it stays until the service closes it.
+        while self._idle and self._idle[0].expires <= now:
+            self._idle.pop(0).connection.close()
         pooled.expires = now + keep_alive(pooled.headers)
         self._idle.append(pooled)
-        if self._sweeper is None:
-            self._sweep_at(now + KEEP_ALIVE)
-
-    def _sweep(self) -> None:
-        """Close connections that were idle for too long or that the service closed."""
-        self._sweeper = None
-        now = self._loop.time()
-        idle, self._idle = self._idle, []
-        for pooled in idle:
-            if pooled.expires <= now or pooled.connection.closed:
-                pooled.connection.close()
-            else:
-                self._idle.append(pooled)
-        if self._idle:
-            self._sweep_at(min(pooled.expires for pooled in self._idle))
-
-    def _sweep_at(self, when: float) -> None:
-        # Weak reference: the timer must not keep a session alive that was dropped without being closed.
-        reference = weakref.ref(self)
-
-        def sweep() -> None:
-            if (path := reference()) is not None:
-                path._sweep()
-
-        self._sweeper = self._loop.call_at(when, sweep)
 
     def close(self) -> None:
         """Return all idle connections to the pool, which closes them."""
         self._closed = True
-        if self._sweeper is not None:
-            self._sweeper.cancel()
         while self._idle:
             self._idle.pop().connection.release()
 
