@@ -74,7 +74,7 @@ def _reconciled(total: int, maps: dict[str, dict[Any, int]]) -> RangeAnswer | No
         adds_up = sum(counts.values()) == total and all(n > 0 for n in counts.values())
         if not adds_up and (counts or name == "clicks"):
             return None
-    return RangeAnswer(total_clicks=total, **maps)  # type: ignore[arg-type]
+    return RangeAnswer(total_clicks=total, **maps)
 
 
 def subtract(whole: Mapping[K, int], part: Mapping[K, int]) -> dict[K, int] | None:

@@ -70,10 +70,8 @@ class RangeTally(RangeSum):
         super().__init__()
         self._span = span
 
-    def add_answer(self, answer: RangeAnswer, window: Window | None) -> str | None:
+    def add_answer(self, answer: RangeAnswer, window: Window) -> str | None:
         self.add_totals(answer)
-        if window is None:
-            return None
         first, last = window.first, window.last
         total, clicks, into = answer.total_clicks, answer.clicks, self.days
         if not isinstance(clicks, dict) or not clicks:
@@ -117,7 +115,7 @@ class PeriodTally(PeriodSum):
     def __init__(self, span: None = None) -> None:
         super().__init__()
 
-    def add_answer(self, answer: PeriodAnswer, window: Window | None) -> str | None:
+    def add_answer(self, answer: PeriodAnswer, window: None) -> str | None:
         self.add(answer)
         counted = sum(sum(months.values()) for months in breakdown_of(answer).values())
         if counted != answer.clicks_total:
@@ -131,6 +129,6 @@ class GeoTally(GeoSum):
     def __init__(self, span: None = None) -> None:
         super().__init__()
 
-    def add_answer(self, answer: GeoAnswer, window: Window | None) -> str | None:
+    def add_answer(self, answer: GeoAnswer, window: None) -> str | None:
         self.add(answer)
         return None

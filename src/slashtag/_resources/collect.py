@@ -240,7 +240,8 @@ class Collector(Generic[R]):
 
     def result(self) -> R:
         """Return the sum."""
-        return self._tally.result()
+        total: R = self._tally.result()
+        return total
 
 
 class AsyncBatches(AsyncIterator[Selector]):
