@@ -32,9 +32,6 @@ def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
     return items[:middle], items[middle:]
 
 
-# --- zones -------------------------------------------------------------------------------------------
-
-
 def parse_zone(zone: str | tzinfo | None) -> tzinfo:
     """Return the tzinfo of "+HH:MM", an IANA name, a tzinfo, or None (+00:00)."""
     if zone is None:
@@ -113,9 +110,6 @@ def only_offset(zone: tzinfo, found: Iterable[timedelta], what: str) -> timedelt
             'one: pass a fixed offset such as "+01:00", or ask for a DateRange'
         )
     return first
-
-
-# --- windows -----------------------------------------------------------------------------------------
 
 
 class Window(Struct, frozen=True):

@@ -69,8 +69,6 @@ class JournalFile:
         self.snapshot: sqlite3.Connection | None = None
         self._lock: int | None = None
 
-    # --- opening -------------------------------------------------------------------------------------
-
     def open(self) -> None:
         """Open or create the file.
 
@@ -194,8 +192,6 @@ class JournalFile:
     def _account(self, salt: str) -> str:
         # Salted and slow to compute, so that the apikey cannot be guessed from the file.
         return hashlib.pbkdf2_hmac("sha256", self._apikey, salt.encode(), 5_000).hex()
-
-    # --- responses -----------------------------------------------------------------------------------
 
     def find(self, request: bytes) -> tuple[float, int, bytes] | None:
         """Return time, checksum and body of a response that the file had when it was opened."""

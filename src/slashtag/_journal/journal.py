@@ -54,8 +54,6 @@ class Journal:
     def __repr__(self) -> str:
         return f"<Journal {str(self.path)!r}>"
 
-    # --- opening -------------------------------------------------------------------------------------
-
     @property
     def is_open(self) -> bool:
         """True while the file is open."""
@@ -81,8 +79,6 @@ class Journal:
             return
         self._file.open()
         self._began = time.time()
-
-    # --- reading and writing -----------------------------------------------------------------------
 
     async def replay(self, call: Call[Any]) -> bytes | None:
         """Return the body to replay for a call, or None if the call must be sent."""
@@ -168,8 +164,6 @@ class Journal:
 
     def _is_due(self) -> bool:
         return self._closed or self._pending_bytes >= COMMIT_BYTES
-
-    # --- the end -------------------------------------------------------------------------------------
 
     async def aclose(self) -> None:
         """Commit queued responses and close the file; raises JournalError, once, if that fails."""

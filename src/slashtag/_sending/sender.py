@@ -126,8 +126,6 @@ class Sender:
                 state.last = error
         raise final_error(call, state.last, state.attempts, lost=state.answer_lost)
 
-    # --- one attempt ---------------------------------------------------------------------------------
-
     async def _attempt(self, call: Call[T], state: CallState) -> T:
         """Send a call until it is answered with anything but a rate-limit 429."""
         loop, admission, metrics = self._loop, self._admission, self._metrics
