@@ -161,9 +161,9 @@ def _kind(call: Call[Any], status: int, message: str, *, from_service: bool) -> 
     if status == 400:
         unknown = call.path.startswith("stats") and "tag does not exist" in message.lower()
         return UnknownTagError if unknown else BadRequestError
-    if status == 429 and call.method == "POST" and from_service and not _RATE.search(message):
-        if any(map(_COUNTS_TAGS.match, re.split(r"[.!?;\n]", message))):
-            return TagLimitError
+    counts_tags = not _RATE.search(message) and any(map(_COUNTS_TAGS.match, re.split(r"[.!?;\n]", message)))
+    if status == 429 and call.method == "POST" and from_service and counts_tags:
+        return TagLimitError
     kinds = {401: AuthenticationError, 404: NotFoundError, 429: RateLimitError}
     return kinds.get(status, ServerError if status >= 500 else APIError)
 

@@ -82,26 +82,23 @@ class RetryBudget:
         self._next()
 
     def _next(self) -> None:
-        while self._queue:
-            if self._queue[0].done():
-                self._queue.popleft()
-            elif self._left >= 1:
+        """Send the retries that are paid for; set the timer if none is and others wait."""
+        while self._queue and (self._left >= 1 or self._queue[0].done()):
+            turn = self._queue.popleft()
+            if not turn.done():
                 self._left -= 1
-                self._queue.popleft().set_result(FREE)
-            else:
-                if not self._lone and self._timer is None:
-                    delay = self._backoff(self._failures)
-                    self._timer = asyncio.get_running_loop().call_later(delay, self._send_alone)
-                return
+                turn.set_result(FREE)
+        if self._queue and not self._lone and self._timer is None:
+            delay = self._backoff(self._failures)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._send_alone)
 
     def _send_alone(self) -> None:
         self._timer = None
-        while self._queue:
-            turn = self._queue.popleft()
-            if not turn.done():
-                self._lone = True
-                turn.set_result(LONE)
-                return
+        waiting = (turn for turn in self._queue if not turn.done())
+        if turn := next(waiting, None):
+            self._queue.remove(turn)
+            self._lone = True
+            turn.set_result(LONE)
 
     def close(self) -> None:
         """Raise SessionClosedError in retries that wait."""
