@@ -6,7 +6,7 @@ import asyncio
 import re
 import select
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -56,16 +56,12 @@ def has_leftover(parser: Any) -> bool:
 def keep_alive(headers: Any) -> float:
     """Return the seconds that a connection may be idle after an answer with these headers."""
     text = headers.get(_HEADER)
-    return KEEP_ALIVE if text is None else min(KEEP_ALIVE, _keep_alive(text))
-
-
-@lru_cache(maxsize=64)
-def _keep_alive(text: str) -> float:
-    found = _TIMEOUT.search(text)
+    found = None if text is None else _TIMEOUT.search(text)
     if found is None:
         return KEEP_ALIVE
+    seconds = int(found[1])
     # The service counts from when it sent the answer, and a request takes time to arrive.
-    return max(int(found[1]) - 1.0, int(found[1]) / 2)
+    return min(KEEP_ALIVE, max(seconds - 1.0, seconds / 2))
 
 
 async def read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, aiohttp.StreamReader]:
