@@ -31,22 +31,6 @@ async def test_the_end_of_a_range_is_counted_or_not(end: str, days: dict[str, in
         assert instant["total_clicks"] == (end == "inclusive")
 
 
-@pytest.mark.parametrize(
-    ("span", "end", "last", "status"),
-    [
-        ("elapsed", "inclusive", "2024-02-02T00:00:00", 200),
-        ("dates", "inclusive", "2024-02-02T00:00:00", 400),
-        ("dates", "inclusive", "2024-02-01T23:59:59", 200),
-        ("dates", "exclusive", "2024-02-02T00:00:00", 200),
-        ("dates", "exclusive", "2024-01-01T00:00:00", 200),
-    ],
-)
-async def test_32_days_are_time_elapsed_or_dates_touched(span: str, end: str, last: str, status: int) -> None:
-    async with serving(range_span=span, range_end=end) as call:
-        answer = await call.get("stats", url_keys="a", date_range=f"{DAY},{last}+00:00")
-        assert answer.status == status
-
-
 @pytest.mark.parametrize("shown", [True, False])
 async def test_one_day_bears_clicks_or_not(shown: bool) -> None:
     async with serving(day_clicks=shown) as call:
@@ -126,7 +110,7 @@ async def test_so_many_places_are_named(places: int, state: dict[str, Any]) -> N
     "options",
     [
         {"range_end": "open"},
-        {"range_span": "long"},
+        {"no_such_option": 1},
         {"empty_maps": "null"},
         {"paths": "none"},
         {"unknown_keys": "maybe"},

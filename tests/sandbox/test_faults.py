@@ -110,7 +110,7 @@ async def test_who_left_a_stall_is_no_longer_in_flight() -> None:
         with pytest.raises(TimeoutError):
             await call("GET", TAGS, timeout=aiohttp.ClientTimeout(total=0.05))
         async with asyncio.timeout(10):
-            while call.box._gateway._tasks:  # noqa: ASYNC110
+            while call.box._tasks:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         await call("GET", TAGS)
         assert [arrival.in_flight for arrival in call.box.requests] == [1, 1]

@@ -43,11 +43,11 @@ def test_a_fixed_window_lets_in_its_limit_each(pauses: list[float], limit: int, 
     assert all(windows.count(window) <= limit for window in windows)
 
 
-@given(gaps, st.integers(1, 10), st.floats(0.1, 2), st.booleans())
+@given(gaps, st.integers(1, 10), st.floats(0.1, 2))
 def test_a_sliding_window_lets_in_its_limit_in_any_window(
-    pauses: list[float], limit: int, seconds: float, count_refused: bool
+    pauses: list[float], limit: int, seconds: float
 ) -> None:
-    times = admitted(SlidingWindow(limit, seconds, count_refused), pauses)
+    times = admitted(SlidingWindow(limit, seconds), pauses)
     assert all(later - first >= seconds - 1e-9 for first, later in zip(times, times[limit:], strict=False))
 
 
@@ -55,7 +55,6 @@ LIMITERS: list[Callable[[], Limiter]] = [
     lambda: TokenBucket(3, 2),
     lambda: FixedWindow(3, 0.7),
     lambda: SlidingWindow(3, 0.7),
-    lambda: SlidingWindow(3, 0.7, count_refused=True),
 ]
 
 
@@ -70,14 +69,6 @@ def test_who_waits_as_told_is_let_in(make: Callable[[], Limiter]) -> None:
             now += wait + 1e-9
             assert limiter.admit(now) is None
     assert refused > 5
-
-
-def test_refused_tries_prolong_the_wait_where_they_count() -> None:
-    strict, lenient = SlidingWindow(1, 1.0, count_refused=True), SlidingWindow(1, 1.0)
-    for at in (0.0, 0.9, 1.1):
-        answers = strict.admit(at), lenient.admit(at)
-    assert answers[0] == pytest.approx(1.0)
-    assert answers[1] is None
 
 
 def test_a_cap_counts_who_is_inside() -> None:

@@ -15,15 +15,15 @@ from typing import Literal
 import msgspec
 from aiohttp import web
 
-from .answers import Envelope, Request, error_data, split_target
 from .faults import Fault, FaultPlan, apply_fault, html_page
 from .limits import Limiter
-from .routes import Service
+from .routes import Envelope, Service, error_data
+from .rules import Request, split_target
 
 
 def openapi() -> bytes:
     """Return the OpenAPI description of the service. The file is JSON, which YAML includes."""
-    return files(__name__.rpartition(".")[0]).joinpath("openapi.yaml").read_bytes()
+    return files(__package__).joinpath("openapi.yaml").read_bytes()
 
 
 @dataclass(slots=True)
@@ -46,7 +46,11 @@ class Arrival:
 
 
 class Gateway:
-    """Passes requests on to the service, or makes them fail."""
+    """Way of requests to the service, on which they are recorded and may fail.
+
+    `requests` lists what arrived so far, in order, and may be cleared; `max_in_flight` is the largest number
+    of requests under way at once so far; `latency` and `faults` may be set at any time.
+    """
 
     def __init__(
         self,
@@ -59,6 +63,8 @@ class Gateway:
         keep_requests: bool,
         seed: int,
     ) -> None:
+        if retry_after not in ("seconds", "date", None):
+            raise ValueError(f"retry_after is 'seconds', 'date' or None, not {retry_after!r}")
         self.requests: list[Arrival] = []
         self.max_in_flight = 0
         self.latency = latency
@@ -70,30 +76,18 @@ class Gateway:
         self._rng = random.Random(f"{seed}/latency")
         self._tasks: set[asyncio.Task[object]] = set()
         self._began = 0.0
-        self.faults = tuple(faults)
+        self._plan = FaultPlan(faults, seed)
 
     @property
     def faults(self) -> tuple[Fault, ...]:
         """The faults; setting them resets their counters."""
-        return self._faults
+        return self._plan.faults
 
     @faults.setter
-    def faults(self, faults: tuple[Fault, ...]) -> None:
-        self._faults = faults
+    def faults(self, faults: Iterable[Fault]) -> None:
         self._plan = FaultPlan(faults, self._seed)
 
-    def begin(self) -> None:
-        """Start the clock of `Arrival.at`."""
-        self._began = asyncio.get_running_loop().time()
-
-    async def cancel_requests(self) -> None:
-        """Cancel every request under way."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def handle(self, service: Service, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle(self, service: Service, request: web.BaseRequest) -> web.StreamResponse:
         """Record a request and answer it; the description of the service is given to anybody, unrecorded."""
         if request.raw_path == "/openapi.json":
             return web.Response(body=openapi(), content_type="application/json")
@@ -119,11 +113,7 @@ class Gateway:
             self._tasks.discard(task)
 
     async def _respond(
-        self,
-        service: Service,
-        request: web.BaseRequest,
-        arrival: Arrival,
-        admitted: list[Limiter],
+        self, service: Service, request: web.BaseRequest, arrival: Arrival, admitted: list[Limiter]
     ) -> web.StreamResponse | None:
         if len(request.raw_path.encode(errors="surrogateescape")) > self._max_target:
             response = html_page(414)

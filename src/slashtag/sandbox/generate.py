@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from . import world
-from .store import FIRST_LINK_ID, Click, Link, Store, Tag
+from .store import FIRST_LINK_ID, Click, Link, Store
 
 _DAY = 86_400
 
@@ -29,8 +29,8 @@ def _fill_tags(store: Store, tags: int, rng: random.Random, since: int, until: i
     names = [*world.TAG_NAMES, *(f"campaign {n}" for n in range(1, tags + 1))][:tags]
     for name in names:
         about = f"Links of {name}" if rng.random() < 0.7 else ""
-        store.add_tag(Tag(0, name, about, rng.randint(since, until)))
-    return [tag.id for tag in store.tags(latest_first=False, offset=0, limit=tags)]
+        store.add_tag(name, about, rng.randint(since, until))
+    return [tag.id for tag in store.tags("ORDER BY created_at, id")]
 
 
 def _slashtags(rng: random.Random) -> Iterator[str]:

@@ -2,23 +2,21 @@
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Protocol
 
 
-class Limiter(Protocol):
+class Limiter:
     """Limit that decides about one request at a time; `now` is in seconds of any monotonic clock."""
 
     def admit(self, now: float) -> float | None:
         """Return None to admit a request, or the seconds after which another try may succeed."""
-        ...
+        raise NotImplementedError
 
     def release(self) -> None:
         """Note that an admitted request has been answered."""
-        ...
 
 
 @dataclass
-class TokenBucket:
+class TokenBucket(Limiter):
     """`rate` requests a second, and `burst` at once after a pause; `rate` may change at any time."""
 
     rate: float
@@ -42,12 +40,9 @@ class TokenBucket:
             return None
         return (1 - self._tokens) / self.rate
 
-    def release(self) -> None:
-        """Do nothing: time brings tokens back."""
-
 
 @dataclass
-class FixedWindow:
+class FixedWindow(Limiter):
     """`limit` requests in each window of `seconds`; windows are aligned to the clock."""
 
     limit: int
@@ -69,17 +64,13 @@ class FixedWindow:
             return None
         return (window + 1) * self.seconds - now
 
-    def release(self) -> None:
-        """Do nothing: the next window starts at zero."""
-
 
 @dataclass
-class SlidingWindow:
-    """`limit` requests in any span of `seconds`; with `count_refused` refused tries count too."""
+class SlidingWindow(Limiter):
+    """`limit` requests in any span of `seconds`."""
 
     limit: int
     seconds: float = 1.0
-    count_refused: bool = False
     _times: deque[float] = field(default_factory=deque[float], init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -90,17 +81,14 @@ class SlidingWindow:
         """Count the last `seconds`, or return the time until one of the counted leaves them."""
         while self._times and self._times[0] <= now - self.seconds:
             self._times.popleft()
-        admitted = len(self._times) < self.limit
-        if admitted or self.count_refused:
+        if len(self._times) < self.limit:
             self._times.append(now)
-        return None if admitted else self._times[-self.limit] + self.seconds - now
-
-    def release(self) -> None:
-        """Do nothing: old requests leave the span by themselves."""
+            return None
+        return self._times[0] + self.seconds - now
 
 
 @dataclass
-class InFlightCap:
+class InFlightCap(Limiter):
     """`limit` requests at once."""
 
     limit: int
