@@ -181,7 +181,7 @@ def test_a_file_that_cannot_be_filled_is_closed(tmp_path: Path, monkeypatch: pyt
     def full(*_: object, **__: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("slashtag.sandbox.server.fill", full)
+    monkeypatch.setattr("slashtag.sandbox.sandbox.fill", full)
     path = tmp_path / "account.sqlite"
     with pytest.raises(OSError, match="disk full"), Sandbox(urls=2, clicks=2, store=path):
         pass

@@ -11,11 +11,12 @@ import jsonschema
 import pytest
 import yaml
 
-from slashtag.sandbox import Sandbox, gateway
+from slashtag.sandbox import Sandbox
+from slashtag.sandbox.sandbox import openapi
 
 from .serve import Caller, serving
 
-DOCUMENT: dict[str, Any] = json.loads(gateway.openapi())
+DOCUMENT: dict[str, Any] = json.loads(openapi())
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -36,7 +37,7 @@ async def test_it_is_served_to_anybody_and_not_recorded() -> None:
 
 
 def test_the_file_is_yaml_and_every_reference_resolves() -> None:
-    text = gateway.openapi().decode()
+    text = openapi().decode()
     assert yaml.safe_load(text) == DOCUMENT
 
     def references(value: Any) -> list[str]:

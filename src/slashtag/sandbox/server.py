@@ -1,94 +1,39 @@
-"""Sandbox: the service and its life cycle on a socket of this machine."""
+"""HTTP server on a socket of this machine, in the current event loop or in a thread of its own."""
 
 import asyncio
-from collections.abc import Iterable
 from contextlib import ExitStack
-from datetime import datetime
-from functools import partial
-from pathlib import Path
-from typing import Literal, Self, Unpack
+from typing import Self
 
-import msgspec
 from aiohttp import web
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from .account import Account, seconds
-from .faults import Fault
-from .gateway import Gateway
-from .generate import fill
-from .limits import Limiter, TokenBucket
-from .options import Behaviour, BehaviourOptions
-from .routes import Service
-from .store import Store
-
 # Above any `max_target`, so that the option decides and not the web server's own limit.
 _MAX_LINE = 2**20
-# Seconds that an answer under way has to finish when the sandbox stops.
+# Seconds that an answer under way has to finish when the server stops.
 _GRACE = 1.0
 
 
-class Sandbox(Account, Gateway):
-    """The service of docs/service.md on loopback, with an account of its own.
+class LocalServer:
+    """Life cycle of a server: `async with` or `start` and `stop` in the current loop, `with` in a thread."""
 
-    `async with` (or `start` and `stop`) runs it in the current loop, `with` in a thread of its own.
-
-    The account is generated from the numbers of `urls`, `clicks` and `tags`, from `seed`, `since` and
-    `until`, or read from the file `store` if that holds one. Requests over `rate` a second (with `burst` at
-    once) or refused by `limiter` get a 429 with Retry-After in the form of `retry_after`. Each answer takes
-    `latency` seconds, or a random time between a pair of bounds. A request target longer than `max_target`
-    bytes gets a 414 with an HTML page. With `keep_requests=False` `requests` stays empty, for runs of days.
-    What the document leaves open is an option: see Behaviour. Raises ValueError for a wrong value.
-
-    `requests` lists the requests that arrived so far, in order, and may be cleared; `max_in_flight` is the
-    largest number under way at once so far; `latency` and `faults` may be set while the sandbox runs.
-    """
-
-    def __init__(
-        self,
-        *,
-        urls: int = 5_000,
-        clicks: int = 200_000,
-        seed: int = 7,
-        tags: int = 20,
-        since: datetime | str = "2022-01-01T00:00:00+00:00",
-        until: datetime | str = "2025-12-31T23:59:59+00:00",
-        store: str | Path | None = None,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        apikey: str = "sandboxapikey0123456789",
-        apisecret: str = "sandboxsecret01",
-        rate: float | None = None,
-        burst: float = 10,
-        limiter: Limiter | None = None,
-        retry_after: Literal["seconds", "date"] | None = "seconds",
-        latency: float | tuple[float, float] = 0.0,
-        faults: Iterable[Fault] = (),
-        max_target: int = 8190,
-        keep_requests: bool = True,
-        **behaviour: Unpack[BehaviourOptions],
-    ) -> None:
-        bucket = None if rate is None else TokenBucket(rate, burst)
-        super().__init__(
-            limiters=[one for one in (bucket, limiter) if one is not None],
-            retry_after=retry_after,
-            latency=latency,
-            faults=faults,
-            max_target=max_target,
-            keep_requests=keep_requests,
-            seed=seed,
-        )
-        first, last = seconds(since), seconds(until)
-        if last < first:
-            raise ValueError(f"until ({until}) is before since ({since})")
-        self.apikey = apikey
-        self.apisecret = apisecret
-        self._behaviour = msgspec.convert(behaviour, Behaviour)
-        self._path = store
-        self._fill = partial(fill, urls=urls, clicks=clicks, tags=tags, seed=seed, since=first, until=last)
+    def __init__(self, host: str, port: int) -> None:
         self._address = (host, port)
         self._running: tuple[web.Server, asyncio.Server] | None = None
+        self._tasks: set[asyncio.Task[object]] = set()
         self._thread = ExitStack()
         self._portal: BlockingPortal | None = None
+
+    def _open(self) -> None:
+        """Get ready to handle requests."""
+        raise NotImplementedError
+
+    def _close(self) -> None:
+        """Undo `_open`, even if that failed."""
+        raise NotImplementedError
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request."""
+        raise NotImplementedError
 
     @property
     def port(self) -> int:
@@ -108,20 +53,14 @@ class Sandbox(Account, Gateway):
         """Generate or open the account and listen. Raises OSError where the port is taken."""
         if self._running is not None:
             raise RuntimeError("the sandbox is running already")
-        loop = asyncio.get_running_loop()
-        store = Store(self._path)
+        server = web.Server(self._track, access_log=None, max_line_size=_MAX_LINE)
         try:
-            if store.is_new:
-                self._fill(store)
-            service = Service(store, self._behaviour, self.apikey, self.apisecret)
-            handle = partial(self._handle, service)
-            server = web.Server(handle, access_log=None, max_line_size=_MAX_LINE)
-            listener = await loop.create_server(server, *self._address)
+            self._open()
+            listener = await asyncio.get_running_loop().create_server(server, *self._address)
         except BaseException:
-            store.close()
+            self._close()
             raise
-        self._store, self._running = store, (server, listener)
-        self._began = loop.time()
+        self._running = server, listener
 
     async def stop(self) -> None:
         """Close all connections and stop. May be called again."""
@@ -148,8 +87,7 @@ class Sandbox(Account, Gateway):
         await asyncio.gather(*tasks, return_exceptions=True)
         server.pre_shutdown()
         await server.shutdown(_GRACE)
-        self.store.close()
-        self._store = None
+        self._close()
 
     def close(self) -> None:
         """End the thread that `with` started. May be called again."""
@@ -173,3 +111,12 @@ class Sandbox(Account, Gateway):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    async def _track(self, request: web.BaseRequest) -> web.StreamResponse:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            return await self._handle(request)
+        finally:
+            self._tasks.discard(task)
