@@ -5,36 +5,25 @@ Nothing here is shared with the endpoints, so that an error there shows as a dif
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
 from .records import TrueCountry, TruePeriod, TrueRange, TrueTag, TrueUrl
-from .store import LABELS, Click, Store
+from .store import Store
 from .world import DOMAINS
 
 When = date | datetime | str
 Zone = str | tzinfo | None
 # Decide whether a click of this local date and Unix second counts.
 _Holds = Callable[[date, int], bool]
-
+# A click with its labels: the columns that are counted.
+_Row = tuple[Any, ...]
+_COLUMNS = (
+    *("slashtag", "day", "visitor", "country", "state", "city", "postalcode", "timezone"),
+    *("device", "browser", "platform", "referrer"),
+)
 _RANGE_MAPS = ("device", "browser", "platform", "country", "referrer")
-
-
-class _Tally:
-    def __init__(self) -> None:
-        self.days = Counter[date]()
-        self.place = Counter[int]()
-        self.agent = Counter[int]()
-        self.referrer = Counter[int]()
-        self.visitors = set[int]()
-
-    def add(self, day: date, click: Click) -> None:
-        self.days[day] += 1
-        self.place[click[2]] += 1
-        self.agent[click[3]] += 1
-        self.referrer[click[4]] += 1
-        self.visitors.add(click[5])
 
 
 class Truth:
@@ -59,33 +48,31 @@ class Truth:
 
         ISO texts stand for dates or datetimes; a datetime must have an offset (ValueError).
         """
-        zone = _zone(timezone)
-        days, holds = _span(start, end, zone)
-        return self._range(self._tally(keys, tag, zone, holds), days)
+        days, rows = self._span(start, end, keys, tag, timezone)
+        return _range(rows, days)
 
     def per_key(
         self, start: When, end: When, keys: Iterable[str] | None = None, timezone: Zone = None
     ) -> dict[str, TrueRange]:
         """Count as `range` does, for each slashtag alone, including those without clicks."""
-        zone = _zone(timezone)
-        days, holds = _span(start, end, zone)
         every = [url.slashtag for url in self.urls()] if keys is None else list(keys)
-        tallies = {slashtag: _Tally() for slashtag in every}
-        for slashtag, day, click in self._clicks(every, None, zone, holds):
-            tallies[slashtag].add(day, click)
-        return {slashtag: self._range(tally, days) for slashtag, tally in tallies.items()}
+        days, rows = self._span(start, end, every, None, timezone)
+        by_key: dict[str, list[_Row]] = {slashtag: [] for slashtag in every}
+        for row in rows:
+            by_key[row[0]].append(row)
+        return {slashtag: _range(rows, days) for slashtag, rows in by_key.items()}
 
     def year(
         self, year: int, keys: Iterable[str] | None = None, tag: str | None = None, timezone: Zone = None
     ) -> TruePeriod:
         """Count one calendar year."""
-        return self._period(self._tally(keys, tag, _zone(timezone), lambda day, _: day.year == year))
+        return _period(self._rows(keys, tag, _zone(timezone), lambda day, _: day.year == year))
 
     def alltime(
         self, keys: Iterable[str] | None = None, tag: str | None = None, timezone: Zone = None
     ) -> TruePeriod:
         """Count every click."""
-        return self._period(self._tally(keys, tag, _zone(timezone), lambda _day, _at: True))
+        return _period(self._rows(keys, tag, _zone(timezone), lambda _day, _at: True))
 
     def country(
         self,
@@ -97,11 +84,9 @@ class Truth:
         timezone: Zone = None,
     ) -> TrueCountry:
         """Count the clicks of one country (2 letters) by its places."""
-        zone = _zone(timezone)
-        tally = self._tally(keys, tag, zone, _span(start, end, zone)[1])
-        places = self._store.labels("place")
-        tally.place = Counter({id: n for id, n in tally.place.items() if places[id][0] == code.upper()})
-        return TrueCountry(**self._maps(tally, ("state", "city", "postalcode")))
+        _, rows = self._span(start, end, keys, tag, timezone)
+        inside = _columns([row for row in rows if row[3] == code.upper()])
+        return TrueCountry(**_maps(inside, "state", "city", "postalcode"))
 
     def urls(self) -> list[TrueUrl]:
         """Return every link, oldest first (ties by id)."""
@@ -123,16 +108,24 @@ class Truth:
             for tag in tags
         ]
 
-    def _tally(self, keys: Iterable[str] | None, tag: str | None, zone: tzinfo, holds: _Holds) -> _Tally:
-        tally = _Tally()
-        for _, day, click in self._clicks(keys, tag, zone, holds):
-            tally.add(day, click)
-        return tally
+    def _span(
+        self, start: When, end: When, keys: Iterable[str] | None, tag: str | None, timezone: Zone
+    ) -> tuple[list[date], list[_Row]]:
+        """Return every local date from `start` to `end`, and the clicks between them."""
+        zone = _zone(timezone)
+        first, last = _when(start), _when(end)
+        if isinstance(first, datetime) and isinstance(last, datetime):
+            low, high = first.timestamp(), last.timestamp()
+            rows = self._rows(keys, tag, zone, lambda _day, at: low <= at <= high)
+            first, last = first.astimezone(zone).date(), last.astimezone(zone).date()
+        elif isinstance(first, datetime) or isinstance(last, datetime):
+            raise TypeError("start and end are both dates or both datetimes")
+        else:
+            rows = self._rows(keys, tag, zone, lambda day, _at: first <= day <= last)
+        return [first + timedelta(days=n) for n in range((last - first).days + 1)], rows
 
-    def _clicks(
-        self, keys: Iterable[str] | None, tag: str | None, zone: tzinfo, holds: _Holds
-    ) -> Iterator[tuple[str, date, Click]]:
-        """Yield slashtag, local date and row of every selected click."""
+    def _rows(self, keys: Iterable[str] | None, tag: str | None, zone: tzinfo, holds: _Holds) -> list[_Row]:
+        """Return every selected click with its labels."""
         if keys is not None and tag is not None:
             raise TypeError("give keys or tag, not both")
         tag_ids = {found.name: found.id for found in self._store.tags()}
@@ -144,42 +137,47 @@ class Truth:
             for link in self._store.links()
             if (chosen is None or link.slashtag in chosen) and (tag is None or link.tag_id == tag_ids[tag])
         }
-        for click in self._store.log():
-            if slashtag := wanted.get(click[0]):
-                day = datetime.fromtimestamp(click[1], zone).date()
-                if holds(day, click[1]):
-                    yield slashtag, day, click
+        places, agents, referrers = (self._store.labels(table) for table in ("place", "agent", "referrer"))
+        rows: list[_Row] = []
+        for link, at, place, agent, referrer, visitor in self._store.log():
+            if slashtag := wanted.get(link):
+                day = datetime.fromtimestamp(at, zone).date()
+                if holds(day, at):
+                    labels = (*places[place], *agents[agent], *referrers[referrer])
+                    rows.append((slashtag, day, visitor, *labels))
+        return rows
 
-    def _range(self, tally: _Tally, days: list[date]) -> TrueRange:
-        clicks = {day: tally.days[day] for day in days}
-        return TrueRange(total_clicks=tally.days.total(), clicks=clicks, **self._maps(tally, _RANGE_MAPS))
 
-    def _period(self, tally: _Tally) -> TruePeriod:
-        breakdown: dict[int, dict[int, int]] = {}
-        for day, n in sorted(tally.days.items()):
-            months = breakdown.setdefault(day.year, {})
-            months[day.month] = months.get(day.month, 0) + n
-        total = tally.days.total()
-        return TruePeriod(
-            clicks_total=total,
-            clicks_unique=len(tally.visitors),
-            clicks_repeated=total - len(tally.visitors),
-            clicks_breakdown=breakdown,
-            **self._maps(tally, (*_RANGE_MAPS, "timezone")),
-        )
+def _columns(rows: Sequence[_Row]) -> dict[str, Sequence[Any]]:
+    columns = zip(*rows, strict=True) if rows else [()] * len(_COLUMNS)
+    return dict(zip(_COLUMNS, columns, strict=True))
 
-    def _maps(self, tally: _Tally, names: Iterable[str]) -> dict[str, dict[str, int]]:
-        """Sum the counts of row ids by label."""
-        maps: dict[str, dict[str, int]] = {}
-        for table, ids in (("place", tally.place), ("agent", tally.agent), ("referrer", tally.referrer)):
-            labels = self._store.labels(table)
-            for column, name in enumerate(LABELS[table]):
-                if name in names:
-                    sums = maps[name] = {}
-                    for id, n in ids.items():
-                        label = labels[id][column]
-                        sums[label] = sums.get(label, 0) + n
-        return maps
+
+def _maps(columns: dict[str, Sequence[Any]], *names: str) -> dict[str, Any]:
+    return {name: dict(Counter(columns[name])) for name in names}
+
+
+def _range(rows: Sequence[_Row], days: Iterable[date]) -> TrueRange:
+    columns = _columns(rows)
+    counts = Counter(columns["day"])
+    clicks = {day: counts[day] for day in days}
+    return TrueRange(total_clicks=len(rows), clicks=clicks, **_maps(columns, *_RANGE_MAPS))
+
+
+def _period(rows: Sequence[_Row]) -> TruePeriod:
+    columns = _columns(rows)
+    breakdown: dict[int, dict[int, int]] = {}
+    for day, n in sorted(Counter(columns["day"]).items()):
+        months = breakdown.setdefault(day.year, {})
+        months[day.month] = months.get(day.month, 0) + n
+    unique = len(set(columns["visitor"]))
+    return TruePeriod(
+        clicks_total=len(rows),
+        clicks_unique=unique,
+        clicks_repeated=len(rows) - unique,
+        clicks_breakdown=breakdown,
+        **_maps(columns, *_RANGE_MAPS, "timezone"),
+    )
 
 
 def read_instant(text: str) -> datetime:
@@ -188,23 +186,6 @@ def read_instant(text: str) -> datetime:
     if instant.day != date.fromisoformat(re.split("[T ]", text)[0]).day:
         raise ValueError(f"the hour must be in 0..23: {text}")
     return instant
-
-
-def _span(start: When, end: When, zone: tzinfo) -> tuple[list[date], _Holds]:
-    """Return every local date from `start` to `end`, and which clicks lie between them."""
-    first, last = _when(start), _when(end)
-    if isinstance(first, datetime) and isinstance(last, datetime):
-        low, high = first.timestamp(), last.timestamp()
-        return _days(first.astimezone(zone).date(), last.astimezone(zone).date()), (
-            lambda _day, at: low <= at <= high
-        )
-    if isinstance(first, datetime) or isinstance(last, datetime):
-        raise TypeError("start and end are both dates or both datetimes")
-    return _days(first, last), lambda day, _at: first <= day <= last
-
-
-def _days(first: date, last: date) -> list[date]:
-    return [first + timedelta(days=n) for n in range((last - first).days + 1)]
 
 
 def _when(value: When) -> date | datetime:
