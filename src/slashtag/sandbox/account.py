@@ -3,9 +3,8 @@
 from datetime import UTC, datetime
 from time import time
 
-from .store import Link, Store
+from .store import DIRECT, DOMAINS, UNKNOWN, Link, Store
 from .truth import Truth, read_instant
-from .world import DIRECT, DOMAINS, UNKNOWN
 
 
 def seconds(when: datetime | str | None) -> int:

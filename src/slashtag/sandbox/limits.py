@@ -1,7 +1,6 @@
 """Rate limits as services have them; docs/service.md shows none."""
 
 from collections import deque
-from dataclasses import dataclass, field
 
 
 class Limiter:
@@ -15,25 +14,20 @@ class Limiter:
         """Note that an admitted request has been answered."""
 
 
-@dataclass
 class TokenBucket(Limiter):
     """`rate` requests a second, and `burst` at once after a pause; `rate` may change at any time."""
 
-    rate: float
-    burst: float = 10
-    _tokens: float = field(default=0.0, init=False, repr=False)
-    _at: float | None = field(default=None, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.rate <= 0 or self.burst < 1:
+    def __init__(self, rate: float, burst: float = 10) -> None:
+        if rate <= 0 or burst < 1:
             raise ValueError("rate is positive and burst at least 1")
+        self.rate = rate
+        self.burst = burst
+        self._tokens = burst
+        self._at = float("-inf")
 
     def admit(self, now: float) -> float | None:
         """Take a token, or return the time until there is one."""
-        if self._at is None:
-            self._tokens = self.burst
-        else:
-            self._tokens = min(self.burst, self._tokens + (now - self._at) * self.rate)
+        self._tokens = min(self.burst, self._tokens + (now - self._at) * self.rate)
         self._at = now
         if self._tokens >= 1:
             self._tokens -= 1
@@ -41,18 +35,14 @@ class TokenBucket(Limiter):
         return (1 - self._tokens) / self.rate
 
 
-@dataclass
 class FixedWindow(Limiter):
     """`limit` requests in each window of `seconds`; windows are aligned to the clock."""
 
-    limit: int
-    seconds: float = 1.0
-    _window: int | None = field(default=None, init=False, repr=False)
-    _count: int = field(default=0, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.limit < 1 or self.seconds <= 0:
-            raise ValueError("limit is at least 1 and seconds positive")
+    def __init__(self, limit: int, seconds: float = 1.0) -> None:
+        _check(limit, seconds)
+        self.limit = limit
+        self.seconds = seconds
+        self._window = self._count = 0
 
     def admit(self, now: float) -> float | None:
         """Count in the current window, or return the time until the next one."""
@@ -65,17 +55,14 @@ class FixedWindow(Limiter):
         return (window + 1) * self.seconds - now
 
 
-@dataclass
 class SlidingWindow(Limiter):
     """`limit` requests in any span of `seconds`."""
 
-    limit: int
-    seconds: float = 1.0
-    _times: deque[float] = field(default_factory=deque[float], init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.limit < 1 or self.seconds <= 0:
-            raise ValueError("limit is at least 1 and seconds positive")
+    def __init__(self, limit: int, seconds: float = 1.0) -> None:
+        _check(limit, seconds)
+        self.limit = limit
+        self.seconds = seconds
+        self._times = deque[float]()
 
     def admit(self, now: float) -> float | None:
         """Count the last `seconds`, or return the time until one of the counted leaves them."""
@@ -87,17 +74,14 @@ class SlidingWindow(Limiter):
         return self._times[0] + self.seconds - now
 
 
-@dataclass
 class InFlightCap(Limiter):
     """`limit` requests at once."""
 
-    limit: int
-    retry_after: float = 1.0
-    in_flight: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        if self.limit < 1:
-            raise ValueError("limit is at least 1")
+    def __init__(self, limit: int, retry_after: float = 1.0) -> None:
+        _check(limit)
+        self.limit = limit
+        self.retry_after = retry_after
+        self.in_flight = 0
 
     def admit(self, now: float) -> float | None:
         """Admit a request while fewer than `limit` are under way."""
@@ -109,3 +93,8 @@ class InFlightCap(Limiter):
     def release(self) -> None:
         """Count one request less."""
         self.in_flight -= 1
+
+
+def _check(limit: int, seconds: float = 1.0) -> None:
+    if limit < 1 or seconds <= 0:
+        raise ValueError("limit is at least 1 and seconds positive")

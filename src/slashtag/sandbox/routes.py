@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from time import time
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -13,11 +13,11 @@ from . import rules
 from .options import Behaviour
 from .rules import RefusedError, Request, bad_request
 from .statistics import DAY, EPOCH, Clicks, Links, whole_days
-from .store import Link, Store, Tag
-from .world import DIRECT, DOMAINS, OTHER
+from .store import DIRECT, DOMAINS, OTHER, Link, Store, Tag
 
 API = "/api/v1"
 Endpoint = Callable[[Request], object]
+T = TypeVar("T")
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class Service:
         self._endpoints: dict[str, dict[str, Endpoint]] = {
             f"{API}/urls": {"GET": self._list_urls},
             f"{API}/tags": {"GET": self._list_tags, "POST": self._create_tag},
-            f"{API}/stats": {"GET": self._range_or_sample},
+            f"{API}/stats": {"GET": self._range},
             f"{API}/stats/country/geo": {"GET": self._country},
         }
         if behaviour.paths != "samples":
@@ -75,25 +75,25 @@ class Service:
 
     def _list_urls(self, request: Request) -> object:
         """Answer endpoint 1, List short URLs."""
-
-        def items(links: Sequence[Link]) -> list[dict[str, object]]:
-            hits = self._store.hits([link.id for link in links])
-            return [_url_item(link, hits[link.id]) for link in links]
-
-        return self._page(request, self._store.links, items)
+        page, links = self._page(request, self._store.links)
+        hits = self._store.hits([link.id for link in links])
+        return page | {"items": [_url_item(link, hits.get(link.id, 0)) for link in links]}
 
     def _list_tags(self, request: Request) -> object:
         """Answer endpoint 3, List tags."""
-        return self._page(request, self._store.tags, lambda tags: [_tag_item(tag) for tag in tags])
+        page, tags = self._page(request, self._store.tags)
+        return page | {"items": [_tag_item(tag) for tag in tags]}
 
-    def _page(self, request: Request, fetch: Callable[..., Any], items: Callable[..., Any]) -> object:
-        """Answer one page of a listing by creation date, ties by id."""
+    def _page(
+        self, request: Request, fetch: Callable[[str, Sequence[int]], list[T]]
+    ) -> tuple[dict[str, object], list[T]]:
+        """Return number, size and records of a page of a listing by creation date, ties by id."""
         asked = rules.listing(request.query)
         size = min(asked.pagesize, self._behaviour.max_pagesize)
         way = "DESC" if asked.orderby == "-date" else "ASC"
         offset = min((asked.page - 1) * size, 2**63 - 1)  # as far as SQLite can count
         records = fetch(f"ORDER BY created_at {way}, id {way} LIMIT ? OFFSET ?", (size, offset))
-        return {"page": asked.page, "pageSize": size, "items": items(records)}
+        return {"page": asked.page, "pageSize": size}, records
 
     def _update_url(self, request: Request) -> object:
         """Answer endpoint 2, Update a short URL; digits are an id, or a slashtag if no link has that id."""
@@ -125,9 +125,7 @@ class Service:
         if self._store.tags("WHERE name = ?", (new.name,)):
             raise bad_request("Tag with this name already exists.")
         if self._store.rows("SELECT count(*) FROM tag")[0][0] >= self._behaviour.max_tags:
-            message = (
-                "The maximum allowed number of tags is reached. Please contact support to have it raised."
-            )
+            message = "The maximum allowed number of tags is reached. Please contact support to raise it."
             raise RefusedError(429, message)
         return _tag_item(self._store.add_tag(new.name, new.description, int(time())))
 
@@ -148,26 +146,21 @@ class Service:
                     raise bad_request(f"URL key does not exist: {key}")
         return links
 
-    def _range_or_sample(self, request: Request) -> object:
-        """Answer endpoint 5, and 6 and 7 on the path of the document's samples if so configured."""
-        if self._behaviour.paths != "stated" and not (
-            request.query.get("date") or request.query.get("date_range")
-        ):
-            return self._yearly(request) if request.query.get("year") else self._alltime(request)
-        return self._range(request)
-
     def _range(self, request: Request) -> object:
-        """Answer endpoint 5, Statistics for a date or date range."""
-        links, offset = self._links(request), rules.offset(request.query)
-        span = rules.instants(request.query, includes_end=self._behaviour.range_end == "inclusive")
+        """Answer endpoint 5, Statistics for a date or date range, or 6 or 7 in the form of the samples."""
+        query, behaviour = request.query, self._behaviour
+        if behaviour.paths != "stated" and not (query.get("date") or query.get("date_range")):
+            return self._yearly(request) if query.get("year") else self._alltime(request)
+        links, offset = self._links(request), rules.offset(query)
+        span = rules.instants(query, includes_end=behaviour.range_end == "inclusive")
         clicks = Clicks(self._store, links, span, columns=("place", "agent", "referrer"), offset=offset)
         data: dict[str, object] = {"total_clicks": clicks.total}
         first, last = _day(span[0], offset), _day(max(span[0], span[1] - 1), offset)
-        if first < last or self._behaviour.day_clicks:
+        if first < last or behaviour.day_clicks:
             counts = clicks.by_day()
             every = (first + timedelta(days=n) for n in range((last - first).days + 1))
             days = {day.isoformat(): counts.get(day, 0) for day in every}
-            data["clicks"] = self._map({day: n for day, n in days.items() if n or self._behaviour.zero_days})
+            data["clicks"] = self._map({day: n for day, n in days.items() if n or behaviour.zero_days})
         return data | self._maps(clicks, "device", "browser", "platform", "country", "referrer")
 
     def _yearly(self, request: Request) -> object:

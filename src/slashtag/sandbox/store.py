@@ -38,6 +38,12 @@ CREATE TABLE click (
     PRIMARY KEY (link, at, n)
 ) WITHOUT ROWID;
 """
+# Labels with a meaning: not recognised, no referrer, the rest of a map of places.
+UNKNOWN = "unknown."
+DIRECT = "Direct"
+OTHER = "Other"
+# id -> host; 0 is the service's own domain ("no branded domain").
+DOMAINS = {0: "sho.example", 1: "go.example", 2: "link.example", 3: "brand.example"}
 FIRST_LINK_ID = 1_000_001
 FIRST_TAG_ID = 501
 

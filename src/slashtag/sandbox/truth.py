@@ -10,8 +10,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
 from .records import TrueCountry, TruePeriod, TrueRange, TrueTag, TrueUrl
-from .store import Store
-from .world import DOMAINS
+from .store import DOMAINS, Store
 
 When = date | datetime | str
 Zone = str | tzinfo | None
