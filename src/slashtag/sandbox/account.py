@@ -42,7 +42,6 @@ class Account:
         domain_id: int = 0,
         redirect_code: int = 301,
         password: str = "",
-        id: int = 0,
     ) -> int:
         """Add a link, created now by default, and return its id; domains are 0 (none) to 3.
 
@@ -55,9 +54,8 @@ class Account:
         if domain_id not in DOMAINS:
             raise LookupError(f"no domain {domain_id}")
         at, tag_id = seconds(created_at), tags[0].id if tags else None
-        return self.store.add_link(
-            Link(id, slashtag, domain_id, destination, redirect_code, password, at, at, tag_id)
-        )
+        link = Link(0, slashtag, domain_id, destination, redirect_code, password, at, at, tag_id)
+        return self.store.add_link(link)
 
     def remove_url(self, key: str | int) -> None:
         """Remove a link and its clicks, by slashtag (every domain's) or id."""

@@ -36,7 +36,7 @@ def bad_request(detail: str) -> RefusedError:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Request as it arrived: `path` still percent-encoded, header names in lower case."""
+    """Request as it arrived: `path` still percent-encoded, names of headers in any case or in lower case."""
 
     method: str
     path: str

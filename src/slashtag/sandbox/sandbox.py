@@ -28,10 +28,8 @@ from .rules import Request, split_target
 from .server import LocalServer
 from .store import Store
 
-
-def openapi() -> bytes:
-    """Return the OpenAPI description of the service. The file is JSON, which YAML includes."""
-    return files(__package__).joinpath("openapi.yaml").read_bytes()
+# The OpenAPI description of the service. The file is JSON, which YAML includes.
+_OPENAPI = files(__package__).joinpath("openapi.yaml")
 
 
 @dataclass(slots=True)
@@ -140,7 +138,7 @@ class Sandbox(Account, LocalServer):
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Record a request and answer it; the description of the service is given to anybody, unrecorded."""
         if request.raw_path == "/openapi.json":
-            return web.Response(body=openapi(), content_type="application/json")
+            return web.Response(body=_OPENAPI.read_bytes(), content_type="application/json")
         path, query = split_target(request.raw_path)
         arrival = Arrival(request.method, path, query, monotonic() - self._began, len(self._tasks))
         if self._keep_requests:
@@ -178,10 +176,8 @@ class Sandbox(Account, LocalServer):
             arrival.fault = fault.kind
         status, body = 0, b""
         if fault is None or fault.works_first:
-            headers = {name.lower(): value for name, value in request.headers.items()}
-            done = self._service.answer(
-                Request(arrival.method, arrival.path, arrival.query, headers, arrival.body)
-            )
+            asked = Request(arrival.method, arrival.path, arrival.query, request.headers, arrival.body)
+            done = self._service.answer(asked)
             status, body = done.status, msgspec.json.encode(done)
         if fault is not None:
             return await apply_fault(fault, request, status, body)

@@ -145,10 +145,8 @@ class Store:
         return [Tag(*row) for row in self.rows(f"SELECT {', '.join(Tag._fields)} FROM tag {clauses}", values)]
 
     def add_link(self, link: Link) -> int:
-        """Insert a link and return its id; id 0 takes the next free one."""
-        columns = ", ".join(Link._fields)
-        sql = f"INSERT INTO link ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        return self.write(sql, (link.id or None, *link[1:]))
+        """Insert a link and return its id, the next free one."""
+        return self.write("INSERT INTO link VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", link[1:])
 
     def change_link(self, link: Link) -> None:
         """Overwrite the link with this id."""

@@ -102,10 +102,7 @@ class Truth:
     def tags(self) -> list[TrueTag]:
         """Return every tag, oldest first (ties by id)."""
         tags = sorted(self._store.tags(), key=lambda tag: (tag.created_at, tag.id))
-        return [
-            TrueTag(id=tag.id, name=tag.name, description=tag.description, created_at=_stamp(tag.created_at))
-            for tag in tags
-        ]
+        return [TrueTag(tag.id, tag.name, tag.description, _stamp(tag.created_at)) for tag in tags]
 
     def _span(
         self, start: When, end: When, keys: Iterable[str] | None, tag: str | None, timezone: Zone
