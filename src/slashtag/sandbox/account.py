@@ -60,7 +60,8 @@ class Account:
     def remove_url(self, key: str | int) -> None:
         """Remove a link and its clicks, by slashtag (every domain's) or id."""
         for link in self._find(key):
-            self.store.remove_link(link.id)
+            self.store.write("DELETE FROM link WHERE id = ?", (link.id,))
+            self.store.write("DELETE FROM click WHERE link = ?", (link.id,))
 
     def add_tag(self, name: str, *, description: str = "", created_at: datetime | str | None = None) -> int:
         """Add a tag, created now by default, and return its id."""

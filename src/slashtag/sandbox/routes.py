@@ -12,7 +12,7 @@ import msgspec
 from . import rules
 from .options import Behaviour
 from .rules import RefusedError, Request, bad_request
-from .statistics import DAY, EPOCH, Clicks, Links, whole_days
+from .statistics import DAY, EPOCH, Clicks, Selection, whole_days
 from .store import DIRECT, DOMAINS, OTHER, Link, Store, Tag
 
 API = "/api/v1"
@@ -131,20 +131,20 @@ class Service:
 
     # Statistics
 
-    def _links(self, request: Request) -> Links:
+    def _links(self, request: Request) -> Selection:
         name, keys = rules.selector(request.query)
         if name:
             tags = self._store.tags("WHERE name = ?", (name,))
             if not tags:
                 raise bad_request("Tag does not exists.")
-            return Links(tag_id=tags[0].id)
-        links = Links(slashtags=keys)
+            return "WHERE tag_id = ?", [tags[0].id]
+        where = f"WHERE slashtag IN ({', '.join('?' * len(keys))})"
         if self._behaviour.unknown_keys == "error":
-            known = {link.slashtag for link in self._store.links(links.where, links.values)}
+            known = {link.slashtag for link in self._store.links(where, keys)}
             for key in keys:
                 if key not in known:
                     raise bad_request(f"URL key does not exist: {key}")
-        return links
+        return where, keys
 
     def _range(self, request: Request) -> object:
         """Answer endpoint 5, Statistics for a date or date range, or 6 or 7 in the form of the samples."""

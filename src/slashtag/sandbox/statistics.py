@@ -10,16 +10,10 @@ from .store import LABELS, Store
 DAY = 86_400
 EPOCH = date(1970, 1, 1).toordinal()
 
+# A WHERE clause of links, and its parameters.
+Selection = tuple[str, Sequence[object]]
+
 _COLUMNS = {name: (table, n) for table, names in LABELS.items() for n, name in enumerate(names)}
-
-
-class Links:
-    """Selection of links: those with a tag, or with any of these slashtags."""
-
-    def __init__(self, *, tag_id: int | None = None, slashtags: Sequence[str] = ()) -> None:
-        marks = ", ".join("?" * len(slashtags))
-        self.where = "WHERE tag_id = ?" if tag_id is not None else f"WHERE slashtag IN ({marks})"
-        self.values: Sequence[object] = slashtags if tag_id is None else [tag_id]
 
 
 class Clicks:
@@ -32,22 +26,23 @@ class Clicks:
     def __init__(
         self,
         store: Store,
-        links: Links,
+        links: Selection,
         span: tuple[int, int] = (-(2**62), 2**62),
         *,
         columns: Sequence[str] = ("place", "agent", "referrer", "visitor"),
         offset: int = 0,
         country: str | None = None,
     ) -> None:
+        where, values = links
         inside = "" if country is None else " AND place IN (SELECT id FROM place WHERE country = ?)"
         rows = store.rows(
             f"SELECT {', '.join(columns)}, (at + ?) / ? FROM click"
-            f" WHERE link IN (SELECT id FROM link {links.where}) AND at >= ? AND at < ?{inside}",
-            [offset, DAY, *links.values, *span, *([] if country is None else [country])],
+            f" WHERE link IN (SELECT id FROM link {where}) AND at >= ? AND at < ?{inside}",
+            [offset, DAY, *values, *span, *([] if country is None else [country])],
         )
         self._store = store
-        values = zip(*rows, strict=True) if rows else [()] * (len(columns) + 1)
-        self._columns: dict[str, Sequence[int]] = dict(zip((*columns, "day"), values, strict=True))
+        by_column = zip(*rows, strict=True) if rows else [()] * (len(columns) + 1)
+        self._columns: dict[str, Sequence[int]] = dict(zip((*columns, "day"), by_column, strict=True))
         self.total = len(rows)
 
     def unique(self) -> int:

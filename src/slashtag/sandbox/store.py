@@ -153,12 +153,6 @@ class Store:
         columns = ", ".join(f"{name} = ?" for name in Link._fields[1:])
         self.write(f"UPDATE link SET {columns} WHERE id = ?", (*link[1:], link.id))
 
-    def remove_link(self, id: int) -> None:
-        """Delete a link and its clicks."""
-        with self._lock:
-            self.write("DELETE FROM click WHERE link = ?", (id,))
-            self.write("DELETE FROM link WHERE id = ?", (id,))
-
     def hits(self, ids: Sequence[int]) -> dict[int, int]:
         """Count all clicks of each of these links."""
         marks = ", ".join("?" * len(ids))
