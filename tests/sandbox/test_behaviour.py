@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from slashtag.sandbox import Behaviour, Sandbox
+from slashtag.sandbox import Sandbox
 
 from .serve import Caller, serving
 
@@ -110,7 +110,6 @@ async def test_so_many_places_are_named(places: int, state: dict[str, Any]) -> N
     "options",
     [
         {"range_end": "open"},
-        {"no_such_option": 1},
         {"empty_maps": "null"},
         {"paths": "none"},
         {"unknown_keys": "maybe"},
@@ -129,7 +128,7 @@ def test_a_value_that_no_option_has_is_refused(options: dict[str, Any]) -> None:
         Sandbox(**options)
 
 
-def test_the_defaults_are_those_of_a_behaviour() -> None:
-    assert Behaviour() == Behaviour(
-        range_end="inclusive", day_clicks=False, zero_days=False, empty_maps="object", paths="stated"
-    )
+def test_an_option_that_does_not_exist_is_refused() -> None:
+    options: dict[str, Any] = {"no_such_option": 1}
+    with pytest.raises(TypeError, match="no_such_option"):
+        Sandbox(**options)

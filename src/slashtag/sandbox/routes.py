@@ -46,7 +46,7 @@ class Service:
             f"{API}/stats": {"GET": self._range},
             f"{API}/stats/country/geo": {"GET": self._country},
         }
-        if behaviour.paths != "samples":
+        if behaviour.get("paths") != "samples":
             self._endpoints[f"{API}/stats/yearly"] = {"GET": self._yearly}
             self._endpoints[f"{API}/stats/alltime"] = {"GET": self._alltime}
 
@@ -89,7 +89,7 @@ class Service:
     ) -> tuple[dict[str, object], list[T]]:
         """Return number, size and records of a page of a listing by creation date, ties by id."""
         asked = rules.listing(request.query)
-        size = min(asked.pagesize, self._behaviour.max_pagesize)
+        size = min(asked.pagesize, self._behaviour.get("max_pagesize", 500))
         way = "DESC" if asked.orderby == "-date" else "ASC"
         offset = min((asked.page - 1) * size, 2**63 - 1)  # as far as SQLite can count
         records = fetch(f"ORDER BY created_at {way}, id {way} LIMIT ? OFFSET ?", (size, offset))
@@ -108,7 +108,7 @@ class Service:
             raise RefusedError(404, "Not found. URL with specified slashtag doesn't exist.")
         if len(links) > 1:
             raise bad_request("Several URLs have this slashtag. Use the ID of the URL.")
-        if self._behaviour.omitted == "reset":
+        if self._behaviour.get("omitted") == "reset":
             change = {"redirect_code": 301, "password": "", "domain_id": 0} | change
         changed = links[0]._replace(**change, updated_at=int(time()))
         if changed.domain_id not in DOMAINS:
@@ -124,7 +124,7 @@ class Service:
         new = request.json(rules.NewTag)
         if self._store.tags("WHERE name = ?", (new.name,)):
             raise bad_request("Tag with this name already exists.")
-        if self._store.rows("SELECT count(*) FROM tag")[0][0] >= self._behaviour.max_tags:
+        if self._store.rows("SELECT count(*) FROM tag")[0][0] >= self._behaviour.get("max_tags", 500):
             message = "The maximum allowed number of tags is reached. Please contact support to raise it."
             raise RefusedError(429, message)
         return _tag_item(self._store.add_tag(new.name, new.description, int(time())))
@@ -139,7 +139,7 @@ class Service:
                 raise bad_request("Tag does not exists.")
             return "WHERE tag_id = ?", [tags[0].id]
         where = f"WHERE slashtag IN ({', '.join('?' * len(keys))})"
-        if self._behaviour.unknown_keys == "error":
+        if self._behaviour.get("unknown_keys") == "error":
             known = {link.slashtag for link in self._store.links(where, keys)}
             for key in keys:
                 if key not in known:
@@ -149,18 +149,20 @@ class Service:
     def _range(self, request: Request) -> object:
         """Answer endpoint 5, Statistics for a date or date range, or 6 or 7 in the form of the samples."""
         query, behaviour = request.query, self._behaviour
-        if behaviour.paths != "stated" and not (query.get("date") or query.get("date_range")):
+        if behaviour.get("paths", "stated") != "stated" and not (
+            query.get("date") or query.get("date_range")
+        ):
             return self._yearly(request) if query.get("year") else self._alltime(request)
         links, offset = self._links(request), rules.offset(query)
-        span = rules.instants(query, includes_end=behaviour.range_end == "inclusive")
+        span = rules.instants(query, includes_end=behaviour.get("range_end") != "exclusive")
         clicks = Clicks(self._store, links, span, columns=("place", "agent", "referrer"), offset=offset)
         data: dict[str, object] = {"total_clicks": clicks.total}
         first, last = _day(span[0], offset), _day(max(span[0], span[1] - 1), offset)
-        if first < last or behaviour.day_clicks:
+        if first < last or behaviour.get("day_clicks"):
             counts = clicks.by_day()
             every = (first + timedelta(days=n) for n in range((last - first).days + 1))
             days = {day.isoformat(): counts.get(day, 0) for day in every}
-            data["clicks"] = self._map({day: n for day, n in days.items() if n or behaviour.zero_days})
+            data["clicks"] = self._map({day: n for day, n in days.items() if n or behaviour.get("zero_days")})
         return data | self._maps(clicks, "device", "browser", "platform", "country", "referrer")
 
     def _yearly(self, request: Request) -> object:
@@ -179,7 +181,9 @@ class Service:
         for day, n in clicks.by_day().items():
             year, month = f"{day.year:04d}", str(day.month)
             if year not in breakdown:
-                breakdown[year] = {str(m): 0 for m in range(1, 13)} if self._behaviour.zero_days else {}
+                breakdown[year] = (
+                    {str(m): 0 for m in range(1, 13)} if self._behaviour.get("zero_days") else {}
+                )
             breakdown[year][month] = breakdown[year].get(month, 0) + n
         unique = clicks.unique()
         data: dict[str, object] = {
@@ -200,7 +204,7 @@ class Service:
         clicks = Clicks(self._store, links, span, columns=("place",), country=code)
         data: dict[str, object] = {}
         for name, counts in clicks.by("state", "city", "postalcode").items():
-            shown = counts.most_common(self._behaviour.places)
+            shown = counts.most_common(self._behaviour.get("places", 50))
             other = counts.total() - sum(n for _, n in shown)
             data[name] = {**{label: str(n) for label, n in shown}, OTHER: other}
         return data
@@ -213,7 +217,7 @@ class Service:
         }
 
     def _map(self, entries: Mapping[str, object]) -> object:
-        return [] if not entries and self._behaviour.empty_maps == "array" else entries
+        return [] if not entries and self._behaviour.get("empty_maps") == "array" else entries
 
 
 def _url_item(link: Link, hits: int) -> dict[str, object]:

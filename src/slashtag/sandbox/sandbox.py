@@ -22,7 +22,7 @@ from .account import Account, seconds
 from .faults import Fault, FaultPlan, apply_fault, html_page
 from .generate import fill
 from .limits import Limiter, TokenBucket
-from .options import Behaviour, BehaviourOptions
+from .options import Behaviour
 from .routes import Envelope, Service, error_data
 from .rules import Request, split_target
 from .server import LocalServer
@@ -89,9 +89,11 @@ class Sandbox(Account, LocalServer):
         faults: Iterable[Fault] = (),
         max_target: int = 8190,
         keep_requests: bool = True,
-        **behaviour: Unpack[BehaviourOptions],
+        **behaviour: Unpack[Behaviour],
     ) -> None:
         super().__init__(host, port)
+        if unknown := behaviour.keys() - Behaviour.__optional_keys__:
+            raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
         if retry_after not in ("seconds", "date", None):
             raise ValueError(f"retry_after is 'seconds', 'date' or None, not {retry_after!r}")
         first, last = seconds(since), seconds(until)
