@@ -31,7 +31,9 @@ class World(msgspec.Struct, frozen=True):
     tag_names: list[str]
 
 
-_WORLD = msgspec.json.decode(files(__package__).joinpath("world.json").read_bytes(), type=World)
+_WORLD = msgspec.json.decode(
+    files(__name__.rpartition(".")[0]).joinpath("world.json").read_bytes(), type=World
+)
 
 
 def fill(store: Store, *, urls: int, clicks: int, tags: int, seed: int, since: int, until: int) -> None:

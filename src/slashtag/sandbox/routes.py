@@ -18,6 +18,7 @@ from .store import DIRECT, DOMAINS, OTHER, Link, Store, Tag
 API = "/api/v1"
 Endpoint = Callable[[Request], object]
 T = TypeVar("T")
+_RANGE_COLUMNS = ("place", "agent", "referrer", "day")
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -155,7 +156,7 @@ class Service:
             return self._yearly(request) if query.get("year") else self._alltime(request)
         links, offset = self._links(request), rules.offset(query)
         span = rules.instants(query, includes_end=behaviour.get("range_end") != "exclusive")
-        clicks = Clicks(self._store, links, span, columns=("place", "agent", "referrer"), offset=offset)
+        clicks = Clicks(self._store, links, span, columns=_RANGE_COLUMNS, offset=offset)
         data: dict[str, object] = {"total_clicks": clicks.total}
         first, last = _day(span[0], offset), _day(max(span[0], span[1] - 1), offset)
         if first < last or behaviour.get("day_clicks"):

@@ -29,7 +29,7 @@ from .server import LocalServer
 from .store import Store
 
 # The OpenAPI description of the service. The file is JSON, which YAML includes.
-_OPENAPI = files(__package__).joinpath("openapi.yaml")
+_OPENAPI = files(__name__.rpartition(".")[0]).joinpath("openapi.yaml")
 
 
 @dataclass(slots=True)
