@@ -6,8 +6,9 @@ import asyncio
 import os
 import re
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +18,6 @@ from slashtag import (
     AuthenticationError,
     ConfigurationError,
     DateRange,
-    Day,
-    ExportError,
     InvalidRequestError,
     Plan,
     RangeStats,
@@ -26,17 +25,16 @@ from slashtag import (
     UnknownTagError,
     Year,
 )
-from slashtag.dask import collect, export_clicks
-from slashtag.dask._collect import _cut
+from slashtag.dask import collect
+from slashtag.dask._collect import _split
 from slashtag.sandbox import Sandbox
 
 if not os.environ.get("CI"):
     pytest.importorskip("distributed")
 
 import distributed
-import pyarrow.parquet as parquet
 
-from tests.support.clusters import keys_of, local_cluster, rows_of, true_rows
+from tests.support.clusters import local_cluster
 from tests.support.sandboxes import forget, settle
 from tests.support.sending import until
 
@@ -77,6 +75,10 @@ def sessions_on(client: Any) -> int:
         return sum(name.startswith("slashtag-") for name in dask_worker.plugins)
 
     return sum(client.run(count).values())
+
+
+def keys_of(box: Sandbox) -> list[str]:
+    return list(dict.fromkeys(link.slashtag for link in box.truth.urls()))
 
 
 def plan_of(box: Sandbox, query: Any = SPAN, **selector: Any) -> Plan[Any]:
@@ -168,7 +170,7 @@ def test_a_worker_that_dies_as_the_job_begins_changes_nothing(
 def test_a_cluster_that_is_lost_as_the_job_begins_is_an_error_of_ours(
     client: Any, box: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slashtag.dask._job._PAUSE", 0.0)
+    monkeypatch.setattr("slashtag.dask._collect._PAUSE", 0.0)
 
     async def lose(plugin: Any) -> None:
         raise distributed.comm.core.CommClosedError("in <TCP (closed)>: Stream is closed")
@@ -179,13 +181,23 @@ def test_a_cluster_that_is_lost_as_the_job_begins_is_an_error_of_ours(
 
 
 def test_a_part_that_kills_every_worker_is_an_error_of_ours(box: Sandbox) -> None:
-    def die() -> tuple[str, str]:
-        os._exit(1)
-
+    box.latency = 0.05
     with local_cluster(workers=1) as cluster, distributed.Client(cluster) as client:
         cluster.scheduler.allowed_failures = 0
+        (pid,) = client.run(os.getpid).values()
+        forget(box)
+
+        def kill() -> None:
+            while not box.requests:
+                time.sleep(0.01)
+            os.kill(pid, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
         with pytest.raises(TransportError, match=r"died over it 1 time"):
-            collect(client, plan_of(box), base_url=box.base_url, credentials=die, parts=1)
+            collect(client, plan_of(box), base_url=box.base_url, parts=1)
+        killer.join()
+    box.latency = 0.0
 
 
 @pytest.fixture
@@ -206,42 +218,17 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bytes]:
 
 
 def test_credentials_are_neither_sent_nor_logged(
-    client: Any, sent: Callable[[], bytes], tmp_path: Path
+    client: Any, box: Sandbox, sent: Callable[[], bytes]
 ) -> None:
-    key, secret = "anotherapikeythatisread", "anothersecret123"
-    kept = tmp_path / "credentials"
-    kept.write_text(f"{key} {secret}")
-
-    def read() -> tuple[str, str]:
-        apikey, apisecret = kept.read_text().split()
-        return apikey, apisecret
-
-    async def read_async() -> tuple[str, str]:
-        return read()
-
-    with Sandbox(urls=150, clicks=500, apikey=key, apisecret=secret) as other:
-        plan, want = plan_of(other), other.truth.range("2023-01-01", "2023-12-31").total_clicks
-        for credentials in (read, read_async):
-            stats = collect(client, plan, base_url=other.base_url, credentials=credentials, parts=4)
-            assert stats.total_clicks == want
-        with pytest.raises(AuthenticationError):
-            collect(client, plan, base_url=other.base_url)
-    told = sent() + repr(client.get_worker_logs()).encode() + repr(client.get_scheduler_logs()).encode()
-    assert plan.selectors[0].keys[0].encode() in told
-    assert b"Worker plugin slashtag-" in told
-    for hidden in (key, secret, APIKEY, APISECRET):
-        assert hidden.encode() not in told
-
-
-def test_credentials_that_fail_on_a_worker_say_nothing_of_what_they_read(client: Any, box: Sandbox) -> None:
-    def leak() -> tuple[str, str]:
-        raise ValueError("the password is swordfish")
-
-    with pytest.raises(ConfigurationError, match="failed on a worker") as raised:
-        collect(client, plan_of(box), credentials=leak)
-    assert "swordfish" not in str(raised.value) + repr(client.get_worker_logs())
-    with pytest.raises(ConfigurationError, match="apikey has 1 char"):
-        collect(client, plan_of(box), credentials=lambda: ("x", "y"))
+    plan = plan_of(box)
+    collect(client, plan, parts=4)
+    with Sandbox(urls=5, clicks=5) as other, pytest.raises(AuthenticationError):
+        collect(client, plan, base_url=other.base_url)
+    seen = sent() + repr(client.get_worker_logs()).encode() + repr(client.get_scheduler_logs()).encode()
+    assert plan.selectors[0].keys[0].encode() in seen
+    assert b"Worker plugin slashtag-" in seen
+    for hidden in (APIKEY, APISECRET):
+        assert hidden.encode() not in seen
 
 
 def test_an_error_of_a_part_is_raised_as_it_is(client: Any, box: Sandbox) -> None:
@@ -255,22 +242,16 @@ def test_an_error_of_a_part_is_raised_as_it_is(client: Any, box: Sandbox) -> Non
 
 def test_what_cannot_travel_is_refused_before_anything_is_sent(client: Any, box: Sandbox) -> None:
     plan = plan_of(box)
-    with pytest.raises(TypeError, match="callable"):
-        collect(client, plan, credentials=(APIKEY, APISECRET))  # type: ignore[arg-type]
     for name in ("apikey", "apisecret", "journal", "http", "base_url"):
         with pytest.raises(ConfigurationError, match=name):
             collect(client, plan, session_options={name: "x"})
     with pytest.raises(InvalidRequestError):
         collect(client, plan, parts=0)
-    with pytest.raises(InvalidRequestError):
-        export_clicks(client, ["a"], SPAN, "unused", parts=0)
-    with pytest.raises(TypeError, match="iterable"):
-        export_clicks(client, "spring", SPAN, "unused")
     assert not box.requests
 
 
 def test_without_distributed_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, box: Sandbox) -> None:
-    monkeypatch.setattr("slashtag.dask._job.distributed", None)
+    monkeypatch.setattr("slashtag.dask._collect.distributed", None)
     with pytest.raises(ConfigurationError, match=re.escape("slashtag[dask]")):
         collect(None, plan_of(box))
 
@@ -321,106 +302,12 @@ def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
     assert len(box.requests) < len(plan)
 
 
-def keys_asked(box: Sandbox) -> set[str]:
-    return {key for arrival in box.requests for key in arrival.query["url_keys"].split(",")}
-
-
-@pytest.mark.usefixtures("ctrl_c")
-def test_an_export_goes_on_where_it_was_left(client: Any, box: Sandbox, tmp_path: Path) -> None:
-    keys, folder = keys_of(box)[:60], tmp_path / "clicks"
-    box.latency = 0.02
-
-    def stop(done: int, total: int) -> None:
-        if done == 2:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt):
-        export_clicks(client, keys, SPAN, folder, parts=6, progress=stop)
-    finished = os.listdir(folder)
-    assert 2 <= len(finished) < 6
-    assert {name[0] for name in finished} == {"p"}  # nothing is left of what was cancelled
-    written_before = {key for name in finished for key in slashtags_in(folder / name)}
-    forget(box)
-    box.latency = 0.0
-
-    steps: list[tuple[int, int]] = []
-    written = export_clicks(client, keys, SPAN, folder, parts=6, progress=lambda *step: steps.append(step))
-    assert keys_asked(box) == set(keys) - written_before
-    assert (written.parts, written.skipped) == (6 - len(finished), len(finished))
-    assert written.requests == len(box.requests)
-    assert written.rows == 365 * len(set(keys) - written_before)
-    assert written.reconciles
-    assert steps == [(n, 6) for n in range(len(finished), 7)]
-    assert rows_of(folder) == true_rows(box, keys)
-
-    forget(box)
-    assert export_clicks(client, iter(keys), SPAN, folder, parts=6).skipped == 6
-    assert not box.requests
-
-
-def slashtags_in(file: Path) -> list[str]:
-    return parquet.read_table(file)["slashtag"].to_pylist()
-
-
-def test_an_export_survives_a_worker_and_sweeps_what_it_left(
-    client: Any, box: Sandbox, tmp_path: Path
-) -> None:
-    keys = keys_of(box)[:60]
-    pids = client.run(os.getpid)
-    box.latency = 0.02
-
-    def kill(done: int, total: int) -> None:
-        if done == 1:
-            for file in tmp_path.glob("part-00000-*"):
-                file.with_name(f".{file.name}.01234567.part").touch()
-            os.kill(next(iter(pids.values())), signal.SIGKILL)
-
-    written = export_clicks(client, keys, SPAN, tmp_path, parts=6, progress=kill)
-    assert (written.parts, written.rows) == (6, 365 * 60)
-    assert rows_of(tmp_path) == true_rows(box, keys)
-    assert sorted(os.listdir(tmp_path)) == sorted(file.name for file in tmp_path.glob("part-*.parquet"))
-    client.wait_for_workers(2, timeout=90)
-
-
-def test_parts_of_another_export_are_not_mixed_in(client: Any, box: Sandbox, tmp_path: Path) -> None:
-    keys = keys_of(box)[:3]
-    export_clicks(client, keys, Day("2023-03-01"), tmp_path)
-    before = os.listdir(tmp_path)
-    for other in (
-        {"query": Day("2023-03-02")},
-        {"keys": keys[:2]},
-        {"timezone": "+02:00"},
-        {"parts": 3},
-        {"session_options": {"range_end": "exclusive"}},
-    ):
-        question: dict[str, Any] = {"keys": keys, "query": Day("2023-03-01"), **other}
-        with pytest.raises(ExportError, match="another export"):
-            export_clicks(client, path=tmp_path, **question)
-    assert os.listdir(tmp_path) == before
-
-
-def test_a_path_that_cannot_be_one_is_told_before_the_workers_are_asked(client: Any, box: Sandbox) -> None:
-    for path in ("", "a\0b"):
-        with pytest.raises(ExportError, match=r"path|name"):
-            export_clicks(client, keys_of(box)[:3], Day("2023-03-01"), path)
-
-
-def test_a_folder_that_cannot_be_written_is_an_export_error(
-    client: Any, box: Sandbox, tmp_path: Path
-) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(ExportError, match="cannot be written"):
-        export_clicks(client, ["a"], Day("2023-03-01"), tmp_path / "file")
-    nothing = export_clicks(client, [], Day("2023-03-01"), tmp_path / "new")
-    assert (nothing.rows, nothing.parts, nothing.skipped) == (0, 0, 0)
-
-
 @pytest.mark.parametrize("slashtags", [0, 1, 500, 20_000])
 @pytest.mark.parametrize("threads", [1, 2, 64])
 def test_parts_have_at_most_4096_requests_and_are_the_plan(slashtags: int, threads: int) -> None:
     keys = [f"slashtag-{n}" for n in range(slashtags)]
     plan = AsyncSession("http://localhost", apikey=APIKEY, apisecret=APISECRET).stats.plan(SPAN, keys=keys)
-    parts = _cut(plan, threads)
+    parts = _split(plan, threads)
     assert [ask for part in parts for ask in part.requests()] == list(plan.requests())
     sizes = list(map(len, parts))
     assert max(sizes) <= 4096

@@ -98,7 +98,7 @@ SELECTION = "all check keys keys-file tag"
 FILE = "excel format fresh output"
 OPTIONS = {
     "export clicks": f"{SERVICE} {SELECTION} {FILE} by dimensions dry-run last max-failures merged "
-    "range-end scheduler timezone",
+    "range-end timezone",
     "export tags": f"{SERVICE} {FILE}",
     "export urls": f"{SERVICE} {FILE} with-tag-names",
     "api": SERVICE,

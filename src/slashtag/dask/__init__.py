@@ -1,4 +1,4 @@
-"""Statistics from many processes or machines, on the workers of a Dask cluster.
+"""Statistics collected by the workers of a Dask cluster.
 
     from distributed import Client
     from slashtag.dask import collect
@@ -9,14 +9,12 @@
 
 Needs the extra `dask`, and slashtag in the same version on scheduler and workers.
 
-More machines help where processors are the bottleneck, as in tables for each slashtag whose answers are
-decoded and written by the million, or where each machine has a limit of its own: other accounts, other
-addresses. They do not help where one account's rate limit is the bottleneck, which is the usual case: one
-process on one core sends thousands of requests a second. There is no limiter between the workers: each
-session learns its share from the answers.
+More machines help where decoding the answers is the bottleneck, or where each machine has a rate limit of its
+own. They do not help where one account's rate limit is the bottleneck, which is the usual case: one process
+on one core sends thousands of requests a second. The workers share no limiter: each session learns its share
+from the answers.
 """
 
 from ._collect import collect
-from ._export import Written, export_clicks
 
-__all__ = ["Written", "collect", "export_clicks"]
+__all__ = ["collect"]

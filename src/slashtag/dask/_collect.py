@@ -1,23 +1,37 @@
-"""One sum, requested by many workers."""
+"""A plan split into parts, sent to the workers of a cluster, and their results merged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import aclosing
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import wait
 from math import ceil
 from typing import Any, TypeVar
 
-from .. import AsyncSession, Plan, Statistics
-from ._job import Job, Progress
-from ._worker import GetCredentials
+from .. import ConfigurationError, Plan, SlashtagError, Statistics, TransportError
+from ._worker import WorkerSession, distributed, run_part
 
 R = TypeVar("R", bound=Statistics)
+Progress = Callable[[int, int], object]
+
+log = logging.getLogger("slashtag")
 
 #: Requests of a part: enough to outlast its start and end, and no more than a worker's death may cost.
 _FEWEST, _MOST = 64, 4096
-_PARTS_A_THREAD = 4
-#: Sums that wait to be added at once.
-_TOGETHER = 16
+_PARTS_PER_THREAD = 4
+#: Attempts to open the sessions, and seconds between them for the scheduler to notice that a worker died.
+_ATTEMPTS, _PAUSE = 5, 0.3
+#: Seconds that the workers have to end cancelled parts.
+_CLOSE_TIMEOUT = 30.0
+_NOT_SENT = {
+    "apikey": "set SLASHTAG_APIKEY on the workers",
+    "apisecret": "set SLASHTAG_APISECRET on the workers",
+    "http": "connections cannot be pickled",
+    "journal": "a journal belongs to one process",
+    "base_url": "it has an argument of its own",
+}
 
 
 def collect(
@@ -25,7 +39,6 @@ def collect(
     plan: Plan[R],
     *,
     base_url: str | None = None,
-    credentials: GetCredentials | None = None,
     parts: int | None = None,
     progress: Progress | None = None,
     session_options: Mapping[str, Any] | None = None,
@@ -35,10 +48,9 @@ def collect(
     The answer is that of `session.stats.run(plan)`. With an asynchronous client it is an awaitable of the
     sum; cancelling that, or Ctrl-C while a synchronous client waits, ends the requests on the workers too.
 
-    Each worker opens one session with `session_options`. `base_url` and the credentials come from the
-    workers' environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY, SLASHTAG_APISECRET), or the credentials from
-    `credentials`, a callable that is sent to the workers, runs there and returns (apikey, apisecret), also as
-    a coroutine function. What it returns is never pickled, sent or logged; what it closes over is pickled.
+    Each worker opens one session with `base_url` and `session_options`. The credentials, and `base_url` where
+    it is not given, come from the workers' environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY,
+    SLASHTAG_APISECRET): no credential is sent.
 
     `parts`: the number of plans that the plan is split into; by default about four for each thread of the
     workers, of 64 to 4,096 requests. A part whose worker died is run again by another one, as often as the
@@ -47,36 +59,123 @@ def collect(
     by the client's event loop, which is another thread's for a synchronous client.
 
     Raises what `run` raises, by the first part that fails; TransportError where a part's workers died too
-    often or the scheduler was lost; ConfigurationError where `distributed` is missing; TypeError for
-    credentials that are not a callable (Statistics endpoints).
+    often or the scheduler was lost; ConfigurationError where `distributed` is missing or an option cannot be
+    sent (Statistics endpoints).
     """
-    job = Job(client, base_url=base_url, credentials=credentials, session_options=session_options)
+    if distributed is None:
+        raise ConfigurationError('slashtag.dask needs distributed: pip install "slashtag[dask]"')
+    options = dict(session_options or {})
+    for name, reason in _NOT_SENT.items():
+        if name in options:
+            raise ConfigurationError(f"session_options cannot hold {name}: {reason}")
+    options["base_url"] = base_url
     if parts is not None:
         plan.split(parts)  # refused before anything is sent
 
-    async def main() -> R:
-        pieces = _cut(plan, await job.threads()) if parts is None else plan.split(parts)
-        pieces = [piece for piece in pieces if len(piece)]
-        answers: list[R] = []
-        async with aclosing(job.run(_run, pieces)) as results:
-            done = 0
-            async for _, result in results:
-                assert result.value is not None
-                answers.append(result.value)
-                if len(answers) >= _TOGETHER:
-                    answers[:] = [answers[0].merge(answers)]
-                done += 1
-                if progress is not None:
-                    progress(done, len(pieces))
-        return answers[0].merge(answers) if answers else plan.query.tally(plan.span).result()
+    async def run() -> R:
+        session = WorkerSession(options)
+        futures: set[Any] = set()
+        try:
+            await _open_sessions(client, session)
+            split = plan.split(parts) if parts else _split(plan, sum((await client.nthreads()).values()))
+            split = [part for part in split if len(part)]
+            # Without keys of its own, equal parts of two jobs would be one task.
+            futures.update(
+                client.submit(run_part, session.name, part, key=(f"{session.name}-part", n), pure=False)
+                for n, part in enumerate(split)
+            )
+            return await _gather(client, futures, progress) or plan.query.tally(plan.span).result()
+        except OSError as error:
+            if isinstance(error, SlashtagError):  # a RequestTimeoutError
+                raise
+            raise TransportError(f"the cluster was lost: {error}") from None
+        finally:
+            # Shielded: a second cancellation must not leave requests running on the workers.
+            await asyncio.shield(_close_sessions(client, session, futures))
 
-    return job.start(main)
+    return run() if client.asynchronous else _wait(client, run)
 
 
-def _cut(plan: Plan[R], threads: int) -> list[Plan[R]]:
-    size = min(_MOST, max(_FEWEST, ceil(len(plan) / (_PARTS_A_THREAD * threads))))
+def _split(plan: Plan[R], threads: int) -> list[Plan[R]]:
+    size = min(_MOST, max(_FEWEST, ceil(len(plan) / (_PARTS_PER_THREAD * max(1, threads)))))
     return plan.split(max(1, ceil(len(plan) / size)))
 
 
-async def _run(session: AsyncSession, part: Plan[R]) -> R:
-    return await session.stats.run(part)
+async def _gather(client: Any, futures: set[Any], progress: Progress | None) -> Any:
+    """Return the sum of all parts, None if there are none; a finished part leaves `futures`."""
+    answers: list[Any] = []
+    total = len(futures)
+    ended = distributed.as_completed(tuple(futures), loop=client.loop, with_results=True, raise_errors=False)
+    while futures:
+        future, result = await anext(ended)
+        answers.append(_checked(future, result))
+        futures.remove(future)
+        future.release()
+        if progress is not None:
+            progress(len(answers), total)
+    return answers[0].merge(answers) if answers else None
+
+
+def _checked(future: Any, result: Any) -> Any:
+    if future.status == "finished":
+        if isinstance(result, SlashtagError):
+            raise result
+        return result
+    if future.status == "error":
+        error = result[1]
+        if isinstance(error, distributed.KilledWorker):
+            times = error.allowed_failures + 1
+            raise TransportError(f"a part was given up: workers died over it {times} time(s)") from None
+        raise error
+    raise TransportError("the scheduler was lost, or somebody cancelled the job there")
+
+
+async def _open_sessions(client: Any, session: WorkerSession) -> None:
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            await client.register_plugin(session)
+        except (ImportError, AttributeError) as error:
+            raise ConfigurationError(
+                f"a worker cannot load this version of slashtag ({error}): install it on all of them"
+            ) from None
+        except OSError:
+            # A worker has died, and the scheduler has not noticed yet.
+            if not left:
+                raise
+            await asyncio.sleep(_PAUSE)
+        else:
+            return
+
+
+async def _close_sessions(client: Any, session: WorkerSession, futures: set[Any]) -> None:
+    """Cancel the parts that are left, and close the sessions, which ends their requests."""
+    try:
+        async with asyncio.timeout(_CLOSE_TIMEOUT):
+            if left := [future for future in futures if not future.done()]:
+                await client.cancel(left, force=True)
+            await client.unregister_worker_plugin(session.name)
+    except Exception as error:
+        # The cluster may be gone, and the sessions with it; the result or error of the job must not be lost.
+        log.info("the sessions on the workers were not closed: %s", type(error).__name__)
+
+
+def _wait(client: Any, run: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    """Run on the client's loop, which is another thread's; Ctrl-C cancels and waits for the end."""
+    ended = threading.Event()
+
+    async def signalled() -> R:
+        try:
+            return await run()
+        finally:
+            ended.set()
+
+    future = asyncio.run_coroutine_threadsafe(signalled(), client.loop.asyncio_loop)
+    try:
+        # With a timeout, because Windows does not deliver Ctrl-C during an endless wait.
+        while not wait([future], timeout=1.0).done:
+            pass
+    except BaseException:
+        future.cancel()
+        ended.wait(2 * _CLOSE_TIMEOUT)
+        raise
+    return future.result()

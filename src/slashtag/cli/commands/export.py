@@ -19,7 +19,6 @@ from ...export import (
     export_urls,
     list_selection,
 )
-from .. import cluster
 from ..dryrun import print_plan, print_plan_of_each
 from ..errors import many
 from ..export_job import OUTPUT, Destination, export
@@ -122,7 +121,6 @@ async def clicks(
     series: Series,
     destination: Destination,
     connection: Connection,
-    on_cluster: cluster.OnCluster,
     max_failures: Annotated[
         int, typer.Option(min=0, metavar="N", help="Stop if more requests fail than this.")
     ] = MAX_FAILURES,
@@ -143,22 +141,7 @@ async def clicks(
     job = _Clicks(query, selection, series, destination, connection, range_end, max_failures)
     if dry_run and destination.form is not None:
         raise typer.BadParameter("--dry-run prints its plan in words: leave --format out")
-    if on_cluster.scheduler is not None:
-        refused = {
-            "--merged": series.merged,
-            "--by tag": series.by == "tag",
-            "--dimensions": series.dimensions,
-            "--format": destination.form is not None,
-            "--excel": destination.excel_safe,
-            "--fresh": destination.fresh,
-            "--max-failures": max_failures != MAX_FAILURES,
-            "--dry-run": dry_run,
-        }
-        folder = cluster.check(on_cluster.scheduler, destination.file, connection=connection, refused=refused)
-        await cluster.run(
-            on_cluster.scheduler, query, folder, selection, connection, series.timezone, range_end
-        )
-    elif dry_run:
+    if dry_run:
         await _print_plan(job)
     else:
         await _write(job)
