@@ -23,7 +23,7 @@ if not os.environ.get("CI"):
 
 import duckdb
 
-from slashtag.dlt import Loaded, Monitor, _daily, _monthly, load, local_pipeline, slashtag_source
+from slashtag.dlt import Loaded, Monitor, _incremental, load, local_pipeline, slashtag_source
 from slashtag.sandbox import Sandbox
 
 DAY = timedelta(days=1)
@@ -49,8 +49,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         def now(cls, tz: Any = None) -> Any:
             return clock.now()
 
-    for module in (_daily, _monthly):
-        monkeypatch.setattr(module, "datetime", Datetime)
+    monkeypatch.setattr(_incremental, "datetime", Datetime)
     return clock
 
 

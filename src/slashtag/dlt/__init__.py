@@ -12,8 +12,8 @@ SLASHTAG_APISECRET. `load` runs a pipeline under a lock and raises this library'
 that on the command line.
 """
 
+from ._account import Monitor
 from ._load import Loaded, load, local_pipeline
-from ._monitor import Monitor
 from ._source import slashtag_source
 from ._views import VIEWS, create_views
 

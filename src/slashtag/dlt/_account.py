@@ -1,9 +1,9 @@
-"""The session that all resources of a source share, and the listing that they need."""
+"""The session that all resources of a source share, and the listings that they need."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,53 +13,65 @@ from typing import Any, Self, TypeVar
 import dlt
 from anyio.from_thread import start_blocking_portal
 
-from .. import AsyncSession, ConfigurationError, InvalidRequestError, ShortUrl, Tag
-from .._internal import check_slashtag, parse_base_url, remove_journal
-from ._monitor import Monitor
+from .. import AsyncSession, Failure, InvalidRequestError, ShortUrl, Tag
+from .._internal import check_slashtag, remove_journal
 
 T = TypeVar("T")
-#: Series to load, with their clicks of all time where the listing has them.
+#: Returns the series to load, with their clicks of all time where the listing has them.
 Hits = Callable[[AsyncSession], Awaitable[dict[str, int | None]]]
 
 log = logging.getLogger("slashtag")
 
 
-async def _next(items: AsyncGenerator[T, None]) -> T | None:
-    async for item in items:
-        return item
-    return None
+class Monitor:
+    """Callbacks and counts of a load.
+
+    `progress` is called with (table, series done, series or None) by another thread. `on_error` is called
+    with each Failure while the rest goes on, as in `session.stats.collect_each`; without it the first is
+    raised.
+    """
+
+    def __init__(
+        self,
+        progress: Callable[[str, int, int | None], object] | None = None,
+        on_error: Callable[[Failure], object] | None = None,
+    ) -> None:
+        self._progress = progress
+        self.on_error = on_error
+        #: Requests sent, answers 429, and requests answered by the journal of an interrupted load.
+        self.requests = self.throttled = self.replayed = 0
+
+    def progress(self, table: str) -> Callable[[int, int | None], object] | None:
+        """Return the callback for one table."""
+        report = self._progress
+        return None if report is None else lambda done, total: report(table, done, total)
+
+    def count(self, session: AsyncSession) -> None:
+        """Add the counts of a session that has ended."""
+        metrics = session.metrics
+        self.requests += metrics.attempts
+        self.throttled += metrics.throttled
+        self.replayed += metrics.replayed
 
 
 class Account:
     """One session for all resources of a load, with a journal in the pipeline's folder.
 
-    It runs on an event loop in a thread of its own, as dlt's loop closes generators that are still running.
-    The name of the journal has the number of loads that were committed, which dlt's state holds: the load
-    after an interrupted one finds it again, and requests only what it lacks.
+    The session runs on an event loop in a thread of its own, because dlt's loop closes generators that are
+    still running. The journal's name has the number of loads that were committed, which dlt's state holds:
+    the load after an interrupted one finds the same journal and requests only what it lacks.
     """
 
-    def __init__(
-        self,
-        base_url: str | None,
-        apikey: str | None,
-        apisecret: str | None,
-        options: Mapping[str, Any],
-        monitor: Monitor,
-    ) -> None:
-        self._arguments: dict[str, Any] = {
-            "base_url": base_url,
-            "apikey": apikey,
-            "apisecret": apisecret,
-            **options,
-        }
+    def __init__(self, monitor: Monitor, **session_options: Any) -> None:
         self.monitor = monitor
+        self._options = session_options
         self._session: AsyncSession | None = None
         self._stack = ExitStack()
         self._users = 0
-        self._warned = False
         self._number: int | None = None
         self._links: list[ShortUrl] | None = None
         self._tags: list[Tag] | None = None
+        self._warned = False
 
     def __enter__(self) -> Self:
         """Open the session for its first user."""
@@ -80,7 +92,7 @@ class Account:
     ) -> None:
         """Close the session after its last user."""
         if error is None:
-            # Committed with the load, or not at all: an interrupted one finds its journal again.
+            # Committed with the rows or not at all, so that an interrupted load finds its journal again.
             dlt.current.source_state()["loads"] = (self._number or 0) + 1
         self._users -= 1
         if not self._users:
@@ -93,9 +105,20 @@ class Account:
                 self._stack.close()
 
     async def _open(self, journal: Path) -> None:
-        session = AsyncSession(**self._arguments, journal=journal)
+        session = AsyncSession(**self._options, journal=journal)
         await session.__aenter__()
         self._session = session
+
+    def _journal(self) -> Path:
+        """Return the journal of this load, and remove those of loads that were committed."""
+        if self._number is None:
+            self._number = dlt.current.source_state().get("loads", 0)
+        folder = Path(dlt.current.pipeline().working_dir)
+        wanted = folder / f"slashtag-{self._number}.journal"
+        for journal in folder.glob("slashtag-*.journal"):
+            if journal != wanted:
+                remove_journal(journal)
+        return wanted
 
     def iterate(self, make: Callable[[AsyncSession], AsyncGenerator[T, None]]) -> Iterator[T]:
         """Yield what an async generator over the session yields."""
@@ -115,17 +138,6 @@ class Account:
         finally:
             with suppress(RuntimeError):  # it is being cancelled
                 self._portal.call(items.aclose)
-
-    def _journal(self) -> Path:
-        """Return the journal of this load, and remove those of loads that were committed."""
-        if self._number is None:
-            self._number = dlt.current.source_state().get("loads", 0)
-        folder = Path(dlt.current.pipeline().working_dir)
-        wanted = folder / f"slashtag-{self._number}.journal"
-        for journal in folder.glob("slashtag-*.journal"):
-            if journal != wanted:
-                remove_journal(journal)
-        return wanted
 
     async def links(self, session: AsyncSession) -> list[ShortUrl]:
         """Return all links, listed once."""
@@ -158,15 +170,9 @@ class Account:
         return {key: found[key] for key in sorted(found, key=found.__getitem__, reverse=True)}
 
     async def tag_names(self, session: AsyncSession) -> dict[str, int | None]:
-        """Return the names of all tags; how often their links were clicked is not in the listing."""
+        """Return the names of all tags, without hits, as the listing has none."""
         return {tag.name: None for tag in await self.tags(session) if tag.name}
 
 
-def check_state(state: MutableMapping[str, Any], timezone: str, base_url: str | None) -> None:
-    """Raise ConfigurationError if the destination holds days of another timezone or another service."""
-    service = str(parse_base_url(base_url, allow_http=True))
-    for name, value in (("timezone", timezone), ("base_url", service)):
-        if state.setdefault(name, value) != value:
-            raise ConfigurationError(
-                f"the destination holds clicks of {name} {state[name]}, not {value}: use another dataset"
-            )
+async def _next(items: AsyncGenerator[T, None]) -> T | None:
+    return await anext(items, None)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from datetime import date
 from functools import partial
-from importlib import import_module
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import dlt
 
-from .. import AsyncSession, InvalidRequestError
-from .._internal import parse_zone
+from .. import AsyncSession, ConfigurationError, InvalidRequestError
+from .._internal import parse_base_url, parse_zone
 from ..export import TAGS, URLS, Table, arrow_schema, tag_row, url_row
-from ._account import Account, check_state
+from ._account import Account, Hits, Monitor
 from ._daily import DailyClicks
-from ._monitor import Monitor
+from ._incremental import Incremental, arrow
 from ._monthly import MonthlyDimensions
-
-arrow: Any = import_module("pyarrow")
 
 #: Dimensions of statistics of a range of days.
 DIMENSIONS = ("device", "browser", "platform", "country", "referrer")
@@ -61,65 +58,68 @@ def slashtag_source(
     date or date range).
     """
     first = _first_day(since)
-    unknown = [name for name in dimensions if name not in DIMENSIONS]
+    chosen = tuple(dimensions)
+    unknown = [name for name in chosen if name not in DIMENSIONS]
     if unknown:
         raise InvalidRequestError(f"no dimension {unknown[0]!r}: there are {', '.join(DIMENSIONS)}")
-    monitor = monitor or Monitor()
-    account = Account(base_url, apikey, apisecret, session_options or {}, monitor)
-    chosen = tuple(dimensions)
     zone = parse_zone(timezone if timezone[:1] in ("+", "-") else _named_zone(timezone))
-
-    @dlt.resource(name="links", write_disposition="replace")
-    def links() -> Iterator[Any]:
-        async def table(session: AsyncSession) -> AsyncGenerator[Any, None]:
-            yield _table(URLS, map(url_row, await account.links(session)))
-
-        with account:
-            yield from account.iterate(table)
-
-    @dlt.resource(name="tags", write_disposition="replace")
-    def tags() -> Iterator[Any]:
-        async def table(session: AsyncSession) -> AsyncGenerator[Any, None]:
-            yield _table(TAGS, map(tag_row, await account.tags(session)))
-
-        with account:
-            yield from account.iterate(table)
-
-    @dlt.resource(name="clicks_daily", write_disposition=_MERGE, primary_key=("slashtag", "date"))
-    def clicks_daily() -> Iterator[Any]:
-        state = dlt.current.resource_state("clicks_daily")
-        check_state(state, timezone, base_url)
-        clicks = DailyClicks("clicks_daily", "slashtag", state, first, lookback, zone, monitor)
-        with account:
-            yield from account.iterate(partial(clicks.tables, account.hits))
-
-    @dlt.resource(name="clicks_by_tag", write_disposition=_MERGE, primary_key=("tag", "date"))
-    def clicks_by_tag() -> Iterator[Any]:
-        state = dlt.current.resource_state("clicks_by_tag")
-        check_state(state, timezone, base_url)
-        clicks = DailyClicks("clicks_by_tag", "tag", state, first, lookback, zone, monitor)
-        with account:
-            yield from account.iterate(partial(clicks.tables, account.tag_names))
-
-    @dlt.resource(
-        name="clicks_by_dimension",
-        write_disposition=_MERGE,
-        primary_key=("slashtag", "month", "dimension", "label"),
-        merge_key=("slashtag", "month"),
+    monitor = monitor or Monitor()
+    account = Account(
+        monitor, base_url=base_url, apikey=apikey, apisecret=apisecret, **(session_options or {})
     )
-    def clicks_by_dimension() -> Iterator[Any]:
-        state = dlt.current.resource_state("clicks_by_dimension")
-        check_state(state, timezone, base_url)
-        clicks = MonthlyDimensions(state, first, lookback, zone, chosen, monitor)
-        with account:
-            yield from account.iterate(partial(clicks.tables, account.hits))
 
-    found: list[Any] = [links, tags, clicks_daily]
+    def listed(name: str, table: Table, rows: Callable[[AsyncSession], Awaitable[Iterable[Any]]]) -> Any:
+        async def tables(session: AsyncSession) -> AsyncGenerator[Any, None]:
+            columns = list(zip(*await rows(session), strict=True)) or [()] * len(table.columns)
+            yield arrow.table([list(column) for column in columns], schema=arrow_schema(table))
+
+        def resource() -> Iterator[Any]:
+            with account:
+                yield from account.iterate(tables)
+
+        return dlt.resource(resource, name=name, write_disposition="replace")
+
+    async def links(session: AsyncSession) -> Iterable[Any]:
+        return map(url_row, await account.links(session))
+
+    async def tags(session: AsyncSession) -> Iterable[Any]:
+        return map(tag_row, await account.tags(session))
+
+    def clicks(name: str, make: Callable[..., Incremental], series: Hits, key: tuple[str, ...]) -> Any:
+        def resource() -> Iterator[Any]:
+            state = dlt.current.resource_state(name)
+            _check_state(state, timezone, base_url)
+            table = make(state=state, since=first, lookback=lookback, zone=zone, monitor=monitor)
+            with account:
+                yield from account.iterate(partial(table.tables, series))
+
+        # Of clicks by dimension all rows of a month are replaced: a label may be gone.
+        merge_key = ("slashtag", "month") if "month" in key else None
+        return dlt.resource(
+            resource, name=name, write_disposition=_MERGE, primary_key=key, merge_key=merge_key
+        )
+
+    found = [listed("links", URLS, links), listed("tags", TAGS, tags)]
+    daily = partial(DailyClicks, "clicks_daily", "slashtag")
+    found.append(clicks("clicks_daily", daily, account.hits, ("slashtag", "date")))
     if by_tag:
-        found.append(clicks_by_tag)
+        daily = partial(DailyClicks, "clicks_by_tag", "tag")
+        found.append(clicks("clicks_by_tag", daily, account.tag_names, ("tag", "date")))
     if chosen:
-        found.append(clicks_by_dimension)
+        key = ("slashtag", "month", "dimension", "label")
+        monthly = partial(MonthlyDimensions, chosen)
+        found.append(clicks("clicks_by_dimension", monthly, account.hits, key))
     return found
+
+
+def _check_state(state: MutableMapping[str, Any], timezone: str, base_url: str | None) -> None:
+    """Raise ConfigurationError if the destination holds days of another timezone or another service."""
+    service = str(parse_base_url(base_url, allow_http=True))
+    for name, value in (("timezone", timezone), ("base_url", service)):
+        if state.setdefault(name, value) != value:
+            raise ConfigurationError(
+                f"the destination holds clicks of {name} {state[name]}, not {value}: use another dataset"
+            )
 
 
 def _first_day(since: str | date) -> date:
@@ -136,8 +136,3 @@ def _named_zone(name: str) -> ZoneInfo:
         raise InvalidRequestError(
             f"no time zone {name!r}: give +HH:MM or a name such as Europe/Berlin"
         ) from None
-
-
-def _table(table: Table, rows: Iterable[tuple[Any, ...]]) -> Any:
-    columns = list(zip(*rows, strict=True)) or [()] * len(table.columns)
-    return arrow.table([list(column) for column in columns], schema=arrow_schema(table))
