@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -82,13 +84,43 @@ def options(box: Sandbox, **more: Any) -> dict[str, Any]:
     }
 
 
+LOADER = """
+import json, sys
+from datetime import datetime
+from slashtag.dlt import _incremental, load, local_pipeline, slashtag_source
+
+now, pipeline, source = json.loads(sys.argv[1])
+
+class Clock(datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.fromisoformat(now)
+
+_incremental.datetime = Clock
+load(local_pipeline(**pipeline), slashtag_source(**source))
+"""
+
+
 @dataclass
 class Target:
-    """A destination: its pipeline, and its rows."""
+    """A destination: the arguments of its pipeline, and its rows."""
 
-    pipeline: Callable[[], Any]
-    #: Rows of a table of clicks: (series, date, clicks, final).
-    rows: Callable[[str], list[tuple[Any, ...]]]
+    arguments: dict[str, Any]
+    read: Callable[[Target, str], list[tuple[Any, ...]]]
+
+    def pipeline(self) -> Any:
+        return local_pipeline(**self.arguments)
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a table of clicks: (series, date, clicks, final)."""
+        return self.read(self, table)
+
+    def start(self, box: Sandbox, now: datetime, **more: Any) -> subprocess.Popen[bytes]:
+        """Start a load in a process of its own."""
+        source = {name: str(value) for name, value in options(box).items()}
+        arguments = json.dumps([now.isoformat(), self.arguments, {**source, **more}], default=str)
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen([sys.executable, "-c", LOADER, arguments], **quiet)
 
     def load(self, box: Sandbox, monitor: Monitor | None = None, **more: Any) -> Loaded:
         return load(self.pipeline(), slashtag_source(**options(box, **more), monitor=monitor))
@@ -104,15 +136,15 @@ def as_date(value: Any) -> date:
     return date.fromisoformat(value[:10]) if isinstance(value, str) else value
 
 
-def sql_rows(pipeline: Any, table: str) -> list[tuple[Any, ...]]:
-    with pipeline.sql_client() as client:
+def sql_rows(target: Target, table: str) -> list[tuple[Any, ...]]:
+    with target.pipeline().sql_client() as client:
         name = client.make_qualified_table_name(table)
         return [tuple(row) for row in client.execute_sql(f"SELECT * FROM {name}") or ()]
 
 
-def latest(folder: Path, table: str) -> list[tuple[Any, ...]]:
-    """The rows of Parquet files to which each load only appends, as docs/warehouse.md reads them."""
-    files = folder / "slashtag" / table / "*.parquet"
+def latest(target: Target, table: str) -> list[tuple[Any, ...]]:
+    """Return the rows of Parquet files to which each load only appends, as docs/warehouse.md reads them."""
+    files = target.arguments["path"] / "slashtag" / table / "*.parquet"
     query = f"""
         SELECT * EXCLUDE (_dlt_load_id) FROM read_parquet('{files}')
         QUALIFY row_number() OVER (PARTITION BY slashtag, date ORDER BY _dlt_load_id DESC) = 1
@@ -122,14 +154,12 @@ def latest(folder: Path, table: str) -> list[tuple[Any, ...]]:
 
 def local(destination: str, folder: Path) -> Target:
     names = {"duckdb": "clicks.duckdb", "sqlite": "clicks.sqlite", "filesystem": "clicks"}
-    path = folder / names[destination]
-
-    def pipeline() -> Any:
-        return local_pipeline(destination, path, pipelines_dir=folder / "pipelines")
-
-    if destination == "filesystem":
-        return Target(pipeline, lambda table: latest(path, table))
-    return Target(pipeline, lambda table: sql_rows(pipeline(), table))
+    arguments = {
+        "destination": destination,
+        "path": folder / names[destination],
+        "pipelines_dir": folder / "pipelines",
+    }
+    return Target(arguments, latest if destination == "filesystem" else sql_rows)
 
 
 @pytest.fixture

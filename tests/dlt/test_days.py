@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
-from datetime import UTC, date, datetime, time
+import time
+from datetime import UTC, date, datetime
+from datetime import time as clock_time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from slashtag import RetryPolicy, TransportError
-from slashtag.dlt import Monitor, local_pipeline
+from slashtag.dlt import Monitor
 from slashtag.sandbox import Fault, Sandbox
-from tests.support.sandboxes import forget
+from tests.support.sandboxes import forget, settle
 
 from .conftest import DAY, START, Clock, Target, local, sql_rows
 
@@ -22,11 +23,12 @@ def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     if request.param != "postgres":
         return local(request.param, tmp_path)
     monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", request.getfixturevalue("postgres"))
-
-    def pipeline() -> Any:
-        return local_pipeline("postgres", dataset=f"d{tmp_path.name}", pipelines_dir=tmp_path / "pipelines")
-
-    return Target(pipeline, lambda table: sql_rows(pipeline(), table))
+    arguments = {
+        "destination": "postgres",
+        "dataset": f"d{tmp_path.name}",
+        "pipelines_dir": tmp_path / "pipelines",
+    }
+    return Target(arguments, sql_rows)
 
 
 def truth(box: Sandbox, end: date) -> dict[tuple[str, date], int]:
@@ -56,6 +58,10 @@ def test_each_day_ends_with_the_truth(box: Sandbox, clock: Clock, target: Target
     before: dict[str, int] = {}
     for n in range(days):
         monitor = Monitor()
+        if n == 1:
+            held = target.daily()
+            kill_midway(box, clock, target)
+            assert target.daily() == held
         if n == 2:
             # The service goes away midway: nothing of this attempt is in the destination.
             held = target.daily()
@@ -81,9 +87,9 @@ def test_each_day_ends_with_the_truth(box: Sandbox, clock: Clock, target: Target
         names = sorted(now)
         for name in chance.sample(names, 12):
             ago = chance.choice((0, 0, 0, 1, 2, 3))
-            box.add_click(name, datetime.combine(clock.today - ago * DAY, time(9), UTC), times=3)
+            box.add_click(name, datetime.combine(clock.today - ago * DAY, clock_time(9), UTC), times=3)
         box.add_url(f"new-{n}")
-        box.add_click(f"new-{n}", datetime.combine(clock.today - 5 * DAY, time(9), UTC))
+        box.add_click(f"new-{n}", datetime.combine(clock.today - 5 * DAY, clock_time(9), UTC))
         vanished = chance.choice(
             [name for name in names if sum(u.slashtag == name for u in box.truth.urls()) == 1]
         )
@@ -92,3 +98,16 @@ def test_each_day_ends_with_the_truth(box: Sandbox, clock: Clock, target: Target
 
 
 _HASTY = RetryPolicy(max_attempts=1)
+
+
+def kill_midway(box: Sandbox, clock: Clock, target: Target) -> None:
+    """Start a load and kill its process when some of its clicks are answered."""
+    forget(box)
+    box.latency = 0.1
+    with target.start(box, clock.now(), session_options={"concurrency": 1}) as running:
+        while sum("stats" in arrival.path for arrival in list(box.requests)) < 6:
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.kill()
+    box.latency = 0.0
+    settle(box)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from contextlib import closing
@@ -211,21 +209,13 @@ def test_credentials_come_from_the_configuration_of_dlt(
     assert duck.daily() == truth(box, clock.today)
 
 
-LOADER = """
-import sys
-from slashtag.dlt import load, local_pipeline, slashtag_source
-base_url, apikey, apisecret, folder = sys.argv[1:]
-source = slashtag_source(base_url, apikey, apisecret, since="2023-01-01", session_options={"concurrency": 4})
-load(local_pipeline("duckdb", folder + "/clicks.duckdb", pipelines_dir=folder + "/pipelines"), source)
-"""
-
-
 def test_a_first_load_that_is_killed_goes_on_and_is_merged_once(
     box: Sandbox, duck: Target, tmp_path: Path
 ) -> None:
     box.latency = 0.03
-    command = [sys.executable, "-c", LOADER, box.base_url, box.apikey, box.apisecret, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+    now = datetime.now(UTC)
+    options = {"since": "2023-01-01", "session_options": {"concurrency": 4}}
+    with duck.start(box, now, **options) as running:
         while len(settled(box)) < 60 and running.poll() is None:
             time.sleep(0.01)
         # All but the last four were answered, and are in the journal after a fifth of a second.
@@ -235,10 +225,12 @@ def test_a_first_load_that_is_killed_goes_on_and_is_merged_once(
     assert running.returncode == -signal.SIGKILL
     box.latency = 0.0
     forget(box)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    with duck.start(box, now, **options) as running:
+        pass
+    assert running.returncode == 0
     assert set(known).isdisjoint(settled(box))
-    today = datetime.now(UTC).date().isoformat()
-    assert sum(duck.daily().values()) == box.truth.range("2023-01-01", today).total_clicks
+    true = box.truth.range("2023-01-01", now.date().isoformat())
+    assert sum(duck.daily().values()) == true.total_clicks
     assert not list((tmp_path / "pipelines").rglob("*.journal"))
 
 
