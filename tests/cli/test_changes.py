@@ -81,11 +81,11 @@ def test_all_errors_are_told_with_their_lines_and_nothing_is_sent(
     assert (ran.code, ran.out) == (1, "")
     *errors, last = ran.err.splitlines()
     assert [error.split(": ")[1] for error in errors] == [
-        f"line {n}" for n in (2, 3, 5, 6, 7, 8, 8, 9, 12, 14, 15, 16)
+        f"line {n}" for n in (2, 3, 5, 6, 7, 8, 9, 12, 14, 15, 16)
     ]
     assert "password has 51 characters" in errors[0]
-    assert "give its id, in the column id" in errors[7]
-    assert last == f"error: {path} has 12 errors; nothing was sent"
+    assert "give its id, in the column id" in errors[6]
+    assert last == f"error: {path} has 11 errors; nothing was sent"
     assert "ppp" not in ran.err
     assert own.requests == []
     assert not path.with_name("changes.results.jsonl").exists()

@@ -1,16 +1,17 @@
-"""Changes from a listing of links that was edited: the cells that differ from the links as they are."""
+"""Comparison of a row of an edited listing with its link."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
-from .. import ShortUrl
+from .. import InvalidRequestError, ShortUrl
 
 #: Columns of a listing that cannot be changed; `hits` and `updated_at` change by themselves.
 READ_ONLY = ("short_url", "tag_id", "tag_name", "created_at")
 VOLATILE = ("hits", "updated_at")
+_CHANGEABLE = ("destination", "redirect_code", "slashtag")
 
 
 def is_listing(header: Sequence[str]) -> bool:
@@ -18,52 +19,48 @@ def is_listing(header: Sequence[str]) -> bool:
     return {"id", "slashtag"} <= set(header) and not {*READ_ONLY, *VOLATILE}.isdisjoint(header)
 
 
-def edits(
+def edited_cells(
     cells: Mapping[str, str], url: ShortUrl, tag_names: Mapping[int, str] | None
-) -> Iterator[tuple[str, str]]:
-    """Yield the columns whose cell differs from the link, with the present value; empty cells do not count.
+) -> dict[str, str]:
+    """Return the cells to send: those that differ from the link, and those that a listing does not have.
 
-    The last part of a short URL follows its slashtag, and may be the one before an update.
+    Empty cells do not count. Raises InvalidRequestError where a read-only column differs, or where the link
+    was updated since it was listed.
     """
+    listed_at = _instant(cells.get("updated_at", ""))
+    updated = listed_at is not None and listed_at != url.updated_at
     present = {
         "slashtag": url.slashtag,
         "destination": url.destination or "",
         "redirect_code": "" if url.redirect_code is None else str(url.redirect_code),
         "short_url": url.short_url or "",
         "tag_id": "" if url.tag_id is None else str(url.tag_id),
-        "tag_name": (tag_names or {}).get(url.tag_id or 0, ""),
         "created_at": "" if url.created_at is None else url.created_at.isoformat(),
     }
+    if tag_names is not None:
+        present["tag_name"] = tag_names.get(url.tag_id or 0, "")
+    differing: set[str] = set()
     for name, now in present.items():
         cell = cells.get(name, "")
-        if name == "tag_name" and tag_names is None:
-            continue
-        if name == "short_url" and is_updated(cells, url):
+        if name == "short_url" and updated:
+            # Its last part follows the slashtag, which an update may have changed.
             cell, now = cell.rpartition("/")[0], now.rpartition("/")[0]
         if cell and cell != now and not (name == "created_at" and _instant(cell) == url.created_at):
-            yield name, now
-
-
-def is_updated(cells: Mapping[str, str], url: ShortUrl) -> bool:
-    """Return whether a link was updated since it was listed, as far as `updated_at` tells."""
-    listed = _instant(cells.get("updated_at", ""))
-    return listed is not None and listed != url.updated_at
+            differing.add(name)
+    wrong = [f"{name} cannot be changed; it is {present[name]!r}" for name in READ_ONLY if name in differing]
+    changed = [name for name in present if name in differing and name in _CHANGEABLE]
+    if changed and updated:
+        wrong.append(
+            f"the link was updated since it was listed, and {', '.join(changed)} may be of somebody else: "
+            "list it again, or leave out the column updated_at to send the row all the same"
+        )
+    if wrong:
+        raise InvalidRequestError("; ".join(wrong))
+    ignored = {"id", *READ_ONLY, *VOLATILE, *_CHANGEABLE}
+    return {name: cell for name, cell in cells.items() if cell and (name in changed or name not in ignored)}
 
 
 def _instant(text: str) -> datetime | None:
     with suppress(ValueError):
         return datetime.fromisoformat(text).replace(tzinfo=None, microsecond=0)
     return None
-
-
-def problems_of(differing: Iterable[tuple[str, str]], *, updated: bool) -> Iterator[str]:
-    """Yield why the edited cells of a link cannot be sent."""
-    changed = dict(differing)
-    for name in READ_ONLY:
-        if name in changed:
-            yield f"{name} cannot be changed; it is {changed.pop(name)!r}"
-    if changed and updated:
-        yield (
-            f"the link was updated since it was listed, and {', '.join(changed)} may be of somebody else: "
-            "list it again, or leave out the column updated_at to send the row all the same"
-        )

@@ -17,13 +17,11 @@ import msgspec
 from .. import AsyncSession, Change, ExportError
 from .._internal import HAS_LOCKS, account_digest, in_thread, lock_file
 
-#: Lines that are made durable together, if not before; each is with the system at once.
-GROUP = 100
-#: Seconds for which a change that is announced waits for others, to be made durable with them.
-GATHER = 0.005
 #: The beginning of every line.
 _BEGIN = b'{"line":'
 Status = Literal["sent", "done", "failed", "unknown"]
+#: Statuses of a change that may have been done.
+UNANSWERED = ("sent", "unknown")
 
 
 class RowOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,18 +43,19 @@ class RowOutcome(msgspec.Struct, frozen=True, kw_only=True):
     at: str = ""
 
 
-def fingerprint(change: Change, session: AsyncSession) -> str:
-    """Return a hash of a change that is different in each account.
+def sent(line: int, change: Change, session: AsyncSession) -> RowOutcome:
+    """Return the outcome "sent" of a change.
 
-    Keyed, so that nobody without the apisecret can try passwords on it.
+    Its hashes are keyed, so that nobody without the apisecret can try passwords on them.
     """
-    return account_digest(session, [getattr(change, name) for name in change.__struct_fields__])
-
-
-def link_marks(change: Change, session: AsyncSession) -> tuple[str, ...]:
-    """Return hashes of the names of a change's link: the one it is changed by, and its new slashtag."""
     names = [change.key] if change.slashtag is None else [change.key, change.slashtag]
-    return tuple(account_digest(session, name) for name in names)
+    return RowOutcome(
+        line=line,
+        key=change.key,
+        status="sent",
+        fingerprint=account_digest(session, [getattr(change, name) for name in change.__struct_fields__]),
+        links=tuple(account_digest(session, name) for name in names),
+    )
 
 
 class OutcomeFile:
@@ -118,8 +117,13 @@ class OutcomeFile:
             # A line that was cut when a run was killed.
             os.ftruncate(self._handle, len(content) - len(torn))
 
-    def append(self, entries: Iterable[RowOutcome], *, durable: bool = False) -> None:
-        """Append outcomes."""
+    def status(self, entry: RowOutcome) -> Status | None:
+        """Return the status of a change as earlier runs left it."""
+        before = self.before.get(entry.fingerprint)
+        return None if before is None else before.status
+
+    def append(self, entries: Iterable[RowOutcome]) -> None:
+        """Append outcomes; they are durable after the next `announce`, or when the file is closed."""
         assert self._handle is not None
         at = datetime.now(UTC).isoformat(timespec="seconds")
         lines = [msgspec.json.encode(msgspec.structs.replace(entry, at=at)) + b"\n" for entry in entries]
@@ -129,9 +133,6 @@ class OutcomeFile:
             while data:
                 data = data[os.write(self._handle, data) :]
             self._written += len(lines)
-            if durable or self._written - self._durable >= GROUP:
-                os.fsync(self._handle)
-                self._durable = self._written
         except OSError as error:
             if data:
                 # Half a line, left by a full disk, would spoil the next one.
@@ -147,14 +148,13 @@ class OutcomeFile:
         async with self._flushing:
             if self._durable >= mine:
                 return
-            await asyncio.sleep(GATHER)
             assert self._handle is not None
             written = self._written
             try:
                 await in_thread(partial(os.fsync, self._handle))
             except OSError as error:
                 raise self._failed(error) from None
-            self._durable = max(self._durable, written)
+            self._durable = written
 
     def _foreign(self) -> ExportError:
         return ExportError(f"{self.path} does not hold outcomes; choose another file for the outcomes")
@@ -175,6 +175,8 @@ class OutcomeFile:
     ) -> None:
         try:
             if self._handle is not None and error is None:
-                self.append((), durable=True)
+                os.fsync(self._handle)
+        except OSError as failed:
+            raise self._failed(failed) from None
         finally:
             self._close()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 from msgspec import Struct
 
 from .. import AsyncSession, AuthenticationError, Change, Outcome
 from .._internal import Progress
-from ._outcome_file import OutcomeFile, RowOutcome, Status, fingerprint, link_marks
+from ._outcome_file import UNANSWERED, OutcomeFile, RowOutcome, Status, sent
 from ._planning import ChangeRow, Difference, Links, completed, differences, read_changes, rows_of
 
 Changes = str | os.PathLike[str] | Iterable[Change | ChangeRow]
@@ -65,10 +67,11 @@ async def preview(
     Arguments and errors as BulkUpdate; `progress` is called with (links read, None). Reads all links (List
     short URLs).
     """
-    plan = _Plan(session, changes, outcomes)
-    with OutcomeFile(plan.path, writable=False) as file:
-        left = plan.left(file)
-        unknown = sum(plan.is_open(file, row) for row in left)
+    rows, path = _rows_and_path(changes, outcomes)
+    marks = _marks(session, rows)
+    with OutcomeFile(path, writable=False) as file:
+        left = [row for row in rows if file.status(marks[row.line]) != "done"]
+        unknown = sum(file.status(marks[row.line]) in UNANSWERED for row in left)
     links = Links(await session.urls.list(progress=progress).to_list())
     found: list[Difference] = []
     changed = missing = 0
@@ -86,57 +89,9 @@ async def preview(
         changed=changed,
         unchanged=len(left) - changed - missing,
         missing=missing,
-        skipped=len(plan.rows) - len(left),
+        skipped=len(rows) - len(left),
         unknown=unknown,
     )
-
-
-class _Plan:
-    """Rows of an update, what identifies each in the file of outcomes, and where that file is."""
-
-    def __init__(
-        self, session: AsyncSession, changes: Changes, outcomes: str | os.PathLike[str] | None
-    ) -> None:
-        if isinstance(changes, str | os.PathLike):
-            self.rows = read_changes(changes)
-            source = Path(changes)
-            self.path = Path(outcomes or source.with_name(f"{source.stem}.results.jsonl"))
-        elif outcomes is None:
-            raise TypeError("outcomes= names the file of outcomes where changes do not come from a file")
-        else:
-            self.rows = rows_of(changes)
-            self.path = Path(outcomes)
-        self._keys = {row.line: row.change.key for row in self.rows}
-        self._marks = {
-            row.line: (fingerprint(row.change, session), link_marks(row.change, session)) for row in self.rows
-        }
-
-    def left(self, file: OutcomeFile) -> list[ChangeRow]:
-        """Return the rows that no earlier run has done."""
-        return [row for row in self.rows if self._status(file, row) != "done"]
-
-    def is_open(self, file: OutcomeFile, row: ChangeRow) -> bool:
-        """Return whether an earlier run sent a row and got no answer."""
-        return self._status(file, row) in ("sent", "unknown")
-
-    def _status(self, file: OutcomeFile, row: ChangeRow) -> Status | None:
-        before = file.before.get(self._marks[row.line][0])
-        return None if before is None else before.status
-
-    def outcome(
-        self, row: ChangeRow, status: Status, *, rows_updated: int | None = None, error: str | None = None
-    ) -> RowOutcome:
-        """Return an outcome of a row, under the key and the hashes of its change as it was given."""
-        mark, links = self._marks[row.line]
-        return RowOutcome(
-            line=row.line,
-            key=self._keys[row.line],
-            status=status,
-            rows_updated=rows_updated,
-            error=error,
-            fingerprint=mark,
-            links=links,
-        )
 
 
 class BulkUpdate:
@@ -169,21 +124,32 @@ class BulkUpdate:
         progress: Progress | None = None,
     ) -> None:
         self._session = session
-        self._plan = _Plan(session, changes, outcomes)
+        self._rows, self.path = _rows_and_path(changes, outcomes)
+        self._marks = _marks(session, self._rows)
         self._keep = keep
         self._repeat_lost = repeat_lost
         self._progress = progress
+        self._counts: Counter[str] = Counter()
         self._outcomes = self._run()
-        self.path = self._plan.path
-        self.summary = BulkSummary()
+
+    @property
+    def summary(self) -> BulkSummary:
+        """Counts of the outcomes so far."""
+        return BulkSummary(**self._counts)
 
     async def _run(self) -> AsyncGenerator[RowOutcome, None]:
         with OutcomeFile(self.path) as file:
-            left = self._plan.left(file)
-            self._count(skipped=len(self._plan.rows) - len(left))
-            held = {row.line for row in left if self._is_held_back(file, row)}
+            left = [row for row in self._rows if file.status(self._marks[row.line]) != "done"]
+            self._counts["skipped"] = len(self._rows) - len(left)
+            # Rows that are not sent because they may have been done.
+            held = {
+                row.line
+                for row in left
+                if file.status(self._marks[row.line]) in UNANSWERED
+                and not (self._repeat_lost and row.repeatable)
+            }
             if self._keep:
-                held, left = await self._completed(file, held, left)
+                held, left = await self._completed(held, left)
             for row in left:
                 if row.line in held:
                     yield self._record(file, row, "unknown", error=_SENT_BEFORE)
@@ -196,20 +162,15 @@ class BulkUpdate:
 
             # The first goes alone: if the credentials are wrong, it is the only one that was sent.
             for rows in (todo[:1], todo[1:]):
-                sending = self._send(file, rows, report)
-                try:
-                    async for outcome in sending:
+                async with aclosing(self._send(file, rows, report)) as outcomes:
+                    async for outcome in outcomes:
                         yield outcome
-                finally:
-                    await sending.aclose()
 
-    async def _completed(
-        self, file: OutcomeFile, held: set[int], left: Sequence[ChangeRow]
-    ) -> tuple[set[int], list[ChangeRow]]:
+    async def _completed(self, held: set[int], left: Sequence[ChangeRow]) -> tuple[set[int], list[ChangeRow]]:
         """Complete changes from the listing; return the lines still held back, and all rows."""
         links = Links(await self._session.urls.list(progress=self._progress).to_list())
         if self._repeat_lost:
-            # A link that still has the slashtag was not renamed: it can be, by its id.
+            # A link that still has the old slashtag was not renamed, so it can be renamed by its id.
             held = {row.line for row in left if row.line in held and not links.find(row.change.key)}
         found = links.resolve(row for row in left if row.line not in held)
         rows = [
@@ -224,7 +185,7 @@ class BulkUpdate:
         by_key = {row.change.key: row for row in rows}
 
         async def announce(change: Change) -> None:
-            await file.announce(self._plan.outcome(by_key[change.key], "sent"))
+            await file.announce(self._marks[by_key[change.key].line])
 
         updates = self._session.urls.update_many(
             [row.change for row in rows], repeat_lost=self._repeat_lost, before=announce, progress=report
@@ -234,7 +195,7 @@ class BulkUpdate:
                 async for outcome in outcomes:
                     yield self._take(file, by_key[outcome.change.key], outcome)
         except AuthenticationError as error:
-            # Of the changes under way this one is known not to be done.
+            # The change that was answered with this error is known not to be done.
             for row in rows:
                 if row.change.call().path == error.path:
                     self._take(file, row, Outcome(row.change, "failed", error=error))
@@ -243,32 +204,18 @@ class BulkUpdate:
     def _take(self, file: OutcomeFile, row: ChangeRow, outcome: Outcome) -> RowOutcome:
         status: Status = outcome.status
         error = None if outcome.error is None else _one_line(str(outcome.error))
-        if status == "failed" and self._plan.is_open(file, row):
+        if status == "failed" and file.status(self._marks[row.line]) in UNANSWERED:
             # This time it was not done, but the earlier run may have done it.
             status, error = "unknown", f"{_SENT_AGAIN}{error}"
         return self._record(file, row, status, rows_updated=outcome.rows_updated, error=error)
 
-    def _record(
-        self,
-        file: OutcomeFile,
-        row: ChangeRow,
-        status: Status,
-        *,
-        rows_updated: int | None = None,
-        error: str | None = None,
-    ) -> RowOutcome:
-        outcome = self._plan.outcome(row, status, rows_updated=rows_updated, error=error)
+    def _record(self, file: OutcomeFile, row: ChangeRow, status: Status, **more: Any) -> RowOutcome:
+        outcome = msgspec.structs.replace(self._marks[row.line], status=status, **more)
         file.append([outcome])
-        self._count(**{status: 1}, unknown_renames=status == "unknown" and not row.repeatable)
+        self._counts[status] += 1
+        if status == "unknown" and not row.repeatable:
+            self._counts["unknown_renames"] += 1
         return outcome
-
-    def _count(self, **more: int) -> None:
-        counted = msgspec.structs.asdict(self.summary)
-        self.summary = BulkSummary(**{name: counted[name] + more.get(name, 0) for name in counted})
-
-    def _is_held_back(self, file: OutcomeFile, row: ChangeRow) -> bool:
-        """Return whether a row is not sent because it may have been done."""
-        return self._plan.is_open(file, row) and not (self._repeat_lost and row.repeatable)
 
     def __aiter__(self) -> Self:
         return self
@@ -287,6 +234,21 @@ class BulkUpdate:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _rows_and_path(changes: Changes, outcomes: str | os.PathLike[str] | None) -> tuple[list[ChangeRow], Path]:
+    """Read or number the changes, and return the path of their file of outcomes."""
+    if isinstance(changes, str | os.PathLike):
+        source = Path(changes)
+        return read_changes(source), Path(outcomes or source.with_name(f"{source.stem}.results.jsonl"))
+    if outcomes is None:
+        raise TypeError("outcomes= names the file of outcomes where changes do not come from a file")
+    return rows_of(changes), Path(outcomes)
+
+
+def _marks(session: AsyncSession, rows: Iterable[ChangeRow]) -> dict[int, RowOutcome]:
+    """Return by line the outcome "sent" of each row, with the key and the hashes of its change as given."""
+    return {row.line: sent(row.line, row.change, session) for row in rows}
 
 
 def _one_line(text: str) -> str:

@@ -18,7 +18,7 @@ _BATCH = 100
 #: Batches of at most so many series are not halved.
 _FEW = 3
 _WORKERS = 32
-_ROWS_PER_TABLE = 50_000
+_ROWS_PER_TABLE = 20_000
 
 
 class Incremental:
