@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import dlt
@@ -65,49 +64,33 @@ class Account:
     def __init__(self, monitor: Monitor, **session_options: Any) -> None:
         self.monitor = monitor
         self._options = session_options
-        self._session: AsyncSession | None = None
         self._stack = ExitStack()
         self._users = 0
         self._number: int | None = None
         self._links: list[ShortUrl] | None = None
         self._tags: list[Tag] | None = None
-        self._warned = False
 
     def __enter__(self) -> Self:
         """Open the session for its first user."""
-        self._users += 1
-        if self._users == 1:
-            try:
+        if not self._users:
+            with ExitStack() as stack:
                 uvloop = {"use_uvloop": find_spec("uvloop") is not None}
-                portal = start_blocking_portal(backend_options=uvloop)
-                self._portal = self._stack.enter_context(portal)
-                self._portal.call(self._open, self._journal())
-            except BaseException as error:
-                self.__exit__(type(error), error, None)
-                raise
+                self._portal = stack.enter_context(start_blocking_portal(backend_options=uvloop))
+                session = AsyncSession(**self._options, journal=self._journal())
+                self._session = stack.enter_context(self._portal.wrap_async_context_manager(session))
+                self._stack = stack.pop_all()
+        self._users += 1
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Close the session after its last user."""
         if error is None:
             # Committed with the rows or not at all, so that an interrupted load finds its journal again.
             dlt.current.source_state()["loads"] = (self._number or 0) + 1
         self._users -= 1
         if not self._users:
-            try:
-                if self._session is not None:
-                    session, self._session = self._session, None
-                    self._portal.call(session.aclose)
-                    self.monitor.count(session)
-            finally:
-                self._stack.close()
-
-    async def _open(self, journal: Path) -> None:
-        session = AsyncSession(**self._options, journal=journal)
-        await session.__aenter__()
-        self._session = session
+            self._stack.close()
+            self.monitor.count(self._session)
 
     def _journal(self) -> Path:
         """Return the journal of this load, and remove those of loads that were committed."""
@@ -122,7 +105,6 @@ class Account:
 
     def iterate(self, make: Callable[[AsyncSession], AsyncGenerator[T, None]]) -> Iterator[T]:
         """Yield what an async generator over the session yields."""
-        assert self._session is not None
         items = make(self._session)
         try:
             while True:
@@ -157,16 +139,17 @@ class Account:
         Batches of links in this order take the fewest requests.
         """
         found: dict[str, int] = {}
+        refused: list[InvalidRequestError] = []
         for link in await self.links(session):
             try:
                 check_slashtag(link)
             except InvalidRequestError as error:
-                if not self._warned:
-                    log.warning("a link is left out of the clicks: %s", error)
-                self._warned = True
+                refused.append(error)
                 continue
             # Statistics count a slashtag for all links that have it, on different domains.
             found[link.slashtag] = found.get(link.slashtag, 0) + (link.hits or 0)
+        if refused:
+            log.warning("%d links are left out of the clicks, the first as %s", len(refused), refused[0])
         return {key: found[key] for key in sorted(found, key=found.__getitem__, reverse=True)}
 
     async def tag_names(self, session: AsyncSession) -> dict[str, int | None]:
