@@ -11,16 +11,14 @@ from pathlib import Path
 
 from .. import InvalidRequestError
 
-DELIMITERS = ",;\t"
 _ZIP = b"PK\x03\x04"
 
 
 def read_cells(path: Path, data: bytes | None = None) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a file with the numbers of their lines, the header first.
 
-    `data` is its content where it was read already.
-
-    Raises InvalidRequestError for what is neither CSV in UTF-8 nor an .xlsx workbook.
+    `data` is its content if it was read already. Raises InvalidRequestError for what is neither CSV in UTF-8
+    nor an .xlsx workbook.
     """
     try:
         data = path.read_bytes() if data is None else data
@@ -28,7 +26,7 @@ def read_cells(path: Path, data: bytes | None = None) -> Iterator[tuple[int, lis
             yield from enumerate(_sheet(path, data), 1)
             return
         text = data.decode("utf-8-sig")
-        delimiter = max(DELIMITERS, key=text.partition("\n")[0].count)
+        delimiter = max(",;\t", key=text.partition("\n")[0].count)
         reader, before = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), 0
         for cells in reader:
             line, before = before + 1, reader.line_num
@@ -43,10 +41,9 @@ def _sheet(path: Path, data: bytes) -> Iterator[list[str]]:
     """Yield the rows of the first sheet of a workbook, as texts."""
     try:
         openpyxl = import_module("openpyxl")
+        workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
     except ImportError:
         raise InvalidRequestError('a workbook needs openpyxl: pip install "slashtag[xlsx]"') from None
-    try:
-        workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
     except Exception:
         raise InvalidRequestError(f"{path} is not an .xlsx workbook") from None
     for row in workbook.worksheets[0].iter_rows(values_only=True):

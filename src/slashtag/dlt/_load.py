@@ -20,12 +20,8 @@ from msgspec import Struct
 from .. import ExportError, SlashtagError
 from .._internal import HAS_LOCKS, lock_file, remove_journal
 
-#: Destinations that are a path: what it is the path of, and the dataset in it.
-LOCAL = {
-    "duckdb": ("a DuckDB file", "slashtag"),
-    "sqlite": ("an SQLite file", "main"),
-    "filesystem": ("a folder of Parquet files", "slashtag"),
-}
+#: Destinations that are a file or folder, and the default dataset in each.
+LOCAL = {"duckdb": "slashtag", "sqlite": "main", "filesystem": "slashtag"}
 
 
 class Loaded(Struct, frozen=True):
@@ -48,15 +44,18 @@ def local_pipeline(
     dlt's configuration describes. dlt's telemetry is off unless its configuration turns it on.
     """
     _quiet()
-    known = LOCAL.get(destination)
-    if (known is None) != (path is None):
-        needs = f"{destination} needs the path of {known[0]}" if known else f"{destination} takes no path"
-        raise TypeError(needs)
+    if (destination in LOCAL) != (path is not None):
+        needs = "needs the path of its file or folder" if path is None else "takes no path"
+        raise TypeError(f"{destination} {needs}")
     target: Any = destination
+    name = dataset or LOCAL.get(destination, "slashtag")
     if path is not None:
         path = Path(path).absolute()
         if destination == "duckdb":
             target = dlt.destinations.duckdb(str(path))
+            if path.stem == name:
+                # DuckDB could not tell the database from the schema in it.
+                name += "_data"
         elif destination == "sqlite":
             target = dlt.destinations.sqlalchemy(f"sqlite:///{path}")
         else:
@@ -64,10 +63,6 @@ def local_pipeline(
             # Merging into plain files only appends: readers tell rows apart by the load that brought them.
             _set_default("normalize.parquet_normalizer.add_dlt_load_id", "true")
             _set_default("normalize.loader_file_format", "parquet")
-    name = dataset or (known[1] if known else "slashtag")
-    if destination == "duckdb" and path is not None and Path(path).stem == name:
-        # DuckDB could not tell the database from the schema in it.
-        name += "_data"
     where = hashlib.sha256(f"{destination}\0{path or ''}\0{name}".encode()).hexdigest()[:12]
     folder = Path(pipelines_dir) if pipelines_dir else Path(get_dlt_pipelines_dir())
     return dlt.pipeline(
