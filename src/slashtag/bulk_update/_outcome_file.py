@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 
 import msgspec
@@ -70,29 +69,28 @@ class OutcomeFile:
     def __init__(self, path: Path, *, writable: bool = True) -> None:
         self.path = path
         self.before: dict[str, RowOutcome] = {}
-        self._written = 0
-        self._durable = 0
+        self._written = self._durable = 0
         self._flushing = asyncio.Lock()
         self._handle: int | None = None
         try:
-            if path.exists() and not path.is_file():
-                # Reading a pipe would wait for ever.
-                raise ExportError(f"{path} cannot be written: it is not a regular file")
-            if writable:
-                is_new = not path.exists()
-                self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-                if is_new:
-                    path.chmod(0o600)  # the umask may have taken something off
-                if not lock_file(self._handle) and HAS_LOCKS:
-                    raise ExportError(f"another run writes to {path}")
-            content = path.read_bytes() if path.exists() else b""
-            self._read(content)
-        except OSError as error:
-            self._close()
-            raise self._failed(error) from None
+            with self._os_errors():
+                self._open(writable)
         except ExportError:
             self._close()
             raise
+
+    def _open(self, writable: bool) -> None:
+        exists = self.path.exists()
+        if exists and not self.path.is_file():
+            # Reading a pipe would wait for ever.
+            raise ExportError(f"{self.path} cannot be written: it is not a regular file")
+        if writable:
+            self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            if not exists:
+                self.path.chmod(0o600)  # the umask may have removed some bits
+            if not lock_file(self._handle) and HAS_LOCKS:
+                raise ExportError(f"another run writes to {self.path}")
+        self._read(self.path.read_bytes() if self.path.exists() else b"")
 
     def _read(self, content: bytes) -> None:
         *lines, torn = content.split(b"\n")
@@ -109,10 +107,12 @@ class OutcomeFile:
                 if entry.status == "done" and entry.links:
                     # By the name it was changed by: a rerun would use that one.
                     done[entry.links[0]] = entry.fingerprint
+            if not lines and not torn.startswith(_BEGIN[: len(torn)]):
+                raise msgspec.DecodeError
         except msgspec.DecodeError:
-            raise self._foreign() from None
-        if not lines and not torn.startswith(_BEGIN[: len(torn)]):
-            raise self._foreign()
+            raise ExportError(
+                f"{self.path} does not hold outcomes; choose another file for the outcomes"
+            ) from None
         if torn and self._handle is not None:
             # A line that was cut when a run was killed.
             os.ftruncate(self._handle, len(content) - len(torn))
@@ -122,45 +122,43 @@ class OutcomeFile:
         before = self.before.get(entry.fingerprint)
         return None if before is None else before.status
 
-    def append(self, entries: Iterable[RowOutcome]) -> None:
-        """Append outcomes; they are durable after the next `announce`, or when the file is closed."""
+    def append(self, entry: RowOutcome) -> None:
+        """Append an outcome; it is durable after the next `announce`, or when the file is closed."""
         assert self._handle is not None
-        at = datetime.now(UTC).isoformat(timespec="seconds")
-        lines = [msgspec.json.encode(msgspec.structs.replace(entry, at=at)) + b"\n" for entry in entries]
-        data = memoryview(b"".join(lines))
-        size = len(data)
-        try:
-            while data:
-                data = data[os.write(self._handle, data) :]
-            self._written += len(lines)
-        except OSError as error:
-            if data:
+        entry = msgspec.structs.replace(entry, at=datetime.now(UTC).isoformat(timespec="seconds"))
+        data = memoryview(msgspec.json.encode(entry) + b"\n")
+        with self._os_errors():
+            end = os.fstat(self._handle).st_size
+            try:
+                while data:
+                    data = data[os.write(self._handle, data) :]
+            except OSError:
                 # Half a line, left by a full disk, would spoil the next one.
                 with suppress(OSError):
-                    os.ftruncate(self._handle, os.fstat(self._handle).st_size - (size - len(data)))
-            raise self._failed(error) from None
+                    os.ftruncate(self._handle, end)
+                raise
+        self._written += 1
 
     async def announce(self, entry: RowOutcome) -> None:
         """Record that a change is about to be sent; return once that survives a crash of the machine."""
-        self.append([entry])
+        self.append(entry)
         mine = self._written
         # Changes that are announced while the disk is busy share the next flush.
         async with self._flushing:
-            if self._durable >= mine:
-                return
-            assert self._handle is not None
-            written = self._written
-            try:
-                await in_thread(partial(os.fsync, self._handle))
-            except OSError as error:
-                raise self._failed(error) from None
-            self._durable = written
+            if self._durable < mine:
+                assert self._handle is not None
+                written = self._written
+                with self._os_errors():
+                    await in_thread(partial(os.fsync, self._handle))
+                self._durable = written
 
-    def _foreign(self) -> ExportError:
-        return ExportError(f"{self.path} does not hold outcomes; choose another file for the outcomes")
-
-    def _failed(self, error: OSError) -> ExportError:
-        return ExportError(f"{self.path} cannot be written: {error.strerror}")
+    @contextmanager
+    def _os_errors(self) -> Iterator[None]:
+        """Raise errors of the system as ExportError."""
+        try:
+            yield
+        except OSError as error:
+            raise ExportError(f"{self.path} cannot be written: {error.strerror}") from None
 
     def _close(self) -> None:
         handle, self._handle = self._handle, None
@@ -170,13 +168,10 @@ class OutcomeFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             if self._handle is not None and error is None:
-                os.fsync(self._handle)
-        except OSError as failed:
-            raise self._failed(failed) from None
+                with self._os_errors():
+                    os.fsync(self._handle)
         finally:
             self._close()

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -211,7 +210,7 @@ class BulkUpdate:
 
     def _record(self, file: OutcomeFile, row: ChangeRow, status: Status, **more: Any) -> RowOutcome:
         outcome = msgspec.structs.replace(self._marks[row.line], status=status, **more)
-        file.append([outcome])
+        file.append(outcome)
         self._counts[status] += 1
         if status == "unknown" and not row.repeatable:
             self._counts["unknown_renames"] += 1
@@ -230,9 +229,7 @@ class BulkUpdate:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 

@@ -74,7 +74,8 @@ class WorkerSession(_Plugin):  # type: ignore[misc]
         try:
             if self._session is None:
                 self._session = AsyncSession(**self._options)
-            return await self._session.stats.run(part)
+            stats: Statistics = await self._session.stats.run(part)
+            return stats
         except SlashtagError as error:
             # A value, so that no worker logs the error with the requests it names.
             return error

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, MutableMapping
 from datetime import date
 from functools import partial
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import dlt
 
-from .. import AsyncSession, ConfigurationError, InvalidRequestError
+from .. import AsyncSession, ConfigurationError, DateRange, InvalidRequestError
 from .._internal import parse_base_url, parse_zone
 from ..export import TAGS, URLS, Table, arrow_schema, tag_row, url_row
 from ._account import Account, Hits, Monitor
@@ -57,20 +56,21 @@ def slashtag_source(
     `session.stats.collect_each`, both wrapped by dlt: `load` unwraps them (List short URLs, Statistics for a
     date or date range).
     """
-    first = _first_day(since)
+    first = DateRange(since, since).start
     chosen = tuple(dimensions)
     unknown = [name for name in chosen if name not in DIMENSIONS]
     if unknown:
         raise InvalidRequestError(f"no dimension {unknown[0]!r}: there are {', '.join(DIMENSIONS)}")
-    zone = parse_zone(timezone if timezone[:1] in ("+", "-") else _named_zone(timezone))
+    zone = parse_zone(timezone)
     monitor = monitor or Monitor()
     account = Account(
         monitor, base_url=base_url, apikey=apikey, apisecret=apisecret, **(session_options or {})
     )
 
-    def listed(name: str, table: Table, rows: Callable[[AsyncSession], Awaitable[Iterable[Any]]]) -> Any:
+    def listing(name: str, table: Table, row: Callable[..., Any], items: Callable[..., Any]) -> Any:
         async def tables(session: AsyncSession) -> AsyncGenerator[Any, None]:
-            columns = list(zip(*await rows(session), strict=True)) or [()] * len(table.columns)
+            rows = map(row, await items(session))
+            columns = list(zip(*rows, strict=True)) or [()] * len(table.columns)
             yield arrow.table([list(column) for column in columns], schema=arrow_schema(table))
 
         def resource() -> Iterator[Any]:
@@ -78,12 +78,6 @@ def slashtag_source(
                 yield from account.iterate(tables)
 
         return dlt.resource(resource, name=name, write_disposition="replace")
-
-    async def links(session: AsyncSession) -> Iterable[Any]:
-        return map(url_row, await account.links(session))
-
-    async def tags(session: AsyncSession) -> Iterable[Any]:
-        return map(tag_row, await account.tags(session))
 
     def clicks(name: str, make: Callable[..., Incremental], series: Hits, key: tuple[str, ...]) -> Any:
         def resource() -> Iterator[Any]:
@@ -94,12 +88,15 @@ def slashtag_source(
                 yield from account.iterate(partial(table.tables, series))
 
         # Of clicks by dimension all rows of a month are replaced: a label may be gone.
-        merge_key = ("slashtag", "month") if "month" in key else None
+        merge_key: Any = ("slashtag", "month") if "month" in key else None
         return dlt.resource(
             resource, name=name, write_disposition=_MERGE, primary_key=key, merge_key=merge_key
         )
 
-    found = [listed("links", URLS, links), listed("tags", TAGS, tags)]
+    found = [
+        listing("links", URLS, url_row, account.links),
+        listing("tags", TAGS, tag_row, account.tags),
+    ]
     daily = partial(DailyClicks, "clicks_daily", "slashtag")
     found.append(clicks("clicks_daily", daily, account.hits, ("slashtag", "date")))
     if by_tag:
@@ -120,19 +117,3 @@ def _check_state(state: MutableMapping[str, Any], timezone: str, base_url: str |
             raise ConfigurationError(
                 f"the destination holds clicks of {name} {state[name]}, not {value}: use another dataset"
             )
-
-
-def _first_day(since: str | date) -> date:
-    try:
-        return since if isinstance(since, date) else date.fromisoformat(since)
-    except ValueError:
-        raise InvalidRequestError(f"since is the first day, YYYY-MM-DD, not {since!r}") from None
-
-
-def _named_zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise InvalidRequestError(
-            f"no time zone {name!r}: give +HH:MM or a name such as Europe/Berlin"
-        ) from None
