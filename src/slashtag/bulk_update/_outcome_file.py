@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -153,7 +153,7 @@ class OutcomeFile:
                 self._durable = written
 
     @contextmanager
-    def _os_errors(self) -> Iterator[None]:
+    def _os_errors(self) -> Generator[None, None, None]:
         """Raise errors of the system as ExportError."""
         try:
             yield
