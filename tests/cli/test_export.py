@@ -383,7 +383,13 @@ def test_a_sum_never_lacks_what_may_still_be_answered(
 def test_days_that_do_not_add_up_are_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     from slashtag.export import _jobs
 
-    monkeypatch.setattr(_jobs.Recorder, "check", lambda self, _: setattr(self, "reconciles", False))
+    finish = _jobs.Job.finish
+
+    async def differing(self: _jobs.Job) -> _jobs.Summary:
+        self.reconciles = False
+        return await finish(self)
+
+    monkeypatch.setattr(_jobs.Job, "finish", differing)
     ran = cli("export", "clicks", *SPAN, "--all", "--merged")
     assert ran.code == 0
     assert "DAYS OF SOME WINDOWS" in ran.err

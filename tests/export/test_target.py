@@ -25,7 +25,7 @@ def names(folder: Path) -> list[str]:
 
 def write(path: Path, data: bytes = b"whole") -> None:
     with AtomicFile(path) as target:
-        target.file.write(data)
+        target.write(data)
 
 
 @contextmanager
@@ -47,8 +47,7 @@ def test_it_has_its_name_only_once_it_is_whole(tmp_path: Path, before: bytes | N
     if before is not None:
         path.write_bytes(before)
     with AtomicFile(path) as target:
-        target.file.write(b"whole")
-        target.file.flush()
+        target.write(b"whole")
         assert (path.read_bytes() if path.exists() else None) == before
     assert path.read_bytes() == b"whole"
     assert names(tmp_path) == ["out.csv"]
@@ -61,7 +60,7 @@ def test_an_error_leaves_no_trace_and_stays_itself(tmp_path: Path, error: BaseEx
     path = tmp_path / "out.csv"
     path.write_bytes(b"before")
     with pytest.raises(type(error)) as raised, AtomicFile(path) as target:  # noqa: PT012
-        target.file.write(b"half")
+        target.write(b"half")
         raise error
     assert raised.value is error
     assert path.read_bytes() == b"before"
@@ -71,8 +70,8 @@ def test_an_error_leaves_no_trace_and_stays_itself(tmp_path: Path, error: BaseEx
 def test_two_writers_of_one_file_leave_one_of_the_two_whole(tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     with AtomicFile(path) as one, AtomicFile(path) as two:
-        one.file.write(b"one")
-        two.file.write(b"two")
+        one.write(b"one")
+        two.write(b"two")
     assert path.read_bytes() == b"one"
     assert names(tmp_path) == ["out.csv"]
 
@@ -94,7 +93,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_and_nothing_else(tmp_p
             os.utime(path, (0, 0))
         write(tmp_path / "out.csv", b"while another writes")
         assert not left.exists()
-        young.file.write(b"whole")
+        young.write(b"whole")
     assert names(tmp_path) == sorted([*kept, "out.csv"])
     assert (tmp_path / "out.csv").read_bytes() == b"whole"
 
@@ -121,8 +120,7 @@ def test_a_private_file_is_private_while_it_is_written(tmp_path: Path, kept: int
     path.touch()
     path.chmod(kept)
     with umask(0), AtomicFile(path) as target:
-        target.file.write(b"whole")
-        target.file.flush()
+        target.write(b"whole")
         (part,) = (one for one in tmp_path.iterdir() if one != path)
         assert mode(part) == kept
     assert mode(path) == kept
@@ -163,7 +161,7 @@ def test_a_folder_a_device_and_a_pipe_are_refused_at_once(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "match"), [("", "is empty"), ("a\0b", "cannot be"), ("\ud800", "cannot be")]
+    ("name", "match"), [("", "cannot be"), ("a\0b", "cannot be"), ("\ud800", "cannot be")]
 )
 def test_a_path_that_cannot_be_one_is_told_at_once(name: str, match: str) -> None:
     with pytest.raises(ExportError, match=match):
@@ -207,7 +205,7 @@ def test_a_folder_that_has_become_read_only_is_told_and_what_was_written_stays(o
     path = open_to_all / "out.csv"
     path.write_bytes(b"before")
     target = AtomicFile(path)
-    target.file.write(b"whole")
+    target.write(b"whole")
     open_to_all.chmod(0o555)
     with unprivileged():
         with pytest.raises(ExportError, match=r"cannot be written: .*; what was written stays in "):
@@ -276,7 +274,7 @@ def test_a_disk_that_is_full_only_in_the_end_is_told(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     assert signal.getsignal(signal.SIGXFSZ) == signal.SIG_IGN
     target = AtomicFile(tmp_path / "out.csv")
-    target.file.write(b"x" * 1_000)
+    target.write(b"x" * 1_000)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:
         with pytest.raises(ExportError, match="cannot be written"):
@@ -292,5 +290,4 @@ def test_a_target_that_becomes_a_folder_is_told_and_no_trace_is_left(tmp_path: P
     with pytest.raises(ExportError, match="cannot be written"):
         target.commit()
     target.discard()
-    assert target.file.closed
     assert names(tmp_path) == ["out.csv"]

@@ -1,8 +1,7 @@
-"""Files of rows: JSON Lines, CSV (each also gzipped), Parquet, behind one small protocol."""
+"""Links, tags and clicks of an account as rows, in files of several formats."""
 
-from ._file import TableFile
 from ._jobs import Summary, export_clicks, export_tags, export_urls
-from ._selection import Sharing, ids_of, list_selection
+from ._selection import Sharing, list_selection, listed_links
 from ._table import (
     NAMED_URLS,
     TAGS,
@@ -22,6 +21,7 @@ from ._target import AtomicFile, checked_path, remove_parts
 from ._writers import (
     FORMATS,
     TEXT_FORMATS,
+    TableFile,
     TextFormat,
     Writer,
     arrow_schema,
@@ -59,8 +59,8 @@ __all__ = [
     "export_urls",
     "format_of",
     "has_guard",
-    "ids_of",
     "list_selection",
+    "listed_links",
     "load_arrow",
     "named_url_row",
     "open_writer",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import AsyncIterable, Iterable
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 
@@ -45,50 +45,58 @@ class Summary(Struct, frozen=True, kw_only=True):
     shared: int = 0
 
 
-class Recorder:
-    """Counts of an export, for its summary."""
+class Job:
+    """One export: rows that a thread writes in batches, and counts for the summary."""
 
-    def __init__(self, session: AsyncSession, on_error: OnError | None = None) -> None:
+    def __init__(self, session: AsyncSession, writer: Writer, on_error: OnError | None = None) -> None:
         self._metrics = session.metrics
         self._before = self._counted()
         self._began = time.monotonic()
+        self._writer = writer
+        self._waiting: list[Row] = []
+        self._written = 0
         self._tell = on_error
         #: The `on_error` to pass on: None if there is none, so that errors are raised.
         self.on_error: OnError | None = None if on_error is None else self._count
-        self.failures = 0
-        self.answered = 0
+        self._failures = 0
+        self._first: SlashtagError | None = None
+        #: Requests that were sent and failed.
+        self.failed_requests = 0
         self.reconciles = True
         self.sharing = Sharing()
-        self._refused = 0
-        self._first: SlashtagError | None = None
 
-    def check(self, stats: RangeStats) -> None:
-        """Record whether the days of all statistics so far add up to their totals."""
-        self.answered += 1
-        self.reconciles &= stats.reconciles and stats.days_complete
+    async def add(self, rows: Iterable[Row]) -> None:
+        """Add rows, and write the batches that they complete."""
+        for row in rows:
+            self._waiting.append(row)
+            if len(self._waiting) >= BATCH:
+                await self._flush()
 
-    def take_requests(self, done: int) -> None:
-        """Set how many requests were answered, of so many that are done."""
-        self.answered = done - (self.failures - self._refused)
+    async def _flush(self) -> None:
+        rows, self._waiting = self._waiting, []
+        self._written += len(rows)
+        await in_thread(partial(self._writer.write, rows))
 
-    def require_answers(self) -> None:
+    def require(self, answered: bool) -> None:
         """Raise the first failure if nothing was answered: a file would be replaced by an empty one."""
-        if self._first is not None and not self.answered:
+        if self._first is not None and not answered:
             raise self._first
 
-    def summary(self, rows: int) -> Summary:
-        """Return the summary so far."""
+    async def finish(self) -> Summary:
+        """Write the rows that are left, and return the summary."""
+        if self._waiting:
+            await self._flush()
         requests, replayed, throttled = (
             now - before for now, before in zip(self._counted(), self._before, strict=True)
         )
         return Summary(
-            rows=rows,
+            rows=self._written,
             requests=requests,
             replayed=replayed,
             throttled=throttled,
             seconds=time.monotonic() - self._began,
             learned_rate=self._metrics.learned_rate,
-            failures=self.failures,
+            failures=self._failures,
             reconciles=self.reconciles,
             shared=self.sharing.count,
         )
@@ -97,36 +105,11 @@ class Recorder:
         return self._metrics.requests, self._metrics.replayed, self._metrics.throttled
 
     def _count(self, failure: Failure) -> None:
-        self.failures += 1
-        # It was never sent, so it is none of the requests that are done.
-        self._refused += isinstance(failure.error, InvalidRequestError)
+        self._failures += 1
+        self.failed_requests += not isinstance(failure.error, InvalidRequestError)
         self._first = self._first or failure.error
         if self._tell is not None:
             self._tell(failure)
-
-
-class Rows:
-    """Rows that are written in batches by a thread, as compressing and disks take their time."""
-
-    def __init__(self, write: Callable[[list[Row]], object], batch: int = BATCH) -> None:
-        self._write = write
-        self._batch = batch
-        self._rows: list[Row] = []
-        self.count = 0
-
-    async def add(self, rows: Iterable[Row]) -> None:
-        """Add rows, and write the batches that they complete."""
-        for row in rows:
-            self._rows.append(row)
-            if len(self._rows) >= self._batch:
-                await self.flush()
-
-    async def flush(self) -> None:
-        """Write the rows that are left."""
-        if self._rows:
-            rows, self._rows = self._rows, []
-            self.count += len(rows)
-            await in_thread(partial(self._write, rows))
 
 
 async def export_urls(
@@ -137,34 +120,26 @@ async def export_urls(
     `progress` is called with (links so far, None). The writer is left open. Raises what a listing raises,
     and ExportError (List short URLs).
     """
-    recorder, out = Recorder(session), Rows(writer.write)
-    names = await _tag_names(session) if with_tag_names else {}
+    job = Job(session, writer)
+    names: dict[int, str | None] = {}
     async with session.urls.list(progress=progress).pages() as pages:
         async for page in pages:
-            if not with_tag_names:
-                await out.add(map(url_row, page.items))
-                continue
-            if any(url.tag_id is not None and url.tag_id not in names for url in page.items):
-                # A tag that was created meanwhile; one that stays unknown is not looked for again.
-                unknown = {url.tag_id for url in page.items if url.tag_id is not None}
-                names = {**dict.fromkeys(unknown), **names, **await _tag_names(session)}
-            await out.add([named_url_row(url, names) for url in page.items])
-    await out.flush()
-    return recorder.summary(out.count)
-
-
-async def _tag_names(session: AsyncSession) -> dict[int, str | None]:
-    return {tag.id: tag.name for tag in await session.tags.list().to_list()}
+            unknown = {url.tag_id for url in page.items if url.tag_id is not None} - names.keys()
+            if with_tag_names and unknown:
+                # Also for a tag that was created meanwhile; one that stays unknown is looked for once.
+                tags = await session.tags.list().to_list()
+                names = {**dict.fromkeys(unknown), **names, **{tag.id: tag.name for tag in tags}}
+            await job.add(named_url_row(url, names) if with_tag_names else url_row(url) for url in page.items)
+    return await job.finish()
 
 
 async def export_tags(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
     """Write every tag of the account as a row of TAGS; otherwise as `export_urls` (List tags)."""
-    recorder, out = Recorder(session), Rows(writer.write)
+    job = Job(session, writer)
     async with session.tags.list(progress=progress).pages() as pages:
         async for page in pages:
-            await out.add(map(tag_row, page.items))
-    await out.flush()
-    return recorder.summary(out.count)
+            await job.add(map(tag_row, page.items))
+    return await job.finish()
 
 
 async def export_clicks(
@@ -202,31 +177,30 @@ async def export_clicks(
     now = datetime.now(UTC)
     resolved = query.resolve(zone, now) if isinstance(query, DateRange) else query
     start, end = resolved.span(zone)
-    recorder, out = Recorder(session, on_error), Rows(writer.write)
+    job = Job(session, writer, on_error)
 
     def rows_of(stats: RangeStats, *of: str) -> Iterable[Row]:
-        recorder.check(stats)
+        job.reconciles &= stats.reconciles and stats.days_complete
         return dimension_rows(stats, start, end, *of) if dimensions else clicks_rows(stats, *of)
 
+    done = 0
+
+    def count(so_far: int, total: int | None) -> None:
+        nonlocal done
+        done = so_far
+        if progress is not None:
+            progress(so_far, total)
+
     # One sum counts each slashtag once.
-    sharing = None if merged else recorder.sharing
+    sharing = None if merged else job.sharing
     are_listed = keys is None
     async with selection(session, keys, tags, by, merged=merged, sharing=sharing) as (keys, tags):
         if merged:
-            done = 0
-
-            def count(so_far: int, total: int | None) -> None:
-                nonlocal done
-                done = so_far
-                if progress is not None:
-                    progress(so_far, total)
-
             stats = await session.stats.collect(
-                resolved, keys=keys, tags=tags, timezone=zone, progress=count, on_error=recorder.on_error
+                resolved, keys=keys, tags=tags, timezone=zone, progress=count, on_error=job.on_error
             )
-            recorder.take_requests(done)
-            recorder.require_answers()
-            await out.add(rows_of(stats))
+            job.require(done > job.failed_requests)
+            await job.add(rows_of(stats))
         else:
             if are_listed and isinstance(keys, AsyncIterable):
                 keys = AsyncByActivity(keys, None)
@@ -237,11 +211,12 @@ async def export_clicks(
                 timezone=zone,
                 ordered=True,
                 progress=progress,
-                on_error=recorder.on_error,
+                on_error=job.on_error,
             )
+            answered = False
             async with each:
                 async for name, stats in each:
-                    await out.add(rows_of(stats, name))
-            recorder.require_answers()
-    await out.flush()
-    return recorder.summary(out.count)
+                    answered = True
+                    await job.add(rows_of(stats, name))
+            job.require(answered)
+    return await job.finish()

@@ -6,32 +6,39 @@ from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from contextlib import aclosing, asynccontextmanager
 from typing import Literal
 
-from .. import AsyncSession, InvalidRequestError, ShortUrl, Tag
-from .._internal import Keys
+from .. import AsyncSession, InvalidRequestError, ShortUrl
+from .._internal import Keys, Progress
 
 By = Literal["slashtag", "tag"]
 
 
 class Sharing:
-    """Slashtags of selected links that other links have too, whether these are selected or not."""
+    """Slashtags of several links: `repeated` ones of several selected links, `foreign` ones of others too."""
 
     def __init__(self) -> None:
         self._selected: set[str] = set()
         self._others: set[str] = set()
+        self.repeated: set[str] = set()
 
     def take(self, url: ShortUrl, *, selected: bool) -> bool:
-        """Take a link of the listing and return whether it is selected."""
-        slashtag = url.slashtag
-        if not selected or slashtag in self._selected:
-            self._others.add(slashtag)
+        """Take a link and return whether it is selected."""
+        if not selected:
+            self._others.add(url.slashtag)
+        elif url.slashtag in self._selected:
+            self.repeated.add(url.slashtag)
         else:
-            self._selected.add(slashtag)
+            self._selected.add(url.slashtag)
         return selected
 
     @property
+    def foreign(self) -> set[str]:
+        """Slashtags of selected links that others have too, which are not selected."""
+        return self._selected & self._others
+
+    @property
     def count(self) -> int:
-        """Number of such slashtags."""
-        return len(self._selected & self._others)
+        """Number of slashtags of selected links that any other link has too."""
+        return len(self.repeated | self.foreign)
 
 
 @asynccontextmanager
@@ -48,7 +55,6 @@ async def selection(
 
     `sharing` gets every link that is listed for it.
     """
-    sharing = sharing or Sharing()
     if by not in ("slashtag", "tag"):
         raise TypeError(f"by is 'slashtag' or 'tag', not {by!r}")
     if keys is not None and (tags is not None or by == "tag"):
@@ -56,17 +62,14 @@ async def selection(
     if isinstance(tags, str):
         raise TypeError("tags= takes an iterable of names, not one str: tags=[...]")
     if by == "tag" and tags is None:
-        yield None, [tag.name for tag in await session.tags.list().to_list()]
-    elif tags is not None and (merged or by == "tag"):
+        tags = [tag.name for tag in await session.tags.list().to_list()]
+    if tags is not None and (merged or by == "tag"):
         yield None, tags
-    elif tags is not None:
-        async with aclosing(links_with_tags(session, tags, sharing)) as links:
-            yield links, None
-    elif keys is None:
-        async with aclosing(_links(session, sharing)) as links:
-            yield links, None
-    else:
+    elif keys is not None:
         yield keys, None
+    else:
+        async with aclosing(listed_links(session, tags, sharing or Sharing())) as links:
+            yield links, None
 
 
 async def list_selection(
@@ -92,30 +95,21 @@ def _slashtag(key: str | ShortUrl) -> str:
     return key if isinstance(key, str) else key.slashtag
 
 
-async def links_with_tags(
-    session: AsyncSession, tags: Iterable[str], sharing: Sharing
+async def listed_links(
+    session: AsyncSession, tags: Iterable[str] | None, sharing: Sharing, progress: Progress | None = None
 ) -> AsyncGenerator[ShortUrl, None]:
-    """Yield the links of the account that bear one of the tags; an unknown one is an InvalidRequestError."""
-    ids = ids_of(tags, await session.tags.list().to_list())
-    async with session.urls.list() as urls:
-        async for url in urls:
-            if sharing.take(url, selected=url.tag_id in ids):
-                yield url
+    """Yield the links of the account, or those with one of the tags; `sharing` gets all links.
 
-
-async def _links(session: AsyncSession, sharing: Sharing) -> AsyncGenerator[ShortUrl, None]:
-    async with session.urls.list() as urls:
-        async for url in urls:
-            sharing.take(url, selected=True)
-            yield url
-
-
-def ids_of(names: Iterable[str], tags: Iterable[Tag]) -> set[int]:
-    """Return the ids of named tags of an account; one that it lacks is an InvalidRequestError."""
-    known = {tag.name: tag.id for tag in tags}
+    Raises InvalidRequestError for a tag that the account lacks.
+    """
     ids: set[int] = set()
-    for name in names:
-        if name not in known:
-            raise InvalidRequestError(f"the account has no tag {name!r}")
-        ids.add(known[name])
-    return ids
+    if tags is not None:
+        known = {tag.name: tag.id for tag in await session.tags.list().to_list()}
+        for name in tags:
+            if name not in known:
+                raise InvalidRequestError(f"the account has no tag {name!r}")
+            ids.add(known[name])
+    async with session.urls.list(progress=progress) as urls:
+        async for url in urls:
+            if sharing.take(url, selected=tags is None or url.tag_id in ids):
+                yield url

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
+from operator import attrgetter
 from typing import Literal
 
 from msgspec import Struct
@@ -54,6 +55,8 @@ NAMED_URLS = URLS.with_columns(Column("tag_name"))
 TAGS = Table(
     (Column("id", "int"), Column("name"), Column("description"), Column("created_at", "timestamp")),
 )
+_of_link: Callable[[ShortUrl], Row] = attrgetter(*URLS.names)
+_of_tag: Callable[[Tag], Row] = attrgetter(*TAGS.names)
 _DAY = (Column("date", "date"), Column("clicks", "int"))
 _LABELS = (
     Column("window_start", "date"),
@@ -76,17 +79,7 @@ def dimensions_table(by: str | None) -> Table:
 
 def url_row(url: ShortUrl) -> Row:
     """Return the row of a link."""
-    return (
-        url.id,
-        url.slashtag,
-        url.short_url,
-        url.destination,
-        url.hits,
-        url.redirect_code,
-        url.tag_id,
-        url.created_at,
-        url.updated_at,
-    )
+    return _of_link(url)
 
 
 def named_url_row(url: ShortUrl, names: Mapping[int, str | None]) -> Row:
@@ -96,7 +89,7 @@ def named_url_row(url: ShortUrl, names: Mapping[int, str | None]) -> Row:
 
 def tag_row(tag: Tag) -> Row:
     """Return the row of a tag."""
-    return (tag.id, tag.name, tag.description, tag.created_at)
+    return _of_tag(tag)
 
 
 def clicks_rows(stats: RangeStats, *of: str) -> Iterator[Row]:

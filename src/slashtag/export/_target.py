@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 from .. import ExportError
 from .._internal import lock_file
@@ -21,58 +21,17 @@ _STEM = 40
 _PART = re.compile(r"(\..*\.)[0-9a-f]{8}\.part", re.DOTALL)
 
 
-class Part:
-    """Binary file behind an AtomicFile; errors are ExportErrors that name its target."""
-
-    def __init__(self, raw: IO[bytes], target: Path) -> None:
-        self._raw = raw
-        self._target = target
-
-    def write(self, data: bytes, /) -> int:
-        """Write bytes."""
-        try:
-            return self._raw.write(data)
-        except OSError as error:
-            raise self._failed(error) from None
-
-    def flush(self) -> None:
-        """Pass what is buffered to the system."""
-        try:
-            self._raw.flush()
-        except OSError as error:
-            raise self._failed(error) from None
-
-    def sync(self) -> None:
-        """Make it durable and close it."""
-        self.flush()
-        try:
-            os.fsync(self._raw.fileno())
-            self._raw.close()
-        except OSError as error:
-            raise self._failed(error) from None
-
-    def close(self) -> None:
-        """Close it, complete or not."""
-        with suppress(OSError):  # a full disk refuses the last flush too
-            self._raw.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether it is closed."""
-        return self._raw.closed
-
-    def _failed(self, error: OSError) -> ExportError:
-        return ExportError(f"{self._target} cannot be written: {error.strerror or error}")
-
-
 class AtomicFile:
-    """File that is written under a temporary name beside its target and renamed once complete.
+    """Binary file that is written under a temporary name beside its target and renamed once complete.
 
-    `file` is the binary file to write to; on any error it is removed. A target that is a symbolic link stays
-    one. One that exists keeps its mode, which the temporary file has too; a new one gets what the umask
-    allows. Raises ExportError at once where the path cannot be one, the target is a folder or a device, or
-    its folder cannot be written; later where the disk is full.
+    On any error it is removed. A target that is a symbolic link stays one. One that exists keeps its mode,
+    which the temporary file has too; a new one gets what the umask allows. Raises ExportError at once where
+    the path cannot be one, the target is a folder or a device, or its folder cannot be written; later where
+    the disk is full.
     """
+
+    #: For libraries that check it: late writes are dropped instead of refused.
+    closed = False
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = checked_path(path)
@@ -86,7 +45,7 @@ class AtomicFile:
             handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         except OSError as error:
             raise ExportError(f"cannot write beside {self.path}: {error.strerror}") from None
-        self.file = Part(os.fdopen(handle, "wb"), self.path)
+        self._file = os.fdopen(handle, "wb")
         lock_file(handle)
         remove_parts(self._target.parent, [self._target.name])
 
@@ -97,13 +56,15 @@ class AtomicFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise ExportError(f"{self.path} cannot be written: {error.strerror}") from None
+            raise self._failed(error.strerror) from None
         if not stat.S_ISREG(mode):
-            what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-            raise ExportError(f"{self.path} cannot be written: it is {what}")
+            raise self._failed(f"it is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}")
         if not os.access(self._target, os.W_OK):
-            raise ExportError(f"{self.path} cannot be written: it is read-only")
+            raise self._failed("it is read-only")
         return stat.S_IMODE(mode)
+
+    def _failed(self, why: object) -> ExportError:
+        return ExportError(f"{self.path} cannot be written: {why}")
 
     def __enter__(self) -> Self:
         return self
@@ -116,6 +77,21 @@ class AtomicFile:
         else:
             self.commit()
 
+    def write(self, data: bytes, /) -> int:
+        """Write bytes; without effect once committed or discarded.
+
+        Parquet and gzip write the end of their file when they are dropped, also after an error.
+        """
+        if not self._file.closed:
+            try:
+                self._file.write(data)
+            except OSError as error:
+                raise self._failed(error.strerror or error) from None
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing, as `commit` flushes."""
+
     def commit(self) -> None:
         """Make the file durable and give it its name.
 
@@ -123,36 +99,37 @@ class AtomicFile:
         in a folder that has become read-only.
         """
         try:
-            self.file.sync()
+            with self._file:
+                self._file.flush()
+                os.fsync(self._file.fileno())
             if self._mode is not None:
                 self._temporary.chmod(self._mode)
             self._temporary.replace(self._target)
-        except OSError as error:
+        except BaseException as error:
             self.discard()
+            if not isinstance(error, OSError):
+                raise
             left = os.path.exists(self._temporary)
             stays = f"; what was written stays in {self._temporary}" if left else ""
-            raise ExportError(f"{self.path} cannot be written: {error.strerror}{stays}") from None
-        except BaseException:
-            self.discard()
-            raise
+            raise self._failed(f"{error.strerror}{stays}") from None
 
     def discard(self) -> None:
         """Remove what was written; safe to repeat.
 
         If the folder does not allow that, the next AtomicFile of the same target removes it.
         """
-        self.file.close()
-        with suppress(OSError):  # an error is being raised already, and this one would hide it
+        # Errors are suppressed as one is being raised already; a full disk refuses the last flush too.
+        with suppress(OSError):
+            self._file.close()
+        with suppress(OSError):
             self._temporary.unlink(missing_ok=True)
 
 
 def checked_path(path: str | os.PathLike[str]) -> Path:
     """Return a path to write to; raises ExportError for one that is empty or that no system accepts."""
     text = os.fspath(path)
-    if not text:
-        raise ExportError("the path to write to is empty")
     try:
-        refused = b"\0" in os.fsencode(text)
+        refused = not text or b"\0" in os.fsencode(text)
     except UnicodeEncodeError:
         refused = True
     if refused:
@@ -167,16 +144,15 @@ def remove_parts(folder: Path, names: Iterable[str], *, nobody_writes: bool = Fa
     caller knows that these files have no writer, all are removed.
     """
     begun = {_stem(name): nobody_writes and len(name) < _STEM for name in names}
-    found: list[tuple[Path, bool]] = []
+    found: list[Path] = []
     with suppress(OSError):  # a folder may allow files to be made and not to be listed
-        for path in folder.iterdir():
-            part = _PART.fullmatch(path.name)
-            if part and part[1] in begun:
-                found.append((path, begun[part[1]]))
-    for path, is_left in found:
-        with suppress(OSError):
-            if is_left or _is_left(path):
-                path.unlink()
+        found += folder.iterdir()
+    for path in found:
+        part = _PART.fullmatch(path.name)
+        if part and part[1] in begun:
+            with suppress(OSError):
+                if begun[part[1]] or _is_left(path):
+                    path.unlink()
 
 
 def _is_left(part: Path) -> bool:

@@ -5,39 +5,41 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
-import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast, get_args
+from types import SimpleNamespace, TracebackType
+from typing import Any, Literal, Protocol, Self, get_args
 
 import msgspec
 
 from .. import ExportError
-from ._outlet import Outlet, Sink
-from ._table import Row, Table, Value
+from ._table import Column, Row, Table, Value
+from ._target import AtomicFile, checked_path
 from ._xlsx import XlsxWriter
 
-ROW_GROUP = 25_000
-#: Rows that are turned into bytes at once.
-BATCH = 5_000
+#: Rows that are turned into bytes at once, and how often that makes a row group of Parquet.
+BATCH, ROW_GROUP = 5_000, 5
 _INT64 = 2**63
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_json = msgspec.json.Encoder().encode
+
+
+class Sink(Protocol):
+    """Binary file to write to."""
+
+    def write(self, data: bytes, /) -> object: ...
 
 
 class Writer(Protocol):
-    """Writer of rows; `close` writes what a format needs at its end, the file itself stays open.
-
-    `abandon` instead of it gives up: what was written is no whole file.
-    """
+    """Writer of rows; `close` writes what a format needs at its end, the file itself stays open."""
 
     def write(self, rows: Iterable[Row], /) -> None: ...
 
     def close(self) -> None: ...
-
-    def abandon(self) -> None: ...
 
 
 class JsonLinesWriter:
@@ -46,40 +48,32 @@ class JsonLinesWriter:
     def __init__(self, file: Sink, table: Table) -> None:
         self._file = file
         self._names = table.names
-        self._encode = msgspec.json.Encoder().encode
 
     def write(self, rows: Iterable[Row], /) -> None:
-        encode, names = self._encode, self._names
+        for objects in self._objects(rows):
+            self._file.write(b"\n".join(objects) + b"\n")
+
+    def _objects(self, rows: Iterable[Row]) -> Iterator[list[bytes]]:
         for batch in _batches(rows):
-            lines = [encode(dict(zip(names, row, strict=True))) for row in batch]
-            self._file.write(b"\n".join(lines) + b"\n")
+            yield [_json(dict(zip(self._names, row, strict=True))) for row in batch]
 
     def close(self) -> None:
         """Do nothing: every line is whole."""
 
-    abandon = close
 
-
-class JsonWriter:
+class JsonWriter(JsonLinesWriter):
     """Writer of one JSON array with an object for each row."""
 
-    def __init__(self, file: Sink, table: Table) -> None:
-        self._file = file
-        self._names = table.names
-        self._before = b"["
+    _before = b"["
 
     def write(self, rows: Iterable[Row], /) -> None:
-        for row in rows:
-            line = msgspec.json.encode(dict(zip(self._names, row, strict=True)))
-            self._file.write(self._before + b"\n" + line)
+        for objects in self._objects(rows):
+            self._file.write(self._before + b"\n" + b",\n".join(objects))
             self._before = b","
 
     def close(self) -> None:
         """End the array."""
         self._file.write(b"[]\n" if self._before == b"[" else b"\n]\n")
-
-    def abandon(self) -> None:
-        """Do nothing: an array without its end is not JSON."""
 
 
 class CsvWriter:
@@ -91,33 +85,22 @@ class CsvWriter:
     def __init__(self, file: Sink, table: Table, *, excel_safe: bool = False) -> None:
         self._file = file
         self._excel_safe = excel_safe
+        self._lines: list[str] = []
+        lines: Any = SimpleNamespace(write=self._lines.append)
+        # A text with \r or \n is only quoted if lines end in them.
+        self._csv = csv.writer(lines, lineterminator="\r\n")
         if excel_safe:
             file.write(codecs.BOM_UTF8)
         self.write([table.names])
 
     def write(self, rows: Iterable[Row], /) -> None:
         for batch in _batches(rows):
-            if self._excel_safe:
-                batch = [tuple(map(guarded, row)) for row in batch]
-            text = _csv(batch)
-            if "\r" in text:
-                # Lines end in \n, so that csv leaves a lone \r bare, at which readers end the row.
-                bare = (any(isinstance(value, str) and "\r" in value for value in row) for row in batch)
-                text = "".join(_csv([row], quoted=quoted) for row, quoted in zip(batch, bare, strict=True))
-            self._file.write(text.encode())
+            self._csv.writerows([map(guarded, row) for row in batch] if self._excel_safe else batch)
+            self._file.write("".join([line[:-2] + "\n" for line in self._lines]).encode())
+            self._lines.clear()
 
     def close(self) -> None:
         """Do nothing: every row is whole."""
-
-    abandon = close
-
-
-def _csv(rows: Sequence[Row], *, quoted: bool = False) -> str:
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL).writerows(
-        rows
-    )
-    return text.getvalue()
 
 
 def guarded(value: Value) -> Value:
@@ -131,60 +114,49 @@ class ParquetWriter:
     Raises ExportError for a count that int64 cannot hold.
     """
 
-    def __init__(self, file: Sink, table: Table, *, row_group: int = ROW_GROUP, batch: int = BATCH) -> None:
-        arrow, parquet = load_arrow()
-        self._arrow = arrow
+    def __init__(self, file: Sink, table: Table) -> None:
+        self._arrow, parquet = load_arrow()
         self._columns = table.columns
         self._schema = arrow_schema(table)
-        self._outlet = Outlet(file)
-        self._parquet: Any = parquet.ParquetWriter(self._outlet, self._schema, compression="zstd")
-        self._row_group = row_group
-        self._batch = min(batch, row_group)
+        self._parquet: Any = parquet.ParquetWriter(file, self._schema, compression="zstd")
         # Rows wait as Arrow columns, which are several times smaller than tuples.
         self._rows: list[Row] = []
         self._batches: list[Any] = []
-        self._waiting = 0
 
     def write(self, rows: Iterable[Row], /) -> None:
-        for batch in _batches(rows):
-            self._rows += batch
-            while len(self._rows) >= (size := min(self._batch, self._row_group - self._waiting)):
-                self._convert(size)
+        for row in rows:
+            self._rows.append(row)
+            if len(self._rows) == BATCH:
+                self._convert()
+                if len(self._batches) == ROW_GROUP:
+                    self._flush()
 
-    def _convert(self, size: int) -> None:
-        rows, self._rows = self._rows[:size], self._rows[size:]
-        arrays = [self._array(n, [row[n] for row in rows]) for n in range(len(self._columns))]
+    def _convert(self) -> None:
+        columns = zip(self._columns, zip(*self._rows, strict=True), strict=True)
+        arrays = [self._array(column, values) for column, values in columns]
         self._batches.append(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
-        self._waiting += len(rows)
-        if self._waiting >= self._row_group:
-            self._flush()
+        self._rows.clear()
 
-    def _array(self, n: int, values: list[Any]) -> Any:
+    def _array(self, column: Column, values: tuple[Any, ...]) -> Any:
         try:
-            return self._arrow.array(values, type=self._schema.field(n).type)
+            return self._arrow.array(values, type=self._schema.field(column.name).type)
         except (OverflowError, self._arrow.ArrowInvalid):
-            name = self._columns[n].name
             for value in values:
                 if isinstance(value, int) and not -_INT64 <= value < _INT64:
                     raise ExportError(
-                        f"{name} {value} does not fit Parquet's int64; export to .jsonl or .csv"
+                        f"{column.name} {value} does not fit Parquet's int64; export to .jsonl or .csv"
                     ) from None
             raise
 
     def _flush(self) -> None:
-        batches, self._batches, self._waiting = self._batches, [], 0
-        self._parquet.write_table(self._arrow.Table.from_batches(batches), row_group_size=self._row_group)
+        self._parquet.write_table(self._arrow.Table.from_batches(self._batches))
+        self._batches.clear()
 
     def close(self) -> None:
         if self._rows:
-            self._convert(len(self._rows))
+            self._convert()
         if self._batches:
             self._flush()
-        self._parquet.close()
-
-    def abandon(self) -> None:
-        # pyarrow writes a footer when its writer is dropped, also after an error.
-        self._outlet.shut = True
         self._parquet.close()
 
 
@@ -213,24 +185,16 @@ def load_arrow() -> tuple[Any, Any]:
 class GzipWriter:
     """Writer of another format, gzipped."""
 
-    def __init__(self, file: Sink, make: Callable[[Sink], Writer]) -> None:
-        self._outlet = Outlet(file)
+    def __init__(self, file: Any, make: Callable[[Sink], Writer]) -> None:
         # No time stamp and no name within: the same rows give the same bytes.
-        self._gzip = gzip.GzipFile(
-            filename="", mode="wb", compresslevel=6, fileobj=cast("Any", self._outlet), mtime=0
-        )
-        self._inner = make(cast(Sink, self._gzip))
+        self._gzip = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
+        self._inner = make(self._gzip)
 
     def write(self, rows: Iterable[Row], /) -> None:
         self._inner.write(rows)
 
     def close(self) -> None:
         self._inner.close()
-        self._gzip.close()
-
-    def abandon(self) -> None:
-        # gzip writes a trailer when its file is dropped, also after an error.
-        self._outlet.shut = True
         self._gzip.close()
 
 
@@ -261,7 +225,7 @@ FORMATS = tuple(
 def ending_of(path: str | os.PathLike[str]) -> str | None:
     """Return which of FORMATS a file's name ends in."""
     name = Path(path).name.lower()
-    return next((known for known in sorted(FORMATS, key=len, reverse=True) if name.endswith(known)), None)
+    return next((known for known in FORMATS if name.endswith(known)), None)
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
@@ -274,15 +238,61 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 def has_guard(format: str) -> bool:
     """Return whether `excel_safe` makes a difference to one of FORMATS."""
-    return _WRITERS[format.removesuffix(_GZIP).removeprefix(".")] is CsvWriter
+    return format.startswith(".csv")
 
 
 def open_writer(format: str, file: Sink, table: Table, *, excel_safe: bool = False) -> Writer:
     """Begin to write a table in one of FORMATS to a binary file."""
-    if format not in FORMATS:
-        raise ExportError(f"unknown format {format!r}; known are {', '.join(FORMATS)}")
+    format = format_of(format)
     if format.endswith(_GZIP):
         inner = format.removesuffix(_GZIP)
         return GzipWriter(file, lambda zipped: open_writer(inner, zipped, table, excel_safe=excel_safe))
     options = {"excel_safe": excel_safe} if has_guard(format) else {}
     return _WRITERS[format.removeprefix(".")](file, table, **options)
+
+
+class TableFile:
+    """Writer of a table to a file that appears whole or not at all; the ending of its name is the format.
+
+    Also a context manager, which removes the file on an error.
+    Raises ExportError as AtomicFile and the writers do.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], table: Table, *, excel_safe: bool = False) -> None:
+        form = format_of(checked_path(path))
+        self._target = AtomicFile(path)
+        try:
+            self._writer = open_writer(form, self._target, table, excel_safe=excel_safe)
+        except BaseException:
+            self._target.discard()
+            raise
+
+    def write(self, rows: Iterable[Row], /) -> None:
+        """Write rows."""
+        self._writer.write(rows)
+
+    def close(self) -> None:
+        """Complete the file and give it its name."""
+        try:
+            self._writer.close()
+            self._target.commit()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Remove the file; safe to repeat, and without effect once closed."""
+        self._target.discard()
+        with suppress(Exception):  # the file is gone: this only frees what the format holds
+            self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abandon()

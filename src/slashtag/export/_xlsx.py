@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import Any
 
 from .. import ExportError
-from ._outlet import Outlet, Sink
 from ._table import Row, Table
 
 #: What one sheet holds, and the largest integer that Excel keeps exactly.
@@ -22,27 +21,22 @@ class XlsxWriter:
     Texts are never formulas or links. Raises ExportError for more than a sheet or a cell holds.
     """
 
-    def __init__(self, file: Sink, table: Table) -> None:
+    def __init__(self, file: Any, table: Table) -> None:
         try:
             xlsxwriter = import_module("xlsxwriter")
         except ImportError:
             raise ExportError('a workbook needs xlsxwriter: pip install "slashtag[xlsx]"') from None
-        self._outlet = Outlet(file)
-        self._book: Any = xlsxwriter.Workbook(self._outlet, {"constant_memory": True})
+        self._book: Any = xlsxwriter.Workbook(file, {"constant_memory": True})
         self._sheet: Any = self._book.add_worksheet()
-        self._kinds = [column.kind for column in table.columns]
-        self._names = table.names
+        self._columns = table.columns
         formats = {kind: self._book.add_format({"num_format": form}) for kind, form in _FORMATS.items()}
-        self._formats = [
-            None
-            if column.name == "id" or column.name.endswith(("_id", "_code"))
-            else formats.get(column.kind)
-            for column in table.columns
-        ]
-        for n, kind in enumerate(self._kinds):
+        self._formats: list[Any] = []
+        for n, (name, kind) in enumerate((column.name, column.kind) for column in table.columns):
+            is_code = name == "id" or name.endswith(("_id", "_code"))
+            self._formats.append(None if is_code else formats.get(kind))
             self._sheet.set_column(n, n, _WIDTHS.get(kind, 12))
         self._sheet.freeze_panes(1, 0)
-        self._sheet.write_row(0, 0, self._names, self._book.add_format({"bold": True}))
+        self._sheet.write_row(0, 0, table.names, self._book.add_format({"bold": True}))
         self._rows = 0
 
     def write(self, rows: Iterable[Row], /) -> None:
@@ -60,17 +54,13 @@ class XlsxWriter:
             self._sheet.write_boolean(*at, value)
         elif isinstance(value, int | float) and abs(value) <= EXACT:
             self._sheet.write_number(*at, value, form)
-        elif self._kinds[n] in ("date", "timestamp"):
+        elif self._columns[n].kind in ("date", "timestamp"):
             self._sheet.write_datetime(*at, value, form)
         elif self._sheet.write_string(*at, str(value)) == -2:
-            raise ExportError(f"{self._names[n]} has more than the {MOST_CHARACTERS:,} characters of a cell")
+            name = self._columns[n].name
+            raise ExportError(f"{name} has more than the {MOST_CHARACTERS:,} characters of a cell")
 
     def close(self) -> None:
-        """Complete the workbook."""
-        self._book.close()
-
-    def abandon(self) -> None:
-        """Give the workbook up and remove its temporary files; safe to repeat."""
-        self._outlet.shut = True
+        """Complete the workbook and remove its temporary files; safe to repeat."""
         if not self._book.fileclosed:
             self._book.close()
