@@ -77,7 +77,7 @@ def test_it_writes_the_links_and_the_days(cli: Cli, folder: Path) -> None:
 
 
 def test_it_writes_a_report_of_the_year(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "DRAWING", ("altair", "vl_convert"))
+    monkeypatch.setattr(demo, "DRAWING", ("jinja2", "vl_convert"))
     ran = cli(*SMALL)
     assert "Written to slashtag-demo: links.jsonl, clicks_daily.csv, report.html\n" in ran.out
     assert "Open slashtag-demo/report.html in a browser.\n" in ran.out

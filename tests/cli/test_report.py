@@ -106,7 +106,7 @@ def test_a_read_only_folder_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
 
 def test_without_the_extra_it_is_named(cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = len(box.requests)
-    monkeypatch.setitem(sys.modules, "altair", None)
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
     ran = cli(*JULY, "-o", "report.html")
     assert ran.code == 1
     assert 'pip install "slashtag[report]"' in ran.error

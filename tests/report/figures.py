@@ -50,9 +50,6 @@ def report(clicks: list[int], *, start: date = date(2024, 1, 1), top: Any = (), 
         "links_clicked": 2,
         "stats": counted,
         "before": 0,
-        "unique": sum(clicks),
-        "unique_is_exact": False,
-        "unique_from": "clicks",
         "top": links,
     }
     return Report(**values | changes)

@@ -45,7 +45,6 @@ def page() -> str:
         top=HOSTILE,
         before=123_456,
         unique=9,
-        unique_from="years",
         **dict.fromkeys(DIMENSIONS, counts) | {"device": {"Desktop": 1}},
     ).to_html()
 

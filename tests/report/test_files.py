@@ -16,10 +16,10 @@ import pytest
 from msgspec.structs import replace
 
 from slashtag import ExportError
-from slashtag.report import check_path, write
+from slashtag.report import _page, check_path, write
 from slashtag.report._caveats import caveats
-from slashtag.report._draw import Painter
-from tests.report.figures import HOSTILE, report
+from tests.report.figures import HOSTILE, read, report
+from tests.report.test_page import walk
 
 
 def size(png: bytes) -> tuple[int, int]:
@@ -48,17 +48,38 @@ def test_a_picture_is_as_large_as_its_scale() -> None:
     assert twice[0] == pytest.approx(2 * width, abs=2)
 
 
-def test_a_picture_holds_every_caveat(monkeypatch: pytest.MonkeyPatch) -> None:
-    specs: list[Any] = []
-    monkeypatch.setattr(Painter, "png", lambda self, chart, scale: specs.append(self._spec(chart)) or b"")
+def test_a_picture_holds_every_caveat_and_labels_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr("vl_convert.svg_to_png", lambda svg, scale: drawn.append(svg) or b"")
     note = f"Slashtags shared with other links: 2. {'Rows include them. ' * 20}".strip()
-    found = replace(report([1, 2], notes=(note,)), end=date(2026, 1, 9), start=date(2026, 1, 1))
+    counts = dict.fromkeys(HOSTILE, 1)
+    found = replace(
+        report([1, 2], notes=(note,), top=HOSTILE, country=counts, selection=HOSTILE[0]),
+        start=date(2026, 1, 1),
+        end=date(2026, 1, 9),
+    )
     found.to_png()
-    ((spec,), rows) = specs, [row for rows in specs[0]["datasets"].values() for row in rows]
-    drawn = " ".join(row["note"] for row in rows if "note" in row)
-    assert drawn == " ".join(f"{head} {rest}" for head, rest in caveats(found))
-    assert note in drawn
-    assert "1 of 9 days over" in spec["title"]["subtitle"][0]
+    root = read(drawn[0])
+    lines = " ".join(element.text for element in root.all("text"))
+    assert " ".join(f"{head} {rest}" for head, rest in caveats(found)) in lines
+    assert note in lines
+    assert "1 of 9 days over" in lines
+    assert HOSTILE[0][:20] in lines
+    assert not {"script", "img", "b", "image"} & {element.tag for element in walk(root)}
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Pacific/Auckland"])
+def test_labels_of_days_are_the_same_in_every_time_zone_of_the_machine(zone: str) -> None:
+    code = """if True:
+        import re
+        from tests.report.figures import report
+        for days in (3, 100):
+            print(re.findall(">([^<>]+ (?:Jan|Feb))<", report([1] * days).to_html())[:3])
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "TZ": zone}, capture_output=True, text=True
+    )
+    assert ran.stdout.splitlines() == ["['1 Jan', '2 Jan', '3 Jan']", "['7 Jan', '14 Jan', '21 Jan']"]
 
 
 @pytest.mark.parametrize("days", [1, 1_500])
@@ -114,15 +135,16 @@ def test_another_ending_is_refused(tmp_path: Path, name: str) -> None:
         write(report([1]), tmp_path / name)
 
 
-@pytest.mark.parametrize("missing", ["altair", "vl_convert"])
+@pytest.mark.parametrize("missing", ["jinja2", "vl_convert"])
 def test_a_missing_extra_is_named(missing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def without(name: str, package: str | None = None) -> Any:
         if name == missing:
             raise ModuleNotFoundError(name)
         return importlib.import_module(name, package)
 
-    monkeypatch.setattr("slashtag.report._draw.import_module", without)
+    monkeypatch.setattr("slashtag.report._chart.import_module", without)
     found = report([1, 2])
+    _page._templates.cache_clear()
     for draw in (found.to_html, found.to_png, lambda: write(found, tmp_path / "a.html")):
         with pytest.raises(ExportError, match=r'pip install "slashtag\[report\]"'):
             draw()
@@ -130,5 +152,5 @@ def test_a_missing_extra_is_named(missing: str, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_the_drawing_libraries_are_imported_when_something_is_drawn() -> None:
-    code = "import sys, slashtag.report; sys.exit(bool({'altair', 'vl_convert'} & set(sys.modules)))"
+    code = "import sys, slashtag.report; sys.exit(bool({'jinja2', 'vl_convert'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

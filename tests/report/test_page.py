@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from slashtag import RangeStats
 from slashtag.report import Report, build
-from slashtag.report._draw import SOFT
+from slashtag.report._chart import SOFT
 from slashtag.sandbox import Sandbox
 from tests.report.figures import HOSTILE, Element, Seen, read, report, stats
 from tests.report.test_build import client
@@ -131,7 +131,7 @@ def test_a_page_is_outlined_and_described() -> None:
 
 
 def test_a_span_without_clicks_shows_its_figures_and_says_why_there_is_no_more() -> None:
-    seen = Seen(report([0, 0, 0], links_clicked=0, before=8, unique_is_exact=True).to_html())
+    seen = Seen(report([0, 0, 0], links_clicked=0, before=8, unique=0, unique_is_exact=True).to_html())
     assert [seen.figure(name) for name in ("total", "links-clicked", "busiest", "unique")] == [0] * 4
     assert "no link has clicks in this span" in seen.root.text
     assert "−100.0 %" in seen.root.text
@@ -139,7 +139,12 @@ def test_a_span_without_clicks_shows_its_figures_and_says_why_there_is_no_more()
 
 
 def test_a_bound_that_says_nothing_has_no_tile() -> None:
-    for unique, is_exact, shown in ((3, False, False), (2, False, True), (3, True, True)):
+    for unique, is_exact, shown in (
+        (None, False, False),
+        (3, False, False),
+        (2, False, True),
+        (3, True, True),
+    ):
         page = report([1, 2], unique=unique, unique_is_exact=is_exact).to_html()
         assert ("Unique clicks</h2>" in page) == shown
 
@@ -185,7 +190,7 @@ def test_spans_of_any_length_are_drawn(days: int) -> None:
     seen = Seen(page)
     assert len(seen.days) == days
     assert len(seen.root.all("svg")) == (3 if days == 1 else 4)
-    assert ("from Monday" in seen.root.text) == (days > 92)
+    assert ("Trends as the average of each week" in seen.root.text) == (days > 120)
 
 
 def test_the_colours_of_a_drawing_are_those_that_the_style_sheet_turns() -> None:
@@ -225,13 +230,12 @@ def test_clicks_without_a_label_are_shown() -> None:
 def test_caveats_are_in_words() -> None:
     found = report(
         [5, 5],
-        unique_from="years",
         unique=4,
         notes=("Links left out: 1. Reason.",),
     )
     text = read(found.to_html()).text
     for words in (
-        *("at most 4", "sum of what the service counts for the calendar"),
+        *("at most 4", "sum of what the service counts for each calendar"),
         *("Links left out:", "1. Reason."),
     ):
         assert words in text

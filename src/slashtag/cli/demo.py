@@ -31,7 +31,7 @@ BURST = 10
 LATENCY = (0.01, 0.03)
 NO_LIMIT = 1e9
 REPORT = "report.html"
-DRAWING = ("altair", "vl_convert")
+DRAWING = ("jinja2", "vl_convert")
 
 
 @dataclass

@@ -6,7 +6,6 @@ write(report, "report.html")
 
 from ._build import build
 from ._figures import TopLink
-from ._file import FORMATS, check_ending, check_path, write
-from ._report import Report
+from ._report import FORMATS, Report, check_ending, check_path, write
 
 __all__ = ["FORMATS", "Report", "TopLink", "build", "check_ending", "check_path", "write"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from datetime import UTC, date, datetime, tzinfo
-from typing import Literal, NamedTuple, TypeVar
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from .. import (
     AsyncSession,
@@ -14,85 +13,93 @@ from .. import (
     InvalidRequestError,
     NotFoundError,
     PeriodStats,
-    Query,
     RangeStats,
     ShortUrl,
-    Statistics,
     Year,
 )
 from .._internal import Key, Keys, Progress, check_slashtag, format_offset, parse_zone
-from ._figures import TopLink, span_before, unique_years
+from ..export import Sharing, listed_links
+from ._figures import TopLink, span_before
 from ._report import Report
-
-S = TypeVar("S", bound=Statistics)
 
 #: Answers added up at a time: enough to be fast, few enough to hold.
 MERGED_AT_ONCE = 200
 
 
-class Links(Struct):
+class Links:
     """The slashtags of a report, each once, with their short URLs where known."""
 
-    short_urls: dict[str, str | None] = {}
-    hits: dict[str, int] = {}
-    #: Slashtags of several links of the report, and those that links outside of it have too.
-    repeated: set[str] = set()
-    foreign: set[str] = set()
-    refused: int = 0
+    def __init__(self) -> None:
+        self.short_urls: dict[str, str | None] = {}
+        self.sharing = Sharing()
+        self._hits: dict[str, int] = {}
+        self._refused = 0
 
-    def add(self, key: Key) -> None:
-        """Add a slashtag or a link. Raises InvalidRequestError if statistics cannot be requested for it."""
+    async def list(self, session: AsyncSession, tags: Sequence[str] | None, progress: Progress) -> None:
+        """Add the links of the account, or those with one of the tags."""
+        async with aclosing(listed_links(session, tags, self.sharing, progress)) as urls:
+            async for url in urls:
+                try:
+                    self._add(url)
+                except InvalidRequestError:
+                    self._refused += 1
+
+    async def take(self, keys: Keys) -> None:
+        """Add slashtags or links. Raises InvalidRequestError if statistics cannot be requested for one."""
+        found = [key async for key in keys] if isinstance(keys, AsyncIterable) else list(keys)
+        for key in found:
+            self._add(key)
+            if isinstance(key, ShortUrl):
+                self.sharing.take(key, selected=True)
+
+    def _add(self, key: Key) -> None:
         slashtag = check_slashtag(key)
-        short_url = key.short_url if isinstance(key, ShortUrl) else None
-        if short_url and self.short_urls.get(slashtag):
-            self.repeated.add(slashtag)
+        hits, short_url = (key.hits, key.short_url) if isinstance(key, ShortUrl) else (0, None)
         self.short_urls[slashtag] = self.short_urls.get(slashtag) or short_url
-        self.hits[slashtag] = self.hits.get(slashtag, 0) + (key.hits if isinstance(key, ShortUrl) else 0)
+        self._hits[slashtag] = self._hits.get(slashtag, 0) + hits
 
     @property
     def slashtags(self) -> list[str]:
         """The slashtags, most hits first: links without clicks are then ruled out together, in batches."""
-        return sorted(self.hits, key=lambda slashtag: -self.hits[slashtag])
+        return sorted(self._hits, key=lambda slashtag: -self._hits[slashtag])
 
     def notes(self) -> Iterator[str]:
         """Yield what to say about them."""
-        if self.repeated:
+        if self.sharing.repeated:
             yield (
-                f"Shared slashtags: {len(self.repeated):,}. Several links, on different domains, have them. "
-                "The service counts clicks by slashtag, so such links are one here."
+                f"Shared slashtags: {len(self.sharing.repeated):,}. Several links, on different domains, "
+                "have them. The service counts clicks by slashtag, so such links are one here."
             )
-        if self.foreign:
+        if self.sharing.foreign:
             yield (
-                f"Slashtags shared with other links: {len(self.foreign):,}, marked *. Links without the tag, "
-                "on another domain, have them too. The service counts clicks of a link by slashtag, so these "
-                "rows, and the number of links with clicks, include such links. The total, days and "
+                f"Slashtags shared with other links: {len(self.sharing.foreign):,}, marked *. Links without "
+                "the tag, on another domain, have them too. The service counts clicks of a link by slashtag, "
+                "so these rows, and the number of links with clicks, include such links. The total, days and "
                 "breakdowns are those of the tag alone."
             )
-        if self.refused:
+        if self._refused:
             yield (
-                f"Links left out: {self.refused:,}. Statistics cannot be requested for a slashtag that is "
+                f"Links left out: {self._refused:,}. Statistics cannot be requested for a slashtag that is "
                 "empty, holds a comma or is too long."
             )
 
 
-class ProgressSum:
-    """One progress made of the progress of several steps."""
+def summed(progress: Progress | None) -> Callable[[], Progress]:
+    """Return a function that makes the callback of one more step; `progress` gets the sums of all steps."""
+    steps: list[tuple[int, int]] = []
 
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
-        self._steps: list[tuple[int, int]] = []
-
-    def step(self) -> Progress:
-        """Return the callback of one more step."""
-        index = len(self._steps)
-        self._steps.append((0, 0))
+    def step() -> Progress:
+        index = len(steps)
+        steps.append((0, 0))
 
         def report(done: int, total: int | None) -> None:
-            self._steps[index] = done, total or done
-            if self._progress is not None:
-                self._progress(sum(done for done, _ in self._steps), sum(total for _, total in self._steps))
+            steps[index] = done, total or done
+            if progress is not None:
+                progress(sum(done for done, _ in steps), sum(total for _, total in steps))
 
         return report
+
+    return step
 
 
 class PerLink(NamedTuple):
@@ -101,69 +108,6 @@ class PerLink(NamedTuple):
     total: RangeStats
     clicks: dict[str, int]
     best: list[tuple[str, RangeStats]]
-
-
-class Counter:
-    """Statistics of the links or tags of one report."""
-
-    def __init__(
-        self,
-        session: AsyncSession,
-        zone: tzinfo,
-        steps: ProgressSum,
-        keys: Sequence[str],
-        tags: Sequence[str] | None,
-    ) -> None:
-        self._stats = session.stats
-        self._zone = zone
-        self._steps = steps
-        self._keys = keys
-        self._tags = tags
-
-    async def all(self, query: Query[S], zone: str | None = None, among: Iterable[str] | None = None) -> S:
-        """Count all links together: by tag, or the slashtags `among` them that can have clicks."""
-        keys = None if self._tags is not None else self._keys if among is None else list(among)
-        return await self._stats.collect(
-            query, keys=keys, tags=self._tags, timezone=zone or self._zone, progress=self._steps.step()
-        )
-
-    async def year(self, year: int, among: Iterable[str] | None) -> PeriodStats | None:
-        """Count a calendar year; None where the service has no such statistics or the zone no such year."""
-        begin, end = (datetime(n, 1, 1, tzinfo=self._zone).utcoffset() for n in (year, year + 1))
-        if begin is None or begin != end:
-            return None
-        try:
-            return await self.all(Year(year), format_offset(begin), among)
-        except NotFoundError:
-            return None
-
-    async def each(self, span: DateRange, places: int) -> PerLink:
-        """Count each link alone; keep the days of those with most clicks, equals by slashtag."""
-        total = await self._stats.collect(span, keys=(), timezone=self._zone)
-        clicks: dict[str, int] = {}
-        best: list[tuple[str, RangeStats]] = []
-        waiting: list[tuple[str, RangeStats]] = []
-
-        def merge() -> None:
-            nonlocal total, best
-            total = RangeStats.merge([total, *(stats for _, stats in waiting)])
-            ranked = sorted(best + waiting, key=lambda item: (-item[1].total, item[0]))
-            best = ranked[:places]
-            waiting.clear()
-
-        progress = self._steps.step()
-        async with self._stats.collect_each(
-            span, keys=self._keys, timezone=self._zone, progress=progress
-        ) as found:
-            async for slashtag, stats in found:
-                if stats.total or not (stats.days_complete and stats.reconciles):
-                    waiting.append((slashtag, stats))
-                if stats.total:
-                    clicks[slashtag] = stats.total
-                if len(waiting) >= MERGED_AT_ONCE:
-                    merge()
-        merge()
-        return PerLink(total, clicks, [(slashtag, stats) for slashtag, stats in best if stats.total])
 
 
 async def build(
@@ -201,43 +145,102 @@ async def build(
     first, last = _whole_days(start, end, today)
     before_span = span_before(first, last, today)
     requests = session.metrics.requests
-    steps = ProgressSum(progress)
+    step = summed(progress)
     tags = None if tags is None else list(dict.fromkeys(tags))
-    links = await _list_links(session, keys, tags, steps)
-    count = Counter(session, zone, steps, links.slashtags, tags)
+    links = Links()
+    if keys is None:
+        await links.list(session, tags, step())
+    else:
+        await links.take(keys)
+    slashtags = links.slashtags
+
+    async def count(query: DateRange) -> RangeStats:
+        """Count all links together."""
+        chosen = slashtags if tags is None else None
+        return await session.stats.collect(query, keys=chosen, tags=tags, timezone=zone, progress=step())
+
+    async def count_year(year: int) -> PeriodStats | None:
+        """Count a calendar year; None where the service has no such statistics or the zone no such year."""
+        begin, end = (datetime(n, 1, 1, tzinfo=zone).utcoffset() for n in (year, year + 1))
+        if begin is None or begin != end:
+            return None
+        # Links without clicks in the span need not be asked about.
+        chosen = (list(each.clicks) if each else slashtags) if tags is None else None
+        try:
+            return await session.stats.collect(
+                Year(year), keys=chosen, tags=tags, timezone=format_offset(begin), progress=step()
+            )
+        except NotFoundError:
+            return None
+
     span = DateRange(first, min(last, today))
-    each = await count.each(span, places) if places else None
+    each = await _count_each(session, span, slashtags, zone, places, step()) if places else None
     # Links that share a slashtag with others make the sum of a tag's links more than the tag has.
-    stats = each.total if each and tags is None else await count.all(span)
-    before = await count.all(DateRange(*before_span)) if before_span else RangeStats()
-    unique = await _unique(count, first, last, stats.total, each)
+    stats = each.total if each and tags is None else await count(span)
+    before = await count(DateRange(*before_span)) if before_span else RangeStats()
+    years: list[PeriodStats | None] = [None]
+    if (first, last) == (date(first.year, 1, 1), date(last.year, 12, 31)):
+        years = [await count_year(year) for year in range(first.year, last.year + 1)]
+    unique = PeriodStats.merge([year for year in years if year]) if all(years) else None
+    foreign = links.sharing.foreign
     return Report(
         start=first,
         end=last,
         zone=str(zone),
         asked_at=now,
         requests=session.metrics.requests - requests,
-        selection=_selection(keys, tags, len(links.short_urls)),
-        links=len(links.short_urls),
+        selection=_selection(keys, tags, len(slashtags)),
+        links=len(slashtags),
         links_clicked=len(each.clicks) if each else None,
         stats=stats,
         before=before.total,
         before_stats=before if before.days_complete and before.reconciles else RangeStats(),
-        unique=unique.clicks,
-        unique_is_exact=unique.is_exact,
-        unique_from=unique.source,
+        unique=None if unique is None else min(stats.total, unique.clicks_unique),
+        unique_is_exact=unique is not None and unique.unique_is_exact,
         top=tuple(
             TopLink(
                 slashtag=slashtag,
                 short_url=links.short_urls[slashtag],
                 clicks=of_link.total,
                 days=of_link.clicks,
-                is_shared=slashtag in links.foreign,
+                is_shared=slashtag in foreign,
             )
             for slashtag, of_link in (each.best if each else ())
         ),
         notes=tuple(links.notes()),
     )
+
+
+async def _count_each(
+    session: AsyncSession,
+    span: DateRange,
+    keys: Sequence[str],
+    zone: tzinfo,
+    places: int,
+    progress: Progress,
+) -> PerLink:
+    """Count each link alone; keep the days of those with most clicks, equals by slashtag."""
+    total = await session.stats.collect(span, keys=(), timezone=zone)
+    clicks: dict[str, int] = {}
+    best: list[tuple[str, RangeStats]] = []
+    waiting: list[tuple[str, RangeStats]] = []
+
+    def merge() -> None:
+        nonlocal total, best
+        total = RangeStats.merge([total, *(stats for _, stats in waiting)])
+        best = sorted(best + waiting, key=lambda item: (-item[1].total, item[0]))[:places]
+        waiting.clear()
+
+    async with session.stats.collect_each(span, keys=keys, timezone=zone, progress=progress) as found:
+        async for slashtag, stats in found:
+            if stats.total or not (stats.days_complete and stats.reconciles):
+                waiting.append((slashtag, stats))
+            if stats.total:
+                clicks[slashtag] = stats.total
+            if len(waiting) >= MERGED_AT_ONCE:
+                merge()
+    merge()
+    return PerLink(total, clicks, [(slashtag, stats) for slashtag, stats in best if stats.total])
 
 
 def _check_selection(keys: object, tags: object, places: object) -> None:
@@ -259,65 +262,6 @@ def _whole_days(start: date | str, end: date | str, today: date) -> tuple[date, 
     if first - date.min <= last - first or last.year > 9998:
         raise InvalidRequestError(f"{start} to {end} lies outside the calendar")
     return first, last
-
-
-async def _list_links(
-    session: AsyncSession, keys: Keys | None, tags: Sequence[str] | None, steps: ProgressSum
-) -> Links:
-    links = Links()
-    if isinstance(keys, AsyncIterable):
-        async for key in keys:
-            links.add(key)
-    elif keys is not None:
-        for key in keys:
-            links.add(key)
-    else:
-        ids = None if tags is None else await _tag_ids(session, tags)
-        others: set[str] = set()
-        async with session.urls.list(progress=steps.step()) as urls:
-            async for url in urls:
-                if ids is not None and url.tag_id not in ids:
-                    others.add(url.slashtag)
-                    continue
-                try:
-                    links.add(url)
-                except InvalidRequestError:
-                    links.refused += 1
-        links.foreign = others & links.short_urls.keys()
-    return links
-
-
-async def _tag_ids(session: AsyncSession, names: Iterable[str]) -> set[int]:
-    known = {tag.name: tag.id for tag in await session.tags.list().to_list()}
-    for name in names:
-        if name not in known:
-            raise InvalidRequestError(f"the account has no tag {name!r}")
-    return {known[name] for name in names}
-
-
-class Unique(NamedTuple):
-    """Unique clicks of a span: how many at most, whether exactly so many, and where that comes from."""
-
-    clicks: int
-    is_exact: bool
-    source: Literal["years", "clicks"]
-
-
-async def _unique(count: Counter, first: date, last: date, total: int, each: PerLink | None) -> Unique:
-    """Ask for the unique clicks of the calendar years of a span: the service counts no others."""
-    years = unique_years(first, last)
-    if not total or years is None:
-        return Unique(total, not total, "clicks")
-    found: list[PeriodStats] = []
-    for year in years:
-        stats = await count.year(year, each.clicks if each else None)
-        if stats is None:
-            return Unique(total, False, "clicks")
-        found.append(stats)
-    stats = PeriodStats.merge(found)
-    if stats.unique_is_exact and (first, last) == (date(last.year, 1, 1), date(last.year, 12, 31)):
-        return Unique(stats.clicks_unique, True, "years")
-    return Unique(min(total, stats.clicks_unique), False, "years")
 
 
 def _selection(keys: Keys | None, tags: Sequence[str] | None, links: int) -> str:

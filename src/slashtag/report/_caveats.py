@@ -28,26 +28,17 @@ def caveats(report: Figures) -> Iterator[tuple[str, str]]:
             "Days and totals differ:",
             "for some windows the days that the service sent do not add up to the total that it sent.",
         )
-    yield "Unique clicks", _on_unique(report)
+    if report.shows_unique:
+        yield (
+            "Unique clicks",
+            "are exact: one answer of the service covers all links and days."
+            if report.unique_is_exact
+            else "are an upper bound: the sum of what the service counts for each calendar year and for each "
+            "tag or group of up to 100 links. A visitor of several of them is counted once in each.",
+        )
     yield "Labels", "are as the service sends them; Unknown is what it did not recognise."
     if report.before_span and report.is_complete and report.before_stats.total_clicks:
         yield "Changes", f"below shares compare with {fmt.days(*report.before_span)}."
     for note in report.notes:
         head, _, rest = note.partition(": ")
         yield f"{head}:", rest
-
-
-def _on_unique(report: Figures) -> str:
-    if not report.total:
-        return "are exact: there are no clicks."
-    if report.unique_is_exact:
-        return "are exact: one answer of the service covers all links and days."
-    if report.unique_from == "years":
-        return (
-            "are an upper bound: the sum of what the service counts for the calendar years of the span and "
-            "for each tag or group of up to 100 links. A visitor of several of them is counted once in each."
-        )
-    return (
-        "are an upper bound, all clicks: the service counts unique clicks of calendar years only, which say "
-        f"nothing about {fmt.days(report.start, report.end)}."
-    )

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from datetime import date, datetime, timedelta
 from itertools import pairwise
-from typing import Literal
 
 from msgspec import Struct
 
 from .. import RangeStats
 from . import _format as fmt
 
-#: A trend of up to so many days is shown by day, a longer one by week.
-DAILY = 92
-
-#: The chart of a longer span than this shows the average of each week.
+#: The chart and the trends of a longer span than this show the average of each week.
 CHART_DAILY = 120
 
 DAY = timedelta(days=1)
@@ -33,20 +29,9 @@ class TopLink(Struct, frozen=True, kw_only=True):
     is_shared: bool = False
 
     @property
-    def by_week(self) -> bool:
-        """Whether the trend is by week."""
-        return len(self.days) > DAILY
-
-    @property
-    def series(self) -> dict[date, int]:
-        """Clicks by day, or by week under its Monday; the first and the last week may be cut."""
-        if not self.by_week:
-            return self.days
-        weeks: dict[date, int] = {}
-        for day, clicks in self.days.items():
-            monday = day - timedelta(days=day.weekday())
-            weeks[monday] = weeks.get(monday, 0) + clicks
-        return weeks
+    def trend(self) -> list[tuple[float, float]]:
+        """Points of its clicks by day, or by week as in `Figures.curves`."""
+        return _points(list(self.days.values()))
 
 
 class Figures(Struct, frozen=True, kw_only=True):
@@ -54,9 +39,9 @@ class Figures(Struct, frozen=True, kw_only=True):
 
     `stats` ends today where the span is not over. `links_clicked` of the `links` slashtags have clicks (None
     where links were not counted one by one); `before` clicks fell in `before_span`, `before_stats` says which
-    (nothing where that is unknown). `unique` clicks are an upper bound unless `unique_is_exact`;
-    `unique_from` is what bounds them: the service's count for whole years, or all clicks. `asked_at` is the
-    time in `zone` before the first request, `requests` their number; `notes` are caveats in words.
+    (nothing where that is unknown). `unique` clicks are an upper bound unless `unique_is_exact`, and None
+    unless the span is whole calendar years, the only ones that the service counts. `asked_at` is the time in
+    `zone` before the first request, `requests` their number; `notes` are caveats in words.
     """
 
     start: date
@@ -70,9 +55,8 @@ class Figures(Struct, frozen=True, kw_only=True):
     stats: RangeStats
     before: int
     before_stats: RangeStats = RangeStats()
-    unique: int
-    unique_is_exact: bool
-    unique_from: Literal["years", "clicks"]
+    unique: int | None = None
+    unique_is_exact: bool = False
     top: tuple[TopLink, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -132,7 +116,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     @property
     def shows_unique(self) -> bool:
         """Whether the number of unique clicks says more than that of all clicks."""
-        return self.unique_is_exact or self.unique < self.total
+        return self.unique is not None and (self.unique_is_exact or self.unique < self.total)
 
     def change_of(self, dimension: str, label: str) -> float | None:
         """Return the change of a label's clicks against the span before; None where they do not compare."""
@@ -203,10 +187,3 @@ def span_before(start: date, end: date, today: date) -> tuple[date, date] | None
     first = start - (end - start) - DAY
     over = days_over(start, end, today)
     return (first, first + (over - 1) * DAY) if over else None
-
-
-def unique_years(start: date, end: date) -> range | None:
-    """Return the calendar years of a span; None where it covers less than half of their days."""
-    years = range(start.year, end.year + 1)
-    length = (date(years[-1], 12, 31) - date(years[0], 1, 1)).days + 1
-    return years if 2 * ((end - start).days + 1) >= length else None

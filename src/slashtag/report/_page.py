@@ -1,99 +1,74 @@
-"""The report as one HTML page without scripts, fonts or anything else to load."""
+"""The report as one HTML page without scripts, fonts or anything else to load, and as a picture."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from textwrap import wrap
+from typing import Any
 
+from .. import ExportError
 from . import _format as fmt
 from ._caveats import caveats
-from ._draw import Painter, days_svg, extra, heat_step, largest
-from ._figures import Figures, TopLink
+from ._chart import days_svg, extra
+from ._figures import Figures
 
-#: Labels of a dimension shown at once, and in all; the others are one row.
-SHOWN = 8
-MOST = 500
-#: Width and height of a trend, as in page.html.
-WIDE, HIGH = 240, 34
+#: Width and height of the chart and number of its labels, for three widths of the page and for the picture:
+#: scaled to another width the text would be too small or too large.
+SIZES = {
+    "wide": (1030, 220, 13),
+    "middle": (600, 200, 8),
+    "narrow": (290, 180, 4),
+    "picture": (1100, 220, 12),
+}
+
+#: Colours of the heat scale, as in style.css: no clicks, then each fifth of the most.
+HEAT = ("#f1f3f6", "#e0e8fd", "#bccdfa", "#8fa9f4", "#5c7de8", "#3355d1")
 
 
 def page(report: Figures) -> str:
     """Return the report as a document."""
-    painter = Painter()
-    markup = extra("markupsafe").Markup
-    # Drawn for three widths: scaled to another screen the text would be too small or too large.
-    widths = {"wide": (1030, 220, 13), "middle": (600, 200, 8), "narrow": (290, 180, 4)}
-    charts = {
-        name: markup(days_svg(painter, report, width=width, height=height, labels=labels))
-        for name, (width, height, labels) in widths.items()
-        if report.total
-    }
-    html: str = _template().render(
-        report=report, style=markup(fmt.read("style.css")), charts=charts, caveats=list(caveats(report))
-    )
+    html: str = _templates().get_template("page.html").render(report=report)
     return html
 
 
+def picture(report: Figures, scale: float) -> bytes:
+    """Draw the main charts, with the caveats below, as one PNG."""
+    if not 0 < scale <= 10:
+        raise ExportError(f"scale is {scale}; it must be a positive number up to 10")
+    svg = _templates().get_template("picture.svg").render(report=report, heat=HEAT)
+    png: bytes = extra("vl_convert").svg_to_png(svg, scale=scale)
+    return png
+
+
 @cache
-def _template() -> Any:
-    """Return the template; every text put into it is cleaned and escaped, and none can be markup."""
-    jinja2, markup = extra("jinja2"), extra("markupsafe").Markup
-
-    def clean(value: object) -> object:
-        return fmt.plain(value) if isinstance(value, str) and not isinstance(value, markup) else value
-
+def _templates() -> Any:
+    """Return the templates; every text put into them is cleaned and escaped, unless marked safe."""
+    jinja2 = extra("jinja2")
     environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("slashtag", "report"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-        finalize=clean,
+        finalize=lambda value: fmt.plain(value) if type(value) is str else value,
     )
-    environment.globals |= {"fmt": fmt, "ranking": ranking, "trend": trend, "heat_step": heat_step}
-    return environment.from_string(fmt.read("page.html"))
+    environment.globals |= {"fmt": fmt, "caveats": caveats, "chart": _chart, "ranked": ranked, "wrap": wrap}
+    environment.filters |= {"heat_step": heat_step}
+    return environment
 
 
-class Ranking(NamedTuple):
-    """Labels of a dimension, most clicked first: those shown at once, those on demand, the rest as sums."""
-
-    shown: list[tuple[str, int]]
-    more: list[tuple[str, int]]
-    most: int
-    others: int
-    other_clicks: int
-    cut: int
-    cut_clicks: int
-    missing: int
+def _chart(report: Figures, size: str) -> str:
+    width, height, labels = SIZES[size]
+    return days_svg(report, width=width, height=height, labels=labels)
 
 
-def ranking(report: Figures, dimension: str) -> Ranking:
-    """Rank the labels of a dimension."""
-    counts: dict[str, int] = getattr(report.stats, dimension)
-    ranked = largest(counts, MOST)
-    shown = ranked if len(counts) <= SHOWN + 1 else ranked[:SHOWN]
-    total = sum(counts.values())
-    return Ranking(
-        shown=shown,
-        more=ranked[len(shown) :],
-        most=ranked[0][1] if ranked else 1,
-        others=len(counts) - len(shown),
-        other_clicks=total - sum(n for _, n in shown),
-        cut=len(counts) - len(ranked),
-        cut_clicks=total - sum(n for _, n in ranked),
-        missing=report.total - total,
-    )
+def ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return the labels with most clicks first; equals by label."""
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def trend(link: TopLink) -> tuple[str, str]:
-    """Return the trend of a link as the points of a path, and in words."""
-    counts = list(link.series.values())
-    most = max(counts)
-    when = next(day for day, n in link.series.items() if n == most)
-    by, peak = ("week", "in the week of") if link.by_week else ("day", "on")
-    step = WIDE / (len(counts) - 1)
-    points = ((n * step, HIGH - 1 - (HIGH - 3) * clicks / max(most, 1)) for n, clicks in enumerate(counts))
-    return (
-        "L".join(f"{x:.1f},{y:.1f}" for x, y in points),
-        f"{link.slashtag}: {fmt.many(link.clicks, 'click', 'clicks')}, by {by}; "
-        f"most {peak} {fmt.day(when)}: {fmt.number(most)}",
-    )
+def heat_step(clicks: int, most: int) -> int:
+    """Return the step of the heat scale: 0 for no clicks, 1 to 5 for each fifth of the most."""
+    steps = len(HEAT) - 1
+    return -(-clicks * steps // most) if clicks else 0

@@ -1,10 +1,18 @@
-"""The report as users hold it: its figures, and the page and picture made of them."""
+"""Reports as users hold them: figures, the page and the picture made of them, and their files."""
 
 from __future__ import annotations
 
-from ._draw import picture
+import os
+from pathlib import Path
+
+from .. import ExportError
+from ..export import AtomicFile
+from ._chart import extra
 from ._figures import Figures
-from ._page import page
+from ._page import page, picture
+
+#: Endings of the files that a report can be written to.
+FORMATS = (".html", ".png")
 
 
 class Report(Figures, frozen=True, kw_only=True):
@@ -23,3 +31,33 @@ class Report(Figures, frozen=True, kw_only=True):
         Raises ExportError where the extra `report` is not installed.
         """
         return picture(self, scale)
+
+
+def check_ending(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a report; raises ExportError for another ending than FORMATS."""
+    found = Path(path)
+    if found.suffix.lower() not in FORMATS:
+        raise ExportError(
+            f"a report is written to a file that ends in {' or '.join(FORMATS)}, not {found.name}"
+        )
+    return found
+
+
+def check_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a report if it can be written; raises ExportError as `write` would."""
+    found = check_ending(path)
+    for name in ("jinja2", "vl_convert"):
+        extra(name)
+    AtomicFile(found).discard()
+    return found
+
+
+def write(report: Report, path: str | os.PathLike[str]) -> None:
+    """Write a report to a .html or .png file atomically.
+
+    Raises ExportError for another ending, where the file cannot be written, and where the extra `report` is
+    not installed.
+    """
+    target = check_ending(path)
+    with AtomicFile(target) as file:
+        file.write(report.to_png() if target.suffix.lower() == ".png" else report.to_html().encode())
