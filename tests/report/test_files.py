@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from slashtag import ExportError
 from slashtag.report import _page, check_path, write
-from slashtag.report._caveats import caveats
 from tests.report.figures import HOSTILE, read, report
 from tests.report.test_page import walk
 
@@ -61,7 +60,7 @@ def test_a_picture_holds_every_caveat_and_labels_as_text(monkeypatch: pytest.Mon
     found.to_png()
     root = read(drawn[0])
     lines = " ".join(element.text for element in root.all("text"))
-    assert " ".join(f"{head} {rest}" for head, rest in caveats(found)) in lines
+    assert " ".join(f"{head} {rest}" for head, rest in found.caveats()) in lines
     assert note in lines
     assert "1 of 9 days over" in lines
     assert HOSTILE[0][:20] in lines
@@ -142,7 +141,7 @@ def test_a_missing_extra_is_named(missing: str, monkeypatch: pytest.MonkeyPatch,
             raise ModuleNotFoundError(name)
         return importlib.import_module(name, package)
 
-    monkeypatch.setattr("slashtag.report._chart.import_module", without)
+    monkeypatch.setattr("slashtag.report._page.import_module", without)
     found = report([1, 2])
     _page._templates.cache_clear()
     for draw in (found.to_html, found.to_png, lambda: write(found, tmp_path / "a.html")):

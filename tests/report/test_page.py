@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from slashtag import RangeStats
 from slashtag.report import Report, build
-from slashtag.report._chart import SOFT
+from slashtag.report._page import SOFT
 from slashtag.sandbox import Sandbox
 from tests.report.figures import HOSTILE, Element, Seen, read, report, stats
 from tests.report.test_build import client

@@ -26,7 +26,6 @@ from ..export import (
     Writer,
     ending_of,
     format_of,
-    has_guard,
     open_writer,
     remove_parts,
 )
@@ -96,7 +95,7 @@ class Destination:
         if self.file is not None and self.form is not None:
             raise typer.BadParameter("--format is for stdout; the name of a file says its format")
         ending = self.stdout_format if self.file is None else ending_of(self.file)
-        if self.excel_safe and not (ending and has_guard(ending)):
+        if self.excel_safe and not (ending and ending.startswith(".csv")):
             raise typer.BadParameter("--excel is for CSV; .xlsx needs no option")
 
 

@@ -1,7 +1,7 @@
 """Links, tags and clicks of an account as rows, in files of several formats."""
 
 from ._jobs import Summary, export_clicks, export_tags, export_urls
-from ._selection import Sharing, list_selection, listed_links
+from ._selection import Sharing, list_selection, selection
 from ._table import (
     NAMED_URLS,
     TAGS,
@@ -27,7 +27,6 @@ from ._writers import (
     arrow_schema,
     ending_of,
     format_of,
-    has_guard,
     load_arrow,
     open_writer,
 )
@@ -58,13 +57,12 @@ __all__ = [
     "export_tags",
     "export_urls",
     "format_of",
-    "has_guard",
     "list_selection",
-    "listed_links",
     "load_arrow",
     "named_url_row",
     "open_writer",
     "remove_parts",
+    "selection",
     "tag_row",
     "url_row",
 ]

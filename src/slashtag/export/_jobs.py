@@ -9,15 +9,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from .. import (
-    AsyncSession,
-    DateRange,
-    Day,
-    Failure,
-    InvalidRequestError,
-    RangeStats,
-    SlashtagError,
-)
+from .. import AsyncSession, DateRange, Day, Failure, InvalidRequestError, RangeStats, SlashtagError
 from .._internal import AsyncByActivity, Keys, OnError, Progress, in_thread, parse_zone
 from ._selection import By, Sharing, selection
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row, url_row
@@ -50,7 +42,7 @@ class Job:
 
     def __init__(self, session: AsyncSession, writer: Writer, on_error: OnError | None = None) -> None:
         self._metrics = session.metrics
-        self._before = self._counted()
+        self._before = self._metrics.requests, self._metrics.replayed, self._metrics.throttled
         self._began = time.monotonic()
         self._writer = writer
         self._waiting: list[Row] = []
@@ -86,23 +78,18 @@ class Job:
         """Write the rows that are left, and return the summary."""
         if self._waiting:
             await self._flush()
-        requests, replayed, throttled = (
-            now - before for now, before in zip(self._counted(), self._before, strict=True)
-        )
+        requests, replayed, throttled = self._before
         return Summary(
             rows=self._written,
-            requests=requests,
-            replayed=replayed,
-            throttled=throttled,
+            requests=self._metrics.requests - requests,
+            replayed=self._metrics.replayed - replayed,
+            throttled=self._metrics.throttled - throttled,
             seconds=time.monotonic() - self._began,
             learned_rate=self._metrics.learned_rate,
             failures=self._failures,
             reconciles=self.reconciles,
             shared=self.sharing.count,
         )
-
-    def _counted(self) -> tuple[int, int, int]:
-        return self._metrics.requests, self._metrics.replayed, self._metrics.throttled
 
     def _count(self, failure: Failure) -> None:
         self._failures += 1

@@ -48,19 +48,21 @@ async def selection(
     tags: Iterable[str] | None,
     by: By,
     *,
-    merged: bool,
+    merged: bool = False,
     sharing: Sharing | None = None,
+    progress: Progress | None = None,
 ) -> AsyncGenerator[tuple[Keys | None, Iterable[str] | None], None]:
     """Fill in what an omitted selector means, and what tags mean where links are asked for.
 
-    `sharing` gets every link that is listed for it.
+    `sharing` gets every link that is listed for it, and `progress` is that of the listing.
     """
     if by not in ("slashtag", "tag"):
         raise TypeError(f"by is 'slashtag' or 'tag', not {by!r}")
     if keys is not None and (tags is not None or by == "tag"):
         raise TypeError("keys= goes with neither tags= nor by='tag'")
-    if isinstance(tags, str):
-        raise TypeError("tags= takes an iterable of names, not one str: tags=[...]")
+    for name, given in (("keys", keys), ("tags", tags)):
+        if isinstance(given, str | bytes):
+            raise TypeError(f"{name}= takes an iterable, not one {type(given).__name__}: {name}=[...]")
     if by == "tag" and tags is None:
         tags = [tag.name for tag in await session.tags.list().to_list()]
     if tags is not None and (merged or by == "tag"):
@@ -68,7 +70,7 @@ async def selection(
     elif keys is not None:
         yield keys, None
     else:
-        async with aclosing(listed_links(session, tags, sharing or Sharing())) as links:
+        async with aclosing(_listed(session, tags, sharing or Sharing(), progress)) as links:
             yield links, None
 
 
@@ -86,22 +88,14 @@ async def list_selection(
     async with chosen as (found, names):
         if found is None:
             return None, list(names or ())
-        if isinstance(found, AsyncIterable):
-            return [_slashtag(key) async for key in found], None
-        return [_slashtag(key) for key in found], None
+        links = [key async for key in found] if isinstance(found, AsyncIterable) else found
+        return [key if isinstance(key, str) else key.slashtag for key in links], None
 
 
-def _slashtag(key: str | ShortUrl) -> str:
-    return key if isinstance(key, str) else key.slashtag
-
-
-async def listed_links(
-    session: AsyncSession, tags: Iterable[str] | None, sharing: Sharing, progress: Progress | None = None
+async def _listed(
+    session: AsyncSession, tags: Iterable[str] | None, sharing: Sharing, progress: Progress | None
 ) -> AsyncGenerator[ShortUrl, None]:
-    """Yield the links of the account, or those with one of the tags; `sharing` gets all links.
-
-    Raises InvalidRequestError for a tag that the account lacks.
-    """
+    """Yield the links of the account, or those with one of the tags; raise for one that it lacks."""
     ids: set[int] = set()
     if tags is not None:
         known = {tag.name: tag.id for tag in await session.tags.list().to_list()}

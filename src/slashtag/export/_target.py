@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from .. import ExportError
@@ -69,9 +68,7 @@ class AtomicFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
             self.discard()
         else:
@@ -128,13 +125,10 @@ class AtomicFile:
 def checked_path(path: str | os.PathLike[str]) -> Path:
     """Return a path to write to; raises ExportError for one that is empty or that no system accepts."""
     text = os.fspath(path)
-    try:
-        refused = not text or b"\0" in os.fsencode(text)
-    except UnicodeEncodeError:
-        refused = True
-    if refused:
-        raise ExportError(f"{text!r} cannot be the name of a file")
-    return Path(path)
+    with suppress(UnicodeEncodeError):
+        if text and b"\0" not in os.fsencode(text):
+            return Path(path)
+    raise ExportError(f"{text!r} cannot be the name of a file")
 
 
 def remove_parts(folder: Path, names: Iterable[str], *, nobody_writes: bool = False) -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace, TracebackType
+from types import SimpleNamespace
 from typing import Any, Literal, Protocol, Self, get_args
 
 import msgspec
@@ -21,10 +21,12 @@ from ._table import Column, Row, Table, Value
 from ._target import AtomicFile, checked_path
 from ._xlsx import XlsxWriter
 
-#: Rows that are turned into bytes at once, and how often that makes a row group of Parquet.
-BATCH, ROW_GROUP = 5_000, 5
+#: Rows that are turned into bytes at once, and those of a row group of Parquet.
+BATCH, ROW_GROUP = 5_000, 25_000
 _INT64 = 2**63
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_ARROW = {"text": "string", "int": "int64", "date": "date32", "timestamp": "timestamp[us]"}
+_ARROW |= {"flag": "bool", "float": "float64"}
 _json = msgspec.json.Encoder().encode
 
 
@@ -119,22 +121,18 @@ class ParquetWriter:
         self._columns = table.columns
         self._schema = arrow_schema(table)
         self._parquet: Any = parquet.ParquetWriter(file, self._schema, compression="zstd")
-        # Rows wait as Arrow columns, which are several times smaller than tuples.
         self._rows: list[Row] = []
-        self._batches: list[Any] = []
 
     def write(self, rows: Iterable[Row], /) -> None:
         for row in rows:
             self._rows.append(row)
-            if len(self._rows) == BATCH:
-                self._convert()
-                if len(self._batches) == ROW_GROUP:
-                    self._flush()
+            if len(self._rows) == ROW_GROUP:
+                self._flush()
 
-    def _convert(self) -> None:
+    def _flush(self) -> None:
         columns = zip(self._columns, zip(*self._rows, strict=True), strict=True)
         arrays = [self._array(column, values) for column, values in columns]
-        self._batches.append(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._parquet.write_batch(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
         self._rows.clear()
 
     def _array(self, column: Column, values: tuple[Any, ...]) -> Any:
@@ -148,14 +146,8 @@ class ParquetWriter:
                     ) from None
             raise
 
-    def _flush(self) -> None:
-        self._parquet.write_table(self._arrow.Table.from_batches(self._batches))
-        self._batches.clear()
-
     def close(self) -> None:
         if self._rows:
-            self._convert()
-        if self._batches:
             self._flush()
         self._parquet.close()
 
@@ -163,15 +155,7 @@ class ParquetWriter:
 def arrow_schema(table: Table) -> Any:
     """Return the Arrow schema of a table; needs the extra `parquet`."""
     arrow, _ = load_arrow()
-    kinds = {
-        "text": arrow.string(),
-        "int": arrow.int64(),
-        "date": arrow.date32(),
-        "timestamp": arrow.timestamp("us"),
-        "flag": arrow.bool_(),
-        "float": arrow.float64(),
-    }
-    return arrow.schema([(column.name, kinds[column.kind]) for column in table.columns])
+    return arrow.schema([(column.name, _ARROW[column.kind]) for column in table.columns])
 
 
 def load_arrow() -> tuple[Any, Any]:
@@ -236,18 +220,13 @@ def format_of(path: str | os.PathLike[str]) -> str:
     return ending
 
 
-def has_guard(format: str) -> bool:
-    """Return whether `excel_safe` makes a difference to one of FORMATS."""
-    return format.startswith(".csv")
-
-
 def open_writer(format: str, file: Sink, table: Table, *, excel_safe: bool = False) -> Writer:
-    """Begin to write a table in one of FORMATS to a binary file."""
+    """Begin to write a table in one of FORMATS to a binary file; `excel_safe` is for CSV."""
     format = format_of(format)
     if format.endswith(_GZIP):
         inner = format.removesuffix(_GZIP)
         return GzipWriter(file, lambda zipped: open_writer(inner, zipped, table, excel_safe=excel_safe))
-    options = {"excel_safe": excel_safe} if has_guard(format) else {}
+    options = {"excel_safe": excel_safe} if format == ".csv" else {}
     return _WRITERS[format.removeprefix(".")](file, table, **options)
 
 
@@ -289,9 +268,7 @@ class TableFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             self.close()
         else:

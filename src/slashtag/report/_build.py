@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, tzinfo
-from typing import NamedTuple
 
 from .. import (
     AsyncSession,
@@ -18,12 +16,9 @@ from .. import (
     Year,
 )
 from .._internal import Key, Keys, Progress, check_slashtag, format_offset, parse_zone
-from ..export import Sharing, listed_links
+from ..export import Sharing, selection
 from ._figures import TopLink, span_before
 from ._report import Report
-
-#: Answers added up at a time: enough to be fast, few enough to hold.
-MERGED_AT_ONCE = 200
 
 
 class Links:
@@ -35,26 +30,20 @@ class Links:
         self._hits: dict[str, int] = {}
         self._refused = 0
 
-    async def list(self, session: AsyncSession, tags: Sequence[str] | None, progress: Progress) -> None:
-        """Add the links of the account, or those with one of the tags."""
-        async with aclosing(listed_links(session, tags, self.sharing, progress)) as urls:
-            async for url in urls:
-                try:
-                    self._add(url)
-                except InvalidRequestError:
-                    self._refused += 1
-
-    async def take(self, keys: Keys) -> None:
-        """Add slashtags or links. Raises InvalidRequestError if statistics cannot be requested for one."""
-        found = [key async for key in keys] if isinstance(keys, AsyncIterable) else list(keys)
-        for key in found:
-            self._add(key)
-            if isinstance(key, ShortUrl):
+    def add(self, key: Key, *, is_listed: bool) -> None:
+        """Add a slashtag or link. Raises InvalidRequestError for a bad one, but not if it is listed."""
+        try:
+            slashtag = check_slashtag(key)
+        except InvalidRequestError:
+            if not is_listed:
+                raise
+            self._refused += 1
+            return
+        hits, short_url = 0, None
+        if isinstance(key, ShortUrl):
+            hits, short_url = key.hits, key.short_url
+            if not is_listed:
                 self.sharing.take(key, selected=True)
-
-    def _add(self, key: Key) -> None:
-        slashtag = check_slashtag(key)
-        hits, short_url = (key.hits, key.short_url) if isinstance(key, ShortUrl) else (0, None)
         self.short_urls[slashtag] = self.short_urls.get(slashtag) or short_url
         self._hits[slashtag] = self._hits.get(slashtag, 0) + hits
 
@@ -82,32 +71,6 @@ class Links:
                 f"Links left out: {self._refused:,}. Statistics cannot be requested for a slashtag that is "
                 "empty, holds a comma or is too long."
             )
-
-
-def summed(progress: Progress | None) -> Callable[[], Progress]:
-    """Return a function that makes the callback of one more step; `progress` gets the sums of all steps."""
-    steps: list[tuple[int, int]] = []
-
-    def step() -> Progress:
-        index = len(steps)
-        steps.append((0, 0))
-
-        def report(done: int, total: int | None) -> None:
-            steps[index] = done, total or done
-            if progress is not None:
-                progress(sum(done for done, _ in steps), sum(total for _, total in steps))
-
-        return report
-
-    return step
-
-
-class PerLink(NamedTuple):
-    """Statistics of links, each counted alone: their sum, and the clicks of each that has any."""
-
-    total: RangeStats
-    clicks: dict[str, int]
-    best: list[tuple[str, RangeStats]]
 
 
 async def build(
@@ -138,20 +101,39 @@ async def build(
     TypeError for a wrong selector, InvalidRequestError before anything is sent, and what a request raises
     (Statistics endpoints).
     """
-    _check_selection(keys, tags, places)
+    if not isinstance(places, int) or places < 0:
+        raise InvalidRequestError(f"places is {places!r}; it must be a number of links, 0 or more")
     zone = parse_zone(timezone)
     now = datetime.now(UTC).astimezone(zone)
     today = now.date()
     first, last = _whole_days(start, end, today)
     before_span = span_before(first, last, today)
     requests = session.metrics.requests
-    step = summed(progress)
-    tags = None if tags is None else list(dict.fromkeys(tags))
+    done = 0
+
+    def step() -> Progress:
+        """Return the callback of the next step, which adds to what is done."""
+        before = done
+
+        def report(so_far: int, total: int | None) -> None:
+            nonlocal done
+            done = before + so_far
+            if progress is not None:
+                progress(done, before + (total or so_far))
+
+        return report
+
     links = Links()
-    if keys is None:
-        await links.list(session, tags, step())
-    else:
-        await links.take(keys)
+    if tags is not None and not isinstance(tags, str | bytes):
+        tags = list(dict.fromkeys(tags))
+    chosen = selection(session, keys, tags, "slashtag", sharing=links.sharing, progress=step())
+    async with chosen as (found, _):
+        if isinstance(found, AsyncIterable):
+            async for key in found:
+                links.add(key, is_listed=keys is None)
+        else:
+            for key in found or ():
+                links.add(key, is_listed=False)
     slashtags = links.slashtags
 
     async def count(query: DateRange) -> RangeStats:
@@ -165,7 +147,7 @@ async def build(
         if begin is None or begin != end:
             return None
         # Links without clicks in the span need not be asked about.
-        chosen = (list(each.clicks) if each else slashtags) if tags is None else None
+        chosen = (slashtags if clicks is None else list(clicks)) if tags is None else None
         try:
             return await session.stats.collect(
                 Year(year), keys=chosen, tags=tags, timezone=format_offset(begin), progress=step()
@@ -174,9 +156,13 @@ async def build(
             return None
 
     span = DateRange(first, min(last, today))
-    each = await _count_each(session, span, slashtags, zone, places, step()) if places else None
+    total: RangeStats | None = None
+    clicks: dict[str, int] | None = None
+    best: list[tuple[str, RangeStats]] = []
+    if places:
+        total, clicks, best = await _count_each(session, span, slashtags, zone, places, step())
     # Links that share a slashtag with others make the sum of a tag's links more than the tag has.
-    stats = each.total if each and tags is None else await count(span)
+    stats = total if total is not None and tags is None else await count(span)
     before = await count(DateRange(*before_span)) if before_span else RangeStats()
     years: list[PeriodStats | None] = [None]
     if (first, last) == (date(first.year, 1, 1), date(last.year, 12, 31)):
@@ -191,7 +177,7 @@ async def build(
         requests=session.metrics.requests - requests,
         selection=_selection(keys, tags, len(slashtags)),
         links=len(slashtags),
-        links_clicked=len(each.clicks) if each else None,
+        links_clicked=None if clicks is None else len(clicks),
         stats=stats,
         before=before.total,
         before_stats=before if before.days_complete and before.reconciles else RangeStats(),
@@ -205,7 +191,7 @@ async def build(
                 days=of_link.clicks,
                 is_shared=slashtag in foreign,
             )
-            for slashtag, of_link in (each.best if each else ())
+            for slashtag, of_link in best
         ),
         notes=tuple(links.notes()),
     )
@@ -218,39 +204,20 @@ async def _count_each(
     zone: tzinfo,
     places: int,
     progress: Progress,
-) -> PerLink:
-    """Count each link alone; keep the days of those with most clicks, equals by slashtag."""
+) -> tuple[RangeStats, dict[str, int], list[tuple[str, RangeStats]]]:
+    """Count each link alone: the sum, the clicks of each that has any, and the days of the best of them."""
     total = await session.stats.collect(span, keys=(), timezone=zone)
     clicks: dict[str, int] = {}
     best: list[tuple[str, RangeStats]] = []
-    waiting: list[tuple[str, RangeStats]] = []
-
-    def merge() -> None:
-        nonlocal total, best
-        total = RangeStats.merge([total, *(stats for _, stats in waiting)])
-        best = sorted(best + waiting, key=lambda item: (-item[1].total, item[0]))[:places]
-        waiting.clear()
-
     async with session.stats.collect_each(span, keys=keys, timezone=zone, progress=progress) as found:
         async for slashtag, stats in found:
             if stats.total or not (stats.days_complete and stats.reconciles):
-                waiting.append((slashtag, stats))
+                total = RangeStats.merge([total, stats])
             if stats.total:
                 clicks[slashtag] = stats.total
-            if len(waiting) >= MERGED_AT_ONCE:
-                merge()
-    merge()
-    return PerLink(total, clicks, [(slashtag, stats) for slashtag, stats in best if stats.total])
-
-
-def _check_selection(keys: object, tags: object, places: object) -> None:
-    if keys is not None and tags is not None:
-        raise TypeError("at most one of keys= and tags= selects what a report is about")
-    for name, given in (("keys", keys), ("tags", tags)):
-        if isinstance(given, str | bytes):
-            raise TypeError(f"{name}= takes an iterable, not one {type(given).__name__}: {name}=[...]")
-    if not isinstance(places, int) or places < 0:
-        raise InvalidRequestError(f"places is {places!r}; it must be a number of links, 0 or more")
+                best.append((slashtag, stats))
+                best = sorted(best, key=lambda item: (-item[1].total, item[0]))[:places]
+    return total, clicks, best
 
 
 def _whole_days(start: date | str, end: date | str, today: date) -> tuple[date, date]:

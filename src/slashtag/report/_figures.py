@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 
@@ -165,6 +166,41 @@ class Figures(Struct, frozen=True, kw_only=True):
             if day in self.stats.clicks:
                 row[day.weekday()] = (row[day.weekday()] or 0) + self.stats.clicks[day]
         return cells
+
+    def caveats(self) -> Iterator[tuple[str, str]]:
+        """Yield what a reader has to know about the numbers, each as its first words and the rest."""
+        stats = self.stats
+        yield "Days", f"are whole days in {self.zone}, the first and the last one included."
+        if self.unfinished:
+            yield (
+                "Not over yet:",
+                f"{self.unfinished}. Averages and the comparison leave out the day that is not over.",
+            )
+        if not stats.days_complete:
+            yield (
+                "Days are missing:",
+                "the service left out the days of some windows. The total is complete; the figures by day, "
+                "month and weekday are not.",
+            )
+        if not stats.reconciles:
+            yield (
+                "Days and totals differ:",
+                "for some windows the days that the service sent do not add up to the total that it sent.",
+            )
+        if self.shows_unique:
+            yield (
+                "Unique clicks",
+                "are exact: one answer of the service covers all links and days."
+                if self.unique_is_exact
+                else "are an upper bound: the sum of what the service counts for each calendar year and for "
+                "each tag or group of up to 100 links. A visitor of several of them is counted once in each.",
+            )
+        yield "Labels", "are as the service sends them; Unknown is what it did not recognise."
+        if self.before_span and self.is_complete and self.before_stats.total_clicks:
+            yield "Changes", f"below shares compare with {fmt.days(*self.before_span)}."
+        for note in self.notes:
+            head, _, rest = note.partition(": ")
+            yield f"{head}:", rest
 
 
 def _points(clicks: list[int]) -> list[tuple[float, float]]:

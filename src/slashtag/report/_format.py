@@ -17,15 +17,11 @@ _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\
 _UNKNOWN = "unknown."
 
 
-def read(name: str) -> str:
-    """Return a data file of the report."""
-    return files(__name__.rpartition(".")[0]).joinpath(name).read_text("utf-8")
-
-
 @cache
 def countries() -> dict[str, str]:
     """Return the names of countries by their ISO 3166 code."""
-    return dict(line.split(" ", 1) for line in read("countries.txt").splitlines())
+    text = files(__package__).joinpath("countries.txt").read_text("utf-8")
+    return dict(line.split(" ", 1) for line in text.splitlines())
 
 
 def plain(label: str) -> str:

@@ -1,17 +1,22 @@
-"""The report as one HTML page without scripts, fonts or anything else to load, and as a picture."""
+"""The report as one HTML page without scripts, fonts or anything else to load, and as a picture.
+
+Both are templates; the chart of clicks by day in them is drawn by vl-convert from a Vega-Lite specification.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date
 from functools import cache
+from importlib import import_module
 from textwrap import wrap
 from typing import Any
 
 from .. import ExportError
 from . import _format as fmt
-from ._caveats import caveats
-from ._chart import days_svg, extra
-from ._figures import Figures
+from ._figures import CHART_DAILY, Figures
 
 #: Width and height of the chart and number of its labels, for three widths of the page and for the picture:
 #: scaled to another width the text would be too small or too large.
@@ -24,6 +29,30 @@ SIZES = {
 
 #: Colours of the heat scale, as in style.css: no clicks, then each fifth of the most.
 HEAT = ("#f1f3f6", "#e0e8fd", "#bccdfa", "#8fa9f4", "#5c7de8", "#3355d1")
+
+# style.css matches these colours by value and replaces them in dark mode.
+MUTED, LINE, ACCENT, SOFT = "#59636f", "#e3e6ea", "#3355d1", "#dfe6fb"
+
+#: Up to so many days each is a bar; more of them are one line.
+BARS = 62
+_DAY = 86_400_000  # milliseconds
+_EPOCH = date(1970, 1, 1)
+_ROOT = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
+_CONFIG = {
+    "font": "Liberation Sans, Arial, sans-serif",
+    "aria": False,
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": MUTED,
+        "labelFontSize": 12,
+        "gridColor": LINE,
+        "domainColor": LINE,
+        "tickColor": LINE,
+        "title": None,
+    },
+}
+# In a long span the first day of a month stands for it, and that of a year for the year.
+_TICK = "utcFormat(datum.value, utcdate(datum.value) > 1 ? '%-d %b' : utcmonth(datum.value) ? '%b' : '%Y')"
 
 
 def page(report: Figures) -> str:
@@ -41,6 +70,14 @@ def picture(report: Figures, scale: float) -> bytes:
     return png
 
 
+def extra(name: str) -> Any:
+    """Import a module of the extra `report`. Raises ExportError if it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ExportError('a report needs jinja2 and vl-convert: pip install "slashtag[report]"') from None
+
+
 @cache
 def _templates() -> Any:
     """Return the templates; every text put into them is cleaned and escaped, unless marked safe."""
@@ -53,14 +90,9 @@ def _templates() -> Any:
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: fmt.plain(value) if type(value) is str else value,
     )
-    environment.globals |= {"fmt": fmt, "caveats": caveats, "chart": _chart, "ranked": ranked, "wrap": wrap}
+    environment.globals |= {"fmt": fmt, "chart": chart, "ranked": ranked, "wrap": wrap}
     environment.filters |= {"heat_step": heat_step}
     return environment
-
-
-def _chart(report: Figures, size: str) -> str:
-    width, height, labels = SIZES[size]
-    return days_svg(report, width=width, height=height, labels=labels)
 
 
 def ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -72,3 +104,69 @@ def heat_step(clicks: int, most: int) -> int:
     """Return the step of the heat scale: 0 for no clicks, 1 to 5 for each fifth of the most."""
     steps = len(HEAT) - 1
     return -(-clicks * steps // most) if clicks else 0
+
+
+def chart(report: Figures, size: str) -> str:
+    """Draw the clicks by day in one of SIZES, as SVG that is as wide as what holds it."""
+    width, height, labels = SIZES[size]
+    days = report.counted_days
+    clicks = [report.stats.clicks.get(day, 0) for day in days]
+    now, before = report.curves
+    is_daily = len(days) <= CHART_DAILY
+    shown = clicks if is_daily else [count for _, count in now]
+    most = math.ceil(max([*shown, *(count for _, count in before)], default=0)) or 1
+
+    def at(n: float) -> float:
+        """Return the time of a day of the span, in UTC: the machine's time zone must not matter."""
+        return ((days[0] - _EPOCH).days + n) * _DAY
+
+    layers: list[Any] = []
+    if len(days) <= BARS:
+        # Bars of a few days are kept narrow.
+        half = min(0.4, 0.05 * len(days))
+        bars = [{"x": at(n - half), "x2": at(n + half), "y": count} for n, count in enumerate(clicks)]
+        for rows, colour in ((bars[: report.days_over], ACCENT), (bars[report.days_over :], SOFT)):
+            mark = {"type": "rect", "color": colour, "stroke": ACCENT, "strokeWidth": 0.5}
+            layers.append(_layer(mark, rows, x2={"field": "x2"}, y2={"datum": 0}))
+    else:
+        line = {"color": ACCENT, "strokeWidth": 1.5, "strokeJoin": "round"}
+        layers.append(_layer({"type": "area", "color": SOFT, "line": line}, _points(at, now)))
+        if report.partial_day and is_daily:
+            today = {"type": "point", "color": ACCENT, "fill": SOFT, "size": 30, "opacity": 1}
+            layers.append(_layer(today, _points(at, [(len(days) - 1, clicks[-1])])))
+    if len(before) > 1:
+        dashed = {"type": "line", "color": MUTED, "strokeWidth": 1.2, "strokeDash": [4, 3]}
+        layers.append(_layer(dashed, _points(at, before)))
+    x = {
+        "field": "x",
+        "type": "temporal",
+        "scale": {"type": "utc", "domain": [at(-0.5), at(len(days) - 0.5)], "nice": False},
+        "axis": {
+            "grid": False,
+            "tickCount": labels if len(days) > labels else {"interval": "day", "step": 1},
+            "labelFlush": True,
+            "labelPadding": 6,
+            **({"format": "%-d %b"} if len(days) <= BARS else {"labelExpr": _TICK}),
+        },
+    }
+    y_axis = {"format": ",d", "tickCount": min(4, most), "domain": False, "ticks": False, "labelPadding": 8}
+    y = {"field": "y", "type": "quantitative", "scale": {"domain": [0, most], "nice": 4}, "axis": y_axis}
+    spec = {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "config": _CONFIG,
+        "background": "transparent",
+        "width": width,
+        "height": height,
+        "encoding": {"x": x, "y": y},
+        "layer": layers,
+    }
+    svg: str = extra("vl_convert").vegalite_to_svg(spec, allowed_base_urls=[])
+    return _ROOT.sub(r'<svg viewBox="0 0 \1 \2" aria-hidden="true" focusable="false">', svg, count=1)
+
+
+def _points(at: Callable[[float], float], points: Iterable[tuple[float, float]]) -> list[dict[str, float]]:
+    return [{"x": at(n), "y": count} for n, count in points]
+
+
+def _layer(mark: dict[str, Any], rows: list[dict[str, float]], **encoding: Any) -> dict[str, Any]:
+    return {"mark": mark, "data": {"values": rows}, "encoding": encoding}

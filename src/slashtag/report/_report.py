@@ -7,9 +7,8 @@ from pathlib import Path
 
 from .. import ExportError
 from ..export import AtomicFile
-from ._chart import extra
 from ._figures import Figures
-from ._page import page, picture
+from ._page import extra, page, picture
 
 #: Endings of the files that a report can be written to.
 FORMATS = (".html", ".png")
