@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -51,10 +52,18 @@ ROWS = st.lists(
 
 
 def written(form: str, table: Table, rows: list[Row], **options: Any) -> bytes:
+    halves = (iter(rows[: len(rows) // 2]), rows[len(rows) // 2 :])
+    if form.endswith(".gz"):
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / f"out{form}"
+            with TableFile(path, table, **options) as zipped:
+                for half in halves:
+                    zipped.write(half)
+            return path.read_bytes()
     file = io.BytesIO()
     writer = open_writer(form, file, table, **options)
-    writer.write(iter(rows[: len(rows) // 2]))
-    writer.write(rows[len(rows) // 2 :])
+    for half in halves:
+        writer.write(half)
     writer.close()
     return file.getvalue()
 
@@ -213,7 +222,7 @@ def test_a_name_that_says_none_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(ExportError, match="must end in one of"):
+    with pytest.raises(ExportError, match="unknown format"):
         open_writer(".xls", io.BytesIO(), TAGS)
 
 
@@ -243,25 +252,15 @@ def test_a_table_file_appears_whole_or_leaves_no_trace(tmp_path: Path, form: str
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_memory_does_not_grow_with_the_rows(form: str) -> None:
-    class Nowhere:
-        closed = False
-
-        def write(self, data: bytes, /) -> int:
-            return len(data)
-
-        def flush(self) -> None:
-            pass
-
+def test_memory_does_not_grow_with_the_rows(tmp_path: Path, form: str) -> None:
     def rows(n: int) -> Iterator[Row]:
         for i in range(n):
             yield (i, f"tag {i}", "about", None)
 
     def peak(n: int) -> int:
         tracemalloc.start()
-        writer = open_writer(form, Nowhere(), TAGS)
-        writer.write(rows(n))
-        writer.close()
+        with TableFile(tmp_path / f"out{form}", TAGS) as file:
+            file.write(rows(n))
         top = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return top

@@ -166,22 +166,6 @@ def load_arrow() -> tuple[Any, Any]:
         raise ExportError('Parquet needs pyarrow: pip install "slashtag[parquet]"') from None
 
 
-class GzipWriter:
-    """Writer of another format, gzipped."""
-
-    def __init__(self, file: Any, make: Callable[[Sink], Writer]) -> None:
-        # No time stamp and no name within: the same rows give the same bytes.
-        self._gzip = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
-        self._inner = make(self._gzip)
-
-    def write(self, rows: Iterable[Row], /) -> None:
-        self._inner.write(rows)
-
-    def close(self) -> None:
-        self._inner.close()
-        self._gzip.close()
-
-
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
     rows = iter(rows)
     while batch := list(islice(rows, BATCH)):
@@ -221,13 +205,12 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 
 def open_writer(format: str, file: Sink, table: Table, *, excel_safe: bool = False) -> Writer:
-    """Begin to write a table in one of FORMATS to a binary file; `excel_safe` is for CSV."""
-    format = format_of(format)
-    if format.endswith(_GZIP):
-        inner = format.removesuffix(_GZIP)
-        return GzipWriter(file, lambda zipped: open_writer(inner, zipped, table, excel_safe=excel_safe))
-    options = {"excel_safe": excel_safe} if format == ".csv" else {}
-    return _WRITERS[format.removeprefix(".")](file, table, **options)
+    """Begin to write a table to a binary file, in one of FORMATS but not gzipped; `excel_safe` is for CSV."""
+    make = _WRITERS.get(format.removeprefix("."))
+    if make is None:
+        raise ExportError(f"unknown format {format!r}; known are {', '.join(_WRITERS)}")
+    options = {"excel_safe": excel_safe} if make is CsvWriter else {}
+    return make(file, table, **options)
 
 
 class TableFile:
@@ -240,8 +223,14 @@ class TableFile:
     def __init__(self, path: str | os.PathLike[str], table: Table, *, excel_safe: bool = False) -> None:
         form = format_of(checked_path(path))
         self._target = AtomicFile(path)
+        self._zipped: gzip.GzipFile | None = None
+        if form.endswith(_GZIP):
+            # No time stamp and no name within: the same rows give the same bytes.
+            file: Any = self._target
+            self._zipped = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
         try:
-            self._writer = open_writer(form, self._target, table, excel_safe=excel_safe)
+            plain = form.removesuffix(_GZIP)
+            self._writer = open_writer(plain, self._zipped or self._target, table, excel_safe=excel_safe)
         except BaseException:
             self._target.discard()
             raise
@@ -254,6 +243,8 @@ class TableFile:
         """Complete the file and give it its name."""
         try:
             self._writer.close()
+            if self._zipped is not None:
+                self._zipped.close()
             self._target.commit()
         except BaseException:
             self.abandon()

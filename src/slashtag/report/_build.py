@@ -22,12 +22,11 @@ from ._report import Report
 
 
 class Links:
-    """The slashtags of a report, each once, with their short URLs where known."""
+    """The links of a report by slashtag, or only their slashtags where these were given."""
 
     def __init__(self) -> None:
-        self.short_urls: dict[str, str | None] = {}
+        self.by_slashtag: dict[str, Key] = {}
         self.sharing = Sharing()
-        self._hits: dict[str, int] = {}
         self._refused = 0
 
     def add(self, key: Key, *, is_listed: bool) -> None:
@@ -39,18 +38,10 @@ class Links:
                 raise
             self._refused += 1
             return
-        hits, short_url = 0, None
-        if isinstance(key, ShortUrl):
-            hits, short_url = key.hits, key.short_url
-            if not is_listed:
-                self.sharing.take(key, selected=True)
-        self.short_urls[slashtag] = self.short_urls.get(slashtag) or short_url
-        self._hits[slashtag] = self._hits.get(slashtag, 0) + hits
-
-    @property
-    def slashtags(self) -> list[str]:
-        """The slashtags, most hits first: links without clicks are then ruled out together, in batches."""
-        return sorted(self._hits, key=lambda slashtag: -self._hits[slashtag])
+        if isinstance(key, ShortUrl) and not is_listed:
+            self.sharing.take(key, selected=True)
+        if isinstance(self.by_slashtag.get(slashtag, ""), str):
+            self.by_slashtag[slashtag] = key
 
     def notes(self) -> Iterator[str]:
         """Yield what to say about them."""
@@ -134,11 +125,12 @@ async def build(
         else:
             for key in found or ():
                 links.add(key, is_listed=False)
-    slashtags = links.slashtags
+    # As links, which `collect_each` sorts by hits.
+    every = list(links.by_slashtag.values())
 
     async def count(query: DateRange) -> RangeStats:
         """Count all links together."""
-        chosen = slashtags if tags is None else None
+        chosen = every if tags is None else None
         return await session.stats.collect(query, keys=chosen, tags=tags, timezone=zone, progress=step())
 
     async def count_year(year: int) -> PeriodStats | None:
@@ -147,7 +139,7 @@ async def build(
         if begin is None or begin != end:
             return None
         # Links without clicks in the span need not be asked about.
-        chosen = (slashtags if clicks is None else list(clicks)) if tags is None else None
+        chosen = (every if clicks is None else clicks) if tags is None else None
         try:
             return await session.stats.collect(
                 Year(year), keys=chosen, tags=tags, timezone=format_offset(begin), progress=step()
@@ -160,7 +152,7 @@ async def build(
     clicks: dict[str, int] | None = None
     best: list[tuple[str, RangeStats]] = []
     if places:
-        total, clicks, best = await _count_each(session, span, slashtags, zone, places, step())
+        total, clicks, best = await _count_each(session, span, every, zone, places, step())
     # Links that share a slashtag with others make the sum of a tag's links more than the tag has.
     stats = total if total is not None and tags is None else await count(span)
     before = await count(DateRange(*before_span)) if before_span else RangeStats()
@@ -175,8 +167,8 @@ async def build(
         zone=str(zone),
         asked_at=now,
         requests=session.metrics.requests - requests,
-        selection=_selection(keys, tags, len(slashtags)),
-        links=len(slashtags),
+        selection=_selection(keys, tags, len(every)),
+        links=len(every),
         links_clicked=None if clicks is None else len(clicks),
         stats=stats,
         before=before.total,
@@ -186,7 +178,7 @@ async def build(
         top=tuple(
             TopLink(
                 slashtag=slashtag,
-                short_url=links.short_urls[slashtag],
+                short_url=getattr(links.by_slashtag[slashtag], "short_url", None),
                 clicks=of_link.total,
                 days=of_link.clicks,
                 is_shared=slashtag in foreign,
@@ -200,7 +192,7 @@ async def build(
 async def _count_each(
     session: AsyncSession,
     span: DateRange,
-    keys: Sequence[str],
+    keys: Sequence[Key],
     zone: tzinfo,
     places: int,
     progress: Progress,

@@ -110,9 +110,8 @@ class Figures(Struct, frozen=True, kw_only=True):
 
         None where there is nothing to compare with, or today's clicks are unknown.
         """
-        if not self.before or (self.partial_day and not self.stats.days_complete):
-            return None
-        return (self.total_over - self.before) / self.before
+        over = self.total_over
+        return None if over is None or not self.before else (over - self.before) / self.before
 
     @property
     def shows_unique(self) -> bool:
@@ -139,16 +138,16 @@ class Figures(Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def total_over(self) -> int:
-        """Clicks of the days that are over."""
-        return self.total - (self.stats.clicks.get(self.partial_day, 0) if self.partial_day else 0)
+    def total_over(self) -> int | None:
+        """Clicks of the days that are over; None where today's clicks are unknown."""
+        if self.partial_day is None:
+            return self.total
+        return self.total - self.stats.clicks.get(self.partial_day, 0) if self.stats.days_complete else None
 
     @property
     def average(self) -> float | None:
         """Clicks a day, today left out; None where no day is over or today's clicks are unknown."""
-        if not self.days_over or (self.partial_day and not self.stats.days_complete):
-            return None
-        return self.total_over / self.days_over
+        return self.total_over / self.days_over if self.total_over is not None and self.days_over else None
 
     @property
     def busiest(self) -> tuple[date, int] | None:
