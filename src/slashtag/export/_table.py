@@ -33,10 +33,6 @@ class Table(Struct, frozen=True):
         """Names of the columns."""
         return tuple(column.name for column in self.columns)
 
-    def with_columns(self, *columns: Column) -> Table:
-        """Return the table with more columns at its end."""
-        return Table(self.columns + columns)
-
 
 URLS = Table(
     (
@@ -51,7 +47,7 @@ URLS = Table(
         Column("updated_at", "timestamp"),
     ),
 )
-NAMED_URLS = URLS.with_columns(Column("tag_name"))
+NAMED_URLS = Table((*URLS.columns, Column("tag_name")))
 TAGS = Table(
     (Column("id", "int"), Column("name"), Column("description"), Column("created_at", "timestamp")),
 )

@@ -25,8 +25,14 @@ from ._xlsx import XlsxWriter
 BATCH, ROW_GROUP = 5_000, 25_000
 _INT64 = 2**63
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-_ARROW = {"text": "string", "int": "int64", "date": "date32", "timestamp": "timestamp[us]"}
-_ARROW |= {"flag": "bool", "float": "float64"}
+_ARROW = {
+    "text": "string",
+    "int": "int64",
+    "date": "date32",
+    "timestamp": "timestamp[us]",
+    "flag": "bool",
+    "float": "float64",
+}
 _json = msgspec.json.Encoder().encode
 
 

@@ -152,7 +152,9 @@ async def build(
     clicks: dict[str, int] | None = None
     best: list[tuple[str, RangeStats]] = []
     if places:
-        total, clicks, best = await _count_each(session, span, every, zone, places, step())
+        none = await session.stats.collect(span, keys=(), timezone=zone)
+        async with session.stats.collect_each(span, keys=every, timezone=zone, progress=step()) as each:
+            total, clicks, best = await _add_up(each, none, places)
     # Links that share a slashtag with others make the sum of a tag's links more than the tag has.
     stats = total if total is not None and tags is None else await count(span)
     before = await count(DateRange(*before_span)) if before_span else RangeStats()
@@ -189,26 +191,19 @@ async def build(
     )
 
 
-async def _count_each(
-    session: AsyncSession,
-    span: DateRange,
-    keys: Sequence[Key],
-    zone: tzinfo,
-    places: int,
-    progress: Progress,
+async def _add_up(
+    each: AsyncIterable[tuple[str, RangeStats]], total: RangeStats, places: int
 ) -> tuple[RangeStats, dict[str, int], list[tuple[str, RangeStats]]]:
-    """Count each link alone: the sum, the clicks of each that has any, and the days of the best of them."""
-    total = await session.stats.collect(span, keys=(), timezone=zone)
+    """Return the sum of links, the clicks of each that has any, and the statistics of those with most clicks."""
     clicks: dict[str, int] = {}
     best: list[tuple[str, RangeStats]] = []
-    async with session.stats.collect_each(span, keys=keys, timezone=zone, progress=progress) as found:
-        async for slashtag, stats in found:
-            if stats.total or not (stats.days_complete and stats.reconciles):
-                total = RangeStats.merge([total, stats])
-            if stats.total:
-                clicks[slashtag] = stats.total
-                best.append((slashtag, stats))
-                best = sorted(best, key=lambda item: (-item[1].total, item[0]))[:places]
+    async for slashtag, stats in each:
+        if stats.total or not (stats.days_complete and stats.reconciles):
+            total = RangeStats.merge([total, stats])
+        if stats.total:
+            clicks[slashtag] = stats.total
+            best.append((slashtag, stats))
+            best = sorted(best, key=lambda item: (-item[1].total, item[0]))[:places]
     return total, clicks, best
 
 

@@ -20,7 +20,7 @@ _UNKNOWN = "unknown."
 @cache
 def countries() -> dict[str, str]:
     """Return the names of countries by their ISO 3166 code."""
-    text = files(__package__).joinpath("countries.txt").read_text("utf-8")
+    text = files("slashtag.report").joinpath("countries.txt").read_text("utf-8")
     return dict(line.split(" ", 1) for line in text.splitlines())
 
 
@@ -36,11 +36,6 @@ def name_of(dimension: str, label: str) -> str:
     if label == _UNKNOWN:
         return "Unknown"
     return countries().get(label, label) if dimension == "country" else label
-
-
-def number(n: int) -> str:
-    """Write a count with thousands separators."""
-    return f"{n:,}"
 
 
 def share(part: int, whole: int) -> str:
@@ -80,4 +75,4 @@ def days(first: date, last: date) -> str:
 
 def many(n: int, one: str, more: str) -> str:
     """Write a count with its noun."""
-    return f"{number(n)} {one if n == 1 else more}"
+    return f"{n:,} {one if n == 1 else more}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 from functools import cache
 from importlib import import_module
@@ -88,11 +88,15 @@ def _templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-        finalize=lambda value: fmt.plain(value) if type(value) is str else value,
+        finalize=_cleaned,
     )
     environment.globals |= {"fmt": fmt, "chart": chart, "ranked": ranked, "wrap": wrap}
     environment.filters |= {"heat_step": heat_step}
     return environment
+
+
+def _cleaned(value: object) -> object:
+    return fmt.plain(value) if type(value) is str else value  # other strings are markup
 
 
 def ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -120,6 +124,9 @@ def chart(report: Figures, size: str) -> str:
         """Return the time of a day of the span, in UTC: the machine's time zone must not matter."""
         return ((days[0] - _EPOCH).days + n) * _DAY
 
+    def points(curve: Iterable[tuple[float, float]]) -> list[dict[str, float]]:
+        return [{"x": at(n), "y": count} for n, count in curve]
+
     layers: list[Any] = []
     if len(days) <= BARS:
         # Bars of a few days are kept narrow.
@@ -130,13 +137,13 @@ def chart(report: Figures, size: str) -> str:
             layers.append(_layer(mark, rows, x2={"field": "x2"}, y2={"datum": 0}))
     else:
         line = {"color": ACCENT, "strokeWidth": 1.5, "strokeJoin": "round"}
-        layers.append(_layer({"type": "area", "color": SOFT, "line": line}, _points(at, now)))
+        layers.append(_layer({"type": "area", "color": SOFT, "line": line}, points(now)))
         if report.partial_day and is_daily:
             today = {"type": "point", "color": ACCENT, "fill": SOFT, "size": 30, "opacity": 1}
-            layers.append(_layer(today, _points(at, [(len(days) - 1, clicks[-1])])))
+            layers.append(_layer(today, points([(len(days) - 1, clicks[-1])])))
     if len(before) > 1:
         dashed = {"type": "line", "color": MUTED, "strokeWidth": 1.2, "strokeDash": [4, 3]}
-        layers.append(_layer(dashed, _points(at, before)))
+        layers.append(_layer(dashed, points(before)))
     x = {
         "field": "x",
         "type": "temporal",
@@ -162,10 +169,6 @@ def chart(report: Figures, size: str) -> str:
     }
     svg: str = extra("vl_convert").vegalite_to_svg(spec, allowed_base_urls=[])
     return _ROOT.sub(r'<svg viewBox="0 0 \1 \2" aria-hidden="true" focusable="false">', svg, count=1)
-
-
-def _points(at: Callable[[float], float], points: Iterable[tuple[float, float]]) -> list[dict[str, float]]:
-    return [{"x": at(n), "y": count} for n, count in points]
 
 
 def _layer(mark: dict[str, Any], rows: list[dict[str, float]], **encoding: Any) -> dict[str, Any]:

@@ -42,13 +42,12 @@ def check_ending(path: str | os.PathLike[str]) -> Path:
     return found
 
 
-def check_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a report if it can be written; raises ExportError as `write` would."""
+def check_path(path: str | os.PathLike[str]) -> None:
+    """Raise ExportError if `write` would, before anything is requested."""
     found = check_ending(path)
     for name in ("jinja2", "vl_convert"):
         extra(name)
     AtomicFile(found).discard()
-    return found
 
 
 def write(report: Report, path: str | os.PathLike[str]) -> None:
