@@ -19,11 +19,10 @@ from ._writers import BATCH, Writer
 class Summary(Struct, frozen=True, kw_only=True):
     """Result of an export.
 
-    `rows` were written; of `requests` the journal answered `replayed`; `throttled`
-    counts 429s; `seconds` is wall time; `learned_rate` as in Metrics; `failures` went to `on_error`;
-    `reconciles` is False where the service's days did not add up to its totals, or were left out; `shared`
-    slashtags of the listed links belong to other links too, on other domains: as the service counts by
-    slashtag, their rows hold the clicks of all of these, selected or not.
+    `rows` were written; of `requests` the journal answered `replayed`; `throttled` counts 429s; `seconds` is
+    wall time; `learned_rate` as in Metrics; `failures` went to `on_error`; `reconciles` is False where days
+    were left out or do not add up to the totals; `shared` slashtags of the listed links belong to links on
+    other domains too, selected or not, whose clicks are in the rows, as the service counts by slashtag.
     """
 
     rows: int

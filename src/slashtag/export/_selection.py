@@ -84,8 +84,7 @@ async def list_selection(
     sharing: Sharing | None = None,
 ) -> tuple[list[str] | None, list[str] | None]:
     """Return what an export would select, as slashtags or as tags; arguments as `export_clicks`."""
-    chosen = selection(session, keys, tags, by, merged=merged, sharing=sharing)
-    async with chosen as (found, names):
+    async with selection(session, keys, tags, by, merged=merged, sharing=sharing) as (found, names):
         if found is None:
             return None, list(names or ())
         links = [key async for key in found] if isinstance(found, AsyncIterable) else found

@@ -154,11 +154,8 @@ def _is_left(part: Path) -> bool:
     # So young a file may not be locked yet.
     if part.is_symlink() or time.time() - part.stat().st_mtime < 1:
         return False
-    handle = os.open(part, os.O_RDWR)
-    try:
-        return lock_file(handle)
-    finally:
-        os.close(handle)
+    with part.open("rb+") as file:
+        return lock_file(file.fileno())
 
 
 def _stem(name: str) -> str:

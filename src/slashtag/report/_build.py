@@ -194,7 +194,7 @@ async def build(
 async def _add_up(
     each: AsyncIterable[tuple[str, RangeStats]], total: RangeStats, places: int
 ) -> tuple[RangeStats, dict[str, int], list[tuple[str, RangeStats]]]:
-    """Return the sum of links, the clicks of each that has any, and the statistics of those with most clicks."""
+    """Return the sum of links, the clicks of each that has any, and the links with most clicks."""
     clicks: dict[str, int] = {}
     best: list[tuple[str, RangeStats]] = []
     async for slashtag, stats in each:

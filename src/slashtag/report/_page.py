@@ -18,18 +18,6 @@ from .. import ExportError
 from . import _format as fmt
 from ._figures import CHART_DAILY, Figures
 
-#: Width and height of the chart and number of its labels, for three widths of the page and for the picture:
-#: scaled to another width the text would be too small or too large.
-SIZES = {
-    "wide": (1030, 220, 13),
-    "middle": (600, 200, 8),
-    "narrow": (290, 180, 4),
-    "picture": (1100, 220, 12),
-}
-
-#: Colours of the heat scale, as in style.css: no clicks, then each fifth of the most.
-HEAT = ("#f1f3f6", "#e0e8fd", "#bccdfa", "#8fa9f4", "#5c7de8", "#3355d1")
-
 # style.css matches these colours by value and replaces them in dark mode.
 MUTED, LINE, ACCENT, SOFT = "#59636f", "#e3e6ea", "#3355d1", "#dfe6fb"
 
@@ -65,7 +53,7 @@ def picture(report: Figures, scale: float) -> bytes:
     """Draw the main charts, with the caveats below, as one PNG."""
     if not 0 < scale <= 10:
         raise ExportError(f"scale is {scale}; it must be a positive number up to 10")
-    svg = _templates().get_template("picture.svg").render(report=report, heat=HEAT)
+    svg = _templates().get_template("picture.svg").render(report=report)
     png: bytes = extra("vl_convert").svg_to_png(svg, scale=scale)
     return png
 
@@ -106,13 +94,11 @@ def ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 def heat_step(clicks: int, most: int) -> int:
     """Return the step of the heat scale: 0 for no clicks, 1 to 5 for each fifth of the most."""
-    steps = len(HEAT) - 1
-    return -(-clicks * steps // most) if clicks else 0
+    return -(-clicks * 5 // most) if clicks else 0
 
 
-def chart(report: Figures, size: str) -> str:
-    """Draw the clicks by day in one of SIZES, as SVG that is as wide as what holds it."""
-    width, height, labels = SIZES[size]
+def chart(report: Figures, width: int, height: int, labels: int) -> str:
+    """Draw the clicks by day, with about so many labels below, as SVG that is as wide as what holds it."""
     days = report.counted_days
     clicks = [report.stats.clicks.get(day, 0) for day in days]
     now, before = report.curves
