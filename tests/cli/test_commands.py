@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slashtag.cli.completion import complete_tags
+from slashtag.cli.selection import complete_tags
 from slashtag.sandbox import Sandbox
 
 from .conftest import Cli, objects

@@ -15,15 +15,13 @@ from slashtag.cli.range_end import DAY, SECOND, Reading, agreed, first_second, r
 
 MIDNIGHT = datetime(2024, 2, 29, tzinfo=UTC)
 NOON = MIDNIGHT + DAY / 2
-READINGS = ["inclusive", "exclusive", "whole days"]
+READINGS = ["inclusive", "exclusive"]
 
 
 def counting(clicks: Sequence[datetime], reading: str) -> Callable[[datetime, datetime], Any]:
     """Count as a service that reads range ends this way."""
 
     async def count(start: datetime, end: datetime) -> int:
-        if reading == "whole days":
-            return sum(start.date() <= click.date() <= end.date() for click in clicks)
         if reading == "inclusive":
             return sum(start <= click <= end for click in clicks)
         return sum(start <= click < end for click in clicks)
@@ -47,7 +45,7 @@ async def test_a_dense_history_is_read_like_a_thin_one(reading: str, every: int)
     clicks = [MIDNIGHT + n * SECOND for n in range(0, 86_400, every)]
     count = counting(clicks, reading)
     second = await first_second(count, MIDNIGHT, MIDNIGHT + DAY)
-    assert second == (MIDNIGHT + DAY - SECOND if reading == "whole days" else MIDNIGHT)
+    assert second == MIDNIGHT
     assert await read_end(count, second) == reading
 
 

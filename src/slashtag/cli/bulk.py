@@ -23,7 +23,7 @@ from ..export import Column, Table
 from .errors import SOME_FAILED, many, say
 from .listing import tag_names
 from .options import Connection
-from .output import Format, Output
+from .output import Format, print_rows
 
 BULK = "Many links"
 
@@ -45,7 +45,6 @@ class Bulk:
             help=f"Changes: CSV or .xlsx with some of the columns {', '.join(COLUMNS)}; or an edited copy "
             "of `urls list`, whose changed rows are sent; - reads CSV from stdin.",
             rich_help_panel=BULK,
-            show_default=False,
         ),
     ] = None
     dry_run: Annotated[
@@ -75,7 +74,6 @@ class Bulk:
             metavar="FILE",
             help="File that records the outcome of each row, read by the next run. Default: beside FILE.",
             rich_help_panel=BULK,
-            show_default=False,
         ),
     ] = None
 
@@ -125,9 +123,8 @@ async def _show(
     """Print what the rows would change."""
     with connection.bars() as start:
         shown = await preview(session, rows, outcomes=path, progress=start("reading"))
-    out = Output(DIFFERENCES, form)
-    out.write((each.line, str(each.key), each.member, each.now, each.new) for each in shown.differences)
-    out.close()
+    rows = [(each.line, str(each.key), each.member, each.now, each.new) for each in shown.differences]
+    print_rows(DIFFERENCES, rows, form)
     connection.say(
         f"{many(shown.changed, 'row')} would change a link, {shown.unchanged:,} would change nothing, "
         f"{shown.missing:,} name no link or several, {shown.skipped:,} were done before; nothing was sent"
@@ -162,13 +159,8 @@ async def _update(
         if session.metrics.attempts and not isinstance(error, ChangesError):
             error.add_note("run the same command again to go on")
         raise
-    out = Output(LEFT, form)
-    out.write(
-        (outcome.line, str(outcome.key), outcome.status, outcome.error)
-        for outcome in sorted(left, key=lambda outcome: outcome.line)
-    )
     if left or form != "table":
-        out.close()
+        print_rows(LEFT, sorted((each.line, str(each.key), each.status, each.error) for each in left), form)
     if bulk.keep:
         connection.say(
             "password and domain are not in the listing: a row that has none sent none, and they are lost if "

@@ -1,13 +1,12 @@
 """Exports as jobs: with a journal beside the file, the same command run again requests only the rest."""
 
 import asyncio
-import os
 import sqlite3
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
-from hashlib import blake2b
+from functools import partial
 from os.path import realpath
 from pathlib import Path
 from typing import Annotated
@@ -29,13 +28,13 @@ from ..export import (
     open_writer,
     remove_parts,
 )
-from .errors import SOME_FAILED, as_usage, many
+from .errors import as_usage, many
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
 from .output import stdout
 
 OUTPUT = "The output"
-_NAME_BYTES = 200
+_option = partial(typer.Option, rich_help_panel=OUTPUT)
 
 Work = Callable[[AsyncSession, Writer], Awaitable[Summary]]
 
@@ -46,38 +45,27 @@ class Destination:
 
     output: Annotated[
         Path | None,
-        typer.Option(
+        _option(
             "--output",
             "-o",
             metavar="FILE",
             help=f"File, its name in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; - or none: stdout.",
-            rich_help_panel=OUTPUT,
-            show_default=False,
         ),
     ] = None
     form: Annotated[
         TextFormat | None,
-        typer.Option(
-            "--format",
-            help=f"Format of what goes to stdout. Default: {TEXT_FORMATS[0]}.",
-            rich_help_panel=OUTPUT,
-            show_default=False,
-        ),
+        _option("--format", help=f"Format of what goes to stdout. Default: {TEXT_FORMATS[0]}."),
     ] = None
     excel_safe: Annotated[
         bool,
-        typer.Option(
-            "--excel",
-            help="CSV for Excel: with a BOM, and ' before what a spreadsheet would run: = + - @.",
-            rich_help_panel=OUTPUT,
+        _option(
+            "--excel", help="CSV for Excel: with a BOM, and ' before what a spreadsheet would run: = + - @."
         ),
     ] = False
     fresh: Annotated[
         bool,
-        typer.Option(
-            "--fresh",
-            help="Request everything again, also what an interrupted run has beside the file.",
-            rich_help_panel=OUTPUT,
+        _option(
+            "--fresh", help="Request everything again, also what an interrupted run has beside the file."
         ),
     ] = False
 
@@ -102,10 +90,7 @@ class Destination:
 def journal_of(target: Path) -> Path:
     """Return the journal beside a target: hidden, so that `*` and readers of folders skip it."""
     path = Path(realpath(target))
-    name, encoded = path.name, os.fsencode(path.name)
-    if len(encoded) > _NAME_BYTES:
-        name = name[:40] + blake2b(encoded, digest_size=8).hexdigest()
-    return path.with_name(f".{name}.journal")
+    return path.with_name(f".{path.name}.journal")
 
 
 async def export(
@@ -118,61 +103,42 @@ async def export(
     range_end: RangeEnd = "inclusive",
 ) -> None:
     """Write a table to a file or stdout, print how it went, and exit with 3 if keys failed."""
-    file = destination.file
+    file, excel_safe = destination.file, destination.excel_safe
     if file is None:
         async with connection.session(range_end=range_end) as session:
-            writer = open_writer(
-                destination.stdout_format, stdout(), table, excel_safe=destination.excel_safe
-            )
+            writer = open_writer(destination.stdout_format, stdout(), table, excel_safe=excel_safe)
             summary = await work(session, writer)
             writer.close()
             sys.stdout.flush()
-            sent = session.metrics.attempts
-        conclude(connection, "stdout", summary, sent, failures)
-        return
-    # Whatever is wrong with the file is reported before anything is sent or left behind.
-    with as_usage():
-        format_of(file)
-    TableFile(file, table).abandon()
-    async with resumed(
-        connection, file, fresh=destination.fresh, failures=failures, range_end=range_end
-    ) as run:
-        with TableFile(file, table, excel_safe=destination.excel_safe) as writer:
-            run.summary = await work(run.session, writer)
-    conclude(connection, str(file), run.summary, run.session.metrics.attempts, failures)
-
-
-@dataclass
-class Run:
-    """One run of a job: its session and its result."""
-
-    session: AsyncSession
-    summary: Summary
+    else:
+        # Whatever is wrong with the file is reported before anything is sent or left behind.
+        with as_usage():
+            format_of(file)
+        TableFile(file, table).abandon()
+        max_age = 0.0 if destination.fresh else MAX_AGE
+        async with _journaled(connection, file, max_age, failures, range_end) as session:
+            with TableFile(file, table, excel_safe=excel_safe) as writer:
+                summary = await work(session, writer)
+    _conclude(connection, file, summary, session.metrics.attempts, failures)
 
 
 @asynccontextmanager
-async def resumed(
-    connection: Connection,
-    target: Path,
-    *,
-    fresh: bool,
-    failures: Failures | None = None,
-    range_end: RangeEnd = "inclusive",
-) -> AsyncGenerator[Run, None]:
-    """Run a job with a journal beside its target, which is removed once the job is done.
+async def _journaled(
+    connection: Connection, target: Path, max_age: float, failures: Failures | None, range_end: RangeEnd
+) -> AsyncGenerator[AsyncSession, None]:
+    """Make a session with a journal beside the target, which is removed once the job is done.
 
     The journal stays if the job stopped, or if another run may get an answer to what failed.
     """
+    path = Path(realpath(target))
     journal = journal_of(target)
     ours = False
     try:
-        session = connection.session(range_end=range_end, journal=journal, max_age=0.0 if fresh else MAX_AGE)
-        async with session:
+        async with connection.session(range_end=range_end, journal=journal, max_age=max_age) as session:
             ours = True
             # The journal is ours, so no other run is under way.
-            path = Path(realpath(target))
             remove_parts(path.parent, [path.name], nobody_writes=True)
-            yield Run(session, _NOTHING)
+            yield session
         if failures is not None:
             failures.commit()
     except BaseException as error:
@@ -183,8 +149,12 @@ async def resumed(
             connection.stop(
                 f"stopped; run the same command again to go on: {journal} holds the answers so far"
             )
-        elif isinstance(error, SlashtagError):
-            _advise(error, target, journal)
+        elif isinstance(error, JournalInUseError):
+            error.add_note(f"another export to {target} is under way")
+        elif isinstance(error, UnfitJournalError):
+            error.add_note("remove it to begin anew")
+        elif isinstance(error, SlashtagError) and str(journal) not in str(error) and journal.exists():
+            error.add_note("run the same command again to go on")
         raise
     finally:
         if failures is not None:
@@ -205,48 +175,30 @@ def _is_empty(journal: Path) -> bool:
         return False
 
 
-_NOTHING = Summary(rows=0, requests=0, replayed=0, throttled=0, seconds=0.0, learned_rate=None)
-
-
-def _advise(error: SlashtagError, target: Path, journal: Path) -> None:
-    if isinstance(error, JournalInUseError):
-        error.add_note(f"another export to {target} is under way")
-    elif isinstance(error, UnfitJournalError):
-        error.add_note("remove it to begin anew")
-    elif str(journal) not in str(error) and journal.exists():
-        error.add_note("run the same command again to go on")
-
-
-def conclude(
-    connection: Connection, where: str, summary: Summary, sent: int, failures: Failures | None
+def _conclude(
+    connection: Connection, file: Path | None, summary: Summary, sent: int, failures: Failures | None
 ) -> None:
     """Print how an export went, and exit with 3 if keys failed."""
     # `sent` and not the requests of the summary, which include pages beyond the end that were never sent.
     parts = [
-        f"{many(summary.rows, 'row')} to {where}; requests: {summary.replayed:,} replayed, {sent:,} sent; "
-        f"{many(summary.throttled, 'time')} 429; {summary.seconds:.1f} s"
+        f"{many(summary.rows, 'row')} to {file or 'stdout'}",
+        f"requests: {summary.replayed:,} replayed, {sent:,} sent",
+        f"{many(summary.throttled, 'time')} 429",
+        f"{summary.seconds:.1f} s",
     ]
     if summary.learned_rate is not None:
         parts.append(f"{summary.learned_rate:.0f} requests/s allowed")
-    if failures is not None:
-        of = "of what was answered " if failures.count else ""
+    if not summary.reconciles:
         parts.append(
-            f"the days {of}add up to the totals"
-            if summary.reconciles
-            else "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service gave"
+            "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service gave"
         )
+    elif failures is not None:
+        parts.append(f"the days {'of what was answered ' * bool(failures.count)}add up to the totals")
     connection.say("; ".join(parts))
-    tell_shared(connection, summary.shared)
-    if failures is not None and failures.count:
-        connection.say(failures.summary())
-        raise typer.Exit(SOME_FAILED)
-
-
-def tell_shared(connection: Connection, slashtags: int) -> None:
-    """Print how many slashtags belong to several links, so that the rows count all of these."""
-    if slashtags:
-        belong = "belongs" if slashtags == 1 else "belong"
+    if summary.shared:
         connection.say(
-            f"{many(slashtags, 'slashtag')} {belong} to several links, on different domains: the service "
-            "counts clicks by slashtag, so the rows hold those of all these links, selected or not"
+            f"slashtags that several links share: {summary.shared:,}; the service counts clicks by slashtag, "
+            "so the rows hold those of all these links, on whatever domain and selected or not"
         )
+    if failures is not None:
+        failures.conclude(connection)

@@ -1,6 +1,9 @@
 """Failed requests of an export that goes on without them."""
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from .. import (
     BadRequestError,
@@ -13,8 +16,10 @@ from .. import (
     TransportError,
 )
 from ..export import Column, Table, TableFile
-from .errors import many, one_line, say
+from .errors import SOME_FAILED, many, one_line, say
+from .options import Connection
 
+MaxFailures = Annotated[int, typer.Option(min=0, metavar="N", help="Stop if more requests fail than this.")]
 FAILURES = Table(
     (
         Column("slashtag"),
@@ -36,9 +41,11 @@ class Failures:
     """
 
     def __init__(self, target: Path | None, most: int, *, merged: bool = False) -> None:
-        # A folder may be named by dots alone.
-        named = target if target is None or target.name else target.resolve()
-        self._path = None if named is None else named.with_name(f"{named.name}.failures.jsonl")
+        if target is not None:
+            # A folder may be named by dots alone.
+            named = target if target.name else target.resolve()
+            target = named.with_name(f"{named.name}.failures.jsonl")
+        self._path = target
         if self._path is not None and self._path.exists() and not self._path.is_file():
             # Found only at the end, it would stop a run whose requests are all done.
             raise ExportError(f"{self._path} is in the way: failures are written to a file of this name")
@@ -53,8 +60,7 @@ class Failures:
         """Record one failure."""
         call, error = failure.call, failure.error
         refused = isinstance(error, BadRequestError | InvalidRequestError | NotFoundError)
-        unreachable = isinstance(error, TransportError) and not isinstance(error, RequestTimeoutError)
-        if unreachable:
+        if isinstance(error, TransportError) and not isinstance(error, RequestTimeoutError):
             raise error
         if self._merged and not refused:
             error.add_note("a sum without it would be wrong")
@@ -92,9 +98,10 @@ class Failures:
         if self._file is not None:
             self._file.abandon()
 
-    def summary(self) -> str:
-        """Return how many failed, where they are listed, and what to do."""
-        where = "" if self._path is None else f", listed in {self._path}"
-        again = "; run the same command again to ask for them once more" if self.may_come_right else ""
-        are = "is" if self.count == 1 else "are"
-        return f"{self.count:,} failed and {are} left out{where}{again}"
+    def conclude(self, connection: Connection) -> None:
+        """Print how many failed, where they are listed and what to do; exit with 3 if there are any."""
+        if self.count:
+            where = "" if self._path is None else f", listed in {self._path}"
+            again = "; run the same command again to ask for them once more" if self.may_come_right else ""
+            connection.say(f"left out: {many(self.count, 'request')} that failed{where}{again}")
+            raise typer.Exit(SOME_FAILED)

@@ -1,8 +1,9 @@
 """Shared part of `slashtag urls list` and `slashtag tags list`."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Literal, TypeVar
 
 import typer
@@ -11,12 +12,12 @@ from .. import AsyncSession, InvalidRequestError, ShortUrl, Tag
 from .._internal import Resource
 from ..export import Row, Table
 from .options import Connection
-from .output import FormatOption, Output, OutputFile, chosen
+from .output import FormatOption, OutputFile, chosen, output
 
 T = TypeVar("T", ShortUrl, Tag)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Listed:
     """Options of which records are listed, and how."""
 
@@ -26,23 +27,19 @@ class Listed:
     ] = "date"
     limit: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="The most records to list; default: all.", show_default=False),
+        typer.Option(min=0, metavar="N", help="The most records to list; default: all."),
     ] = None
     form: FormatOption = None
     output: OutputFile = None
     columns: Annotated[
         str | None,
-        typer.Option(metavar="A,B,...", help="These columns and no others.", show_default=False),
+        typer.Option(metavar="A,B,...", help="These columns and no others."),
     ] = None
 
-
-def chosen_columns(listed: Listed, table: Table) -> list[str]:
-    """Return the names of --columns; raises BadParameter for one that the table does not have."""
-    columns = [name.strip() for name in (listed.columns or "").split(",") if name.strip()]
-    for name in columns:
-        if name not in table.names:
-            raise typer.BadParameter(f"no column {name!r}; there are {', '.join(table.names)}")
-    return columns
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of --columns."""
+        return [name.strip() for name in (self.columns or "").split(",") if name.strip()]
 
 
 async def print_listing(
@@ -51,37 +48,43 @@ async def print_listing(
     records: Resource[T],
     row: Callable[[T], Row],
     table: Table,
-    drawn: Sequence[str],
-    spare: Sequence[str],
+    shown: Mapping[str, int],
     *,
     wanted: Callable[[T], bool] | None = None,
     is_last: Callable[[T], bool] | None = None,
 ) -> None:
     """Print the records of one kind that are `wanted`, page by page or as one table.
 
-    After a page with a record that `is_last` no more are read.
+    After a page with a record that `is_last` no more are read. Raises BadParameter for a column that the
+    table does not have.
     """
-    form = chosen(listed.form)
+    for name in listed.names:
+        if name not in table.names:
+            raise typer.BadParameter(f"no column {name!r}; there are {', '.join(table.names)}")
+    chosen_columns = [table.names.index(name) for name in listed.names or table.names]
+    table = Table(tuple(table.columns[n] for n in chosen_columns))
+
+    def rows(items: Iterable[T]) -> Iterator[Row]:
+        for values in map(row, items):
+            yield tuple(values[n] for n in chosen_columns)
+
+    form, left = chosen(listed.form), listed.limit
     # Rows that stream onto the terminal are their own progress.
     silent = form != "table" and sys.stdout.isatty()
-    out = Output(
-        table, form, drawn=drawn, spare=spare, columns=chosen_columns(listed, table), file=listed.output
-    )
-    left = listed.limit
-    with connection.bars() as start:
+    shown = dict.fromkeys(listed.names, 0) or shown
+    with output(table, form, shown=shown, file=listed.output) as write, connection.bars() as start:
         listing = records.list(orderby=listed.orderby, progress=None if silent else start("reading"))
         if left is not None and wanted is None:
             # Pages are then no larger than the limit.
-            out.write(map(row, await listing.to_list(left)))
-        else:
-            async with listing.pages() as pages:
-                async for page in pages:
-                    found = [item for item in page.items if wanted is None or wanted(item)][:left]
-                    out.write(map(row, found))
-                    left = None if left is None else left - len(found)
-                    if left == 0 or (is_last is not None and any(map(is_last, page.items))):
-                        break
-    out.close()
+            write(rows(await listing.to_list(left)))
+            return
+        async with listing.pages() as pages:
+            async for page in pages:
+                found = [item for item in page.items if wanted is None or wanted(item)][:left]
+                write(rows(found))
+                left = None if left is None else left - len(found)
+                if left == 0 or (is_last is not None and any(map(is_last, page.items))):
+                    break
 
 
 async def tag_names(session: AsyncSession) -> dict[int, str]:

@@ -2,33 +2,32 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import Field, dataclass, field, fields, is_dataclass
-from datetime import tzinfo
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, signature
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
-from zoneinfo import ZoneInfo
 
 import typer
 
 from .. import AsyncSession, Metrics
 from .._internal import Progress, parse_base_url
 from .credentials_file import credentials
-from .errors import SOME_FAILED, as_usage, log_lines, say
+from .errors import SOME_FAILED, as_usage, log_lines, many, say
 from .progress import bars
 from .selection import Selection
 
 T = TypeVar("T")
 
-SERVICE = "The service"
 #: Seconds for which a journaled answer may be replayed; the default of the library.
 MAX_AGE = 86_400.0
 
+_option = partial(typer.Option, rich_help_panel="The service")
+
 RangeEnd = Annotated[
-    Literal["inclusive", "exclusive"],
-    typer.Option(help="Whether the service counts the last second of a range.", rich_help_panel=SERVICE),
+    Literal["inclusive", "exclusive"], _option(help="Whether the service counts the last second of a range.")
 ]
 DryRun = Annotated[
     bool,
@@ -36,72 +35,47 @@ DryRun = Annotated[
         "--dry-run", help="Show what would be requested; send only what is needed to know the links."
     ),
 ]
+Timezone = Annotated[
+    str | None,
+    typer.Option(metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00."),
+]
+# These stand alone, as `slashtag login` has them too.
+BaseUrl = Annotated[
+    str | None, _option(envvar="SLASHTAG_BASE_URL", metavar="URL", help="Address of the service.")
+]
+Timeout = Annotated[float, _option(min=0.001, metavar="SECONDS", help="Seconds that one attempt may take.")]
+AllowHttp = Annotated[
+    bool, _option("--allow-http", help="Send credentials unencrypted, also off this machine.")
+]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Connection:
-    """Options of which service is used, and how fast."""
+    """Options of which service is used, how fast, and what is printed on stderr."""
 
-    base_url: Annotated[
-        str | None,
-        typer.Option(
-            envvar="SLASHTAG_BASE_URL", metavar="URL", help="Address of the service.", rich_help_panel=SERVICE
-        ),
-    ] = None
-    concurrency: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Most requests in flight.", rich_help_panel=SERVICE)
-    ] = 32
+    base_url: BaseUrl = None
+    concurrency: Annotated[int, _option(min=1, metavar="N", help="Most requests in flight.")] = 32
     rate: Annotated[
         float | None,
-        typer.Option(
-            min=0.001,
-            metavar="N",
-            help="Requests/s that the service allows; learnt if not given.",
-            rich_help_panel=SERVICE,
-        ),
+        _option(min=0.001, metavar="N", help="Requests/s that the service allows; learnt if not given."),
     ] = None
-    timeout: Annotated[
-        float,
-        typer.Option(
-            min=0.001, metavar="SECONDS", help="Seconds that one attempt may take.", rich_help_panel=SERVICE
-        ),
-    ] = 30.0
-    allow_http: Annotated[
-        bool,
-        typer.Option(
-            "--allow-http",
-            help="Send credentials unencrypted, also off this machine.",
-            rich_help_panel=SERVICE,
-        ),
-    ] = False
-
+    timeout: Timeout = 30.0
+    allow_http: AllowHttp = False
     proxy: Annotated[
         str | None,
-        typer.Option(
-            envvar="SLASHTAG_PROXY",
-            metavar="URL",
-            help="Send requests through this HTTP proxy.",
-            show_default=False,
-            rich_help_panel=SERVICE,
-        ),
+        _option(envvar="SLASHTAG_PROXY", metavar="URL", help="Send requests through this HTTP proxy."),
     ] = None
-    trust_env: Annotated[
-        bool,
-        typer.Option(
-            "--trust-env", help="Use the proxy of HTTPS_PROXY or HTTP_PROXY.", rich_help_panel=SERVICE
-        ),
-    ] = False
+    trust_env: Annotated[bool, _option("--trust-env", help="Use the proxy of HTTPS_PROXY or HTTP_PROXY.")] = (
+        False
+    )
     profile: Annotated[
         str | None,
-        typer.Option(
+        _option(
             envvar="SLASHTAG_PROFILE",
             metavar="NAME",
             help="Use what `slashtag login --profile NAME` saved, whatever the environment has.",
-            show_default=False,
-            rich_help_panel=SERVICE,
         ),
     ] = None
-
     verbose: Annotated[
         int,
         typer.Option(
@@ -114,7 +88,6 @@ class Connection:
         ),
     ] = 0
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False
-
     log_every: Annotated[
         float,
         typer.Option(min=0, metavar="SECONDS", help="Without a terminal, print progress so often; 0: never."),
@@ -123,8 +96,9 @@ class Connection:
 
     #: Whether a line about Ctrl-C was printed.
     stopped: bool = field(default=False, init=False)
-    #: The metrics of the session made last.
+    #: The metrics of the session made last, and when it was made.
     metrics: Metrics | None = field(default=None, init=False)
+    began: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         if self.base_url:
@@ -154,8 +128,17 @@ class Connection:
             journal=journal,
             journal_max_age=max_age,
         )
-        object.__setattr__(self, "metrics", session.metrics)
+        self.metrics, self.began = session.metrics, perf_counter()
         return session
+
+    def cost(self, session: AsyncSession) -> str:
+        """Return the requests and the time that a session took, and the limit that it learnt."""
+        metrics = session.metrics
+        limit = "" if metrics.learned_rate is None else f", {metrics.learned_rate:.0f} requests/s allowed"
+        return (
+            f"{many(metrics.requests, 'request')}, {many(metrics.throttled, 'time')} 429, "
+            f"{perf_counter() - self.began:.1f} s{limit}"
+        )
 
     def say(self, text: str) -> None:
         """Print one line on stderr, unless --quiet."""
@@ -165,7 +148,7 @@ class Connection:
     def stop(self, text: str) -> None:
         """Print a line about Ctrl-C; only the first call counts, as the innermost knows what to do next."""
         if not self.stopped:
-            object.__setattr__(self, "stopped", True)
+            self.stopped = True
             self.say(text)
 
     def bars(self) -> AbstractContextManager[Callable[[str], Progress]]:
@@ -180,26 +163,6 @@ class Connection:
     def log(self) -> AbstractContextManager[None]:
         """Print what the library logs: warnings, more with --verbose, errors only with --quiet."""
         return log_lines(-1 if self.quiet else self.verbose, as_json=self.log_format == "json")
-
-
-def parse_timezone(text: str) -> str | tzinfo:
-    """Return "+HH:MM" as it is, since the library checks it, or the zone of a name."""
-    if text.startswith(("+", "-")):
-        return text
-    try:
-        return ZoneInfo(text)
-    except (KeyError, ValueError, OSError):
-        raise typer.BadParameter(
-            f"no time zone {text!r}: give +HH:MM or a name such as Europe/Berlin"
-        ) from None
-
-
-Timezone = Annotated[
-    Any,
-    typer.Option(
-        parser=parse_timezone, metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00."
-    ),
-]
 
 
 def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:
@@ -221,20 +184,16 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
     def run(**given: Any) -> None:
         for name, group in groups.items():
             given[name] = group(**{option.name: given.pop(option.name) for option in _options(group)})
-        with ExitStack() as stack:
-            for value in given.values():
-                if isinstance(value, Connection):
-                    stack.enter_context(value.log())
+        connection = next((value for value in given.values() if isinstance(value, Connection)), None)
+        with nullcontext() if connection is None else connection.log():
             try:
                 work = function(**given)
                 if work is not None:
                     run_async(work)
             except KeyboardInterrupt:
-                for value in given.values():
-                    if isinstance(value, Connection):
-                        value.stop("stopped")
+                if connection is not None:
+                    connection.stop("stopped")
                 raise
-
         if any(isinstance(value, Selection) and value.left_out for value in given.values()):
             raise typer.Exit(SOME_FAILED)
 

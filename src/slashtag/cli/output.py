@@ -2,14 +2,15 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
 
 import typer
 
 from ..export import FORMATS, Row, Table, TableFile, TextFormat, format_of, open_writer
-from .drawing import Drawing
+from .drawing import draw_rows
 from .errors import as_usage
 
 Format = Literal["table", TextFormat]
@@ -19,7 +20,6 @@ FormatOption = Annotated[
     typer.Option(
         "--format",
         help="Form of the output. Default: table on a terminal, jsonl elsewhere.",
-        show_default=False,
     ),
 ]
 
@@ -40,7 +40,6 @@ OutputFile = Annotated[
         metavar="FILE",
         callback=_writable,
         help=f"Write to a file instead, its name in {', '.join(FORMATS)}.",
-        show_default=False,
     ),
 ]
 
@@ -77,51 +76,35 @@ def stdout() -> BinaryIO | TerminalSafe:
     return TerminalSafe(sys.stdout.buffer) if sys.stdout.isatty() else sys.stdout.buffer
 
 
-class Output:
-    """Rows of a table on stdout: written as they come, or drawn once all are there.
+@contextmanager
+def output(
+    table: Table, form: Format, *, shown: Mapping[str, int] | None = None, file: Path | None = None
+) -> Generator[Callable[[Iterable[Row]], None], None, None]:
+    """Yield the function that writes rows: to a file, whatever the form, or else to stdout.
 
-    A drawing has the columns `drawn`. On a narrow terminal it leaves out those of `spare`, in their order,
-    and then cuts texts; without `spare` it breaks texts into lines and hides nothing. With `columns`, rows of
-    every form have these columns and no others. With `file` all go there, whatever the form.
+    A table is drawn at the end, with the columns `shown`; see `draw_rows`.
     """
+    if file is not None:
+        with TableFile(file, table) as target:
+            yield target.write
+    elif form == "table":
+        rows: list[Row] = []
+        yield rows.extend
+        draw_rows(table, rows, shown)
+    else:
+        writer = open_writer(f".{form}", stdout(), table)
+        yield writer.write
+        writer.close()
 
-    def __init__(
-        self,
-        table: Table,
-        form: Format,
-        *,
-        drawn: Sequence[str] = (),
-        spare: Sequence[str] | None = None,
-        columns: Sequence[str] = (),
-        file: Path | None = None,
-    ) -> None:
-        if columns:
-            drawn, spare = columns, ()
-        self._positions = [table.names.index(name) for name in columns or table.names]
-        table = Table(tuple(table.columns[n] for n in self._positions))
-        self._drawing: Drawing | None = None
-        self._file, self._table, self._rows = file, table, list[Row]()
-        if file is None and form == "table":
-            self._drawing = Drawing(table, drawn or table.names, spare)
-        elif file is None:
-            self._writer = open_writer(f".{form}", stdout(), table)
 
-    def write(self, rows: Iterable[Row]) -> None:
-        """Write more rows."""
-        selected = (tuple(row[n] for n in self._positions) for row in rows)
-        if self._file is not None:
-            self._rows += selected
-        elif self._drawing is None:
-            self._writer.write(selected)
-        else:
-            self._drawing.rows += selected
-
-    def close(self) -> None:
-        """Print what a form can only write at the end."""
-        if self._file is not None:
-            with TableFile(self._file, self._table) as file:
-                file.write(self._rows)
-        elif self._drawing is None:
-            self._writer.close()
-        else:
-            self._drawing.print()
+def print_rows(
+    table: Table,
+    rows: Iterable[Row],
+    form: Format,
+    *,
+    shown: Mapping[str, int] | None = None,
+    file: Path | None = None,
+) -> None:
+    """Write rows that are all there."""
+    with output(table, form, shown=shown, file=file) as write:
+        write(rows)

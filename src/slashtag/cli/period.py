@@ -12,7 +12,7 @@ from .._internal import parse_span, parse_zone
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Period:
     """Arguments of which days a command is about: a span, its two ends, or the last so many days."""
 
@@ -22,29 +22,20 @@ class Period:
             metavar="SPAN|START",
             help="Days: today, yesterday, this-week, last-month, 2024, 2024-06, 2024-06-01, "
             "2024-06-01..2024-06-30; with END, the first day.",
-            show_default=False,
         ),
     ] = None
-    end: Annotated[
-        str | None, typer.Argument(metavar="END", help="The last day, included.", show_default=False)
-    ] = None
+    end: Annotated[str | None, typer.Argument(metavar="END", help="The last day, included.")] = None
     last: Annotated[
         str | None,
         typer.Option(
             metavar="30d|4w|6m|1y",
             help="The last days, weeks, months or years, today included.",
-            show_default=False,
         ),
     ] = None
 
     def __post_init__(self) -> None:
         if (self.start is None) is (self.last is None) or (self.end is not None and self.last is not None):
             raise typer.BadParameter("give a SPAN such as last-month, START and END, or --last 30d")
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the first and the last day are given as dates."""
-        return all(_DAY.fullmatch(text or "") for text in (self.start, self.end))
 
     def dates(self, timezone: Any, *, until_today: bool = False) -> tuple[date, date]:
         """Return the first and the last day or second, in a time zone; raises InvalidRequestError.

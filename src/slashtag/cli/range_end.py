@@ -4,9 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, TypeVar
 
-from .._internal import midnight
-
-Reading = Literal["inclusive", "exclusive", "whole days", "unclear"]
+Reading = Literal["inclusive", "exclusive", "unclear"]
 #: Returns the clicks from one second to another, both sent as they are.
 Count = Callable[[datetime, datetime], Awaitable[int]]
 Vote = TypeVar("Vote", bound=str)
@@ -37,7 +35,8 @@ async def read_end(count: Count, second: datetime) -> Reading:
 
     Where ends are included, the whole range is "up to the second" plus "from the next second"; where they
     are not, "up to the second" plus "from the second". The two differ in nothing but the clicks of that
-    second, so other clicks do not matter, however many there are.
+    second, so other clicks do not matter, however many there are. A service that counts whole days includes
+    the last second.
     """
     start, end = second - MINUTE, second + MINUTE
     whole, until = await count(start, end), await count(start, second)
@@ -45,15 +44,8 @@ async def read_end(count: Count, second: datetime) -> Reading:
     if until + since == whole > until + following:
         return "exclusive"
     if until + since > whole == until + following:
-        return "whole days" if await _ignores_time(count, midnight(second.date())) else "inclusive"
+        return "inclusive"
     return "unclear"
-
-
-async def _ignores_time(count: Count, day: datetime) -> bool:
-    """Tell whether two separate seconds of a day both count all clicks of the day."""
-    clicks = await count(day, day + DAY - SECOND)
-    moments = (day + 6 * HOUR, day + 18 * HOUR)
-    return clicks > 0 and all([await count(at, at + SECOND) == clicks for at in moments])
 
 
 def agreed(votes: Sequence[Vote]) -> Vote | None:

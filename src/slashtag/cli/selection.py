@@ -1,59 +1,71 @@
 """The options that say which links a command is about."""
 
+import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator, Container
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .. import AsyncSession, InvalidRequestError, ShortUrl
+from .. import AsyncSession, InvalidRequestError, ShortUrl, SlashtagError
 from .._internal import Progress, check_slashtag
-from .completion import complete_tags
+from .credentials_file import credentials
 from .errors import SOME_FAILED, say
 
-SELECTION = "Which links (one of these)"
+_option = partial(typer.Option, rich_help_panel="Which links (one of these)")
 #: So many slashtags are looked up in the account by default, and so many unknown ones are named.
 CHECKED, NAMED = 1_000, 10
+#: Seconds after which the shell completes no names of tags.
+PATIENCE = 3.0
 
 
-@dataclass(frozen=True)
+def complete_tags(incomplete: str) -> list[str]:
+    """Return the names of tags that begin so; none if the service does not answer soon."""
+    try:
+        return [name for name in asyncio.run(_all_tags()) if name.startswith(incomplete)]
+    except (SlashtagError, OSError, TimeoutError):
+        # A message would end up in the line that is typed.
+        return []
+
+
+async def _all_tags() -> list[str]:
+    base_url, apikey, apisecret = credentials(
+        os.environ.get("SLASHTAG_BASE_URL"), os.environ.get("SLASHTAG_PROFILE")
+    )
+    async with (
+        asyncio.timeout(PATIENCE),
+        AsyncSession(base_url, apikey=apikey, apisecret=apisecret) as session,
+    ):
+        return [tag.name for tag in await session.tags.list().to_list()]
+
+
+@dataclass
 class Selection:
     """Options of which links a command is about."""
 
-    keys: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="These slashtags.", rich_help_panel=SELECTION)
-    ] = None
+    keys: Annotated[str | None, _option(metavar="A,B,...", help="These slashtags.")] = None
     keys_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Slashtags from a file, one a line; - reads stdin.",
-            rich_help_panel=SELECTION,
-        ),
+        _option(metavar="FILE", help="Slashtags from a file, one a line; - reads stdin."),
     ] = None
     tag: Annotated[
         list[str] | None,
-        typer.Option(
+        _option(
             metavar="NAME",
             help="The links of this tag; may be repeated.",
-            rich_help_panel=SELECTION,
             autocompletion=complete_tags,
         ),
     ] = None
-    every: Annotated[
-        bool, typer.Option("--all", help="Every link of the account.", rich_help_panel=SELECTION)
-    ] = False
-
+    every: Annotated[bool, _option("--all", help="Every link of the account.")] = False
     check: Annotated[
         bool | None,
-        typer.Option(
+        _option(
             "--check/--no-check",
             help=f"Name slashtags that no link has; the default up to {CHECKED:,} slashtags.",
-            rich_help_panel=SELECTION,
-            show_default=False,
         ),
     ] = None
 
@@ -70,24 +82,19 @@ class Selection:
             # Read and checked before anything is sent or written.
             self.slashtags  # noqa: B018
 
-    async def of(
-        self, session: AsyncSession, progress: Progress | None = None, *, dry_run: bool = False
-    ) -> dict[str, Any]:
-        """Return the selector, as an argument of `session.stats.collect`; a dry run checks no slashtags."""
-        if self.every:
-            return {"keys": self.links(session)}
-        found = await self.streamed(session, progress, dry_run=dry_run)
-        return {name: value for name, value in found.items() if value is not None}
+    def require_tags(self, option: str) -> None:
+        """Raise BadParameter where slashtags are selected, for an option about tags."""
+        if not (self.tag or self.every):
+            raise typer.BadParameter(f"{option} goes with --tag or --all")
 
-    async def streamed(
+    async def selector(
         self, session: AsyncSession, progress: Progress | None = None, *, dry_run: bool = False
     ) -> dict[str, Any]:
-        """Return the selector as an argument of an export, where no keys and no tags mean all links."""
-        if self.tag:
-            return {"keys": None, "tags": self.tag}
-        if self.every:
-            return {"keys": None, "tags": None}
-        return {"keys": self.slashtags if dry_run else await self._checked(session, progress), "tags": None}
+        """Return the arguments `keys` and `tags`, both None for all links; a dry run checks no slashtags."""
+        keys = None
+        if not self.tag and not self.every:
+            keys = self.slashtags if dry_run else await self._checked(session, progress)
+        return {"keys": keys, "tags": self.tag or None}
 
     async def links(
         self,
@@ -132,10 +139,11 @@ class Selection:
         if self.keys is not None:
             where, lines = "--keys", self.keys.split(",")
         else:
-            file = self.keys_file
-            piped = file is None or str(file) == "-"
-            where = "stdin" if piped else str(file)
-            text = _text(where, sys.stdin.buffer.read() if piped or file is None else file.read_bytes())
+            file = self.keys_file or Path("-")
+            where, data = (
+                ("stdin", sys.stdin.buffer.read()) if str(file) == "-" else (str(file), file.read_bytes())
+            )
+            text = _text(where, data)
             lines = [line for line in text.split("\n") if not line.lstrip().startswith("#")]
         found = [key for line in lines if (key := line.strip())]
         if self.keys is None and found and found[0].lower() == "slashtag":
@@ -151,13 +159,13 @@ class Selection:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass
 class SelectionOrAll(Selection):
     """Options of which links a command is about; by default all."""
 
     def __post_init__(self) -> None:
         if self.keys is None and self.keys_file is None and not self.tag:
-            object.__setattr__(self, "every", True)
+            self.every = True
         super().__post_init__()
 
 

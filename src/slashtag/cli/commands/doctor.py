@@ -1,28 +1,16 @@
 """`slashtag doctor`: how the service behaves where its document leaves it open."""
 
-import sys
-from dataclasses import astuple
 from typing import Annotated
 
 import typer
 
-from ... import AuthenticationError
 from ...export import Column, Table
 from ..doctor import Doctor, Finding
-from ..errors import many, print_error
 from ..options import Connection, command
-from ..output import FormatOption, Output, chosen
+from ..output import FormatOption, chosen, output
 
-FINDINGS = Table(tuple(map(Column, ("check", "result", "found", "option", "argument"))))
-DRAWN = ("check", "result", "found")
+FINDINGS = Table(tuple(map(Column, Finding._fields)))
 MAX_KEYS = 100
-
-
-def _parse_keys(text: str | None) -> tuple[str, ...]:
-    keys = tuple(key for each in (text or "").split(",") if (key := each.strip()))
-    if len(keys) > MAX_KEYS:
-        raise typer.BadParameter(f"--keys takes at most {MAX_KEYS} slashtags here")
-    return keys
 
 
 @command
@@ -40,36 +28,23 @@ async def diagnose(
 
     Sends about 100 read requests, one after the other. Exit code 1 if the credentials are refused.
     """
+    chosen_keys = tuple(key.strip() for key in (keys or "").split(",") if key.strip())
+    if len(chosen_keys) > MAX_KEYS:
+        raise typer.BadParameter(f"--keys takes at most {MAX_KEYS} slashtags here")
     form = chosen(form)
-    out = Output(FINDINGS, form, drawn=DRAWN)
     findings: list[Finding] = []
-    refused: AuthenticationError | None = None
+    # The options follow a table; other forms have them in their columns.
+    table = Table(FINDINGS.columns[:3]) if form == "table" else FINDINGS
     async with connection.session() as session:
-        doctor = Doctor(session, _parse_keys(keys))
-        with connection.bars() as start:
+        with output(table, form) as write, connection.bars() as start:
             report = start("checking")
-            try:
-                async for finding in doctor.examine():
-                    findings.append(finding)
-                    out.write([astuple(finding)])
-                    report(session.metrics.requests, None)
-            except AuthenticationError as error:
-                refused = error
-        metrics = session.metrics
-    out.close()
-    if refused is not None:
-        sys.stdout.flush()
-        print_error(refused)
-        raise typer.Exit(1)
+            async for finding in Doctor(session, chosen_keys).examine():
+                findings.append(finding)
+                write([finding])
+                report(session.metrics.requests, None)
     if form == "table":
-        _print_advice(findings)
-    connection.say(f"{many(metrics.requests, 'request')}, {many(metrics.throttled, 'time')} 429")
-
-
-def _print_advice(findings: list[Finding]) -> None:
-    options = [finding for finding in findings if finding.option]
-    if not options:
-        print("Options to use: none, the defaults fit.")
-        return
-    print(f"Options to use: {' '.join(str(finding.option) for finding in options)}")
-    print(f"In Python:      AsyncSession({', '.join(str(finding.argument) for finding in options)})")
+        options = [finding for finding in findings if finding.option]
+        print("Options to use:", *([str(each.option) for each in options] or ["none, the defaults fit."]))
+        if options:
+            print(f"In Python:      AsyncSession({', '.join(str(each.argument) for each in options)})")
+    connection.say(connection.cost(session))

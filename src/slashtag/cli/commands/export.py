@@ -1,7 +1,8 @@
 """`slashtag export`: links, tags and clicks into files, resumable."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Literal
 
 import typer
 
@@ -22,7 +23,7 @@ from ...export import (
 from ..dryrun import print_plan, print_plan_of_each
 from ..errors import many
 from ..export_job import OUTPUT, Destination, export
-from ..failures import Failures
+from ..failures import Failures, MaxFailures
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
 from ..period import Period
 from ..selection import Selection
@@ -32,8 +33,7 @@ app = typer.Typer(
     "interrupted, run again, requests only what is missing.",
     no_args_is_help=True,
 )
-
-MAX_FAILURES = 100
+_option = partial(typer.Option, rich_help_panel=OUTPUT)
 
 
 @dataclass(frozen=True)
@@ -43,44 +43,21 @@ class Series:
     timezone: Timezone = None
     by: Annotated[
         Literal["slashtag", "tag"],
-        typer.Option(
-            help="A series for each link, or for each tag; links without a tag are in none.",
-            rich_help_panel=OUTPUT,
-        ),
+        _option(help="A series for each link, or for each tag; links without a tag are in none."),
     ] = "slashtag"
     merged: Annotated[
         bool,
-        typer.Option(
-            "--merged",
-            help="One series, the sum of all that is selected; with --by tag of the tags only.",
-            rich_help_panel=OUTPUT,
+        _option(
+            "--merged", help="One series, the sum of all that is selected; with --by tag of the tags only."
         ),
     ] = False
     dimensions: Annotated[
         bool,
-        typer.Option(
-            "--dimensions",
-            help="Devices, browsers, platforms, countries and referrers instead of days.",
-            rich_help_panel=OUTPUT,
+        _option(
+            "--dimensions", help="Devices, browsers, platforms, countries and referrers instead of days."
         ),
     ] = False
-
-
-@dataclass(frozen=True)
-class _Clicks:
-    """An export of clicks, as its options have it."""
-
-    query: DateRange
-    selection: Selection
-    series: Series
-    destination: Destination
-    connection: Connection
-    range_end: RangeEnd
-    max_failures: int
-
-    def __post_init__(self) -> None:
-        if self.series.by == "tag" and not (self.selection.tag or self.selection.every):
-            raise typer.BadParameter("--by tag goes with --tag or --all")
+    range_end: RangeEnd = "inclusive"
 
 
 @app.command("urls")
@@ -121,10 +98,7 @@ async def clicks(
     series: Series,
     destination: Destination,
     connection: Connection,
-    max_failures: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Stop if more requests fail than this.")
-    ] = MAX_FAILURES,
-    range_end: RangeEnd = "inclusive",
+    max_failures: MaxFailures = 100,
     dry_run: DryRun = False,
 ) -> None:
     """Export the clicks of a range of days: a row for every link and day, zeros too.
@@ -136,29 +110,24 @@ async def clicks(
     and the file stays as it was.
     """
     query = DateRange(*period.dates(series.timezone, until_today=True))
-    if not period.is_plain:
+    if (period.start, period.end) != (str(query.start), str(query.end)):
         connection.say(f"clicks of {query.start} to {query.end}")
-    job = _Clicks(query, selection, series, destination, connection, range_end, max_failures)
+    if series.by == "tag":
+        selection.require_tags("--by tag")
     if dry_run and destination.form is not None:
         raise typer.BadParameter("--dry-run prints its plan in words: leave --format out")
     if dry_run:
-        await _print_plan(job)
-    else:
-        await _write(job)
-
-
-async def _write(job: _Clicks) -> None:
-    """Write a new file."""
-    connection, series = job.connection, job.series
-    failures = Failures(job.destination.file, job.max_failures, merged=series.merged)
+        await _print_plan(query, selection, series, connection)
+        return
+    failures = Failures(destination.file, max_failures, merged=series.merged)
 
     async def work(session: AsyncSession, writer: Writer) -> Summary:
         with connection.bars() as begin:
             summary = await export_clicks(
                 session,
-                job.query,
+                query,
                 writer,
-                **await job.selection.streamed(session, begin("checking")),
+                **await selection.selector(session, begin("checking")),
                 by=series.by,
                 merged=series.merged,
                 dimensions=series.dimensions,
@@ -166,33 +135,29 @@ async def _write(job: _Clicks) -> None:
                 progress=begin("clicks"),
                 on_error=failures,
             )
-        if series.by == "tag" and job.selection.every and not connection.quiet:
-            await _count_untagged(session, connection, merged=series.merged)
+        if series.by == "tag" and selection.every and not connection.quiet:
+            await _count_untagged(session, connection)
         return summary
 
     column = None if series.merged else series.by
     table = dimensions_table(column) if series.dimensions else clicks_table(column)
-    await export(job.destination, connection, table, work, failures=failures, range_end=job.range_end)
+    await export(destination, connection, table, work, failures=failures, range_end=series.range_end)
 
 
-async def _count_untagged(session: AsyncSession, connection: Connection, *, merged: bool) -> None:
+async def _count_untagged(session: AsyncSession, connection: Connection) -> None:
     """Print how many links have no tag: whoever takes all tags for all links would miss them."""
     async with session.urls.list() as urls:
         untagged = sum([url.tag_id is None async for url in urls])
     if untagged:
-        have = "has no tag and is" if untagged == 1 else "have no tag and are"
-        connection.say(
-            f"{many(untagged, 'link')} {have} in {'none of what is summed' if merged else 'no series'}"
-        )
+        connection.say(f"left out: {many(untagged, 'link')} without a tag")
 
 
-async def _print_plan(job: _Clicks) -> None:
-    series, connection = job.series, job.connection
-    async with connection.session(range_end=job.range_end) as session:
-        selector: dict[str, Any] = await job.selection.streamed(session, dry_run=True)
+async def _print_plan(query: DateRange, selection: Selection, series: Series, connection: Connection) -> None:
+    async with connection.session(range_end=series.range_end) as session:
+        selector = await selection.selector(session, dry_run=True)
         keys, tags = await list_selection(session, **selector, by=series.by, merged=series.merged)
-        plan = session.stats.plan(job.query, keys=keys, tags=tags, timezone=series.timezone)
+        plan = session.stats.plan(query, keys=keys, tags=tags, timezone=series.timezone)
         if series.merged:
             print_plan(session, plan, connection.rate)
         else:
-            print_plan_of_each(session, plan, connection.rate, series.timezone, job.range_end)
+            print_plan_of_each(session, plan, connection.rate, series.timezone, series.range_end)

@@ -8,27 +8,17 @@ import typer
 from ... import AsyncSession
 from .. import credentials_file
 from ..errors import say
-from ..options import command
+from ..options import AllowHttp, BaseUrl, Timeout, command
 
 
 @command
 async def login(
-    base_url: Annotated[
-        str | None, typer.Option(envvar="SLASHTAG_BASE_URL", metavar="URL", help="Address of the service.")
-    ] = None,
-    allow_http: Annotated[
-        bool, typer.Option("--allow-http", help="Send credentials unencrypted, also off this machine.")
-    ] = False,
-    timeout: Annotated[
-        float, typer.Option(min=0.001, metavar="SECONDS", help="Seconds that the check may take.")
-    ] = 30.0,
+    base_url: BaseUrl = None,
+    allow_http: AllowHttp = False,
+    timeout: Timeout = 30.0,
     profile: Annotated[
         str | None,
-        typer.Option(
-            envvar="SLASHTAG_PROFILE",
-            metavar="NAME",
-            help="A name for them, for --profile of other commands.",
-        ),
+        typer.Option(envvar="SLASHTAG_PROFILE", metavar="NAME", help="Name of the account for --profile."),
     ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the saved credentials.")] = False,
     status: Annotated[

@@ -1,7 +1,6 @@
 """`slashtag report`: the clicks of a span as one page or picture."""
 
 from pathlib import Path
-from time import perf_counter
 from typing import Annotated
 
 import typer
@@ -39,25 +38,19 @@ async def report(
     with as_usage():
         check_ending(output)
     check_path(output)
-    began = perf_counter()
     async with connection.session(range_end=range_end) as session:
         with connection.bars() as begin:
-            chosen = {} if selection.every else await selection.of(session, begin("checking"))
             found = await build(
                 session,
                 start,
                 end,
-                **chosen,
+                **await selection.selector(session, begin("checking")),
                 timezone=timezone,
                 places=top,
                 progress=begin("counting"),
             )
-        throttled = session.metrics.throttled
     write(found, output)
-    connection.say(
-        f"{start} to {end}: {many(found.total, 'click')}; {many(found.requests, 'request')}, "
-        f"{many(throttled, 'time')} 429, {perf_counter() - began:.1f} s"
-    )
+    connection.say(f"{start} to {end}: {many(found.total, 'click')}; {connection.cost(session)}")
     if found.unfinished:
         connection.say(f"Not over yet: {found.unfinished}")
     for note in found.notes:

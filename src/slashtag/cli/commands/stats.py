@@ -1,9 +1,8 @@
 """`slashtag stats`: click statistics of any number of links over any span."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from time import perf_counter
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -13,7 +12,6 @@ from ... import (
     DateRange,
     Day,
     GeoStats,
-    Metrics,
     PeriodStats,
     Query,
     RangeStats,
@@ -26,29 +24,18 @@ from ..dryrun import print_plan
 from ..errors import many
 from ..listing import tag_names
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
-from ..output import Format, FormatOption, Output, OutputFile, chosen
+from ..output import FormatOption, OutputFile, chosen, print_rows
 from ..period import Period
 from ..selection import Selection
 
-R = TypeVar("R", bound=Statistics)
-
 app = typer.Typer(help="Click statistics, exact for any number of links and days.", no_args_is_help=True)
 
+# fmt: off
 Dimension = Literal[
-    "tag",
-    "day",
-    "month",
-    "device",
-    "browser",
-    "platform",
-    "country",
-    "referrer",
-    "language",
-    "timezone",
-    "state",
-    "city",
-    "postalcode",
+    "tag", "day", "month", "device", "browser", "platform", "country", "referrer", "language", "timezone",
+    "state", "city", "postalcode",
 ]
+# fmt: on
 COUNTS = Table((Column("dimension"), Column("label"), Column("clicks", "int")))
 
 
@@ -61,9 +48,8 @@ class Presentation:
         Dimension | None,
         typer.Option(
             metavar="DIMENSION",
-            help="Only one dimension, with every label: tag, day, month, device, browser, platform, country, "
-            "referrer, language, timezone, state, city or postalcode. tag counts every selected tag alone.",
-            show_default=False,
+            help=f"Only one dimension, with every label: {', '.join(get_args(Dimension))}. tag counts every "
+            "selected tag alone.",
         ),
     ] = None
     form: FormatOption = None
@@ -142,7 +128,7 @@ async def stats_country(
 
 
 async def _answer(
-    query: Query[R],
+    query: Query[Statistics],
     span: str,
     selection: Selection,
     connection: Connection,
@@ -150,79 +136,64 @@ async def _answer(
     range_end: RangeEnd = "inclusive",
 ) -> None:
     """Request the statistics, print them and what they cost."""
-    form = chosen(shown.form)
-    _check_dimension(query, shown.by, selection)
-    began = perf_counter()
+    form, by, timezone = chosen(shown.form), shown.by, shown.timezone
+    kind = _kind(query)
+    known = {"tag", *(["month"] if kind is not GeoStats else []), *kind.DIMENSIONS.values()}
+    if by is not None and by not in known:
+        raise typer.BadParameter(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
+    if by == "tag":
+        selection.require_tags("--by tag")
     async with connection.session(range_end=range_end) as session:
         # Refuse an impossible query before the links of the account are listed.
-        session.stats.plan(query, keys=(), timezone=shown.timezone)
+        session.stats.plan(query, keys=(), timezone=timezone)
         with connection.bars() as begin:
-            selected = await selection.of(session, begin("checking"), dry_run=shown.dry_run)
-            if shown.dry_run:
-                if selection.every:
-                    selected["keys"] = [link async for link in selected["keys"]]
-                plan = session.stats.plan(query, **selected, timezone=shown.timezone)
-                print_plan(session, plan, connection.rate)
-                return
-            if shown.by == "tag":
+            if by == "tag":
                 names = selection.tag or list((await tag_names(session)).values())
                 series = session.stats.collect_each(
-                    query, tags=names, timezone=shown.timezone, progress=begin("counting")
+                    query, tags=names, timezone=timezone, progress=begin("counting")
                 )
                 by_tag = {name: found async for name, found in series}
+                stats = kind.merge(by_tag.values())
                 counts = ranked({name: found.total for name, found in by_tag.items()})
-                stats = _kind(query).merge(by_tag.values())
             else:
-                # With --all, batches are requested while the listing is read.
+                selected = await selection.selector(session, begin("checking"), dry_run=shown.dry_run)
+                if selection.every:
+                    # Batches are requested while the listing is read.
+                    selected["keys"] = selection.links(session)
+                if shown.dry_run:
+                    if selection.every:
+                        selected["keys"] = [link async for link in selected["keys"]]
+                    plan = session.stats.plan(query, **selected, timezone=timezone)
+                    print_plan(session, plan, connection.rate)
+                    return
                 stats = await session.stats.collect(
-                    query, **selected, timezone=shown.timezone, progress=begin("counting")
+                    query, **selected, timezone=timezone, progress=begin("counting")
                 )
-                counts = list(_counts_by(stats, shown.by))
-        metrics = session.metrics
-    _print(stats, counts, shown, form)
-    for caveat in _caveats(stats, shown.by):
+                counts = list(_counts_by(stats, by))
+    if form == "table" and shown.output is None:
+        draw(stats) if by is None else draw_labels(dict(counts), stats.total)
+    elif by is None:
+        print_rows(COUNTS, _counts(stats), form, file=shown.output)
+    else:
+        table = Table((Column(by), Column("clicks", "int"), Column("percent", "float")))
+        rows = ((label, clicks, percent(clicks, stats.total)) for label, clicks in counts)
+        print_rows(table, rows, form, file=shown.output)
+    for caveat in _caveats(stats, by):
         connection.say(caveat)
-    connection.say(_summary(span, stats.total, metrics, perf_counter() - began))
+    connection.say(f"{span}: {many(stats.total, 'click')}; {connection.cost(session)}")
 
 
-def _kind(query: Query[R]) -> type[Any]:
+def _kind(query: Query[Statistics]) -> type[Any]:
     if isinstance(query, Year | AllTime):
         return PeriodStats
     return GeoStats if isinstance(query, CountryGeo) else RangeStats
 
 
-def _check_dimension(query: Query[R], by: Dimension | None, selection: Selection) -> None:
-    """Raise BadParameter for a dimension that the answer will not have."""
-    kind = _kind(query)
-    months = () if kind is GeoStats else ("month",)
-    known: set[str] = {"tag", *months, *kind.DIMENSIONS.values()}
-    if by is not None and by not in known:
-        raise typer.BadParameter(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
-    if by == "tag" and not (selection.tag or selection.every):
-        raise typer.BadParameter("--by tag goes with --tag or --all")
-
-
-def _counts_by(stats: Statistics, by: Dimension | None) -> Iterator[tuple[str, int]]:
-    """Yield the labels of one dimension with their clicks."""
+def _counts_by(stats: Statistics, by: Dimension | None) -> Iterable[tuple[str, int]]:
+    """Return the labels of one dimension with their clicks."""
     if by == "month" and isinstance(stats, RangeStats):
-        yield from months_of(stats.clicks).items()
-    else:
-        yield from ((label, clicks) for dimension, label, clicks in stats.rows() if dimension == by)
-
-
-def _print(stats: Statistics, counts: list[tuple[str, int]], shown: Presentation, form: Format) -> None:
-    """Print the statistics, or the clicks by one dimension with their share."""
-    by = shown.by
-    if form == "table" and shown.output is None:
-        draw(stats) if by is None else draw_labels(dict(counts), stats.total)
-        return
-    table = COUNTS if by is None else Table((Column(by), Column("clicks", "int"), Column("percent", "float")))
-    out = Output(table, form, file=shown.output)
-    if by is None:
-        out.write(_counts(stats))
-    else:
-        out.write((label, clicks, percent(clicks, stats.total)) for label, clicks in counts)
-    out.close()
+        return months_of(stats.clicks).items()
+    return [(label, clicks) for dimension, label, clicks in stats.rows() if dimension == by]
 
 
 def _counts(stats: Statistics) -> Iterator[Row]:
@@ -243,11 +214,3 @@ def _caveats(stats: Statistics, by: Dimension | None) -> Iterator[str]:
         yield "several answers were added up: unique clicks are an upper bound, repeated ones a lower bound"
     if isinstance(stats, GeoStats) and not stats.places_are_exact:
         yield "some answers put places under Other: the named ones are lower bounds, the total is exact"
-
-
-def _summary(span: str, clicks: int, metrics: Metrics, seconds: float) -> str:
-    rate = "" if metrics.learned_rate is None else f", {metrics.learned_rate:.0f} requests/s allowed"
-    return (
-        f"{span}: {many(clicks, 'click')}; {many(metrics.requests, 'request')}, "
-        f"{many(metrics.throttled, 'time')} 429, {seconds:.1f} s{rate}"
-    )

@@ -8,9 +8,9 @@ import typer
 
 from ... import ConfigurationError, DateRange
 from ..credentials_file import credentials
-from ..errors import SOME_FAILED, many
-from ..failures import Failures
-from ..options import Connection, RangeEnd, command
+from ..errors import many
+from ..failures import Failures, MaxFailures
+from ..options import Connection, RangeEnd, Timezone, command
 
 LOCAL = ("duckdb", "sqlite", "filesystem")
 
@@ -24,7 +24,6 @@ def sync(
         typer.Argument(
             metavar="[PATH]",
             help=f"File or folder of the destinations {', '.join(LOCAL)}.",
-            show_default=False,
         ),
     ] = None,
     destination: Annotated[
@@ -37,26 +36,21 @@ def sync(
     ] = "duckdb",
     dataset: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Schema of the tables. Default: slashtag.", show_default=False),
+        typer.Option(metavar="NAME", help="Schema of the tables. Default: slashtag."),
     ] = None,
     dimensions: Annotated[
         str | None,
         typer.Option(
             metavar="A,B,...",
             help="Also load clicks by month and label of: device, browser, platform, country, referrer.",
-            show_default=False,
         ),
     ] = None,
     by_tag: Annotated[bool, typer.Option("--by-tag", help="Also load the clicks of each tag.")] = False,
     lookback: Annotated[
         int, typer.Option(min=0, metavar="DAYS", help="Days to request again for late clicks.")
     ] = 3,
-    timezone: Annotated[
-        str, typer.Option(metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin.")
-    ] = "+00:00",
-    max_failures: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Stop if more requests fail than this.")
-    ] = 100,
+    timezone: Timezone = None,
+    max_failures: MaxFailures = 100,
     range_end: RangeEnd = "inclusive",
 ) -> None:
     """Load links, tags and clicks by day into a destination, and bring it up to date when run again.
@@ -90,7 +84,7 @@ def sync(
             apisecret,
             since=since,
             lookback=lookback,
-            timezone=timezone,
+            timezone=timezone or "+00:00",
             dimensions=tuple(dimensions.split(",")) if dimensions else (),
             by_tag=by_tag,
             session_options={
@@ -119,6 +113,4 @@ def sync(
     )
     if views:
         connection.say(f"made {many(len(views), 'view')}: {', '.join(views)}")
-    if failures.count:
-        connection.say(failures.summary())
-        raise typer.Exit(SOME_FAILED)
+    failures.conclude(connection)

@@ -7,13 +7,12 @@ import typer
 from ...export import TAGS, tag_row
 from ..listing import Listed, print_listing
 from ..options import Connection, command
-from ..output import FormatOption, Output, chosen
+from ..output import FormatOption, chosen, print_rows
 
 app = typer.Typer(help="Tags of the account.", no_args_is_help=True)
 
-DRAWN = ("id", "name", "created_at", "description")
-#: Left out on a narrow terminal, in this order.
-SPARE = ("created_at", "id")
+#: Columns that are drawn, each from this width of the terminal on.
+SHOWN = {"id": 60, "name": 0, "created_at": 80, "description": 0}
 
 
 @app.command("list")
@@ -21,7 +20,7 @@ SPARE = ("created_at", "id")
 async def list_tags(connection: Connection, listed: Listed) -> None:
     """List the tags of the account."""
     async with connection.session() as session:
-        await print_listing(connection, listed, session.tags, tag_row, TAGS, DRAWN, SPARE)
+        await print_listing(connection, listed, session.tags, tag_row, TAGS, SHOWN)
 
 
 @app.command("create")
@@ -29,9 +28,7 @@ async def list_tags(connection: Connection, listed: Listed) -> None:
 async def create_tag(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, at most 25 characters.")],
     connection: Connection,
-    description: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="At most 255 characters.", show_default=False)
-    ] = None,
+    description: Annotated[str | None, typer.Option(metavar="TEXT", help="At most 255 characters.")] = None,
     exist_ok: Annotated[
         bool, typer.Option("--exist-ok", help="If a tag of this name exists, show it instead of an error.")
     ] = False,
@@ -42,6 +39,4 @@ async def create_tag(
         create = session.tags.ensure if exist_ok else session.tags.create
         with connection.bars():
             tag = await create(name, description=description)
-    out = Output(TAGS, chosen(form), drawn=DRAWN)
-    out.write([tag_row(tag)])
-    out.close()
+    print_rows(TAGS, [tag_row(tag)], chosen(form), shown=SHOWN)

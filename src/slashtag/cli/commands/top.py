@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from time import perf_counter
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import typer
@@ -15,7 +15,7 @@ from ..bar_charts import percent
 from ..errors import many
 from ..listing import ids_of, tag_names
 from ..options import Connection, RangeEnd, Timezone, command
-from ..output import FormatOption, Output, OutputFile, chosen
+from ..output import FormatOption, OutputFile, chosen, print_rows
 from ..period import Period
 from ..ranking import Ranking
 from ..selection import SelectionOrAll
@@ -29,16 +29,15 @@ TOP = Table(
         Column("change_percent", "float"),
     ),
 )
-DEFAULT = "30d"
 
 
-@dataclass(frozen=True)
+@dataclass
 class PeriodOrMonth(Period):
     """Arguments of which days a command is about; by default the last 30."""
 
     def __post_init__(self) -> None:
         if self.start is None and self.end is None and self.last is None:
-            object.__setattr__(self, "last", DEFAULT)
+            self.last = "30d"
         super().__post_init__()
 
 
@@ -59,33 +58,27 @@ async def top(
 ) -> None:
     """Show the links with most clicks: their share of all clicks, and the change against the span before.
 
-    The span is the last 30 days unless given. One that is not over is compared with as many days as
-    are over, whole months with whole months. Links
-    are counted in groups of 100, and only the groups with most clicks one by one. Links on different domains
-    with the same slashtag are counted as one by the service.
+    The span is the last 30 days unless given. One that is not over is compared with as many days as are over,
+    whole months with whole months. Links are counted in groups of 100, and only the groups with most clicks
+    one by one. The service counts links on different domains with the same slashtag as one.
     """
-    form, began = chosen(form), perf_counter()
+    form = chosen(form)
     start, end = period.dates(timezone)
     earlier = _before(start, end, datetime.now(parse_zone(timezone)))
     async with connection.session(range_end=range_end) as session:
         queries = _query(session, start, end, timezone), _query(session, *earlier, timezone)
 
-        async def count(keys: Sequence[str], query: Query[Statistics] = queries[0]) -> int:
+        async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
             found = await session.stats.collect(query, keys=keys, timezone=timezone)
             report(session.metrics.requests, None)
             return found.total
 
-        async def count_before(keys: Sequence[str]) -> int:
-            return await count(keys, queries[1])
-
         with connection.bars() as begin:
             hits = await _hits(session, selection, begin("reading"))
             report = begin("counting")
-            ranking = Ranking(count, count_before, hits, growth=by == "growth")
+            ranking = Ranking(*(partial(count, query) for query in queries), hits, growth=by == "growth")
             places = await ranking.first(limit)
-        metrics = session.metrics
-    out = Output(TOP, form, file=output)
-    out.write(
+    rows = (
         (
             place.slashtag,
             place.clicks,
@@ -95,12 +88,10 @@ async def top(
         )
         for place in places
     )
-    out.close()
-    spans = f"{start} to {end}, compared with {earlier[0]} to {earlier[1]}"
+    print_rows(TOP, rows, form, file=output)
     connection.say(
-        f"{spans}: {many(ranking.total, 'click')} of {many(len(hits), 'link')}; "
-        f"{many(metrics.requests, 'request')}, {many(metrics.throttled, 'time')} 429, "
-        f"{perf_counter() - began:.1f} s"
+        f"{start} to {end}, compared with {earlier[0]} to {earlier[1]}: {many(ranking.total, 'click')} of "
+        f"{many(len(hits), 'link')}; {connection.cost(session)}"
     )
 
 
@@ -138,11 +129,10 @@ def _query(session: AsyncSession, start: date, end: date, timezone: Any) -> Quer
 
 async def _hits(session: AsyncSession, selection: SelectionOrAll, progress: Progress) -> dict[str, int]:
     """Return the slashtags of the selected links with the hits of all time."""
-    selected = await selection.streamed(session, progress)
+    selected = await selection.selector(session, progress)
     if selected["keys"] is not None:
         return dict.fromkeys(selected["keys"], 0)
-    tags = selected["tags"]
-    ids = None if tags is None else ids_of(await tag_names(session), tags)
+    ids = None if selection.every else ids_of(await tag_names(session), selected["tags"])
     hits: dict[str, int] = {}
     async for url in selection.links(session, ids, progress):
         hits[url.slashtag] = hits.get(url.slashtag, 0) + url.hits

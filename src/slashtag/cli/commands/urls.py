@@ -4,7 +4,7 @@ import sys
 from collections.abc import Container
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
-from functools import cached_property
+from functools import cached_property, partial
 from os import environ
 from typing import Annotated
 
@@ -14,10 +14,10 @@ from ... import ShortUrl
 from ..._internal import REDIRECT_CODES, parse_span
 from ...export import NAMED_URLS, Column, Table, named_url_row
 from ..bulk import Bulk, update_from
-from ..completion import complete_tags
-from ..listing import Listed, chosen_columns, ids_of, print_listing, tag_names
+from ..listing import Listed, ids_of, print_listing, tag_names
 from ..options import Connection, command
-from ..output import FormatOption, Output, chosen
+from ..output import FormatOption, chosen, print_rows
+from ..selection import complete_tags
 
 app = typer.Typer(help="Short URLs of the account.", no_args_is_help=True)
 
@@ -25,10 +25,17 @@ UPDATED = Table((Column("key"), Column("rows_updated", "int")))
 PASSWORD_VARIABLE = "SLASHTAG_LINK_PASSWORD"  # noqa: S105 - its name
 #: Every id of so many digits fits into 64 bits.
 MAX_DIGITS = 18
-DRAWN = ("id", "short_url", "hits", "redirect_code", "tag_name", "created_at", "destination")
-#: Left out on a narrow terminal, in this order.
-SPARE = ("redirect_code", "tag_name", "id", "created_at")
-FILTER = "Which links"
+#: Columns that are drawn, each from this width of the terminal on.
+SHOWN = {
+    "id": 100,
+    "short_url": 0,
+    "hits": 0,
+    "redirect_code": 140,
+    "tag_name": 120,
+    "created_at": 80,
+    "destination": 0,
+}
+_option = partial(typer.Option, rich_help_panel="Which links")
 
 
 @dataclass(frozen=True)
@@ -37,26 +44,17 @@ class Filter:
 
     tag: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Links of this tag; may be repeated.",
-            rich_help_panel=FILTER,
-            autocompletion=complete_tags,
-        ),
+        _option(metavar="NAME", help="Links of this tag; may be repeated.", autocompletion=complete_tags),
     ] = None
     search: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT", help="Links with this text in short URL or destination.", rich_help_panel=FILTER
-        ),
+        str | None, _option(metavar="TEXT", help="Links with this text in short URL or destination.")
     ] = None
     created_after: Annotated[
         str | None,
-        typer.Option(
+        _option(
             metavar="DATE",
             help="Links created since: 2024-06-01, 2024-06, 30d, last-month; with --orderby -date older ones "
             "are not read.",
-            rich_help_panel=FILTER,
         ),
     ] = None
 
@@ -72,11 +70,15 @@ class Filter:
             raise typer.BadParameter("--created-after takes no offset: the service's times bear no zone")
         return since
 
+    def is_older(self, url: ShortUrl) -> bool:
+        """Return whether a link is known to be older than those that are listed."""
+        return self.since is not None and url.created_at is not None and url.created_at < self.since
+
     def accepts(self, url: ShortUrl, ids: Container[int | None]) -> bool:
         """Return whether a link is listed; `ids` are those of the tags."""
         if self.tag and url.tag_id not in ids:
             return False
-        if self.since is not None and (url.created_at is None or url.created_at < self.since):
+        if self.since is not None and (url.created_at is None or self.is_older(url)):
             return False
         text = (self.search or "").casefold()
         return any(text in (part or "").casefold() for part in (url.slashtag, url.short_url, url.destination))
@@ -86,25 +88,20 @@ class Filter:
 @command
 async def list_urls(connection: Connection, listed: Listed, filter_: Filter) -> None:
     """List the short URLs of the account."""
-    columns = chosen_columns(listed, NAMED_URLS)
-    since = filter_.since
+    filter_.since  # noqa: B018 - refused before anything is sent
     async with connection.session() as session:
-        names = await tag_names(session) if filter_.tag or "tag_name" in (columns or DRAWN) else {}
+        named = filter_.tag or "tag_name" in (listed.names or ["tag_name"])
+        names = await tag_names(session) if named else {}
         ids = ids_of(names, filter_.tag or ())
-
-        def is_older(url: ShortUrl) -> bool:
-            return since is not None and url.created_at is not None and url.created_at < since
-
         await print_listing(
             connection,
             listed,
             session.urls,
             lambda url: named_url_row(url, names),
             NAMED_URLS,
-            DRAWN,
-            SPARE,
+            SHOWN,
             wanted=None if filter_ == Filter() else lambda url: filter_.accepts(url, ids),
-            is_last=is_older if listed.orderby == "-date" else None,
+            is_last=filter_.is_older if listed.orderby == "-date" else None,
         )
 
 
@@ -115,32 +112,21 @@ async def update_url(
     bulk: Bulk,
     key: Annotated[
         str | None,
-        typer.Argument(
-            metavar="KEY", help="The slashtag of the link; all digits: its id.", show_default=False
-        ),
+        typer.Argument(metavar="KEY", help="The slashtag of the link; all digits: its id."),
     ] = None,
     by_id: Annotated[bool, typer.Option("--id", help="KEY is an id.")] = False,
-    destination: Annotated[
-        str | None, typer.Option(metavar="URL", help="Its new destination.", show_default=False)
-    ] = None,
-    slashtag: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Its new slashtag.", show_default=False)
-    ] = None,
+    destination: Annotated[str | None, typer.Option(metavar="URL", help="Its new destination.")] = None,
+    slashtag: Annotated[str | None, typer.Option(metavar="TEXT", help="Its new slashtag.")] = None,
     redirect_code: Annotated[
         int | None,
-        typer.Option(
-            metavar="CODE", help=f"One of {', '.join(map(str, REDIRECT_CODES))}.", show_default=False
-        ),
+        typer.Option(metavar="CODE", help=f"One of {', '.join(map(str, REDIRECT_CODES))}."),
     ] = None,
-    domain_id: Annotated[
-        int | None, typer.Option(min=0, metavar="ID", help="Its domain; 0: none.", show_default=False)
-    ] = None,
+    domain_id: Annotated[int | None, typer.Option(min=0, metavar="ID", help="Its domain; 0: none.")] = None,
     password: Annotated[
         bool | None,
         typer.Option(
             "--password/--no-password",
             help=f"Protect it with a password, from {PASSWORD_VARIABLE} or a prompt; or with none.",
-            show_default=False,
         ),
     ] = None,
     form: FormatOption = None,
@@ -174,9 +160,7 @@ async def update_url(
                 password=new_password,
                 domain_id=domain_id,
             )
-    out = Output(UPDATED, chosen(form))
-    out.write([(key, rows)])
-    out.close()
+    print_rows(UPDATED, [(key, rows)], chosen(form))
 
 
 def _is_id(key: str) -> bool:
