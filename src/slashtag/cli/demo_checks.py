@@ -1,30 +1,33 @@
 """Comparison of answers with the true figures of a sandbox's account."""
 
-from dataclasses import fields
-from typing import Any, cast
+from dataclasses import asdict
+from typing import Any
+
+from msgspec import structs
 
 from .. import GeoStats, PeriodStats, ShortUrl, Statistics
 from ..sandbox import TrueCountry, TruePeriod, TrueRange, TrueUrl
 
-Truth = TrueRange | TruePeriod | TrueCountry
 
-
-def differences(stats: Statistics, truth: Truth) -> list[str]:
+def differences(stats: Statistics, truth: TrueRange | TruePeriod | TrueCountry) -> list[str]:
     """Return the names of the totals and maps that differ; every label is compared.
 
     Unique clicks summed from several answers are compared with their bounds.
     """
-    wrong = [
-        field.name
-        for field in fields(truth)
-        if field.name not in ("clicks_unique", "clicks_repeated")
-        and _plain(getattr(stats, field.name)) != getattr(truth, field.name)
-    ]
-    if isinstance(stats, PeriodStats) and isinstance(truth, TruePeriod):
-        wrong += _unique_differences(stats, truth)
-    if isinstance(stats, GeoStats) and not stats.places_are_exact:
-        wrong.append("places_are_exact")
-    return wrong
+    true = asdict(truth)
+    found: dict[str, Any] = {name: getattr(stats, name) for name in true}
+    if isinstance(stats, GeoStats):
+        # The service ends each map of places with the rest that it does not name; here that is zero.
+        for name, counts in found.items():
+            found[name] = {label: n for label, n in counts.items() if (label, n) != ("Other", 0)}
+        true["places_are_exact"], found["places_are_exact"] = True, stats.places_are_exact
+    if isinstance(stats, PeriodStats) and not stats.unique_is_exact:
+        bounds = {
+            "clicks_unique": true["clicks_unique"] <= stats.clicks_unique <= true["clicks_total"],
+            "clicks_repeated": 0 <= stats.clicks_repeated <= true["clicks_repeated"],
+        }
+        found |= {name: true[name] for name, holds in bounds.items() if holds}
+    return [name for name, value in true.items() if found[name] != value]
 
 
 def listing_differences(listed: list[ShortUrl], truth: list[TrueUrl]) -> list[str]:
@@ -33,28 +36,8 @@ def listing_differences(listed: list[ShortUrl], truth: list[TrueUrl]) -> list[st
         return ["number of links"]
     wrong: set[str] = set()
     for url, true in zip(listed, truth, strict=True):
-        for name in ShortUrl.__struct_fields__:
-            value: Any = getattr(url, name)
-            if name in ("created_at", "updated_at"):
-                value = value.isoformat(" ")
-            if value != getattr(true, name):
-                wrong.add(name)
+        found = structs.asdict(url)
+        for name in ("created_at", "updated_at"):
+            found[name] = found[name].isoformat(" ")
+        wrong.update(name for name, value in found.items() if value != getattr(true, name))
     return sorted(wrong)
-
-
-def _plain(counts: Any) -> Any:
-    # The service ends each map of places with the rest that it does not name; here that is zero.
-    if not isinstance(counts, dict):
-        return counts
-    labels = cast("dict[object, object]", counts)
-    return {label: n for label, n in labels.items() if (label, n) != ("Other", 0)}
-
-
-def _unique_differences(stats: PeriodStats, truth: TruePeriod) -> list[str]:
-    if stats.unique_is_exact:
-        unique_holds = stats.clicks_unique == truth.clicks_unique
-        repeated_holds = stats.clicks_repeated == truth.clicks_repeated
-    else:
-        unique_holds = truth.clicks_unique <= stats.clicks_unique <= truth.clicks_total
-        repeated_holds = 0 <= stats.clicks_repeated <= truth.clicks_repeated
-    return ["clicks_unique"] * (not unique_holds) + ["clicks_repeated"] * (not repeated_holds)
