@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from rich.progress import Progress
 
 from slashtag.cli import progress
-from slashtag.cli.progress import Bar, Watch
+from slashtag.cli.progress import Watch
 from slashtag.sandbox import Fault, Sandbox
 
 from .conftest import APIKEY, APISECRET, Cli
@@ -58,18 +59,19 @@ class Counters:
 @pytest.fixture
 async def looked(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the counters, what is looked at after some seconds, and what was printed."""
-    now, printed, shown = [1_000.0], [], [""]
+    now, printed = [1_000.0], []
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "time", lambda: now[0])
     counters: Any = Counters()
-    watch = Watch(counters, lambda text: shown.append(text), printed.append, 30.0)
-    counters.watch = watch
+    counters.display = display = Progress(disable=True, get_time=lambda: now[0])
+    task = display.add_task("counting", total=None, count="", status="")
+    counters.watch = watch = Watch(counters, display, printed.append, 0.0)
 
     def after(seconds: float) -> str:
         now[0] += seconds
         watch._timer.cancel()
         watch._look()
-        return shown[-1]
+        return str(display.tasks[task].fields["status"])
 
     yield counters, after, printed
     watch.close()
@@ -110,18 +112,21 @@ async def test_pauses_between_unanswered_attempts_count_as_silence(looked: Any) 
 
 async def test_speed_limit_and_time_left_are_shown_and_printed_every_30_s(looked: Any) -> None:
     counters, after, printed = looked
-    counters.watch.bar = bar = Bar("counting", asyncio.get_running_loop().time())
+    task = counters.display.tasks[0]
+    counters.watch._every = 30.0
     counters.learned_rate = 20.4
     for second in range(1, 61):
         counters.attempts = counters.bytes_received = 20 * second
-        bar.done, bar.total = 20 * second, 2_400
+        counters.display.update(
+            task.id, completed=20 * second, total=2_400, count=f"{20 * second:,} of 2,400"
+        )
         shown = after(1)
     assert shown == "20 requests/s, limit 20, about 0:01:00 left"
     assert printed == [
         "counting: 600 of 2,400; 20 requests/s, limit 20; about 0:01:30 left",
         "counting: 1,200 of 2,400; 20 requests/s, limit 20; about 0:01:00 left",
     ]
-    bar.total = None
+    task.total = None
     assert after(1).endswith("limit 20")
 
 

@@ -21,7 +21,6 @@ from ..bulk_update import (
 )
 from ..export import Column, Table
 from .errors import SOME_FAILED, many, say
-from .listing import tag_names
 from .options import Connection
 from .output import Format, print_rows
 
@@ -110,7 +109,7 @@ async def _read(connection: Connection, session: AsyncSession, source: Path) -> 
     if not needs_links(source, data=data):
         return read_changes(source, data=data)
     with connection.bars() as start:
-        names = await tag_names(session)
+        names = {tag.id: tag.name for tag in await session.tags.list().to_list()}
         links = await session.urls.list(progress=start("comparing")).to_list()
     rows = read_changes(source, data=data, links=links, tag_names=names)
     connection.say(f"{many(len(rows), 'row')} of the listing to change; rows as they were send nothing")

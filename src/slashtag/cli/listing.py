@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeVar
 
 import typer
 
-from .. import AsyncSession, InvalidRequestError, ShortUrl, Tag
+from .. import ShortUrl, Tag
 from .._internal import Resource
 from ..export import Row, Table
 from .options import Connection
@@ -85,18 +85,3 @@ async def print_listing(
                 left = None if left is None else left - len(found)
                 if left == 0 or (is_last is not None and any(map(is_last, page.items))):
                     break
-
-
-async def tag_names(session: AsyncSession) -> dict[int, str]:
-    """Return the names of all tags by id."""
-    return {tag.id: tag.name for tag in await session.tags.list().to_list()}
-
-
-def ids_of(names: Mapping[int, str], wanted: Iterable[str]) -> set[int | None]:
-    """Return the ids of some tags; raises InvalidRequestError for names that no tag has."""
-    ids = {name: key for key, name in names.items()}
-    if unknown := [name for name in wanted if name not in ids]:
-        raise InvalidRequestError(
-            f"there is no tag {', '.join(map(repr, unknown))}; see `slashtag tags list`"
-        )
-    return {ids[name] for name in wanted}

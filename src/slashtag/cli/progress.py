@@ -1,7 +1,6 @@
 """Progress on stderr: what is done, how fast, and what a session waits for."""
 
 import asyncio
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -18,61 +17,43 @@ from .errors import say
 SHOWN_AFTER, PRINTED_AFTER = 2.0, 30.0
 
 
-class Bar:
-    """Count of what one step of a command has done."""
-
-    def __init__(self, name: str, now: float) -> None:
-        self.name = name
-        self.done = 0
-        self.total: int | None = None
-        self._began = now
-
-    @property
-    def count(self) -> str:
-        """What is done, of what is to be done where that is known."""
-        return f"{self.done:,}" if self.total is None else f"{self.done:,} of {self.total:,}"
-
-    def left(self, now: float) -> str:
-        """Return the time that is left at the speed so far, empty if unknown."""
-        if not self.done or not self.total or self.done >= self.total:
-            return ""
-        seconds = (self.total - self.done) * (now - self._began) / self.done
-        return f"about {timedelta(seconds=round(seconds))} left"
-
-
 class Watch:
     """Look at a session every second: what it waits for, or how fast it is."""
 
     def __init__(
-        self, metrics: Metrics, show: Callable[[str], object], print_: Callable[[str], object], every: float
+        self, metrics: Metrics, display: Bars, print_: Callable[[str], object], every: float
     ) -> None:
         self._metrics = metrics
-        self._show = show
+        self._display = display
         self._print = print_
         self._every = every
-        self._told = False
+        self._is_silence_printed = False
         self._loop = asyncio.get_running_loop()
         self._answers = (0, 0, 0)
+        self._printed_at = now = self._loop.time()
         #: The attempts and the time when the last answer was noticed.
-        self._at_answer = 0, self._loop.time()
+        self._at_answer = 0, now
         self._sent, self._speed = metrics.attempts, 0.0
-        self._printed_at = self._loop.time()
-        self.bar: Bar | None = None
         self._timer = self._loop.call_later(1, self._look)
 
     def _look(self) -> None:
+        self._timer = self._loop.call_later(1, self._look)
         now, sent = self._loop.time(), self._metrics.attempts
         # The average of the last seconds, in which the newest counts most.
         self._speed += (sent - self._sent - self._speed) * (0.3 if self._sent else 1)
         self._sent = sent
-        wait, left = self._wait(now), "" if self.bar is None else self.bar.left(now)
+        wait = self._wait(now)
         limit = self._metrics.learned_rate
         speed = f"{self._speed:.0f} requests/s" + ("" if limit is None else f", limit {limit:.0f}")
-        self._show(wait or ", ".join(filter(None, (speed, left))))
-        if self.bar is not None and self._every and now - self._printed_at >= self._every:
+        if not self._display.tasks:
+            return
+        task = self._display.tasks[-1]
+        left = f"about {timedelta(seconds=task.time_remaining)} left" if task.time_remaining else ""
+        self._display.update(task.id, status=wait or ", ".join(filter(None, (speed, left))))
+        if self._every and now - self._printed_at >= self._every:
             self._printed_at = now
-            self._print("; ".join(filter(None, (f"{self.bar.name}: {self.bar.count}", speed, left, wait))))
-        self._timer = self._loop.call_later(1, self._look)
+            line = f"{task.description}: {task.fields['count']}", speed, left, wait
+            self._print("; ".join(filter(None, line)))
 
     def _wait(self, now: float) -> str:
         """Return what the session waits for: its rate limit, or a service that does not answer."""
@@ -88,8 +69,8 @@ class Watch:
             return f"waiting {pause:.0f} s for the service's limit"
         if not unanswered or silence < SHOWN_AFTER:
             return ""
-        if silence >= PRINTED_AFTER and not self._told:
-            self._told = True
+        if silence >= PRINTED_AFTER and not self._is_silence_printed:
+            self._is_silence_printed = True
             self._print(f"the service has not answered for {silence:.0f} s; still trying")
         return f"no answer for {silence:.0f} s"
 
@@ -119,36 +100,25 @@ def bars(
         transient=True,
         disable=not drawn,
     )
-    watch: Watch | None = None
 
     def start(name: str) -> Progress:
         for earlier in display.tasks:
             # A bar without a known total is complete when the next one starts.
             display.update(earlier.id, total=earlier.completed, status="")
-        task = display.add_task(name, total=None, count="", status="")
-        bar = Bar(name, time.monotonic())
-        if watch is not None:
-            watch.bar = bar
+        task = display.add_task(name, total=None, count="0", status="")
 
         def report(done: int, total: int | None) -> None:
-            bar.done, bar.total = done, total
-            display.update(task, completed=done, total=total, count=bar.count)
+            count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+            display.update(task, completed=done, total=total, count=count)
 
         return report
 
-    def show(status: str) -> None:
-        if display.tasks:
-            display.update(display.tasks[-1].id, status=status)
-
     with display:
+        watch = None
         if metrics is not None:
-            watch = Watch(metrics, show, _nothing if quiet else say, 0.0 if drawn else every)
+            watch = Watch(metrics, display, (lambda _: None) if quiet else say, 0.0 if drawn else every)
         try:
             yield start
         finally:
             if watch is not None:
                 watch.close()
-
-
-def _nothing(_: str) -> None:
-    """Print nothing."""

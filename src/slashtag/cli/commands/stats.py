@@ -22,7 +22,6 @@ from ...export import Column, Row, Table
 from ..bar_charts import draw, draw_labels, months_of, percent, ranked
 from ..dryrun import print_plan
 from ..errors import many
-from ..listing import tag_names
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
 from ..output import FormatOption, OutputFile, chosen, print_rows
 from ..period import Period
@@ -148,7 +147,7 @@ async def _answer(
         session.stats.plan(query, keys=(), timezone=timezone)
         with connection.bars() as begin:
             if by == "tag":
-                names = selection.tag or list((await tag_names(session)).values())
+                names = selection.tag or [tag.name for tag in await session.tags.list().to_list()]
                 series = session.stats.collect_each(
                     query, tags=names, timezone=timezone, progress=begin("counting")
                 )

@@ -10,10 +10,9 @@ import typer
 
 from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
 from ..._internal import Progress, last_day, parse_zone
-from ...export import Column, Table
+from ...export import Column, Table, ids_of
 from ..bar_charts import percent
 from ..errors import many
-from ..listing import ids_of, tag_names
 from ..options import Connection, RangeEnd, Timezone, command
 from ..output import FormatOption, OutputFile, chosen, print_rows
 from ..period import Period
@@ -132,7 +131,8 @@ async def _hits(session: AsyncSession, selection: SelectionOrAll, progress: Prog
     selected = await selection.selector(session, progress)
     if selected["keys"] is not None:
         return dict.fromkeys(selected["keys"], 0)
-    ids = None if selection.every else ids_of(await tag_names(session), selected["tags"])
+    tags = selected["tags"]
+    ids = None if tags is None else ids_of(tags, await session.tags.list().to_list())
     hits: dict[str, int] = {}
     async for url in selection.links(session, ids, progress):
         hits[url.slashtag] = hits.get(url.slashtag, 0) + url.hits

@@ -12,9 +12,9 @@ import typer
 
 from ... import ShortUrl
 from ..._internal import REDIRECT_CODES, parse_span
-from ...export import NAMED_URLS, Column, Table, named_url_row
+from ...export import NAMED_URLS, Column, Table, ids_of, named_url_row
 from ..bulk import Bulk, update_from
-from ..listing import Listed, ids_of, print_listing, tag_names
+from ..listing import Listed, print_listing
 from ..options import Connection, command
 from ..output import FormatOption, chosen, print_rows
 from ..selection import complete_tags
@@ -91,8 +91,9 @@ async def list_urls(connection: Connection, listed: Listed, filter_: Filter) -> 
     filter_.since  # noqa: B018 - refused before anything is sent
     async with connection.session() as session:
         named = filter_.tag or "tag_name" in (listed.names or ["tag_name"])
-        names = await tag_names(session) if named else {}
-        ids = ids_of(names, filter_.tag or ())
+        tags = await session.tags.list().to_list() if named else []
+        names = {tag.id: tag.name for tag in tags}
+        ids = ids_of(filter_.tag or (), tags)
         await print_listing(
             connection,
             listed,
