@@ -118,7 +118,7 @@ def test_a_header_that_will_not_do_is_told(cli: Cli, tmp_path: Path, header: str
         (("--dry-run", "a1"), "belong to --from"),
         (("--repeat-lost", "a1"), "belong to --from"),
         (("a1", "--from", "binary.csv"), "with --from the file says"),
-        (("--id", "--from", "binary.csv"), "with --from the file says"),
+        (("1", "--from", "binary.csv"), "with --from the file says"),
         ((), "give the KEY of one link, or --from FILE"),
     ],
 )

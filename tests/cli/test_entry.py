@@ -115,7 +115,7 @@ OPTIONS = {
     "tags create": f"{SERVICE} description exist-ok format",
     "tags list": f"{SERVICE} columns format limit orderby output",
     "urls list": f"{SERVICE} columns created-after format limit orderby search tag output",
-    "urls update": f"{SERVICE} destination domain-id dry-run format from id keep password redirect-code "
+    "urls update": f"{SERVICE} destination domain-id dry-run format from keep password redirect-code "
     "repeat-lost results slashtag",
 }
 

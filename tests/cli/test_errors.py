@@ -154,7 +154,7 @@ def test_each_kind_of_error_says_what_to_do(error: slashtag.SlashtagError, advic
 
 def told(error: slashtag.SlashtagError) -> str:
     with redirect_stderr(io.StringIO()) as stderr:
-        errors.print_error(error)
+        errors.report(error)
     (line,) = stderr.getvalue().splitlines()
     return line
 

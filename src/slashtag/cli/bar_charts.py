@@ -21,11 +21,12 @@ BAR = 30
 def draw(stats: Statistics) -> None:
     """Print the clicks by day or month and the largest labels of each dimension, with bars and a total."""
     table = _new_table()
-    _draw_counts(table, _times(stats), stats.total, "")
+    _add(table, _times(stats), stats.total)
     for name in stats.DIMENSIONS:
         if name != "clicks":
             table.add_row(Text(name, "bold"))
-            _draw_counts(table, _largest(getattr(stats, name)), stats.total)
+            labels = _largest(getattr(stats, name)).items()
+            _add(table, {f"  {label}": clicks for label, clicks in labels}, stats.total)
     if isinstance(stats, PeriodStats):
         bound = "" if stats.unique_is_exact else " at most"
         table.add_row(Text(f"unique{bound}", "bold"), f"{stats.clicks_unique:,}")
@@ -35,30 +36,30 @@ def draw(stats: Statistics) -> None:
 def draw_labels(counts: dict[str, int], total: int) -> None:
     """Print the clicks of every label of one dimension, with bars and a total."""
     table = _new_table()
-    _draw_counts(table, counts, total, "")
+    _add(table, counts, total)
     _print(table, total)
 
 
 def _new_table() -> Drawing:
     table = new_drawing()
-    table.add_column("")
-    table.add_column("clicks", justify="right")
-    table.add_column("%", justify="right")
-    table.add_column("")
+    for header in ("", "clicks", "%", ""):
+        table.add_column(header, justify="right" if header else "left")
     return table
+
+
+def _add(table: Drawing, counts: dict[str, int], total: int) -> None:
+    most = max(counts.values(), default=0)
+    for label, clicks in counts.items():
+        share = f"{percent(clicks, total):.1f}" if total else ""
+        eighths = round(8 * BAR * clicks / most) if most else 0
+        bar = Text("█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip(), "cyan")
+        table.add_row(one_line(label), f"{clicks:,}", share, bar)
+    table.add_section()
 
 
 def _print(table: Drawing, total: int) -> None:
     table.add_row(Text("total", "bold"), Text(f"{total:,}", "bold"))
     Console(highlight=False, markup=False).print(table)
-
-
-def _draw_counts(table: Drawing, counts: dict[str, int], total: int, indent: str = "  ") -> None:
-    most = max(counts.values(), default=0)
-    for label, clicks in counts.items():
-        share = "" if not total else f"{percent(clicks, total):.1f}"
-        table.add_row(f"{indent}{one_line(label)}", f"{clicks:,}", share, _bar(clicks, most))
-    table.add_section()
 
 
 def percent(part: int, whole: int) -> float:
@@ -67,18 +68,11 @@ def percent(part: int, whole: int) -> float:
 
 
 def _times(stats: Statistics) -> dict[str, int]:
-    if isinstance(stats, RangeStats):
-        return _by_day(stats.clicks) if len(stats.clicks) <= MOST_DAYS else months_of(stats.clicks)
-    return {label: clicks for dimension, label, clicks in stats.rows() if dimension == "month"}
-
-
-def _bar(clicks: int, most: int) -> Text:
-    eighths = round(8 * BAR * clicks / most) if most else 0
-    return Text("█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip(), "cyan")
-
-
-def _by_day(clicks: dict[date, int]) -> dict[str, int]:
-    return {f"{day} {day:%a}": n for day, n in sorted(clicks.items())}
+    if not isinstance(stats, RangeStats):
+        return {label: clicks for dimension, label, clicks in stats.rows() if dimension == "month"}
+    if len(stats.clicks) > MOST_DAYS:
+        return months_of(stats.clicks)
+    return {f"{day} {day:%a}": n for day, n in sorted(stats.clicks.items())}
 
 
 def months_of(clicks: dict[date, int]) -> dict[str, int]:

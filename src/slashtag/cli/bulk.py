@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,6 @@ from ..bulk_update import (
     BulkUpdate,
     ChangeRow,
     ChangesError,
-    RowOutcome,
     needs_links,
     preview,
     read_changes,
@@ -24,7 +24,7 @@ from .errors import SOME_FAILED, many, say
 from .options import Connection
 from .output import Format, print_rows
 
-BULK = "Many links"
+_option = partial(typer.Option, rich_help_panel="Many links")
 
 LEFT = Table((Column("line", "int"), Column("key"), Column("status"), Column("error")))
 DIFFERENCES = Table(
@@ -38,41 +38,34 @@ class Bulk:
 
     source: Annotated[
         Path | None,
-        typer.Option(
+        _option(
             "--from",
             metavar="FILE",
             help=f"Changes: CSV or .xlsx with some of the columns {', '.join(COLUMNS)}; or an edited copy "
             "of `urls list`, whose changed rows are sent; - reads CSV from stdin.",
-            rich_help_panel=BULK,
         ),
     ] = None
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Show what would change, and change nothing.", rich_help_panel=BULK),
-    ] = False
+    dry_run: Annotated[bool, _option("--dry-run", help="Show what would change, and change nothing.")] = False
     keep: Annotated[
         bool,
-        typer.Option(
+        _option(
             "--keep",
             help="Read all links first, and send destination and redirect code again where a row has none.",
-            rich_help_panel=BULK,
         ),
     ] = False
     repeat_lost: Annotated[
         bool,
-        typer.Option(
+        _option(
             "--repeat-lost",
             help="Send again changes whose answer was lost, in this run and in earlier ones, except renames "
             "by slashtag.",
-            rich_help_panel=BULK,
         ),
     ] = False
     results: Annotated[
         Path | None,
-        typer.Option(
+        _option(
             metavar="FILE",
             help="File that records the outcome of each row, read by the next run. Default: beside FILE.",
-            rich_help_panel=BULK,
         ),
     ] = None
 
@@ -138,19 +131,18 @@ async def _show(
 async def _update(
     connection: Connection, session: AsyncSession, bulk: Bulk, rows: list[ChangeRow], path: Path, form: Format
 ) -> None:
-    left: list[RowOutcome] = []
+    """Send the changes, and print what is left and what to do next; exit with 3 where something is left."""
     try:
         with connection.bars() as start:
-            update = BulkUpdate(
+            async with BulkUpdate(
                 session,
                 rows,
                 outcomes=path,
                 keep=bulk.keep,
                 repeat_lost=bulk.repeat_lost,
                 progress=start("updating"),
-            )
-            async with update:
-                left += [outcome async for outcome in update if outcome.status != "done"]
+            ) as update:
+                left = [outcome async for outcome in update if outcome.status != "done"]
     except asyncio.CancelledError:
         connection.stop(f"stopped; run the same command again to go on: {path} has the outcomes so far")
         raise
@@ -160,33 +152,22 @@ async def _update(
         raise
     if left or form != "table":
         print_rows(LEFT, sorted((each.line, str(each.key), each.status, each.error) for each in left), form)
-    if bulk.keep:
-        connection.say(
-            "password and domain are not in the listing: a row that has none sent none, and they are lost if "
-            "the service resets them"
-        )
-    _conclude(connection, session, update)
-
-
-def _conclude(connection: Connection, session: AsyncSession, update: BulkUpdate) -> None:
-    """Print the outcome and what to do next; exit with 3 where something is left."""
-    count, metrics = update.summary, session.metrics
+    count, renames = update.summary, update.summary.unknown_renames
     connection.say(
         f"{many(count.done, 'row')} done, {count.failed:,} failed, {count.unknown:,} outcome unknown, "
-        f"{count.skipped:,} done before; {many(metrics.attempts, 'request')}, "
-        f"{many(metrics.throttled, 'time')} 429; outcomes in {update.path}"
+        f"{count.skipped:,} done before; {connection.cost(session)}; outcomes in {path}"
     )
-    if lost := count.unknown - count.unknown_renames:
-        connection.say(
-            f"{lost:,} unknown: see with --dry-run what they would change, then send them again with "
-            "--repeat-lost"
-        )
-    if count.unknown_renames:
-        connection.say(
-            f"{many(count.unknown_renames, 'unknown rename')} by slashtag: see with --dry-run which links "
-            "still have the old one, then rename these by id with --keep --repeat-lost"
-        )
-    if count.failed:
-        connection.say("run the same command again to try what failed")
-    if count.failed or count.unknown:
+    advice = {
+        "password and domain are not in the listing: a row that has none sent none, and they are lost if the "
+        "service resets them": bulk.keep,
+        f"{count.unknown - renames:,} unknown: see with --dry-run what they would change, then send them "
+        "again with --repeat-lost": count.unknown > renames,
+        f"{many(renames, 'unknown rename')} by slashtag: see with --dry-run which links still have the old "
+        "one, then rename these by id with --keep --repeat-lost": renames,
+        "run the same command again to try what failed": count.failed,
+    }
+    for text, applies in advice.items():
+        if applies:
+            connection.say(text)
+    if left:
         raise typer.Exit(SOME_FAILED)

@@ -82,8 +82,7 @@ def say(text: str, *, label: str = "", style: str = "") -> None:
     Console(stderr=True, highlight=False).print(line, soft_wrap=True)
 
 
-def print_error(error: SlashtagError) -> None:
-    """Print an error of the library."""
+def _print_error(error: SlashtagError) -> None:
     text = str(error).rstrip(".")
     if isinstance(error, InvalidRequestError | ConfigurationError):
         for argument, option in _OPTIONS.items():
@@ -110,23 +109,15 @@ def as_usage() -> Generator[None, None, None]:
 def report(error: Exception) -> int:
     """Print the error that ended a command and return its exit code; raises what is a bug."""
     if isinstance(error, SlashtagError):
-        print_error(error)
+        _print_error(error)
         # What cannot be asked or sent is wrong usage.
         return 2 if isinstance(error, InvalidRequestError) else 1
-    if isinstance(error, OSError):
-        _print_os_error(error)
-        return 1
-    raise error
-
-
-def _print_os_error(error: OSError) -> None:
-    """Print an error of the operating system."""
-    what = error.strerror or str(error)
-    if error.filename:
-        what = f"{error.filename}: {what}"
-    if error.errno == EADDRINUSE:
-        what += "; choose another with --port"
-    say(what, label="error: ", style="bold red")
+    if not isinstance(error, OSError):
+        raise error
+    where = f"{error.filename}: " if error.filename else ""
+    advice = "; choose another with --port" if error.errno == EADDRINUSE else ""
+    say(f"{where}{error.strerror or error}{advice}", label="error: ", style="bold red")
+    return 1
 
 
 class _Lines(logging.Handler):
@@ -137,15 +128,11 @@ class _Lines(logging.Handler):
 
 
 @contextmanager
-def log_lines(verbosity: int, *, as_json: bool = False) -> Generator[None, None, None]:
-    """Print what the library logs: -1 errors, 0 warnings too, 1 retries and throttling, 2 every request.
-
-    With `as_json` all lines on stderr are JSON objects.
-    """
+def log_lines(level: int, *, as_json: bool = False) -> Generator[None, None, None]:
+    """Print what the library logs from a level on; with `as_json` all lines on stderr are JSON objects."""
     log, lines = logging.getLogger("slashtag"), _Lines()
     before = log.level, log.propagate
-    levels = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}
-    log.setLevel(levels.get(verbosity, logging.DEBUG))
+    log.setLevel(level)
     log.propagate = False
     log.addHandler(lines)
     _as_json.set(as_json)

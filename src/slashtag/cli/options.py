@@ -1,6 +1,7 @@
 """Groups of options that several commands share, and the decorator for commands that take them."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import Field, dataclass, field, fields, is_dataclass
@@ -162,7 +163,9 @@ class Connection:
 
     def log(self) -> AbstractContextManager[None]:
         """Print what the library logs: warnings, more with --verbose, errors only with --quiet."""
-        return log_lines(-1 if self.quiet else self.verbose, as_json=self.log_format == "json")
+        levels = (logging.WARNING, logging.INFO, logging.DEBUG)
+        level = logging.ERROR if self.quiet else levels[min(self.verbose, 2)]
+        return log_lines(level, as_json=self.log_format == "json")
 
 
 def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:

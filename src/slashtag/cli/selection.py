@@ -2,11 +2,9 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator, Container
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -49,8 +47,8 @@ class Selection:
 
     keys: Annotated[str | None, _option(metavar="A,B,...", help="These slashtags.")] = None
     keys_file: Annotated[
-        Path | None,
-        _option(metavar="FILE", help="Slashtags from a file, one a line; - reads stdin."),
+        typer.FileBinaryRead | None,
+        _option(metavar="FILE", lazy=False, help="Slashtags from a file, one a line; - reads stdin."),
     ] = None
     tag: Annotated[
         list[str] | None,
@@ -75,9 +73,6 @@ class Selection:
     def __post_init__(self) -> None:
         if sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.every]) != 1:
             raise typer.BadParameter("exactly one of --keys, --keys-file, --tag and --all says which links")
-        file = self.keys_file
-        if file and str(file) != "-" and (not file.exists() or file.is_dir()):
-            raise typer.BadParameter(f"--keys-file names no file: {file}")
         if not self.tag and not self.every:
             # Read and checked before anything is sent or written.
             self.slashtags  # noqa: B018
@@ -136,18 +131,19 @@ class Selection:
     @cached_property
     def slashtags(self) -> list[str]:
         """Slashtags and short URLs as given; raises InvalidRequestError for what statistics cannot name."""
-        if self.keys is not None:
-            where, lines = "--keys", self.keys.split(",")
+        if self.keys_file is None:
+            where, lines = "--keys", (self.keys or "").split(",")
         else:
-            file = self.keys_file or Path("-")
-            where, data = (
-                ("stdin", sys.stdin.buffer.read()) if str(file) == "-" else (str(file), file.read_bytes())
-            )
-            text = _text(where, data)
-            lines = [line for line in text.split("\n") if not line.lstrip().startswith("#")]
+            where, data = getattr(self.keys_file, "name", "stdin"), self.keys_file.read()
+            try:
+                lines = data.decode("utf-8-sig").split("\n")
+            except UnicodeDecodeError as error:
+                line = data.count(b"\n", 0, error.start) + 1
+                raise InvalidRequestError(f"{where}, line {line}: not UTF-8 text") from None
         found = [key for line in lines if (key := line.strip())]
-        if self.keys is None and found and found[0].lower() == "slashtag":
-            del found[0]
+        if self.keys_file is not None:
+            found = [key for key in found if not key.startswith("#")]
+            found = found[1:] if found and found[0].lower() == "slashtag" else found
         if not found:
             # Statistics of no links are zeros, and an export would replace a file by its header.
             raise InvalidRequestError(f"{where} holds no slashtags; --all selects every link")
@@ -171,11 +167,3 @@ class SelectionOrAll(Selection):
 
 def _is_address(key: str) -> bool:
     return "://" in key
-
-
-def _text(where: str, data: bytes) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InvalidRequestError(f"{where}, line {line}: not UTF-8 text") from None

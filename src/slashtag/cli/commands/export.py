@@ -20,7 +20,7 @@ from ...export import (
     export_urls,
     list_selection,
 )
-from ..dryrun import print_plan, print_plan_of_each
+from ..dryrun import bounds_of_each, print_plan
 from ..errors import many
 from ..export_job import OUTPUT, Destination, export
 from ..failures import Failures, MaxFailures
@@ -157,7 +157,5 @@ async def _print_plan(query: DateRange, selection: Selection, series: Series, co
         selector = await selection.selector(session, dry_run=True)
         keys, tags = await list_selection(session, **selector, by=series.by, merged=series.merged)
         plan = session.stats.plan(query, keys=keys, tags=tags, timezone=series.timezone)
-        if series.merged:
-            print_plan(session, plan, connection.rate)
-        else:
-            print_plan_of_each(session, plan, connection.rate, series.timezone, series.range_end)
+        bounds = () if series.merged else bounds_of_each(plan, series.timezone, series.range_end)
+        print_plan(session, plan, connection.rate, *bounds)

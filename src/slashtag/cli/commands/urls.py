@@ -1,5 +1,6 @@
 """`slashtag urls`: the short URLs of the account."""
 
+import re
 import sys
 from collections.abc import Container
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ app = typer.Typer(help="Short URLs of the account.", no_args_is_help=True)
 
 UPDATED = Table((Column("key"), Column("rows_updated", "int")))
 PASSWORD_VARIABLE = "SLASHTAG_LINK_PASSWORD"  # noqa: S105 - its name
-#: Every id of so many digits fits into 64 bits.
-MAX_DIGITS = 18
+#: Ids that fit into 64 bits; the library refuses longer ones as slashtags.
+_ID = re.compile("[0-9]{1,18}")
 #: Columns that are drawn, each from this width of the terminal on.
 SHOWN = {
     "id": 100,
@@ -115,7 +116,6 @@ async def update_url(
         str | None,
         typer.Argument(metavar="KEY", help="The slashtag of the link; all digits: its id."),
     ] = None,
-    by_id: Annotated[bool, typer.Option("--id", help="KEY is an id.")] = False,
     destination: Annotated[str | None, typer.Option(metavar="URL", help="Its new destination.")] = None,
     slashtag: Annotated[str | None, typer.Option(metavar="TEXT", help="Its new slashtag.")] = None,
     redirect_code: Annotated[
@@ -140,21 +140,17 @@ async def update_url(
     """
     if bulk.source is not None:
         members = (key, destination, slashtag, redirect_code, domain_id, password)
-        if by_id or any(member is not None for member in members):
+        if any(member is not None for member in members):
             raise typer.BadParameter("with --from the file says which links are changed, and how")
         await update_from(connection, bulk, bulk.source, chosen(form))
         return
     if key is None:
         raise typer.BadParameter("give the KEY of one link, or --from FILE")
-    if by_id and not _is_id(key):
-        raise typer.BadParameter(f"{key!r} is not an id: ids are digits")
-    if _is_id(key) and len(key) > MAX_DIGITS:
-        raise typer.BadParameter(f"an id has at most {MAX_DIGITS} digits, not {len(key):,}")
     new_password = _password() if password else None if password is None else ""
     async with connection.session() as session:
         with connection.bars():
             rows = await session.urls.update(
-                int(key) if _is_id(key) else key,
+                int(key) if _ID.fullmatch(key) else key,
                 destination=destination,
                 slashtag=slashtag,
                 redirect_code=redirect_code,  # type: ignore[arg-type]  # `update` checks it
@@ -162,10 +158,6 @@ async def update_url(
                 domain_id=domain_id,
             )
     print_rows(UPDATED, [(key, rows)], chosen(form))
-
-
-def _is_id(key: str) -> bool:
-    return key.isascii() and key.isdecimal()
 
 
 def _password() -> str:
