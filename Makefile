@@ -80,7 +80,7 @@ clean:
 	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps say what is installed. A missing or newer interpreter, or another list of dependencies, renews them.
-$(VENV)/.demo: EXTRA := cli,report
+$(VENV)/.demo: EXTRA := cli
 $(VENV)/.dev: EXTRA := dev
 $(VENV)/.docs: EXTRA := docs
 $(VENV)/.demo $(VENV)/.dev $(VENV)/.docs: pyproject.toml .ci/constraints.txt .ci/setup $(VENV)/bin/python

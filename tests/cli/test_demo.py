@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from slashtag import GeoStats, PeriodStats, RangeStats, ShortUrl
-from slashtag.cli import demo, main
+from slashtag.cli import main
 from slashtag.cli.demo_checks import differences, listing_differences
 from slashtag.sandbox import Sandbox, TrueCountry, TruePeriod, TrueRange, TrueUrl
 
@@ -37,8 +37,6 @@ PLACES = TrueCountry(state={"Bayern": 2}, city={"München": 2}, postalcode={"803
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    # Drawing is slow and tested once.
-    monkeypatch.setattr(demo, "DRAWING", ("no_such_module",))
     return tmp_path / "slashtag-demo"
 
 
@@ -73,16 +71,6 @@ def test_it_writes_the_links_and_the_days(cli: Cli, folder: Path) -> None:
     assert {day: int(n) for day, n in days} == {str(day): n for day, n in truth.clicks.items()}
     assert f"{truth.total_clicks:,} clicks" in ran.out
     assert sorted(path.name for path in folder.iterdir()) == ["clicks_daily.csv", "links.jsonl"]
-    assert 'For a report of these clicks: pip install "slashtag[report]"' in ran.out
-
-
-def test_it_writes_a_report_of_the_year(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "DRAWING", ("jinja2", "vl_convert"))
-    ran = cli(*SMALL)
-    assert "Written to slashtag-demo: links.jsonl, clicks_daily.csv, report.html\n" in ran.out
-    assert "Open slashtag-demo/report.html in a browser.\n" in ran.out
-    (total,) = re.findall(r"2024 by day +([\d,]+) clicks", ran.out)[:1]
-    assert total in (folder / "report.html").read_text("utf-8")
 
 
 def test_a_difference_is_named_and_exits_with_1(

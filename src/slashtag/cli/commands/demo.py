@@ -14,7 +14,7 @@ def demo(
     rate: Annotated[float, typer.Option(min=1, help="Requests/s that the sandbox allows.")] = 60,
     seed: Annotated[int, typer.Option(help="The same seed makes the same account.")] = 7,
     output: Annotated[
-        Path, typer.Option(file_okay=False, help="Folder for links.jsonl, clicks_daily.csv and report.html.")
+        Path, typer.Option(file_okay=False, help="Folder for links.jsonl and clicks_daily.csv.")
     ] = Path("slashtag-demo"),
 ) -> None:
     """Run the main job on a sandbox and check every number.
