@@ -8,28 +8,19 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from .. import AsyncSession, SlashtagError
-from ..bulk_update import (
-    COLUMNS,
-    BulkUpdate,
-    ChangeRow,
-    ChangesError,
-    needs_links,
-    preview,
-    read_changes,
-)
+from ..bulk_update import COLUMNS, BulkUpdate, ChangeRow, ChangesError, needs_links, preview, read_changes
 from ..export import Column, Table
 from .errors import SOME_FAILED, many, say
 from .options import Connection
 from .output import Format, print_rows
 
-_option = partial(typer.Option, rich_help_panel="Many links")
+_option = partial(Option, rich_help_panel="Many links")
 
 LEFT = Table((Column("line", "int"), Column("key"), Column("status"), Column("error")))
-DIFFERENCES = Table(
-    (Column("line", "int"), Column("key"), Column("member"), Column("now"), Column("new")),
-)
+DIFFERENCES = Table((Column("line", "int"), Column("key"), Column("member"), Column("now"), Column("new")))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from .. import AsyncSession, SlashtagError
 from .._internal import JournalInUseError, UnfitJournalError, remove_journal
@@ -34,7 +35,7 @@ from .options import MAX_AGE, Connection, RangeEnd
 from .output import stdout
 
 OUTPUT = "The output"
-_option = partial(typer.Option, rich_help_panel=OUTPUT)
+_option = partial(Option, rich_help_panel=OUTPUT)
 
 Work = Callable[[AsyncSession, Writer], Awaitable[Summary]]
 

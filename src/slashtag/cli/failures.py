@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from .. import (
     BadRequestError,
@@ -19,7 +20,7 @@ from ..export import Column, Table, TableFile
 from .errors import SOME_FAILED, many, one_line, say
 from .options import Connection
 
-MaxFailures = Annotated[int, typer.Option(min=0, metavar="N", help="Stop if more requests fail than this.")]
+MaxFailures = Annotated[int, Option(min=0, metavar="N", help="Stop if more requests fail than this.")]
 FAILURES = Table(
     (
         Column("slashtag"),
@@ -28,7 +29,7 @@ FAILURES = Table(
         Column("error"),
         Column("status", "int"),
         Column("message"),
-    ),
+    )
 )
 
 

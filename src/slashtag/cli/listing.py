@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Annotated, Literal, TypeVar
 
 import typer
+from typer import Option
 
 from .. import ShortUrl, Tag
 from .._internal import Resource
@@ -23,18 +24,14 @@ class Listed:
 
     orderby: Annotated[
         Literal["date", "-date"],
-        typer.Option(help="date: oldest first, complete even while links are added; -date: latest first."),
+        Option(help="date: oldest first, complete even while links are added; -date: latest first."),
     ] = "date"
     limit: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="The most records to list; default: all."),
+        int | None, Option(min=0, metavar="N", help="The most records to list; default: all.")
     ] = None
     form: FormatOption = None
     output: OutputFile = None
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,...", help="These columns and no others."),
-    ] = None
+    columns: Annotated[str | None, Option(metavar="A,B,...", help="These columns only.")] = None
 
     @cached_property
     def names(self) -> list[str]:

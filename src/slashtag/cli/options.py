@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
+from typer import Option
 
 from .. import AsyncSession, Metrics
 from .._internal import Progress, parse_base_url
@@ -25,20 +26,17 @@ T = TypeVar("T")
 #: Seconds for which a journaled answer may be replayed; the default of the library.
 MAX_AGE = 86_400.0
 
-_option = partial(typer.Option, rich_help_panel="The service")
+_option = partial(Option, rich_help_panel="The service")
 
 RangeEnd = Annotated[
     Literal["inclusive", "exclusive"], _option(help="Whether the service counts the last second of a range.")
 ]
 DryRun = Annotated[
     bool,
-    typer.Option(
-        "--dry-run", help="Show what would be requested; send only what is needed to know the links."
-    ),
+    Option("--dry-run", help="Show what would be requested; send only what is needed to know the links."),
 ]
 Timezone = Annotated[
-    str | None,
-    typer.Option(metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00."),
+    str | None, Option(metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00.")
 ]
 # These stand alone, as `slashtag login` has them too.
 BaseUrl = Annotated[
@@ -79,7 +77,7 @@ class Connection:
     ] = None
     verbose: Annotated[
         int,
-        typer.Option(
+        Option(
             "--verbose",
             "-v",
             count=True,
@@ -88,12 +86,11 @@ class Connection:
             help="Log retries and throttling; -vv: every request.",
         ),
     ] = 0
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")] = False
     log_every: Annotated[
-        float,
-        typer.Option(min=0, metavar="SECONDS", help="Without a terminal, print progress so often; 0: never."),
+        float, Option(min=0, metavar="SECONDS", help="Without a terminal, print progress so often; 0: never.")
     ] = 30.0
-    log_format: Annotated[Literal["text", "json"], typer.Option(help="Form of the lines on stderr.")] = "text"
+    log_format: Annotated[Literal["text", "json"], Option(help="Form of the lines on stderr.")] = "text"
 
     #: Whether a line about Ctrl-C was printed.
     stopped: bool = field(default=False, init=False)
@@ -107,11 +104,7 @@ class Connection:
                 parse_base_url(self.base_url, allow_http=self.allow_http)
 
     def session(
-        self,
-        *,
-        range_end: RangeEnd = "inclusive",
-        journal: Path | None = None,
-        max_age: float = MAX_AGE,
+        self, *, range_end: RangeEnd = "inclusive", journal: Path | None = None, max_age: float = MAX_AGE
     ) -> AsyncSession:
         """Make a session with the credentials of the environment or those saved by a login."""
         base_url, apikey, apisecret = credentials(self.base_url, self.profile)

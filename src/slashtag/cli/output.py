@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
 
-import typer
+from typer import Option
 
 from ..export import FORMATS, Row, Table, TableFile, TextFormat, format_of, open_writer
 from .drawing import draw_rows
@@ -17,10 +17,7 @@ Format = Literal["table", TextFormat]
 
 FormatOption = Annotated[
     Format | None,
-    typer.Option(
-        "--format",
-        help="Form of the output. Default: table on a terminal, jsonl elsewhere.",
-    ),
+    Option("--format", help="Form of the output. Default: table on a terminal, jsonl elsewhere."),
 ]
 
 
@@ -34,7 +31,7 @@ def _writable(path: Path | None) -> Path | None:
 
 OutputFile = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--output",
         "-o",
         metavar="FILE",

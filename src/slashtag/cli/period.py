@@ -6,6 +6,7 @@ from datetime import date, datetime
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from .._internal import parse_span, parse_zone
 
@@ -18,19 +19,16 @@ class Period:
 
     start: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="SPAN|START",
             help="Days: today, yesterday, this-week, last-month, 2024, 2024-06, 2024-06-01, "
             "2024-06-01..2024-06-30; with END, the first day.",
         ),
     ] = None
-    end: Annotated[str | None, typer.Argument(metavar="END", help="The last day, included.")] = None
+    end: Annotated[str | None, Argument(metavar="END", help="The last day, included.")] = None
     last: Annotated[
         str | None,
-        typer.Option(
-            metavar="30d|4w|6m|1y",
-            help="The last days, weeks, months or years, today included.",
-        ),
+        Option(metavar="30d|4w|6m|1y", help="The last days, weeks, months or years, today included."),
     ] = None
 
     def __post_init__(self) -> None:

@@ -8,13 +8,14 @@ from functools import cached_property, partial
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from .. import AsyncSession, InvalidRequestError, ShortUrl, SlashtagError
 from .._internal import Progress, check_slashtag
 from .credentials_file import credentials
 from .errors import SOME_FAILED, say
 
-_option = partial(typer.Option, rich_help_panel="Which links (one of these)")
+_option = partial(Option, rich_help_panel="Which links (one of these)")
 #: So many slashtags are looked up in the account by default, and so many unknown ones are named.
 CHECKED, NAMED = 1_000, 10
 #: Seconds after which the shell completes no names of tags.
@@ -52,11 +53,7 @@ class Selection:
     ] = None
     tag: Annotated[
         list[str] | None,
-        _option(
-            metavar="NAME",
-            help="The links of this tag; may be repeated.",
-            autocompletion=complete_tags,
-        ),
+        _option(metavar="NAME", help="The links of this tag; may be repeated.", autocompletion=complete_tags),
     ] = None
     every: Annotated[bool, _option("--all", help="Every link of the account.")] = False
     check: Annotated[

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
+from typer import Argument
 
 from ... import Call
 from ..options import Connection, command
@@ -15,11 +16,11 @@ PREFIX = "api/v1/"
 
 @command
 async def api(
-    method: Annotated[Literal["GET"], typer.Argument(help="Only GET: nothing is changed.")],
-    path: Annotated[str, typer.Argument(metavar="PATH", help="Below /api/v1, such as urls or stats/yearly.")],
+    method: Annotated[Literal["GET"], Argument(help="Only GET: nothing is changed.")],
+    path: Annotated[str, Argument(metavar="PATH", help="Below /api/v1, such as urls or stats/yearly.")],
     connection: Connection,
     parameters: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME=VALUE...", help="Parameters, not encoded.")
+        list[str] | None, Argument(metavar="NAME=VALUE...", help="Parameters, not encoded.")
     ] = None,
 ) -> None:
     """Send one GET and print the data of the answer as JSON.

@@ -4,17 +4,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from ..demo import run
 
 
 def demo(
-    urls: Annotated[int, typer.Option(min=1, help="Links of the made-up account.")] = 5_000,
-    clicks: Annotated[int, typer.Option(min=1, help="Clicks on them.")] = 200_000,
-    rate: Annotated[float, typer.Option(min=1, help="Requests/s that the sandbox allows.")] = 60,
-    seed: Annotated[int, typer.Option(help="The same seed makes the same account.")] = 7,
+    urls: Annotated[int, Option(min=1, help="Links of the made-up account.")] = 5_000,
+    clicks: Annotated[int, Option(min=1, help="Clicks on them.")] = 200_000,
+    rate: Annotated[float, Option(min=1, help="Requests/s that the sandbox allows.")] = 60,
+    seed: Annotated[int, Option(help="The same seed makes the same account.")] = 7,
     output: Annotated[
-        Path, typer.Option(file_okay=False, help="Folder for links.jsonl and clicks_daily.csv.")
+        Path, Option(file_okay=False, help="Folder for links.jsonl and clicks_daily.csv.")
     ] = Path("slashtag-demo"),
 ) -> None:
     """Run the main job on a sandbox and check every number.

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from ...export import Column, Table
 from ..doctor import Doctor, Finding
@@ -18,9 +19,7 @@ async def diagnose(
     connection: Connection,
     keys: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B,...", help="Links with clicks to ask about; default: those with the most hits."
-        ),
+        Option(metavar="A,B,...", help="Links with clicks to ask about; default: those with the most hits."),
     ] = None,
     form: FormatOption = None,
 ) -> None:

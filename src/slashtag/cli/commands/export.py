@@ -5,6 +5,7 @@ from functools import partial
 from typing import Annotated, Literal
 
 import typer
+from typer import Option
 
 from ... import AsyncSession, DateRange
 from ...export import (
@@ -33,7 +34,7 @@ app = typer.Typer(
     "interrupted, run again, requests only what is missing.",
     no_args_is_help=True,
 )
-_option = partial(typer.Option, rich_help_panel=OUTPUT)
+_option = partial(Option, rich_help_panel=OUTPUT)
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ async def urls(
     destination: Destination,
     connection: Connection,
     with_tag_names: Annotated[
-        bool, typer.Option("--with-tag-names", help="Add a column with the name of the tag.")
+        bool, Option("--with-tag-names", help="Add a column with the name of the tag.")
     ] = False,
 ) -> None:
     """Export every link of the account."""

@@ -4,6 +4,7 @@ import sys
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from ... import AsyncSession
 from .. import credentials_file
@@ -18,15 +19,13 @@ async def login(
     timeout: Timeout = 30.0,
     profile: Annotated[
         str | None,
-        typer.Option(envvar="SLASHTAG_PROFILE", metavar="NAME", help="Name of the account for --profile."),
+        Option(envvar="SLASHTAG_PROFILE", metavar="NAME", help="Name of the account for --profile."),
     ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the saved credentials.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Remove the saved credentials.")] = False,
     status: Annotated[
-        bool, typer.Option("--status", help="Show which credentials are used, and check them.")
+        bool, Option("--status", help="Show which credentials are used, and check them.")
     ] = False,
-    list_: Annotated[
-        bool, typer.Option("--list", help="Show the saved profiles and their services.")
-    ] = False,
+    list_: Annotated[bool, Option("--list", help="Show the saved profiles and their services.")] = False,
 ) -> None:
     """Save credentials for later commands.
 

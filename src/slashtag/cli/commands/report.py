@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from ... import DateRange
 from ...report import build, check_ending, check_path, write
@@ -17,14 +17,13 @@ from ..selection import SelectionOrAll
 async def report(
     period: Period,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="File, its name in .html or .png.")
+        Path, Option("--output", "-o", metavar="FILE", help="File, its name in .html or .png.")
     ],
     selection: SelectionOrAll,
     connection: Connection,
     timezone: Timezone = None,
     top: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="List the N links with most clicks; 0: far fewer requests."),
+        int, Option(min=0, metavar="N", help="List the N links with most clicks; 0: far fewer requests.")
     ] = 10,
     range_end: RangeEnd = "inclusive",
 ) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from ...sandbox import Sandbox
 from ..errors import say
@@ -12,15 +12,15 @@ from ..options import command
 
 @command
 async def sandbox(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8080,
-    urls: Annotated[int, typer.Option(min=0, help="Links of the made-up account.")] = 5_000,
-    clicks: Annotated[int, typer.Option(min=0, help="Clicks on them.")] = 200_000,
-    seed: Annotated[int, typer.Option(help="The same seed makes the same account.")] = 7,
+    port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8080,
+    urls: Annotated[int, Option(min=0, help="Links of the made-up account.")] = 5_000,
+    clicks: Annotated[int, Option(min=0, help="Clicks on them.")] = 200_000,
+    seed: Annotated[int, Option(help="The same seed makes the same account.")] = 7,
     rate: Annotated[
-        float | None, typer.Option(min=0.001, help="Requests/s that are allowed; no limit if not given.")
+        float | None, Option(min=0.001, help="Requests/s that are allowed; no limit if not given.")
     ] = None,
-    burst: Annotated[int, typer.Option(min=1, help="Requests allowed at once after a pause.")] = 10,
-    latency: Annotated[float, typer.Option(min=0, help="Seconds before each answer.")] = 0.0,
+    burst: Annotated[int, Option(min=1, help="Requests allowed at once after a pause.")] = 10,
+    latency: Annotated[float, Option(min=0, help="Seconds before each answer.")] = 0.0,
 ) -> None:
     """Serve a made-up account on this machine, to try things on.
 

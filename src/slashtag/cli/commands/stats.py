@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
 import typer
+from typer import Argument, Option
 
 from ... import (
     AllTime,
@@ -45,7 +46,7 @@ class Presentation:
     timezone: Timezone = None
     by: Annotated[
         Dimension | None,
-        typer.Option(
+        Option(
             metavar="DIMENSION",
             help=f"Only one dimension, with every label: {', '.join(get_args(Dimension))}. tag counts every "
             "selected tag alone.",
@@ -79,7 +80,7 @@ async def stats_range(
 @app.command("day")
 @command
 async def stats_day(
-    day: Annotated[str, typer.Argument(metavar="DATE", help="The day: YYYY-MM-DD, today or yesterday.")],
+    day: Annotated[str, Argument(metavar="DATE", help="The day: YYYY-MM-DD, today or yesterday.")],
     selection: Selection,
     connection: Connection,
     shown: Presentation,
@@ -95,7 +96,7 @@ async def stats_day(
 @app.command("year")
 @command
 async def stats_year(
-    year: Annotated[int, typer.Argument(metavar="YEAR", min=1000, max=9998, help="The year, YYYY.")],
+    year: Annotated[int, Argument(metavar="YEAR", min=1000, max=9998, help="The year, YYYY.")],
     selection: Selection,
     connection: Connection,
     shown: Presentation,
@@ -114,7 +115,7 @@ async def stats_alltime(selection: Selection, connection: Connection, shown: Pre
 @app.command("country")
 @command
 async def stats_country(
-    country: Annotated[str, typer.Argument(metavar="CODE", help="2-letter ISO code, such as DE.")],
+    country: Annotated[str, Argument(metavar="CODE", help="2-letter ISO code, such as DE.")],
     period: Period,
     selection: Selection,
     connection: Connection,

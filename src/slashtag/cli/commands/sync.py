@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from ... import ConfigurationError, DateRange
 from ..credentials_file import credentials
@@ -18,36 +19,32 @@ LOCAL = ("duckdb", "sqlite", "filesystem")
 @command
 def sync(
     connection: Connection,
-    since: Annotated[str, typer.Option(metavar="DATE", help="First day, YYYY-MM-DD.")],
+    since: Annotated[str, Option(metavar="DATE", help="First day, YYYY-MM-DD.")],
     target: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[PATH]",
-            help=f"File or folder of the destinations {', '.join(LOCAL)}.",
-        ),
+        Argument(metavar="[PATH]", help=f"File or folder of the destinations {', '.join(LOCAL)}."),
     ] = None,
     destination: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="NAME",
             help=f"{', '.join(LOCAL)}, or another destination of dlt's, such as postgres or bigquery, "
             "described by dlt's configuration.",
         ),
     ] = "duckdb",
     dataset: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Schema of the tables. Default: slashtag."),
+        str | None, Option(metavar="NAME", help="Schema of the tables. Default: slashtag.")
     ] = None,
     dimensions: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="A,B,...",
             help="Also load clicks by month and label of: device, browser, platform, country, referrer.",
         ),
     ] = None,
-    by_tag: Annotated[bool, typer.Option("--by-tag", help="Also load the clicks of each tag.")] = False,
+    by_tag: Annotated[bool, Option("--by-tag", help="Also load the clicks of each tag.")] = False,
     lookback: Annotated[
-        int, typer.Option(min=0, metavar="DAYS", help="Days to request again for late clicks.")
+        int, Option(min=0, metavar="DAYS", help="Days to request again for late clicks.")
     ] = 3,
     timezone: Timezone = None,
     max_failures: MaxFailures = 100,

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from ...export import TAGS, tag_row
 from ..listing import Listed, print_listing
@@ -26,11 +27,11 @@ async def list_tags(connection: Connection, listed: Listed) -> None:
 @app.command("create")
 @command
 async def create_tag(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, at most 25 characters.")],
+    name: Annotated[str, Argument(metavar="NAME", help="Its name, at most 25 characters.")],
     connection: Connection,
-    description: Annotated[str | None, typer.Option(metavar="TEXT", help="At most 255 characters.")] = None,
+    description: Annotated[str | None, Option(metavar="TEXT", help="At most 255 characters.")] = None,
     exist_ok: Annotated[
-        bool, typer.Option("--exist-ok", help="If a tag of this name exists, show it instead of an error.")
+        bool, Option("--exist-ok", help="If a tag of this name exists, show it instead of an error.")
     ] = False,
     form: FormatOption = None,
 ) -> None:

@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Annotated, Any, Literal
 
-import typer
+from typer import Option
 
 from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
 from ..._internal import Progress, last_day, parse_zone
@@ -26,7 +26,7 @@ TOP = Table(
         Column("percent", "float"),
         Column("clicks_before", "int"),
         Column("change_percent", "float"),
-    ),
+    )
 )
 
 
@@ -47,10 +47,9 @@ async def top(
     connection: Connection,
     timezone: Timezone = None,
     by: Annotated[
-        Literal["clicks", "growth"],
-        typer.Option(help="Most clicks, or most clicks more than in the span before."),
+        Literal["clicks", "growth"], Option(help="Most clicks, or most clicks more than in the span before.")
     ] = "clicks",
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="The most links to show.")] = 20,
+    limit: Annotated[int, Option(min=1, metavar="N", help="The most links to show.")] = 20,
     form: FormatOption = None,
     output: OutputFile = None,
     range_end: RangeEnd = "inclusive",

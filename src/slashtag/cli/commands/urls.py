@@ -10,6 +10,7 @@ from os import environ
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from ... import ShortUrl
 from ..._internal import REDIRECT_CODES, parse_span
@@ -36,7 +37,7 @@ SHOWN = {
     "created_at": 80,
     "destination": 0,
 }
-_option = partial(typer.Option, rich_help_panel="Which links")
+_option = partial(Option, rich_help_panel="Which links")
 
 
 @dataclass(frozen=True)
@@ -113,19 +114,17 @@ async def update_url(
     connection: Connection,
     bulk: Bulk,
     key: Annotated[
-        str | None,
-        typer.Argument(metavar="KEY", help="The slashtag of the link; all digits: its id."),
+        str | None, Argument(metavar="KEY", help="The slashtag of the link; all digits: its id.")
     ] = None,
-    destination: Annotated[str | None, typer.Option(metavar="URL", help="Its new destination.")] = None,
-    slashtag: Annotated[str | None, typer.Option(metavar="TEXT", help="Its new slashtag.")] = None,
+    destination: Annotated[str | None, Option(metavar="URL", help="Its new destination.")] = None,
+    slashtag: Annotated[str | None, Option(metavar="TEXT", help="Its new slashtag.")] = None,
     redirect_code: Annotated[
-        int | None,
-        typer.Option(metavar="CODE", help=f"One of {', '.join(map(str, REDIRECT_CODES))}."),
+        int | None, Option(metavar="CODE", help=f"One of {', '.join(map(str, REDIRECT_CODES))}.")
     ] = None,
-    domain_id: Annotated[int | None, typer.Option(min=0, metavar="ID", help="Its domain; 0: none.")] = None,
+    domain_id: Annotated[int | None, Option(min=0, metavar="ID", help="Its domain; 0: none.")] = None,
     password: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--password/--no-password",
             help=f"Protect it with a password, from {PASSWORD_VARIABLE} or a prompt; or with none.",
         ),
