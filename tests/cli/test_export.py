@@ -262,20 +262,6 @@ def replayed_and_sent(err: str) -> tuple[int, int]:
     return replayed, sent
 
 
-def test_a_folder_in_the_way_of_the_failures_is_told_before_anything_is_asked(
-    cli: Cli, box: Sandbox, tmp_path: Path
-) -> None:
-    file = tmp_path / "c.csv"
-    folder = tmp_path / f"{file.name}.failures.jsonl"
-    folder.mkdir()
-    before = len(box.requests)
-    ran = cli("export", "clicks", *SPAN, "--all", "-o", str(file))
-    assert ran.code == 1
-    assert ran.error.startswith(f"error: {folder} is in the way")
-    assert len(box.requests) == before
-    assert names(tmp_path) == [folder.name]
-
-
 def test_failures_of_an_export_to_stdout_are_lines_on_stderr(cli: Cli, box: Sandbox) -> None:
     names = [tag.name for tag in box.truth.tags()][:2]
     tags = [word for name in names for word in ("--tag", name)]

@@ -124,3 +124,10 @@ def test_without_dlt_the_extra_is_named(cli: Cli, tmp_path: Path, monkeypatch: p
     ran = cli("sync", str(tmp_path / "clicks.duckdb"), *SINCE)
     assert ran.code == 1
     assert ran.error == 'error: sync needs dlt: pip install "slashtag[dlt]"'
+
+
+def test_the_profile_that_is_named_is_used(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    ran = cli("sync", str(tmp_path / "c.duckdb"), "--since", "2024-01-01", "--profile", "nosuch")
+    assert ran.code == 1
+    assert "'nosuch'" in ran.error
+    assert box.requests == []

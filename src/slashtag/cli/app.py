@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -22,23 +23,20 @@ class LazyGroup(TyperGroup):
             name: TyperCommand(name, help=text, rich_markup_mode=self.rich_markup_mode)
             for name, (_, text) in COMMANDS.items()
         }
-        self._placeholders = set(COMMANDS)
+        self._lists = False
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name in self._placeholders:
-            self._placeholders.discard(cmd_name)
-            self.commands[cmd_name] = _load(cmd_name)
-        return self.commands.get(cmd_name)
+        if self._lists or cmd_name not in COMMANDS:
+            return self.commands.get(cmd_name)
+        return _load(cmd_name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        # The list of commands asks for each of them.
-        placeholders, self._placeholders = self._placeholders, set[str]()
-        try:
-            super().format_help(ctx, formatter)
-        finally:
-            self._placeholders = placeholders
+        self._lists = True
+        super().format_help(ctx, formatter)
+        self._lists = False
 
 
+@cache
 def _load(name: str) -> Any:
     found = getattr(import_module(f".commands.{name}", __package__), COMMANDS[name][0])
     holder = typer.Typer(add_completion=False)

@@ -1,6 +1,5 @@
 """`slashtag urls update --from`: changes of many links from a file, with `slashtag.bulk_update`."""
 
-import asyncio
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -123,6 +122,7 @@ async def _update(
     connection: Connection, session: AsyncSession, bulk: Bulk, rows: list[ChangeRow], path: Path, form: Format
 ) -> None:
     """Send the changes, and print what is left and what to do next; exit with 3 where something is left."""
+    connection.stopped = f"stopped; run the same command again to go on: {path} has the outcomes so far"
     try:
         with connection.bars() as start:
             async with BulkUpdate(
@@ -134,9 +134,6 @@ async def _update(
                 progress=start("updating"),
             ) as update:
                 left = [outcome async for outcome in update if outcome.status != "done"]
-    except asyncio.CancelledError:
-        connection.stop(f"stopped; run the same command again to go on: {path} has the outcomes so far")
-        raise
     except SlashtagError as error:
         if session.metrics.attempts and not isinstance(error, ChangesError):
             error.add_note("run the same command again to go on")

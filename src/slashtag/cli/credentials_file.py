@@ -2,9 +2,9 @@
 
 import os
 import re
-import secrets
 import stat
 from pathlib import Path
+from tempfile import mkstemp
 
 import msgspec
 import typer
@@ -97,25 +97,23 @@ def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None)
     """Save credentials in a file that only its owner may read, and return its path."""
     file = path(profile)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    handle, part = mkstemp(dir=file.parent)
     try:
-        part.chmod(0o600)  # the umask may have taken something off
+        os.chmod(part, 0o600)  # the umask may have taken something off
         with os.fdopen(handle, "wb") as opened:
             opened.write(
                 msgspec.json.encode({"base_url": base_url, "apikey": apikey, "apisecret": apisecret})
             )
-        part.replace(file)
+        os.replace(part, file)
     except BaseException:
-        part.unlink(missing_ok=True)
+        os.unlink(part)
         raise
     return file
 
 
 def remove(profile: str | None = None) -> bool:
     """Remove the saved credentials; return False if there are none."""
-    try:
-        path(profile).unlink()
-    except FileNotFoundError:
-        return False
-    return True
+    file = path(profile)
+    found = file.exists()
+    file.unlink(missing_ok=True)
+    return found

@@ -1,6 +1,5 @@
 """Exports as jobs: with a journal beside the file, the same command run again requests only the rest."""
 
-import asyncio
 import sqlite3
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -137,6 +136,9 @@ async def _journaled(
     try:
         async with connection.session(range_end=range_end, journal=journal, max_age=max_age) as session:
             ours = True
+            connection.stopped = (
+                f"stopped; run the same command again to go on: {journal} holds the answers so far"
+            )
             # The journal is ours, so no other run is under way.
             remove_parts(path.parent, [path.name], nobody_writes=True)
             yield session
@@ -146,10 +148,7 @@ async def _journaled(
         if ours and _is_empty(journal):
             # It holds nothing to go on with, and may be bound to credentials that were wrong.
             remove_journal(journal)
-        elif isinstance(error, asyncio.CancelledError):
-            connection.stop(
-                f"stopped; run the same command again to go on: {journal} holds the answers so far"
-            )
+            connection.stopped = "stopped"
         elif isinstance(error, JournalInUseError):
             error.add_note(f"another export to {target} is under way")
         elif isinstance(error, UnfitJournalError):

@@ -8,7 +8,6 @@ from typer import Option
 
 from .. import (
     BadRequestError,
-    ExportError,
     Failure,
     InvalidRequestError,
     NotFoundError,
@@ -36,9 +35,9 @@ FAILURES = Table(
 class Failures:
     """`on_error` callback that writes failures to a file beside the export's, or to stderr without one.
 
-    Raises ExportError at once if something other than a file has that name, and SlashtagError if more than
-    `most` requests fail, since then no single link is at fault. A failure to reach the service is raised, as
-    is, with `merged`, one that another run may not meet: the sum would be wrong without its answer.
+    Raises SlashtagError if more than `most` requests fail, since then no single link is at fault. A failure
+    to reach the service is raised, as is, with `merged`, one that another run may not meet: the sum would be
+    wrong without its answer.
     """
 
     def __init__(self, target: Path | None, most: int, *, merged: bool = False) -> None:
@@ -47,9 +46,6 @@ class Failures:
             named = target if target.name else target.resolve()
             target = named.with_name(f"{named.name}.failures.jsonl")
         self._path = target
-        if self._path is not None and self._path.exists() and not self._path.is_file():
-            # Found only at the end, it would stop a run whose requests are all done.
-            raise ExportError(f"{self._path} is in the way: failures are written to a file of this name")
         self._most = most
         self._merged = merged
         self._file: TableFile | None = None
@@ -91,8 +87,8 @@ class Failures:
         """Give the file its final name; without failures, remove the file of an earlier run."""
         if self._file is not None:
             self._file.close()
-        elif self._path is not None:
-            self._path.unlink(missing_ok=True)
+        elif self._path is not None and self._path.is_file():
+            self._path.unlink()
 
     def discard(self) -> None:
         """Remove the file if it was not committed."""

@@ -92,8 +92,8 @@ class Connection:
     ] = 30.0
     log_format: Annotated[Literal["text", "json"], Option(help="Form of the lines on stderr.")] = "text"
 
-    #: Whether a line about Ctrl-C was printed.
-    stopped: bool = field(default=False, init=False)
+    #: What is printed at Ctrl-C.
+    stopped: str = field(default="stopped", init=False)
     #: The metrics of the session made last, and when it was made.
     metrics: Metrics | None = field(default=None, init=False)
     began: float = field(default=0.0, init=False)
@@ -103,24 +103,28 @@ class Connection:
             with as_usage():
                 parse_base_url(self.base_url, allow_http=self.allow_http)
 
+    def credentials(self) -> tuple[str, str, str]:
+        """Return the address, apikey and apisecret to use; raises ConfigurationError."""
+        return credentials(self.base_url, self.profile)
+
+    def session_options(self) -> dict[str, Any]:
+        """Return the options of AsyncSession but for the credentials."""
+        names = ("concurrency", "rate", "timeout", "allow_http", "proxy", "trust_env")
+        return {name: getattr(self, name) for name in names}
+
     def session(
         self, *, range_end: RangeEnd = "inclusive", journal: Path | None = None, max_age: float = MAX_AGE
     ) -> AsyncSession:
         """Make a session with the credentials of the environment or those saved by a login."""
-        base_url, apikey, apisecret = credentials(self.base_url, self.profile)
+        base_url, apikey, apisecret = self.credentials()
         session = AsyncSession(
             base_url,
             apikey=apikey,
             apisecret=apisecret,
-            concurrency=self.concurrency,
-            rate=self.rate,
-            timeout=self.timeout,
-            allow_http=self.allow_http,
-            proxy=self.proxy,
-            trust_env=self.trust_env,
             range_end=range_end,
             journal=journal,
             journal_max_age=max_age,
+            **self.session_options(),
         )
         self.metrics, self.began = session.metrics, perf_counter()
         return session
@@ -138,12 +142,6 @@ class Connection:
         """Print one line on stderr, unless --quiet."""
         if not self.quiet:
             say(text)
-
-    def stop(self, text: str) -> None:
-        """Print a line about Ctrl-C; only the first call counts, as the innermost knows what to do next."""
-        if not self.stopped:
-            self.stopped = True
-            self.say(text)
 
     def bars(self) -> AbstractContextManager[Callable[[str], Progress]]:
         """Show progress and waits, unless --quiet, or --verbose sends log lines to the same terminal."""
@@ -188,7 +186,7 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
                     run_async(work)
             except KeyboardInterrupt:
                 if connection is not None:
-                    connection.stop("stopped")
+                    connection.say(connection.stopped)
                 raise
         if any(isinstance(value, Selection) and value.left_out for value in given.values()):
             raise typer.Exit(SOME_FAILED)

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -13,7 +13,7 @@ from .._internal import parse_span, parse_zone
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Period:
     """Arguments of which days a command is about: a span, its two ends, or the last so many days."""
 
@@ -31,18 +31,16 @@ class Period:
         Option(metavar="30d|4w|6m|1y", help="The last days, weeks, months or years, today included."),
     ] = None
 
-    def __post_init__(self) -> None:
-        if (self.start is None) is (self.last is None) or (self.end is not None and self.last is not None):
-            raise typer.BadParameter("give a SPAN such as last-month, START and END, or --last 30d")
-
-    def dates(self, timezone: Any, *, until_today: bool = False) -> tuple[date, date]:
+    def dates(
+        self, timezone: str | None, *, until_today: bool = False, default: str | None = None
+    ) -> tuple[date, date]:
         """Return the first and the last day or second, in a time zone; raises InvalidRequestError.
 
         With `until_today` a single date is the first of the days until today.
         """
+        span = self.start or self.last or default
+        if not span or (self.last is not None and (self.start is not None or self.end is not None)):
+            raise typer.BadParameter("give a SPAN such as last-month, START and END, or --last 30d")
         zone = parse_zone(timezone)
-        today = datetime.now(zone).date()
-        start, end = self.start or self.last or "", self.end
-        if until_today and end is None and _DAY.fullmatch(start):
-            end = "today"
-        return parse_span(start if end is None else f"{start}..{end}", today, zone)
+        end = "today" if until_today and self.end is None and _DAY.fullmatch(span) else self.end
+        return parse_span(span if end is None else f"{span}..{end}", datetime.now(zone).date(), zone)

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from heapq import nlargest
 from itertools import accumulate
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -18,7 +19,7 @@ GROUP = 100
 Count = Callable[[Sequence[str]], Awaitable[int]]
 
 
-class Place(Struct, frozen=True):
+class Place(NamedTuple):
     """One of the links with most clicks: its clicks in the span and in the one before."""
 
     slashtag: str

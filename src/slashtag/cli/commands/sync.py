@@ -8,7 +8,6 @@ import typer
 from typer import Argument, Option
 
 from ... import ConfigurationError, DateRange
-from ..credentials_file import credentials
 from ..errors import many
 from ..failures import Failures, MaxFailures
 from ..options import Connection, RangeEnd, Timezone, command
@@ -60,7 +59,7 @@ def sync(
     if (target is None) == (destination in LOCAL):
         wants = "needs the PATH of its file or folder" if target is None else "takes no PATH"
         raise typer.BadParameter(f"--destination {destination} {wants}")
-    base_url, apikey, apisecret = credentials(connection.base_url)
+    base_url, apikey, apisecret = connection.credentials()
     try:
         loading: Any = import_module("...dlt", __package__)
     except ImportError:
@@ -84,23 +83,15 @@ def sync(
             timezone=timezone or "+00:00",
             dimensions=tuple(dimensions.split(",")) if dimensions else (),
             by_tag=by_tag,
-            session_options={
-                "concurrency": connection.concurrency,
-                "rate": connection.rate,
-                "timeout": connection.timeout,
-                "allow_http": connection.allow_http,
-                "range_end": range_end,
-            },
+            session_options={**connection.session_options(), "range_end": range_end},
             monitor=monitor,
         )
         pipeline = loading.local_pipeline(destination, target, dataset=dataset)
+        connection.stopped = "stopped; run the same command again to go on"
         try:
             loaded = loading.load(pipeline, source)
             views = loading.create_views(pipeline)
             failures.commit()
-        except KeyboardInterrupt:
-            connection.stop("stopped; run the same command again to go on")
-            raise
         finally:
             failures.discard()
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"

@@ -1,7 +1,6 @@
 """`slashtag top`: the links with most clicks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -10,7 +9,7 @@ from typer import Option
 
 from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
 from ..._internal import Progress, last_day, parse_zone
-from ...export import Column, Table, ids_of
+from ...export import Column, Row, Table, ids_of
 from ..bar_charts import percent
 from ..errors import many
 from ..options import Connection, RangeEnd, Timezone, command
@@ -30,19 +29,9 @@ TOP = Table(
 )
 
 
-@dataclass
-class PeriodOrMonth(Period):
-    """Arguments of which days a command is about; by default the last 30."""
-
-    def __post_init__(self) -> None:
-        if self.start is None and self.end is None and self.last is None:
-            self.last = "30d"
-        super().__post_init__()
-
-
 @command
 async def top(
-    period: PeriodOrMonth,
+    period: Period,
     selection: SelectionOrAll,
     connection: Connection,
     timezone: Timezone = None,
@@ -61,7 +50,7 @@ async def top(
     one by one. The service counts links on different domains with the same slashtag as one.
     """
     form = chosen(form)
-    start, end = period.dates(timezone)
+    start, end = period.dates(timezone, default="30d")
     earlier = _before(start, end, datetime.now(parse_zone(timezone)))
     async with connection.session(range_end=range_end) as session:
         queries = _query(session, start, end, timezone), _query(session, *earlier, timezone)
@@ -76,16 +65,10 @@ async def top(
             report = begin("counting")
             ranking = Ranking(*(partial(count, query) for query in queries), hits, growth=by == "growth")
             places = await ranking.first(limit)
-    rows = (
-        (
-            place.slashtag,
-            place.clicks,
-            percent(place.clicks, ranking.total),
-            place.before,
-            percent(place.clicks - place.before, place.before) if place.before else None,
-        )
-        for place in places
-    )
+    rows: list[Row] = []
+    for slashtag, clicks, before in places:
+        change = percent(clicks - before, before) if before else None
+        rows.append((slashtag, clicks, percent(clicks, ranking.total), before, change))
     print_rows(TOP, rows, form, file=output)
     connection.say(
         f"{start} to {end}, compared with {earlier[0]} to {earlier[1]}: {many(ranking.total, 'click')} of "
@@ -104,14 +87,11 @@ def _before(start: date, end: date, now: datetime) -> tuple[date, date]:
     day = timedelta(days=1)
     first = start - (end - start) - day
     if start.day == 1 and end == last_day((end.year, end.month)):
-        year, month = divmod(2 * _month(start) - _month(end) - 1, 12)
+        months = 12 * (end.year - start.year) + end.month - start.month + 1
+        year, month = divmod(12 * start.year + start.month - 1 - months, 12)
         first = date(year, month + 1, 1)
     over = min(end, now.date() - day) - start
     return first, min(first + over, start - day) if timedelta() <= over < end - start else start - day
-
-
-def _month(day: date) -> int:
-    return 12 * day.year + day.month - 1
 
 
 def _query(session: AsyncSession, start: date, end: date, timezone: Any) -> Query[Statistics]:
