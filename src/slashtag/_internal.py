@@ -10,7 +10,6 @@ from ._core.call import MAX_PAGESIZE, REDIRECT_CODES, SETTLING_SECONDS
 from ._core.change import conflicts
 from ._core.guide import Guide
 from ._core.windows import (
-    Month,
     by_month,
     days,
     flattened,
@@ -42,7 +41,6 @@ __all__ = [
     "JournalInUseError",
     "Key",
     "Keys",
-    "Month",
     "OnError",
     "Progress",
     "Resource",

@@ -105,8 +105,8 @@ async def _show(
     """Print what the rows would change."""
     with connection.bars() as start:
         shown = await preview(session, rows, outcomes=path, progress=start("reading"))
-    rows = [(each.line, str(each.key), each.member, each.now, each.new) for each in shown.differences]
-    print_rows(DIFFERENCES, rows, form)
+    differences = [(each.line, str(each.key), each.member, each.now, each.new) for each in shown.differences]
+    print_rows(DIFFERENCES, differences, form)
     connection.say(
         f"{many(shown.changed, 'row')} would change a link, {shown.unchanged:,} would change nothing, "
         f"{shown.missing:,} name no link or several, {shown.skipped:,} were done before; nothing was sent"

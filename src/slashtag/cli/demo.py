@@ -13,6 +13,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from .. import AllTime, AsyncSession, CountryGeo, DateRange, ShortUrl, Year
+from .._internal import Progress
 from ..export import URLS, Column, Table, TableFile, clicks_rows, clicks_table, url_row
 from ..sandbox import Sandbox, TokenBucket
 from .demo_checks import differences, listing_differences
@@ -66,22 +67,30 @@ class Demo:
         metrics = session.metrics
 
         async def step(name: str, ask: Callable[..., Awaitable[Any]]) -> Any:
-            before, began = (metrics.attempts, metrics.throttled, metrics.retries), perf_counter()
+            requests, throttled, retries = metrics.attempts, metrics.throttled, metrics.retries
+            began = perf_counter()
             answer = await ask(progress=start(name))
-            seconds = perf_counter() - began
-            after = metrics.attempts, metrics.throttled, metrics.retries
-            self.steps.append(Step(name, *(b - a for a, b in zip(before, after, strict=True)), seconds))
+            self.steps.append(
+                Step(
+                    name,
+                    metrics.attempts - requests,
+                    metrics.throttled - throttled,
+                    metrics.retries - retries,
+                    perf_counter() - began,
+                )
+            )
             return answer
 
         def check(found: str, claim: str, wrong: list[str]) -> None:
             done = self.steps[-1]
             done.found, done.claim, done.wrong = found, claim, wrong
 
+        async def list_links(progress: Progress) -> list[ShortUrl]:
+            return await session.urls.list(progress=progress).to_list()
+
         async with session:
             with bars() as start:
-                links = self.links = await step(
-                    "all links", lambda progress: session.urls.list(progress=progress).to_list()
-                )
+                links = self.links = await step("all links", list_links)
                 check(
                     f"{len(links):,} links", "every field of each", listing_differences(links, truth.urls())
                 )

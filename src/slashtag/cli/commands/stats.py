@@ -138,7 +138,7 @@ async def _answer(
     """Request the statistics, print them and what they cost."""
     form, by, timezone = chosen(shown.form), shown.by, shown.timezone
     kind = _kind(query)
-    known = {"tag", *(["month"] if kind is not GeoStats else []), *kind.DIMENSIONS.values()}
+    known = {"tag", *([] if isinstance(query, CountryGeo) else ["month"]), *kind.DIMENSIONS.values()}
     if by is not None and by not in known:
         raise typer.BadParameter(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
     if by == "tag":

@@ -53,7 +53,7 @@ async def top(
     start, end = period.dates(timezone, default="30d")
     earlier = _before(start, end, datetime.now(parse_zone(timezone)))
     async with connection.session(range_end=range_end) as session:
-        queries = _query(session, start, end, timezone), _query(session, *earlier, timezone)
+        now, before = _query(session, start, end, timezone), _query(session, *earlier, timezone)
 
         async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
             found = await session.stats.collect(query, keys=keys, timezone=timezone)
@@ -63,12 +63,12 @@ async def top(
         with connection.bars() as begin:
             hits = await _hits(session, selection, begin("reading"))
             report = begin("counting")
-            ranking = Ranking(*(partial(count, query) for query in queries), hits, growth=by == "growth")
+            ranking = Ranking(partial(count, now), partial(count, before), hits, growth=by == "growth")
             places = await ranking.first(limit)
     rows: list[Row] = []
-    for slashtag, clicks, before in places:
-        change = percent(clicks - before, before) if before else None
-        rows.append((slashtag, clicks, percent(clicks, ranking.total), before, change))
+    for slashtag, clicks, earlier_clicks in places:
+        change = percent(clicks - earlier_clicks, earlier_clicks) if earlier_clicks else None
+        rows.append((slashtag, clicks, percent(clicks, ranking.total), earlier_clicks, change))
     print_rows(TOP, rows, form, file=output)
     connection.say(
         f"{start} to {end}, compared with {earlier[0]} to {earlier[1]}: {many(ranking.total, 'click')} of "
