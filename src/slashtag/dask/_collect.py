@@ -84,7 +84,9 @@ def collect(
                 client.submit(run_part, session.name, part, key=(f"{session.name}-part", n), pure=False)
                 for n, part in enumerate(split)
             )
-            return await _gather(client, futures, progress) or plan.query.tally(plan.span).result()
+            merged = await _gather(client, futures, progress)
+            nothing: R = plan.query.tally(plan.span).result()
+            return merged or nothing
         except OSError as error:
             if isinstance(error, SlashtagError):  # a RequestTimeoutError
                 raise

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from contextlib import aclosing, asynccontextmanager
 from typing import Literal
 
-from .. import AsyncSession, InvalidRequestError, ShortUrl
+from .. import AsyncSession, InvalidRequestError, ShortUrl, Tag
 from .._internal import Keys, Progress
 
 By = Literal["slashtag", "tag"]
@@ -91,17 +91,22 @@ async def list_selection(
         return [key if isinstance(key, str) else key.slashtag for key in links], None
 
 
+def ids_of(names: Iterable[str], tags: Iterable[Tag]) -> set[int]:
+    """Return the ids of named tags of an account; raise InvalidRequestError for one that it lacks."""
+    known = {tag.name: tag.id for tag in tags}
+    ids: set[int] = set()
+    for name in names:
+        if name not in known:
+            raise InvalidRequestError(f"the account has no tag {name!r}")
+        ids.add(known[name])
+    return ids
+
+
 async def _listed(
     session: AsyncSession, tags: Iterable[str] | None, sharing: Sharing, progress: Progress | None
 ) -> AsyncGenerator[ShortUrl, None]:
     """Yield the links of the account, or those with one of the tags; raise for one that it lacks."""
-    ids: set[int] = set()
-    if tags is not None:
-        known = {tag.name: tag.id for tag in await session.tags.list().to_list()}
-        for name in tags:
-            if name not in known:
-                raise InvalidRequestError(f"the account has no tag {name!r}")
-            ids.add(known[name])
+    ids = set[int]() if tags is None else ids_of(tags, await session.tags.list().to_list())
     async with session.urls.list(progress=progress) as urls:
         async for url in urls:
             if sharing.take(url, selected=tags is None or url.tag_id in ids):
