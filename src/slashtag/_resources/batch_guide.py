@@ -2,35 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
+from msgspec import Struct
+
+from .._core.batches import Selector
 from .._core.guide import Counts, Guide, shows_zone
+from .._core.guide_cost import GuideCost
 from .._core.halving import Node, children, of_one_run
-from .._core.queries import AllTime
-from .._core.windows import Month
-from .._errors import NotFoundError, SlashtagError
-from .batch import Batch, Step
+from .._core.journal_policy import SETTLING_SECONDS
+from .._core.plan import Plan
+from .._core.queries import AllTime, TimeSlice
+from .._core.windows import Month, months
+from .._errors import APIError, NotFoundError, SlashtagError
+from .collect import ProgressReporter, StatsSender
+
+#: One request and the processing of its answer; returns the next steps.
+Step = Callable[[], Awaitable["Sequence[Step]"]]
+
+
+class Job:
+    """One slashtag or tag: the running sum of its answers and the number of remaining time slices."""
+
+    def __init__(self, index: int, selector: Selector) -> None:
+        self.index = index
+        self.selector = selector
+        self.name = selector.tag or selector.keys[0]
+        self.left = 0
+        self.failed = False
+        self.tally: Any = None
+
+
+class SearchState(Struct):
+    """State shared by the batches of one `collect_each`."""
+
+    sender: StatsSender
+    plan: Plan[Any]
+    reporter: ProgressReporter
+    range_end: str
+    #: The wall clock's time (seconds) when the call was made.
+    now: float
+    #: Called with each job that is complete or has failed.
+    deliver: Callable[[Job], None]
+    #: Whether answers may be subtracted.
+    halves: bool
+    guide: Guide | None
+    cost: GuideCost
+    #: Requests saved by answers without clicks, minus those for answers that could not be subtracted.
+    balance: int = 0
+
+    def may_halve(self, time_slice: TimeSlice) -> bool:
+        """Return whether to request a batch as a whole; answers are additive only for days that are over."""
+        is_over = time_slice.settled_at + SETTLING_SECONDS < self.now
+        return self.halves and is_over and self.balance >= 0
+
+
+class Batch:
+    """Jobs of one batch; a node is a range of them."""
+
+    def __init__(self, state: SearchState, jobs: Sequence[Job]) -> None:
+        self.state = state
+        self.jobs = jobs
+        self.whole: Node = (0, len(jobs))
+
+    def selector(self, node: Node) -> Selector:
+        """Return the selector of a node."""
+        jobs = self.jobs[slice(*node)]
+        return jobs[0].selector if len(jobs) == 1 else Selector(keys=tuple(job.name for job in jobs))
+
+    def parts(self, node: Node, error: SlashtagError) -> Sequence[Node]:
+        """Split a node whose request failed, or raise the error if the run must end."""
+        refused = isinstance(error, APIError) and error.status in (400, 414)
+        if not refused and not self.state.reporter.may_continue(error):
+            raise error
+        return children(node) if refused else list(singles(node))
+
+
+def singles(node: Node) -> Iterator[Node]:
+    """Yield a node for each job of a node."""
+    return ((n, n + 1) for n in range(*node))
 
 
 class BatchGuide:
-    """Months to request, by node of one batch; methods return the next steps.
+    """Months to request, by node of one batch; methods return the next steps, at the end those of `then`."""
 
-    `then` is called at the end, `recover` with an error of the first request.
-    """
-
-    def __init__(
-        self,
-        batch: Batch,
-        then: Callable[[], Sequence[Step]],
-        recover: Callable[[Node, SlashtagError], Sequence[Step]],
-    ) -> None:
+    def __init__(self, batch: Batch, then: Callable[[], Sequence[Step]]) -> None:
         self._batch = batch
         self._then = then
-        self._recover = recover
         #: By node: clicks of the months that have ended, and the months to request.
-        self.counts: dict[Node, Counts] = {}
-        self.active: dict[Node, frozenset[Month]] = {}
+        self._counts: dict[Node, Counts] = {}
+        self._active: dict[Node, frozenset[Month]] = {}
         #: Nodes to refine, the number under way, and whether to refine one at a time.
         self._waiting: list[tuple[Node, float | None]] = []
         self._refining = 0
@@ -38,45 +101,42 @@ class BatchGuide:
 
     async def start(self) -> Sequence[Step]:
         """Request all-time statistics of the batch, if there is a guide, and of halves if that pays."""
-        state, node = self._batch.state, self._batch.whole
+        state, whole = self._batch.state, self._batch.whole
         guide = state.guide
         if guide is None:
             return self._then()
         try:
-            counts, replayed = await self._all_time(guide, node)
+            counts, replayed = await self._all_time(guide, whole)
             if counts is not None and any(counts):
-                await self._learn_zone(guide, node, counts)
+                await self._learn_zone(guide, counts)
         except NotFoundError:
-            state.guide = None
-            return self._then()
-        except SlashtagError as error:
-            return self._recover(node, error)
+            state.guide = counts = None
         if counts is None:
             return self._then()
-        self._note(guide, node, counts)
-        state.cost.begin(len(self._batch.jobs), len(guide.months), len(self.active[node]))
-        return self._refine(guide, (node, replayed))
+        self._note(guide, whole, counts)
+        state.cost.begin(len(self._batch.jobs), len(guide.months), len(self._active[whole]))
+        return self._refine(guide, (whole, replayed))
 
     async def _all_time(self, guide: Guide, node: Node) -> tuple[Counts | None, float | None]:
-        query, selector = AllTime(), self._batch.selector(node)
-        calls = [query.call(selector, time_slice) for time_slice in guide.all_time]
-        answers = [await self._batch.state.sender(query, call) for call in calls]
-        return guide.counts(answers), self._batch.state.sender.replayed_from(calls[0])
+        query, sender = AllTime(), self._batch.state.sender
+        calls = [query.call(self._batch.selector(node), time_slice) for time_slice in guide.all_time]
+        answers = [await sender(query, call) for call in calls]
+        return guide.counts(answers), sender.replayed_from(calls[0])
 
-    async def _learn_zone(self, guide: Guide, node: Node, counts: Counts) -> None:
+    async def _learn_zone(self, guide: Guide, counts: Counts) -> None:
         memory = self._batch.state.sender.memory
         if memory.all_time_reads_zone:
             return
         compared = list(counts)
         if guide.in_utc is not None:
-            call = AllTime().call(self._batch.selector(node), guide.in_utc)
+            call = AllTime().call(self._batch.selector(self._batch.whole), guide.in_utc)
             compared += guide.counts([await self._batch.state.sender(AllTime(), call)]) or ()
         memory.all_time_reads_zone = shows_zone(compared)
 
     def _note(self, guide: Guide, node: Node, counts: Counts) -> None:
-        self.counts[node] = counts
+        self._counts[node] = counts
         reads_zone = self._batch.state.sender.memory.all_time_reads_zone
-        self.active[node] = guide.active(counts, zone_is_read=reads_zone)
+        self._active[node] = guide.active(counts, zone_is_read=reads_zone)
 
     def _refine(self, guide: Guide, *nodes: tuple[Node, float | None]) -> Sequence[Step]:
         """Request all-time statistics of halves of nodes if that pays, then the time slices.
@@ -88,7 +148,7 @@ class BatchGuide:
         steps: list[Step] = []
         while self._waiting and not (self._descends and self._refining):
             node, replayed = self._waiting.pop(0)
-            if self._batch.state.cost.is_worth(node[1] - node[0], guide.clicks(self.counts[node])):
+            if self._batch.state.cost.is_worth(node[1] - node[0], guide.clicks(self._counts[node])):
                 steps.append(partial(self._refine_half, guide, node, replayed))
                 self._refining += 1
             else:
@@ -97,13 +157,12 @@ class BatchGuide:
 
     async def _refine_half(self, guide: Guide, node: Node, replayed: float | None) -> Sequence[Step]:
         left, right = children(node)
-        whole = self.counts[node]
         rest: Counts | None = None
         part_replayed = rest_replayed = replayed
         try:
             part, part_replayed = await self._all_time(guide, left)
             if part is not None and of_one_run(replayed, part_replayed):
-                rest = guide.beyond(whole, part)
+                rest = guide.beyond(self._counts[node], part)
             if part is not None and rest is None:
                 rest, rest_replayed = await self._all_time(guide, right)
         except SlashtagError as error:
@@ -119,3 +178,45 @@ class BatchGuide:
             if a or b:
                 self._batch.state.cost.observe(node[1] - node[0], a + b, one_sided=not (a and b), guided=True)
         return self._refine(guide, (left, part_replayed), (right, rest_replayed))
+
+    def time_slices(self) -> Sequence[TimeSlice]:
+        """Return the time slices to request: those of months with clicks, if that saves requests."""
+        state, guide = self._batch.state, self._batch.state.guide
+        if guide is not None and self._active:
+            by_month = guide.time_slices(self._active[self._batch.whole], state.range_end)
+            if self._left_of(by_month) < len(self._batch.jobs) * len(state.plan.time_slices):
+                return by_month
+            # There may be more months than windows of 32 days.
+            self._active.clear()
+        return state.plan.time_slices
+
+    def _left_of(self, time_slices: Sequence[TimeSlice]) -> int:
+        """Count the time slices of slashtags that are not ruled out."""
+        left = 0
+        for node, active in self._active.items():
+            size = node[1] - node[0]
+            if size == 1 or children(node)[0] not in self._active:
+                left += size * sum(not _rules_out(active, time_slice) for time_slice in time_slices)
+        return left
+
+    def rules_out(self, node: Node, time_slice: TimeSlice) -> bool:
+        """Return whether no slashtag of a node can have clicks; the smallest known node around it decides."""
+        at, active = self._batch.whole, self._active.get(self._batch.whole)
+        while at != node and at in self._active:
+            left, right = children(at)
+            at = left if node[1] <= left[1] else right
+            active = self._active.get(at, active)
+        return active is not None and _rules_out(active, time_slice)
+
+    def contradicts(self, answer: Any, time_slice: TimeSlice, node: Node) -> bool:
+        """Return whether an answer shows that all-time statistics are wrong."""
+        guide, counts, window = self._batch.state.guide, self._counts.get(node), time_slice.window
+        if guide is None or counts is None or window is None or not self._active:
+            return False
+        return guide.contradicts(answer, window, counts)
+
+
+def _rules_out(active: frozenset[Month], time_slice: TimeSlice) -> bool:
+    """Return whether a time slice has none of the months to request."""
+    window = time_slice.window
+    return window is not None and active.isdisjoint(months(window.first, window.last))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, tzinfo
 from typing import Any, TypeVar
 
 from .._core.batches import Selector, batches, by_activity, check_slashtag, check_tag, plain_batches
 from .._core.call import Call
-from .._core.plan import Plan, StatsRequest, make_plan
+from .._core.plan import Plan, make_plan
 from .._core.queries import Query
 from .._core.windows import parse_zone
 from .._errors import InvalidRequestError
@@ -16,9 +16,7 @@ from .._fanout import Tasks
 from .._models import Statistics
 from .._sending.sender import Send
 from .collect import (
-    AsyncBatches,
-    AsyncByActivity,
-    AsyncRequests,
+    Collector,
     Key,
     Keys,
     Memory,
@@ -26,9 +24,10 @@ from .collect import (
     ProgressReporter,
     ReportBadKey,
     StatsSender,
-    run_requests,
+    read_batches,
+    sort_by_activity,
 )
-from .collect_each import Each, PerKeyRun, StepStream
+from .collect_each import Each, PerKeyRun
 from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)
@@ -80,7 +79,10 @@ class Stats:
         windows of at most 32 days. Raises TypeError for a wrong selector, InvalidRequestError for other
         invalid arguments. See docs/service.md, Statistics: common selector; Limits.
         """
-        return self._plan(query, keys, tag, tags, timezone)
+        _check_selector(keys, tag, tags)
+        if isinstance(keys, AsyncIterable):
+            raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
+        return self._plan(query, keys, tag, tags, parse_zone(timezone), datetime.now(UTC))
 
     async def run(
         self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError | None = None
@@ -89,18 +91,8 @@ class Stats:
 
         `progress` is called with (requests done, total). See `collect` for errors and `on_error`.
         """
-        return await self._run(plan, plan.requests(), progress, on_error)
-
-    async def _run(
-        self,
-        plan: Plan[R],
-        requests: Iterable[StatsRequest] | AsyncIterator[StatsRequest],
-        progress: Progress | None,
-        on_error: OnError | None = None,
-    ) -> R:
-        """Send some of the requests of a plan."""
         reporter = ProgressReporter(plan.query, len(plan), progress, on_error)
-        return await run_requests(self._sender, plan, requests, reporter, workers=self._workers)
+        return await Collector(self._sender, plan, reporter).run(plan.requests(), self._workers)
 
     async def collect(
         self,
@@ -123,16 +115,15 @@ class Stats:
         before anything is sent, and errors of requests with a note naming the batch and window.
         See docs/service.md, Statistics: common selector.
         """
-        if not isinstance(keys, AsyncIterable):
-            plan = self._plan(query, keys, tag, tags, timezone, on_error)
-            return await self.run(plan, progress=progress, on_error=on_error)
         _check_selector(keys, tag, tags)
+        plan = self._plan(query, keys, tag, tags, parse_zone(timezone), datetime.now(UTC), on_error)
+        if not isinstance(keys, AsyncIterable):
+            return await self.run(plan, progress=progress, on_error=on_error)
         # A listing returns a new iterator, which is closed at the end of the run.
         keys = aiter(keys)
-        plan = make_plan(query, (), parse_zone(timezone), _now(), self._range_end)
         reporter = ProgressReporter(plan.query, None, progress, on_error)
-        requests = AsyncRequests(plan, AsyncBatches(keys, self._max_keys_bytes, reporter.report_bad_key))
-        return await run_requests(self._sender, plan, requests, reporter, workers=self._workers, feed=keys)
+        selectors = read_batches(keys, self._max_keys_bytes, reporter.report_bad_key)
+        return await Collector(self._sender, plan, reporter).run(selectors, self._workers, keys)
 
     def collect_each(
         self,
@@ -166,17 +157,13 @@ class Stats:
         not yielded. Raises the errors of `collect` while iterating. See docs/service.md, Statistics: common
         selector.
         """
-        zone, now = parse_zone(timezone), _now()
         _check_selector(keys, tag, tags)
-        sorts = guided and not ordered
-        if keys is not None and sorts and not isinstance(keys, AsyncIterable):
+        zone, now = parse_zone(timezone), datetime.now(UTC)
+        is_async, sorts = isinstance(keys, AsyncIterable), guided and not ordered
+        if sorts and keys is not None and not isinstance(keys, AsyncIterable):
             keys = by_activity(keys, changed_since)
-        if isinstance(keys, AsyncIterable):
-            plan, total = make_plan(query, (), zone, now, self._range_end), None
-        else:
-            selectors = self._selectors(query, keys, tag, tags, on_error)
-            plan = make_plan(query, selectors, zone, now, self._range_end)
-            total = sum(len(selector.keys) or 1 for selector in plan.selectors)
+        plan = self._plan(query, keys, tag, tags, zone, now, on_error)
+        total = None if is_async else sum(len(selector.keys) or 1 for selector in plan.selectors)
         reporter = ProgressReporter(plan.query, total, progress, on_error)
         run = PerKeyRun(
             self._sender,
@@ -189,27 +176,28 @@ class Stats:
             ordered=ordered,
             workers=self._workers,
         )
-        if isinstance(keys, AsyncIterable):
-            keys = aiter(keys)
-            links = AsyncByActivity(keys, changed_since) if sorts else keys
-            source = StepStream(AsyncBatches(links, self._max_keys_bytes, reporter.report_bad_key), run)
-            return Each(self._tasks, self._workers, run, source, keys)
-        return Each(self._tasks, self._workers, run, run.steps(plan.selectors))
+        if not isinstance(keys, AsyncIterable):
+            return Each(self._tasks, self._workers, run, plan.selectors)
+        keys = aiter(keys)
+        links = sort_by_activity(keys, changed_since) if sorts else keys
+        selectors = read_batches(links, self._max_keys_bytes, reporter.report_bad_key)
+        return Each(self._tasks, self._workers, run, selectors, keys)
 
     def _plan(
         self,
         query: Query[R],
-        keys: Iterable[Key] | None,
+        keys: Keys | None,
         tag: str | None,
         tags: Iterable[str] | None,
-        timezone: Zone,
+        zone: tzinfo,
+        now: datetime,
         on_error: OnError | None = None,
     ) -> Plan[R]:
-        _check_selector(keys, tag, tags)
-        if isinstance(keys, AsyncIterable):
-            raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        selectors = self._selectors(query, keys, tag, tags, on_error)
-        return make_plan(query, selectors, parse_zone(timezone), _now(), self._range_end)
+        """Return a plan, without selectors if `keys` is asynchronous."""
+        selectors = (
+            () if isinstance(keys, AsyncIterable) else self._selectors(query, keys, tag, tags, on_error)
+        )
+        return make_plan(query, selectors, zone, now, self._range_end)
 
     def _selectors(
         self,
@@ -256,7 +244,3 @@ def _check_selector(keys: object, tag: object, tags: object) -> None:
         raise TypeError(f"tags= takes an iterable of names, not one {type(tags).__name__}: tag=...")
     if tag is not None:
         check_tag(tag)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -18,7 +18,7 @@ from .. import (
     RangeStats,
     SlashtagError,
 )
-from .._internal import AsyncByActivity, Keys, OnError, Progress, in_thread, parse_zone
+from .._internal import Keys, OnError, Progress, in_thread, parse_zone, sort_by_activity
 from ._selection import By, Sharing, selection
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row, url_row
 from ._writers import BATCH, Writer
@@ -229,7 +229,7 @@ async def export_clicks(
             await out.add(rows_of(stats))
         else:
             if are_listed and isinstance(keys, AsyncIterable):
-                keys = AsyncByActivity(keys, None)
+                keys = sort_by_activity(keys)
             each = session.stats.collect_each(
                 resolved,
                 keys=keys,
