@@ -22,6 +22,9 @@ from .collect import ProgressReporter, StatsSender
 #: One request and the processing of its answer; returns the next steps.
 Step = Callable[[], Awaitable["Sequence[Step]"]]
 
+#: Time after the end of a window in which late clicks are expected. The document says nothing about them.
+LATE_SECONDS = 3 * 86_400.0
+
 
 class Job:
     """One slashtag or tag: the running sum of its answers and the number of remaining time slices."""
@@ -57,6 +60,10 @@ class SearchState(Struct):
         """Return whether to request a batch as a whole; answers are additive only for days that are over."""
         is_over = time_slice.settled_at + SETTLING_SECONDS < self.now
         return self.halves and is_over and self.balance >= 0
+
+    def is_recent(self, time_slice: TimeSlice) -> bool:
+        """Return whether the service may still count clicks late."""
+        return time_slice.settled_at + LATE_SECONDS > self.now
 
 
 class Batch:

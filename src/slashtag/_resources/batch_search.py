@@ -5,6 +5,10 @@ batch. If it has clicks, its first half is requested and the second half is the 
 single slashtags. With three or more windows, all-time statistics of the batch, and of halves for which they
 pay, first show the months that can have clicks; other months are skipped. `_core.halving` decides which
 answers may be subtracted, `_core.guide_cost` when all-time statistics pay.
+
+A click that the service counts late, between the answers for a node and for its first half, would be missing
+from the second half. So for windows that ended recently, the answer from which others were subtracted is
+requested again at the end. If it has changed, what was derived from it is requested instead.
 """
 
 from __future__ import annotations
@@ -12,9 +16,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .._core.call import Call
 from .._core.halving import Node, additive, children, difference, is_empty, of_one_run
@@ -26,11 +32,22 @@ from .batch_guide import Batch, BatchGuide, Job, SearchState, Step, singles
 log = logging.getLogger("slashtag")
 
 
+class _Origin(Struct):
+    """Answer to be confirmed: the number of halves under way, and the answers derived by subtraction."""
+
+    node: Node
+    value: RangeAnswer
+    under_way: int = 0
+    derived: list[tuple[Node, RangeAnswer]] = []
+
+
 class _Answer(Struct, frozen=True):
     """Additive answer for a node, and when it was fetched if it came from the journal."""
 
     value: RangeAnswer
     replayed_from: float | None
+    origin: _Origin | None
+    is_derived: bool = False
 
 
 class _Rest(Struct, frozen=True):
@@ -77,19 +94,25 @@ class BatchSearch:
 
     def _resolve(self, time_slice: TimeSlice, node: Node, answer: _Answer | None) -> list[Step]:
         """Complete the slashtags of a node whose clicks are known; return requests for the others."""
-        if self._guide.rules_out(node, time_slice) or (answer is not None and is_empty(answer.value)):
+        is_single = node[1] - node[0] == 1
+        if self._guide.rules_out(node, time_slice):
             self._settle(time_slice, node, None)
             return []
-        if node[1] - node[0] == 1:
-            if answer is None:
-                return [partial(self._request, time_slice, node)]
-            self._settle(time_slice, node, answer.value)
+        if answer is not None and (is_single or is_empty(answer.value)):
+            if answer.is_derived and answer.origin is not None:
+                answer.origin.derived.append((node, answer.value))
+            else:
+                self._settle(time_slice, node, answer.value)
             return []
+        if is_single:
+            return [partial(self._request, time_slice, node)]
         left, right = children(node)
         has_left, has_right = (not self._guide.rules_out(half, time_slice) for half in (left, right))
         if has_left and has_right:
             if answer is not None:
-                return [partial(self._request, time_slice, left, _Rest(right, answer))]
+                if answer.origin is not None:
+                    answer.origin.under_way += 1
+                return [partial(self._request_half, time_slice, left, _Rest(right, answer))]
             if self._state.may_halve(time_slice):
                 return [partial(self._request, time_slice, node)]
         # If one half has no clicks, the node's answer is that of the other half.
@@ -117,7 +140,10 @@ class BatchSearch:
         size, found = node[1] - node[0], None
         if window is not None and (size > 1 or rest is not None):
             value = additive(answer, window)
-            found = None if value is None else _Answer(value, state.sender.replayed_from(call))
+            if value is not None:
+                origin = _Origin(node, value) if state.is_recent(time_slice) else None
+                origin = origin if rest is None else rest.whole.origin
+                found = _Answer(value, state.sender.replayed_from(call), origin)
         if size == 1:
             self._add(call, answer, time_slice, node)
             steps = []
@@ -132,6 +158,38 @@ class BatchSearch:
             steps += self._resolve(time_slice, rest.node, self._subtract(call, rest.whole, found, size))
         return steps
 
+    async def _request_half(self, time_slice: TimeSlice, node: Node, rest: _Rest) -> Sequence[Step]:
+        """Request the first half of a node; after the last one, confirm the answer that they rest on."""
+        steps = await self._request(time_slice, node, rest)
+        origin = rest.whole.origin
+        if origin is None:
+            return steps
+        origin.under_way -= 1
+        if origin.under_way or not origin.derived:
+            return steps
+        return [*steps, partial(self._confirm, time_slice, origin)]
+
+    async def _confirm(self, time_slice: TimeSlice, origin: _Origin) -> Sequence[Step]:
+        """Request an answer again; if it has changed, request what was derived from it."""
+        if self._is_abandoned:
+            return ()
+        state, window = self._state, time_slice.window
+        assert window is not None
+        # With this `settled_at` the journal does not answer.
+        call = replace(state.plan.query.call(self._batch.selector(origin.node), time_slice), settled_at=inf)
+        value: RangeAnswer | None = None
+        try:
+            value = additive(await state.sender(state.plan.query, call), window)
+        except SlashtagError as error:
+            self._batch.parts(origin.node, error)
+        if value != origin.value:
+            log.info("%s: clicks were added meanwhile; requesting what was subtracted", call.label)
+            return [partial(self._request, time_slice, node) for node, _ in origin.derived]
+        if not self._is_abandoned:
+            for node, answer in origin.derived:
+                self._settle(time_slice, node, answer)
+        return ()
+
     def _subtract(self, call: Call[Any], whole: _Answer, part: _Answer | None, size: int) -> _Answer | None:
         """Return the answer for the other half; None if it has to be requested."""
         # Past days may still change between two runs.
@@ -143,7 +201,7 @@ class BatchSearch:
             return None
         one_sided = is_empty(part.value) or is_empty(rest)
         self._state.cost.observe(2 * size, whole.value.total_clicks, one_sided=one_sided)
-        return _Answer(rest, part.replayed_from)
+        return _Answer(rest, part.replayed_from, whole.origin, is_derived=True)
 
     # --- results ---------------------------------------------------------------------------------------
 
@@ -160,7 +218,7 @@ class BatchSearch:
         for job in self._jobs[slice(*node)]:
             if job.failed:
                 continue
-            if answer is not None:
+            if answer is not None and not is_empty(answer):
                 job.tally.add_answer(answer, time_slice.window)
             job.left -= 1
             if not job.left:

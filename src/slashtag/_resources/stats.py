@@ -82,7 +82,7 @@ class Stats:
         _check_selector(keys, tag, tags)
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        return self._plan(query, keys, tag, tags, parse_zone(timezone), datetime.now(UTC))
+        return self._plan(query, keys, tag, tags, parse_zone(timezone), _now())
 
     async def run(
         self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError | None = None
@@ -116,7 +116,7 @@ class Stats:
         See docs/service.md, Statistics: common selector.
         """
         _check_selector(keys, tag, tags)
-        plan = self._plan(query, keys, tag, tags, parse_zone(timezone), datetime.now(UTC), on_error)
+        plan = self._plan(query, keys, tag, tags, parse_zone(timezone), _now(), on_error)
         if not isinstance(keys, AsyncIterable):
             return await self.run(plan, progress=progress, on_error=on_error)
         # A listing returns a new iterator, which is closed at the end of the run.
@@ -144,9 +144,11 @@ class Stats:
         A DateRange or a Day usually takes far fewer requests than one per slashtag: a whole batch is
         requested, then, if it has clicks, one half of it, and the other half is the difference. Answers are
         subtracted only if they reconcile and their days are over; otherwise both halves are requested. With
-        three or more windows, all-time statistics rule out months first if that is cheaper. If the service
-        counts a late click, for a day that is over, between two answers that are subtracted, it may be
-        counted for the wrong slashtag of the batch; this is detected only if a difference is negative.
+        three or more windows, all-time statistics rule out months first if that is cheaper. The document does
+        not say whether clicks are counted late, for days that are over. So for windows that ended in the last
+        three days, a batch from which something was subtracted is requested once more; if its answer has
+        changed, the slashtags in question are requested themselves. For older windows, a late click between
+        two answers that are subtracted is noticed only if the difference is negative.
         `guided=False` requests everything.
 
         This takes fewest requests if slashtags with clicks are adjacent, so ShortUrls are sorted by `hits`,
@@ -158,7 +160,7 @@ class Stats:
         selector.
         """
         _check_selector(keys, tag, tags)
-        zone, now = parse_zone(timezone), datetime.now(UTC)
+        zone, now = parse_zone(timezone), _now()
         is_async, sorts = isinstance(keys, AsyncIterable), guided and not ordered
         if sorts and keys is not None and not isinstance(keys, AsyncIterable):
             keys = by_activity(keys, changed_since)
@@ -244,3 +246,7 @@ def _check_selector(keys: object, tag: object, tags: object) -> None:
         raise TypeError(f"tags= takes an iterable of names, not one {type(tags).__name__}: tag=...")
     if tag is not None:
         check_tag(tag)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
