@@ -16,7 +16,6 @@ from collections.abc import (
     Coroutine,
     Iterable,
 )
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast
 
 import anyio
@@ -171,7 +170,28 @@ def _read_failure(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-class Stream(Generic[T]):
+class AsyncReadable:
+    """Base of classes that are read with `async for`, and closed by `aclose` or `async with`."""
+
+    _or = ""
+
+    async def aclose(self) -> None:
+        """Cancel requests under way and wait until they have ended; safe to repeat."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self) -> NoReturn:
+            raise TypeError(f"{type(self).__name__} is read with `async for`{self._or}")
+
+
+class Stream(AsyncReadable, Generic[T]):
     """Async iterator over the results of background tasks.
 
     Not an async generator: leaving a loop early must cancel the tasks without breaking the consumer. It is
@@ -186,11 +206,6 @@ class Stream(Generic[T]):
 
     def __aiter__(self) -> Self:
         return self
-
-    if not TYPE_CHECKING:
-
-        def __iter__(self) -> NoReturn:
-            raise TypeError(f"{type(self).__name__} is read with `async for`")
 
     async def __anext__(self) -> T:
         if self._closed:
@@ -221,17 +236,8 @@ class Stream(Generic[T]):
         return task.result()
 
     async def aclose(self) -> None:
-        """Cancel the tasks and wait until they have ended; safe to repeat."""
         self._closed = True
         await self._tasks.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def __del__(self) -> None:
         # After `break` nobody calls aclose(). Garbage collection may run in another thread.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from ._records import ArrowStream, Record, to_arrow
 from ._show import page_html, short_repr, stats_html
 
 T = TypeVar("T")
-S_co = TypeVar("S_co", covariant=True)
 K = TypeVar("K")
 
 OTHER = "Other"
@@ -70,18 +69,6 @@ def _rank(counts: Mapping[str, int]) -> Callable[[str], tuple[bool, int, str]]:
     return lambda label: (label == OTHER, -counts[label], label)
 
 
-class Sum(Protocol[S_co]):
-    """Running sum of statistics of one kind.
-
-    `add` accepts statistics or an answer of the service: both have the same members. A map of an answer that
-    is not a dict counts as empty.
-    """
-
-    def add(self, part: Any, /) -> None: ...
-
-    def result(self) -> S_co: ...
-
-
 class Statistics(Record, frozen=True, kw_only=True):
     """Base class of all statistics, which can be added up and converted to tidy rows."""
 
@@ -93,17 +80,13 @@ class Statistics(Record, frozen=True, kw_only=True):
         raise NotImplementedError
 
     @classmethod
-    def begin_sum(cls) -> Sum[Self]:
-        """Start a running sum."""
-        raise NotImplementedError
-
-    @classmethod
     def merge(cls, parts: Iterable[Self]) -> Self:
         """Add up any number of statistics; no parts give empty statistics."""
-        running = cls.begin_sum()
+        running: Any = _SUMS[cls]()
         for part in parts:
             running.add(part)
-        return running.result()
+        found: Self = running.result()
+        return found
 
     def __add__(self, other: Self) -> Self:
         if type(other) is not type(self):
@@ -139,7 +122,7 @@ class Statistics(Record, frozen=True, kw_only=True):
 
 
 class _MapSum:
-    """Running sum of the maps of statistics or answers."""
+    """Running sum of the maps of statistics, or of answers of the service, which have the same members."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._maps: dict[str, dict[str, int]] = {name: {} for name in names}
@@ -185,10 +168,6 @@ class RangeStats(Statistics, frozen=True, kw_only=True):
     @property
     def total(self) -> int:
         return self.total_clicks
-
-    @classmethod
-    def begin_sum(cls) -> RangeSum:
-        return RangeSum()
 
 
 class RangeSum(_MapSum):
@@ -261,10 +240,6 @@ class PeriodStats(Statistics, frozen=True, kw_only=True):
     def total(self) -> int:
         return self.clicks_total
 
-    @classmethod
-    def begin_sum(cls) -> PeriodSum:
-        return PeriodSum()
-
     def rows(self) -> Iterator[tuple[str, str, int]]:
         """Yield tidy rows (dimension, label, clicks), months (`YYYY-MM`) first."""
         for year, months in sorted(self.clicks_breakdown.items()):
@@ -326,10 +301,6 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
     def total(self) -> int:
         return sum(self.state.values())
 
-    @classmethod
-    def begin_sum(cls) -> GeoSum:
-        return GeoSum()
-
 
 class GeoSum(_MapSum):
     """Running sum of GeoStats; `Other` is the last label, and kept if it is 0."""
@@ -366,3 +337,10 @@ def counts_of(found: Any) -> dict[Any, int]:
 def breakdown_of(part: Any) -> dict[int, dict[int, int]]:
     """Return year -> month -> clicks of PeriodStats or of an answer."""
     return {year: counts_of(months) for year, months in counts_of(part.clicks_breakdown).items()}
+
+
+_SUMS: dict[type[Statistics], Callable[[], _MapSum]] = {
+    RangeStats: RangeSum,
+    PeriodStats: PeriodSum,
+    GeoStats: GeoSum,
+}

@@ -9,7 +9,6 @@ import weakref
 from contextlib import AsyncExitStack
 from hashlib import blake2b
 from math import inf, isfinite
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 
 import aiohttp
@@ -153,7 +152,8 @@ class AsyncSession:
         throttle = Throttle(self._workers, rate)
         throttle.notify = log.info
         admission = Admission(throttle)
-        secrets = Secrets((*credentials.secrets, *filter(None, [via and via.password])))
+        password = None if via is None else via.password
+        secrets = Secrets((*credentials.secrets, *filter(None, [password])))
         self._shared = Shared(
             transport=Transport(
                 self._pool.http,
@@ -257,9 +257,7 @@ class AsyncSession:
             await self._journal.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def __repr__(self) -> str:

@@ -27,7 +27,7 @@ from .._core.halving import Node, additive, children, difference, is_empty, of_o
 from .._core.payloads import RangeAnswer
 from .._core.queries import AllTime, TimeSlice
 from .._errors import SlashtagError
-from .batch_guide import Batch, BatchGuide, Job, SearchState, Step, singles
+from .batch import Batch, Job, SearchState, Step, singles
 
 log = logging.getLogger("slashtag")
 
@@ -64,25 +64,25 @@ class BatchSearch:
         self._state = state
         self._jobs = jobs
         self._batch = Batch(state, jobs)
-        self._guide = BatchGuide(self._batch, self._request_time_slices)
         self._is_abandoned = False
 
     async def start(self) -> Sequence[Step]:
         """Send the first request of the batch."""
         state, jobs, guide = self._state, self._jobs, self._state.guide
         try:
-            return await self._guide.start()
+            await self._batch.learn_months()
         except SlashtagError as error:
             if len(jobs) > 1:
                 parts = self._batch.parts(self._batch.whole, error)
                 return [BatchSearch(state, jobs[slice(*part)]).start for part in parts]
             assert guide is not None
             return self._fail(jobs[0], AllTime().call(jobs[0].selector, guide.all_time[0]), error)
+        return self._request_time_slices()
 
     # --- time slices -----------------------------------------------------------------------------------
 
     def _request_time_slices(self) -> Sequence[Step]:
-        state, time_slices = self._state, self._guide.time_slices()
+        state, time_slices = self._state, self._batch.time_slices()
         for job in self._jobs:
             job.tally = state.plan.query.tally(state.plan.span)
             job.left = len(time_slices)
@@ -95,7 +95,7 @@ class BatchSearch:
     def _resolve(self, time_slice: TimeSlice, node: Node, answer: _Answer | None) -> list[Step]:
         """Complete the slashtags of a node whose clicks are known; return requests for the others."""
         is_single = node[1] - node[0] == 1
-        if self._guide.rules_out(node, time_slice):
+        if self._batch.rules_out(node, time_slice):
             self._settle(time_slice, node, None)
             return []
         if answer is not None and (is_single or is_empty(answer.value)):
@@ -107,7 +107,7 @@ class BatchSearch:
         if is_single:
             return [partial(self._request, time_slice, node)]
         left, right = children(node)
-        has_left, has_right = (not self._guide.rules_out(half, time_slice) for half in (left, right))
+        has_left, has_right = (not self._batch.rules_out(half, time_slice) for half in (left, right))
         if has_left and has_right:
             if answer is not None:
                 if answer.origin is not None:
@@ -124,8 +124,8 @@ class BatchSearch:
     async def _request(self, time_slice: TimeSlice, node: Node, rest: _Rest | None = None) -> Sequence[Step]:
         """Request one time slice of a node; the answer for the other half, if any, is the difference."""
         state, window = self._state, time_slice.window
-        other = () if rest is None else range(*rest.node)
-        if self._is_abandoned or all(self._jobs[n].failed for n in (*range(*node), *other)):
+        covered = node if rest is None else (node[0], rest.node[1])
+        if self._is_done(covered):
             return ()
         call = state.plan.query.call(self._batch.selector(node), time_slice)
         try:
@@ -133,9 +133,9 @@ class BatchSearch:
         except SlashtagError as error:
             steps = self._recover(time_slice, node, call, error)
             return steps if rest is None else [*steps, *self._resolve(time_slice, rest.node, None)]
-        if self._is_abandoned:
+        if self._is_done(covered):
             return ()
-        if self._guide.contradicts(answer, time_slice, node):
+        if self._batch.contradicts(answer, time_slice, node):
             return self._start_over()
         size, found = node[1] - node[0], None
         if window is not None and (size > 1 or rest is not None):
@@ -171,8 +171,6 @@ class BatchSearch:
 
     async def _confirm(self, time_slice: TimeSlice, origin: _Origin) -> Sequence[Step]:
         """Request an answer again; if it has changed, request what was derived from it."""
-        if self._is_abandoned:
-            return ()
         state, window = self._state, time_slice.window
         assert window is not None
         # With this `settled_at` the journal does not answer.
@@ -185,7 +183,7 @@ class BatchSearch:
         if value != origin.value:
             log.info("%s: clicks were added meanwhile; requesting what was subtracted", call.label)
             return [partial(self._request, time_slice, node) for node, _ in origin.derived]
-        if not self._is_abandoned:
+        if not self._is_done(origin.node):
             for node, answer in origin.derived:
                 self._settle(time_slice, node, answer)
         return ()
@@ -202,6 +200,10 @@ class BatchSearch:
         one_sided = is_empty(part.value) or is_empty(rest)
         self._state.cost.observe(2 * size, whole.value.total_clicks, one_sided=one_sided)
         return _Answer(rest, part.replayed_from, whole.origin, is_derived=True)
+
+    def _is_done(self, node: Node) -> bool:
+        """Return whether a node needs no more answers."""
+        return self._is_abandoned or all(job.failed for job in self._jobs[slice(*node)])
 
     # --- results ---------------------------------------------------------------------------------------
 

@@ -191,7 +191,8 @@ class Collector(Generic[R]):
             # A worker pool would cost half as much as the request.
             source = [smaller for request in source for smaller in await self._work(request) or ()]
         if source:
-            await WorkerPool(source, self._work, workers, feed=feed).run()
+            pool: WorkerPool[StatsRequest | Selector] = WorkerPool(source, self._work, workers, feed=feed)
+            await pool.run()
         return self._tally.result()
 
     async def _work(self, item: StatsRequest | Selector) -> Sequence[StatsRequest] | None:

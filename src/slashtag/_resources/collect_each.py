@@ -1,6 +1,5 @@
 """Implementation of `collect_each`: one result per slashtag or tag.
 
-Each           iterator that users get
 PerKeyRun      makes jobs of batches and delivers their results, in input order or as they complete
 BatchSearch    requests the data for the jobs of one batch (batch_search.py)
 """
@@ -19,7 +18,7 @@ from .._core.plan import Plan
 from .._core.queries import DateRange
 from .._fanout import ResultQueue, Results, Tasks, WorkerPool
 from .._models import Statistics
-from .batch_guide import Job, SearchState, Step
+from .batch import Job, SearchState, Step
 from .batch_search import BatchSearch
 from .collect import ProgressReporter, StatsSender
 
@@ -66,8 +65,9 @@ class PerKeyRun(Generic[R]):
             cost=GuideCost(1 if guide is None else len(guide.offsets)),
         )
         self._reporter = reporter
+        self._workers = workers
         self._ordered = ordered
-        self.results: ResultQueue[tuple[str, R]] = ResultQueue(max(64, 2 * workers))
+        self._results: ResultQueue[tuple[str, R]] = ResultQueue(max(64, 2 * workers))
         self._most_begun = min(MOST_BEGUN, max(FEWEST_BEGUN, WINDOWS_BEGUN // max(1, width)))
         if not self._state.halves:
             # One batch has enough requests for all workers.
@@ -78,7 +78,7 @@ class PerKeyRun(Generic[R]):
         self._next_out = 0
         self._held: dict[int, tuple[str, R] | None] = {}
 
-    async def work(self, item: Selector | Step) -> Sequence[Step]:
+    async def _work(self, item: Selector | Step) -> Sequence[Step]:
         """Begin a batch or do its next step."""
         if not isinstance(item, Selector):
             return await item()
@@ -99,29 +99,21 @@ class PerKeyRun(Generic[R]):
             ready = self._held.pop(self._next_out)
             self._next_out += 1
             if ready is not None:
-                self.results.put(ready)
+                self._results.put(ready)
         self._hold()
 
     def _hold(self) -> None:
-        self.results.hold(len(self._held) + max(0, self._begun - self._delivered - self._most_begun))
+        self._results.hold(len(self._held) + max(0, self._begun - self._delivered - self._most_begun))
 
-
-class Each(Results[tuple[str, R]]):
-    """Iterator over (slashtag or tag, statistics), as they complete or in input order.
-
-    Raises what a request raises, with a note naming the slashtags and window. Requests under way are
-    cancelled then, and when the iterator is closed.
-    """
-
-    def __init__(
+    def results(
         self,
         tasks: Tasks,
-        workers: int,
-        run: PerKeyRun[R],
         selectors: Iterable[Selector] | AsyncIterator[Selector],
         feed: AsyncIterable[Any] | None = None,
-    ) -> None:
+    ) -> Results[tuple[str, R]]:
+        """Return the iterator over (slashtag or tag, statistics)."""
+        # The work must not refer to the iterator, which would then never be garbage-collected.
         pool: WorkerPool[Selector | Step] = WorkerPool(
-            selectors, run.work, workers, run.results.wait_for_capacity, feed
+            selectors, self._work, self._workers, self._results.wait_for_capacity, feed
         )
-        super().__init__(tasks, pool, run.results)
+        return Results(tasks, pool, self._results)

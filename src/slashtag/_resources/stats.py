@@ -12,7 +12,7 @@ from .._core.plan import Plan, make_plan
 from .._core.queries import Query
 from .._core.windows import parse_zone
 from .._errors import InvalidRequestError
-from .._fanout import Tasks
+from .._fanout import Results, Tasks
 from .._models import Statistics
 from .._sending.sender import Send
 from .collect import (
@@ -27,7 +27,7 @@ from .collect import (
     read_batches,
     sort_by_activity,
 )
-from .collect_each import Each, PerKeyRun
+from .collect_each import PerKeyRun
 from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)
@@ -138,7 +138,7 @@ class Stats:
         changed_since: Mapping[str, int] | None = None,
         progress: Progress | None = None,
         on_error: OnError | None = None,
-    ) -> Each[R]:
+    ) -> Results[tuple[str, R]]:
         """Iterate over (slashtag or tag, its statistics), as they complete or in input order.
 
         A DateRange or a Day usually takes far fewer requests than one per slashtag: a whole batch is
@@ -179,11 +179,11 @@ class Stats:
             workers=self._workers,
         )
         if not isinstance(keys, AsyncIterable):
-            return Each(self._tasks, self._workers, run, plan.selectors)
+            return run.results(self._tasks, plan.selectors)
         keys = aiter(keys)
         links = sort_by_activity(keys, changed_since) if sorts else keys
         selectors = read_batches(links, self._max_keys_bytes, reporter.report_bad_key)
-        return Each(self._tasks, self._workers, run, selectors, keys)
+        return run.results(self._tasks, selectors, keys)
 
     def _plan(
         self,

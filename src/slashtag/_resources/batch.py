@@ -1,4 +1,4 @@
-"""Months of a batch that can have clicks, found by all-time statistics of the batch and its halves."""
+"""Batch of a `collect_each`, and the months in which it can have clicks, by all-time statistics."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from .._core.plan import Plan
 from .._core.queries import AllTime, TimeSlice
 from .._core.windows import Month, months
 from .._errors import APIError, NotFoundError, SlashtagError
+from .._fanout import WorkerPool
 from .collect import ProgressReporter, StatsSender
 
 #: One request and the processing of its answer; returns the next steps.
 Step = Callable[[], Awaitable["Sequence[Step]"]]
 
+#: Requests for all-time statistics of a batch at once. Few, since each shows whether the next ones pay.
+AT_ONCE = 4
 #: Time after the end of a window in which late clicks are expected. The document says nothing about them.
 LATE_SECONDS = 3 * 86_400.0
 
@@ -67,12 +70,15 @@ class SearchState(Struct):
 
 
 class Batch:
-    """Jobs of one batch; a node is a range of them."""
+    """Jobs of one batch, and the months in which they can have clicks; a node is a range of the jobs."""
 
     def __init__(self, state: SearchState, jobs: Sequence[Job]) -> None:
         self.state = state
         self.jobs = jobs
         self.whole: Node = (0, len(jobs))
+        #: By node: clicks of the months that have ended, and the months to request.
+        self._counts: dict[Node, Counts] = {}
+        self._active: dict[Node, frozenset[Month]] = {}
 
     def selector(self, node: Node) -> Selector:
         """Return the selector of a node."""
@@ -86,83 +92,51 @@ class Batch:
             raise error
         return children(node) if refused else list(singles(node))
 
-
-def singles(node: Node) -> Iterator[Node]:
-    """Yield a node for each job of a node."""
-    return ((n, n + 1) for n in range(*node))
-
-
-class BatchGuide:
-    """Months to request, by node of one batch; methods return the next steps, at the end those of `then`."""
-
-    def __init__(self, batch: Batch, then: Callable[[], Sequence[Step]]) -> None:
-        self._batch = batch
-        self._then = then
-        #: By node: clicks of the months that have ended, and the months to request.
-        self._counts: dict[Node, Counts] = {}
-        self._active: dict[Node, frozenset[Month]] = {}
-        #: Nodes to refine, the number under way, and whether to refine one at a time.
-        self._waiting: list[tuple[Node, float | None]] = []
-        self._refining = 0
-        self._descends = True
-
-    async def start(self) -> Sequence[Step]:
+    async def learn_months(self) -> None:
         """Request all-time statistics of the batch, if there is a guide, and of halves if that pays."""
-        state, whole = self._batch.state, self._batch.whole
-        guide = state.guide
+        guide, whole = self.state.guide, self.whole
         if guide is None:
-            return self._then()
+            return
         try:
             counts, replayed = await self._all_time(guide, whole)
             if counts is not None and any(counts):
                 await self._learn_zone(guide, counts)
         except NotFoundError:
-            state.guide = counts = None
+            self.state.guide = counts = None
         if counts is None:
-            return self._then()
+            return
         self._note(guide, whole, counts)
-        state.cost.begin(len(self._batch.jobs), len(guide.months), len(self._active[whole]))
-        return self._refine(guide, (whole, replayed))
+        self.state.cost.begin(len(self.jobs), len(guide.months), len(self._active[whole]))
+        await WorkerPool([(whole, replayed)], partial(self._learn_half, guide), AT_ONCE).run()
 
     async def _all_time(self, guide: Guide, node: Node) -> tuple[Counts | None, float | None]:
-        query, sender = AllTime(), self._batch.state.sender
-        calls = [query.call(self._batch.selector(node), time_slice) for time_slice in guide.all_time]
+        query, sender = AllTime(), self.state.sender
+        calls = [query.call(self.selector(node), time_slice) for time_slice in guide.all_time]
         answers = [await sender(query, call) for call in calls]
         return guide.counts(answers), sender.replayed_from(calls[0])
 
     async def _learn_zone(self, guide: Guide, counts: Counts) -> None:
-        memory = self._batch.state.sender.memory
+        memory = self.state.sender.memory
         if memory.all_time_reads_zone:
             return
         compared = list(counts)
         if guide.in_utc is not None:
-            call = AllTime().call(self._batch.selector(self._batch.whole), guide.in_utc)
-            compared += guide.counts([await self._batch.state.sender(AllTime(), call)]) or ()
+            call = AllTime().call(self.selector(self.whole), guide.in_utc)
+            compared += guide.counts([await self.state.sender(AllTime(), call)]) or ()
         memory.all_time_reads_zone = shows_zone(compared)
 
     def _note(self, guide: Guide, node: Node, counts: Counts) -> None:
         self._counts[node] = counts
-        reads_zone = self._batch.state.sender.memory.all_time_reads_zone
+        reads_zone = self.state.sender.memory.all_time_reads_zone
         self._active[node] = guide.active(counts, zone_is_read=reads_zone)
 
-    def _refine(self, guide: Guide, *nodes: tuple[Node, float | None]) -> Sequence[Step]:
-        """Request all-time statistics of halves of nodes if that pays, then the time slices.
-
-        Go down one node at a time until it no longer pays: what is learnt on the way to a single slashtag
-        saves requests for all others.
-        """
-        self._waiting[:0] = nodes
-        steps: list[Step] = []
-        while self._waiting and not (self._descends and self._refining):
-            node, replayed = self._waiting.pop(0)
-            if self._batch.state.cost.is_worth(node[1] - node[0], guide.clicks(self._counts[node])):
-                steps.append(partial(self._refine_half, guide, node, replayed))
-                self._refining += 1
-            else:
-                self._descends = False
-        return steps if steps or self._refining else self._then()
-
-    async def _refine_half(self, guide: Guide, node: Node, replayed: float | None) -> Sequence[Step]:
+    async def _learn_half(
+        self, guide: Guide, item: tuple[Node, float | None]
+    ) -> Sequence[tuple[Node, float | None]]:
+        """Request all-time statistics of half a node if that pays; return both halves."""
+        (node, replayed), cost = item, self.state.cost
+        if not cost.is_worth(node[1] - node[0], guide.clicks(self._counts[node])):
+            return ()
         left, right = children(node)
         rest: Counts | None = None
         part_replayed = rest_replayed = replayed
@@ -174,24 +148,23 @@ class BatchGuide:
                 rest, rest_replayed = await self._all_time(guide, right)
         except SlashtagError as error:
             # Not a failure of the batch: request its time slices instead, unless the error ends the run.
-            self._batch.parts(node, error)
-            part = None
-        self._refining -= 1
+            self.parts(node, error)
+            return ()
         if part is None or rest is None:
-            return self._refine(guide)
+            return ()
         self._note(guide, left, part)
         self._note(guide, right, rest)
         for a, b in zip(guide.clicks(part), guide.clicks(rest), strict=True):
             if a or b:
-                self._batch.state.cost.observe(node[1] - node[0], a + b, one_sided=not (a and b), guided=True)
-        return self._refine(guide, (left, part_replayed), (right, rest_replayed))
+                cost.observe(node[1] - node[0], a + b, one_sided=not (a and b), guided=True)
+        return (left, part_replayed), (right, rest_replayed)
 
     def time_slices(self) -> Sequence[TimeSlice]:
         """Return the time slices to request: those of months with clicks, if that saves requests."""
-        state, guide = self._batch.state, self._batch.state.guide
+        state, guide = self.state, self.state.guide
         if guide is not None and self._active:
-            by_month = guide.time_slices(self._active[self._batch.whole], state.range_end)
-            if self._left_of(by_month) < len(self._batch.jobs) * len(state.plan.time_slices):
+            by_month = guide.time_slices(self._active[self.whole], state.range_end)
+            if self._left_of(by_month) < len(self.jobs) * len(state.plan.time_slices):
                 return by_month
             # There may be more months than windows of 32 days.
             self._active.clear()
@@ -208,7 +181,7 @@ class BatchGuide:
 
     def rules_out(self, node: Node, time_slice: TimeSlice) -> bool:
         """Return whether no slashtag of a node can have clicks; the smallest known node around it decides."""
-        at, active = self._batch.whole, self._active.get(self._batch.whole)
+        at, active = self.whole, self._active.get(self.whole)
         while at != node and at in self._active:
             left, right = children(at)
             at = left if node[1] <= left[1] else right
@@ -217,10 +190,15 @@ class BatchGuide:
 
     def contradicts(self, answer: Any, time_slice: TimeSlice, node: Node) -> bool:
         """Return whether an answer shows that all-time statistics are wrong."""
-        guide, counts, window = self._batch.state.guide, self._counts.get(node), time_slice.window
+        guide, counts, window = self.state.guide, self._counts.get(node), time_slice.window
         if guide is None or counts is None or window is None or not self._active:
             return False
         return guide.contradicts(answer, window, counts)
+
+
+def singles(node: Node) -> Iterator[Node]:
+    """Yield a node for each job of a node."""
+    return ((n, n + 1) for n in range(*node))
 
 
 def _rules_out(active: frozenset[Month], time_slice: TimeSlice) -> bool:
