@@ -108,18 +108,14 @@ class StatsSender:
             missing = error
         try:
             answer = await self._send(sampled)
-        except (NotFoundError, UnexpectedResponseError) as error:
-            if error.status != 404:
-                raise
-            samples[call.path] = False
-            raise missing from None
-        except BadRequestError as error:
-            # /stats does not accept these queries, so raise the 404. See docs/service.md, Errors.
-            reads = "date is required" not in error.message.lower()
-            samples[call.path] = reads
-            if reads:
-                raise
-            raise missing from None
+        except (NotFoundError, UnexpectedResponseError, BadRequestError) as error:
+            # /stats may exist without accepting these queries. See docs/service.md, Errors.
+            is_missing = error.status == 404 or "date is required" in error.message.lower()
+            if is_missing or isinstance(error, BadRequestError):
+                samples[call.path] = not is_missing
+            if is_missing:
+                raise missing from None
+            raise
         samples[call.path] = True
         return answer
 
@@ -183,7 +179,6 @@ class Collector(Generic[R]):
         self._plan = plan
         self._tally = plan.query.tally(plan.span)
         self._reporter = reporter
-        self._suspects: set[str] = set()
 
     async def run(self, source: Source, workers: int, feed: AsyncIterable[Any] | None = None) -> R:
         """Send all requests and return the sum of the answers; close `feed`, their source, at the end."""
@@ -203,14 +198,11 @@ class Collector(Generic[R]):
         try:
             answer = await self._sender(self._plan.query, call)
         except SlashtagError as error:
-            smaller = self._smaller(item, error)
-            if smaller:
+            if smaller := self._smaller(item, error):
                 self._reporter.expect(len(smaller) - 1)
                 return smaller
             if not self._reporter.report_failure(call, error):
                 raise
-            if isinstance(error, BadRequestError):
-                self._suspects.update(item.selector.keys)
         else:
             problem = self._tally.add_answer(answer, item.time_slice.window)
             if problem:
@@ -225,12 +217,7 @@ class Collector(Generic[R]):
         refused = isinstance(error, BadRequestError) and self._reporter.may_continue(error)
         if len(keys) < 2 or not (too_long or refused):
             return None
-        parts: Sequence[Sequence[str]] = halves(keys)
-        if refused and not self._suspects.isdisjoint(keys):
-            # Keys that were refused in another window are isolated first.
-            rest = [key for key in keys if key not in self._suspects]
-            parts = [[key] for key in keys if key in self._suspects] + ([rest] if rest else [])
-        return [StatsRequest(Selector(keys=tuple(part)), request.time_slice) for part in parts]
+        return [StatsRequest(Selector(keys=tuple(half)), request.time_slice) for half in halves(keys)]
 
 
 async def read_batches(
