@@ -535,22 +535,17 @@ async def test_a_stream_that_was_never_made_whole_can_be_dropped() -> None:
 # --- ResultQueue ---------------------------------------------------------------------------------------
 
 
-async def test_a_queue_gives_in_order_what_was_put() -> None:
+async def test_a_queue_gives_in_order_what_was_put_and_ends() -> None:
     queue: ResultQueue[int] = ResultQueue(10)
-    assert queue.take() is None
-    queue.put(1)
-    queue.put(2)
-    assert [queue.take(), queue.take(), queue.take()] == [1, 2, None]
-
-
-async def test_a_consumer_waits_for_a_result() -> None:
-    queue: ResultQueue[int] = ResultQueue(10)
-    waiting = asyncio.create_task(queue.wait())
+    waiting = asyncio.create_task(queue.get())
     await asyncio.sleep(0)
     assert not waiting.done()
     queue.put(1)
     queue.put(2)
-    await waiting
+    queue.end()
+    assert [await waiting, await queue.get()] == [1, 2]
+    with pytest.raises(StopAsyncIteration):
+        await queue.get()
 
 
 async def test_there_is_room_again_once_results_are_taken() -> None:
@@ -561,7 +556,7 @@ async def test_there_is_room_again_once_results_are_taken() -> None:
     producer = asyncio.create_task(queue.wait_for_capacity())
     await asyncio.sleep(0)
     assert not producer.done()
-    queue.take()
+    await queue.get()
     await producer
 
 
@@ -572,7 +567,7 @@ async def test_a_producer_that_left_does_not_take_the_turn_of_another() -> None:
     await asyncio.sleep(0)
     gone.cancel()
     await asyncio.sleep(0)
-    queue.take()
+    await queue.get()
     async with asyncio.timeout(30):
         await waiting
 

@@ -30,6 +30,8 @@ R = TypeVar("R")
 Source = Iterable[W] | AsyncIterator[W]
 Work = Callable[[W], Awaitable[Iterable[W] | None]]
 
+_END = object()
+
 
 class WorkerPool(Generic[W]):
     """Worker pool that runs `work(item)` for every item with up to `workers` tasks; follow-up items go first.
@@ -251,46 +253,40 @@ class ResultQueue(Generic[T]):
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._ready: deque[T] = deque()
+        self._ready: asyncio.Queue[Any] = asyncio.Queue()
         self._held = 0
-        self._changed = asyncio.Event()
         self._has_capacity = asyncio.Event()
         self._has_capacity.set()
 
     def put(self, item: T) -> None:
         """Add a result without waiting, even if the queue is full."""
-        self._ready.append(item)
-        self._changed.set()
+        self._ready.put_nowait(item)
         self._update()
+
+    def end(self, _: object = None) -> None:
+        """Mark the end of the results."""
+        self._ready.put_nowait(_END)
 
     def hold(self, results: int) -> None:
         """Set the number of results outside the queue that count towards the capacity."""
         self._held = results
         self._update()
 
-    def take(self) -> T | None:
-        """Return a result, or None if there is none."""
-        if not self._ready:
-            return None
-        item = self._ready.popleft()
+    async def get(self) -> T:
+        """Return the next result, once there is one; raises StopAsyncIteration at the end."""
+        item = await self._ready.get()
+        if item is _END:
+            raise StopAsyncIteration
         self._update()
-        return item
-
-    async def wait(self) -> None:
-        """Wait until there may be a result."""
-        await self._changed.wait()
-        self._changed.clear()
-
-    def wake(self, _: object = None) -> None:
-        """Make the consumer check the queue again."""
-        self._changed.set()
+        result: T = item
+        return result
 
     async def wait_for_capacity(self) -> None:
         """Wait until the queue has fewer results than its capacity."""
         await self._has_capacity.wait()
 
     def _update(self) -> None:
-        if len(self._ready) + self._held < self._capacity:
+        if self._ready.qsize() + self._held < self._capacity:
             self._has_capacity.set()
         else:
             self._has_capacity.clear()
@@ -308,12 +304,9 @@ class Results(Stream[T]):
     async def _next(self) -> T:
         if self._runner is None:
             self._runner = self._tasks.spawn(self._pool.run())
-            self._runner.add_done_callback(self._results.wake)
-        while True:
-            item = self._results.take()
-            if item is not None:
-                return item
-            if self._runner.done():
-                self._outcome(self._runner)
-                raise StopAsyncIteration
-            await self._results.wait()
+            self._runner.add_done_callback(self._results.end)
+        try:
+            return await self._results.get()
+        except StopAsyncIteration:
+            self._outcome(self._runner)
+            raise
