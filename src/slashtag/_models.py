@@ -130,7 +130,9 @@ class _MapSum:
     def add_maps(self, part: Any) -> None:
         """Add the maps; one that is not a dict, as in some answers, counts as empty."""
         for name, into in self._maps.items():
-            add_counts(into, counts_of(getattr(part, name)))
+            counts = getattr(part, name)
+            if isinstance(counts, dict):
+                add_counts(into, cast("dict[str, int]", counts))
 
     def maps(self) -> dict[str, Any]:
         """Return the maps without labels that have no clicks."""
@@ -170,11 +172,14 @@ class RangeStats(Statistics, frozen=True, kw_only=True):
         return self.total_clicks
 
 
+_RANGE_MAPS = tuple(name for name in RangeStats.DIMENSIONS if name != "clicks")
+
+
 class RangeSum(_MapSum):
     """Running sum of RangeStats; the days of the result are in order."""
 
     def __init__(self) -> None:
-        super().__init__(name for name in RangeStats.DIMENSIONS if name != "clicks")
+        super().__init__(_RANGE_MAPS)
         self.total = 0
         self.days: dict[date, int] = {}
         self.days_complete = True

@@ -65,6 +65,7 @@ class BatchSearch:
         self._jobs = jobs
         self._batch = Batch(state, jobs)
         self._is_abandoned = False
+        self._has_failures = False
 
     async def start(self) -> Sequence[Step]:
         """Send the first request of the batch."""
@@ -203,6 +204,8 @@ class BatchSearch:
 
     def _is_done(self, node: Node) -> bool:
         """Return whether a node needs no more answers."""
+        if not self._has_failures:
+            return self._is_abandoned
         return self._is_abandoned or all(job.failed for job in self._jobs[slice(*node)])
 
     # --- results ---------------------------------------------------------------------------------------
@@ -240,7 +243,7 @@ class BatchSearch:
         if not self._state.reporter.may_continue(error):
             raise error
         if not job.failed:
-            job.failed = True
+            job.failed = self._has_failures = True
             self._state.reporter.report_failure(call, error)
             self._state.deliver(job)
         return ()
