@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import (
-    AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
     Awaitable,
@@ -38,7 +37,7 @@ class WorkerPool(Generic[W]):
 
     `work(item)` may return follow-up items. Workers are started as needed and end when they find nothing to
     do. `before_next`, if given, is awaited before the next item of the source is taken. At the end the
-    source is closed if it is an async generator, and `feed`, which it reads from, if it is a Stream.
+    source is closed if it has `aclose`, and `feed`, which it reads from, if it is a Stream.
     """
 
     def __init__(
@@ -70,8 +69,8 @@ class WorkerPool(Generic[W]):
         except BaseExceptionGroup as errors:
             failure = first_of(errors)
         finally:
-            if isinstance(self._source, AsyncGenerator):
-                await self._source.aclose()
+            if (close := getattr(self._source, "aclose", None)) is not None:
+                await close()
             if isinstance(self._feed, Stream):
                 await self._feed.aclose()
         raise failure

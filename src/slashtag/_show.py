@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -65,11 +65,15 @@ def table_html(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def _is_long(member: object) -> bool:
+    return isinstance(member, dict) and len(cast("dict[object, object]", member)) > ENTRIES
+
+
 def _cut(member: Any) -> str:
     """Return the repr of a member; that of a long map shows its first entries."""
-    counts: dict[Any, Any] = member if isinstance(member, dict) else {}
-    if len(counts) <= ENTRIES:
+    if not _is_long(member):
         return repr(member)
+    counts: dict[Any, Any] = member
     # The labels with most clicks; days and years from the first on.
     keys = sorted(counts, key=lambda key: -counts[key]) if isinstance(next(iter(counts)), str) else counts
     shown = ", ".join(f"{key!r}: {counts[key]!r}" for key in islice(keys, ENTRIES))

@@ -102,7 +102,8 @@ class Batch:
             if counts is not None and any(counts):
                 await self._learn_zone(guide, counts)
         except NotFoundError:
-            self.state.guide = counts = None
+            self.state.guide = None
+            return
         if counts is None:
             return
         self._note(guide, whole, counts)

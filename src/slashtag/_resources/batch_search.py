@@ -44,17 +44,11 @@ class _Origin(Struct):
 class _Answer(Struct, frozen=True):
     """Additive answer for a node, and when it was fetched if it came from the journal."""
 
+    node: Node
     value: RangeAnswer
     replayed_from: float | None
     origin: _Origin | None
     is_derived: bool = False
-
-
-class _Rest(Struct, frozen=True):
-    """Second half of a node, and the answer for the whole node."""
-
-    node: Node
-    whole: _Answer
 
 
 class BatchSearch:
@@ -113,7 +107,8 @@ class BatchSearch:
             if answer is not None:
                 if answer.origin is not None:
                     answer.origin.under_way += 1
-                return [partial(self._request_half, time_slice, left, _Rest(right, answer))]
+                # The answer may be that of a larger node whose other half has no clicks.
+                return [partial(self._request_half, time_slice, left, replace(answer, node=node))]
             if self._state.may_halve(time_slice):
                 return [partial(self._request, time_slice, node)]
         # If one half has no clicks, the node's answer is that of the other half.
@@ -122,10 +117,13 @@ class BatchSearch:
             *self._resolve(time_slice, right, answer if has_right else None),
         ]
 
-    async def _request(self, time_slice: TimeSlice, node: Node, rest: _Rest | None = None) -> Sequence[Step]:
-        """Request one time slice of a node; the answer for the other half, if any, is the difference."""
+    async def _request(
+        self, time_slice: TimeSlice, node: Node, whole: _Answer | None = None
+    ) -> Sequence[Step]:
+        """Request one time slice of a node; if it is half of `whole`, the other half is the difference."""
         state, window = self._state, time_slice.window
-        covered = node if rest is None else (node[0], rest.node[1])
+        covered = node if whole is None else whole.node
+        other = node[1], covered[1]
         if self._is_done(covered):
             return ()
         call = state.plan.query.call(self._batch.selector(node), time_slice)
@@ -133,18 +131,18 @@ class BatchSearch:
             answer = await state.sender(state.plan.query, call)
         except SlashtagError as error:
             steps = self._recover(time_slice, node, call, error)
-            return steps if rest is None else [*steps, *self._resolve(time_slice, rest.node, None)]
+            return steps if whole is None else [*steps, *self._resolve(time_slice, other, None)]
         if self._is_done(covered):
             return ()
         if self._batch.contradicts(answer, time_slice, node):
             return self._start_over()
         size, found = node[1] - node[0], None
-        if window is not None and (size > 1 or rest is not None):
+        if window is not None and (size > 1 or whole is not None):
             value = additive(answer, window)
             if value is not None:
                 origin = _Origin(node, value) if state.is_recent(time_slice) else None
-                origin = origin if rest is None else rest.whole.origin
-                found = _Answer(value, state.sender.replayed_from(call), origin)
+                origin = origin if whole is None else whole.origin
+                found = _Answer(node, value, state.sender.replayed_from(call), origin)
         if size == 1:
             self._add(call, answer, time_slice, node)
             steps = []
@@ -155,14 +153,14 @@ class BatchSearch:
         else:
             state.balance += size - 1 if is_empty(found.value) else 0
             steps = self._resolve(time_slice, node, found)
-        if rest is not None:
-            steps += self._resolve(time_slice, rest.node, self._subtract(call, rest.whole, found, size))
+        if whole is not None:
+            steps += self._resolve(time_slice, other, self._subtract(call, whole, found))
         return steps
 
-    async def _request_half(self, time_slice: TimeSlice, node: Node, rest: _Rest) -> Sequence[Step]:
+    async def _request_half(self, time_slice: TimeSlice, node: Node, whole: _Answer) -> Sequence[Step]:
         """Request the first half of a node; after the last one, confirm the answer that they rest on."""
-        steps = await self._request(time_slice, node, rest)
-        origin = rest.whole.origin
+        steps = await self._request(time_slice, node, whole)
+        origin = whole.origin
         if origin is None:
             return steps
         origin.under_way -= 1
@@ -189,7 +187,7 @@ class BatchSearch:
                 self._settle(time_slice, node, answer)
         return ()
 
-    def _subtract(self, call: Call[Any], whole: _Answer, part: _Answer | None, size: int) -> _Answer | None:
+    def _subtract(self, call: Call[Any], whole: _Answer, part: _Answer | None) -> _Answer | None:
         """Return the answer for the other half; None if it has to be requested."""
         # Past days may still change between two runs.
         if part is None or not of_one_run(whole.replayed_from, part.replayed_from):
@@ -198,9 +196,11 @@ class BatchSearch:
         if rest is None:
             log.warning("%s: more clicks than in a batch that contains them; requesting the rest", call.label)
             return None
+        size = whole.node[1] - whole.node[0]
         one_sided = is_empty(part.value) or is_empty(rest)
-        self._state.cost.observe(2 * size, whole.value.total_clicks, one_sided=one_sided)
-        return _Answer(rest, part.replayed_from, whole.origin, is_derived=True)
+        self._state.cost.observe(size, whole.value.total_clicks, one_sided=one_sided)
+        other = part.node[1], whole.node[1]
+        return _Answer(other, rest, part.replayed_from, whole.origin, is_derived=True)
 
     def _is_done(self, node: Node) -> bool:
         """Return whether a node needs no more answers."""
