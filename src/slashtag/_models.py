@@ -172,14 +172,11 @@ class RangeStats(Statistics, frozen=True, kw_only=True):
         return self.total_clicks
 
 
-_RANGE_MAPS = tuple(name for name in RangeStats.DIMENSIONS if name != "clicks")
-
-
 class RangeSum(_MapSum):
     """Running sum of RangeStats; the days of the result are in order."""
 
     def __init__(self) -> None:
-        super().__init__(_RANGE_MAPS)
+        super().__init__(("device", "browser", "platform", "country", "referrer"))
         self.total = 0
         self.days: dict[date, int] = {}
         self.days_complete = True
