@@ -124,7 +124,7 @@ def two_workers(size: float, rounds: int) -> Iterator[Row]:
     with _server.running(referrers=REFERRERS) as base_url, workers(2, base_url) as client:
         plan = plan_of(base_url, scaled(30_000, size, 400))
         # Sessions are a job's; what is warm are the workers, and the answers that are made once.
-        warm = plan.part(0, min(len(plan), 1_000))
+        warm = plan.split(-(-len(plan) // 1_000))[0]
         alone(base_url, warm)
         collect(client, warm)
         pairs: list[tuple[Used, Used]] = []
@@ -163,7 +163,7 @@ def four_workers(size: float) -> Iterator[Row]:
         want = alone(box.base_url, plan)
     with Sandbox(**account, rate=LIMIT) as box, workers(4, box.base_url) as client:
         # What a fresh worker has to import is not the limit's.
-        collect(client, plan.part(0, 8), parts=4)
+        collect(client, plan.split(-(-len(plan) // 8))[0], parts=4)
         for kill in (False, True):
             box.requests.clear()
             victims = [next(iter(client.run(os.getpid).values()))] if kill else []

@@ -5,12 +5,12 @@ may change without notice. Add one only if the public interface is not sufficien
 """
 
 from ._core.batches import check_slashtag as check_slashtag
+from ._core.bounds import parse_span as parse_span
 from ._core.call import MAX_PAGESIZE as MAX_PAGESIZE
 from ._core.call import REDIRECT_CODES as REDIRECT_CODES
+from ._core.call import SETTLING_SECONDS as SETTLING_SECONDS
 from ._core.change import conflicts as conflicts
 from ._core.guide import Guide as Guide
-from ._core.journal_policy import SETTLING_SECONDS as SETTLING_SECONDS
-from ._core.named_ranges import parse_span as parse_span
 from ._core.windows import Month as Month
 from ._core.windows import by_month as by_month
 from ._core.windows import days as days

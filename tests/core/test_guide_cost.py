@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slashtag._core.guide_cost import GuideCost
+from slashtag._core.guide import GuideCost
 from slashtag._core.halving import Node, children
 from tests.support.laws import examples
 
@@ -135,12 +135,11 @@ def test_the_combination_is_never_5_percent_above_the_better_strategy(
     assert requests <= 1.05 * min(sum(map(halving, batches)), sum(map(guided, batches)))
 
 
-def test_all_time_statistics_are_not_asked_where_every_link_is_clicked_in_every_window() -> None:
+def test_all_time_statistics_are_hardly_asked_where_every_link_is_clicked_in_every_window() -> None:
     cost = GuideCost()
     batches = [Batch([[5] * 12 for _ in range(100)]) for _ in range(20)]
     counted = [combined(batch, cost) for batch in batches]
-    # One of the batch itself; a few more to learn that they save nothing.
-    assert counted[-1] == 12 * 100 + 1
+    # A few are sent to learn that they save nothing.
     assert sum(counted) <= 1.005 * 20 * 12 * 100
 
 

@@ -78,19 +78,6 @@ def test_parts_are_of_about_equal_length_and_carry_no_selector_in_vain(plan: Pla
         assert asked == set(part.selectors) or not part
 
 
-@given(plans, st.integers(1, 5), st.data())
-def test_a_part_is_a_slice_of_the_calls(plan: Plan[Any], n: int, data: st.DataObject) -> None:
-    for within in (plan, plan.split(n)[-1]):
-        start, stop = sorted(data.draw(st.tuples(*[st.integers(0, len(within))] * 2)))
-        assert list(within.part(start, stop).calls()) == list(within.calls())[start:stop]
-
-
-@pytest.mark.parametrize(("start", "stop"), [(-1, 1), (2, 1), (0, 13)])
-def test_a_plan_has_no_part_beyond_it(start: int, stop: int) -> None:
-    with pytest.raises(InvalidRequestError, match="12 requests"):
-        plan_of(QUERIES[0], [Selector(tag="t")]).part(start, stop)
-
-
 @given(clicklog.logs(st.dates(date(2023, 12, 25), date(2025, 1, 5))), plans, st.integers(1, 20))
 def test_the_results_of_the_parts_add_up_to_the_result(log: list[Click], plan: Plan[Any], n: int) -> None:
     service = Service(log, named_states=2)

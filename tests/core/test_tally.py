@@ -26,8 +26,7 @@ from slashtag import (
     Year,
 )
 from slashtag._core.batches import Selector
-from slashtag._core.payloads import GeoAnswer, PeriodAnswer, RangeAnswer
-from slashtag._core.tally import GeoTally, PeriodTally, RangeTally
+from slashtag._core.payloads import GeoAnswer, GeoTally, PeriodAnswer, PeriodTally, RangeAnswer, RangeTally
 from slashtag._core.windows import Window, days
 from slashtag._models import breakdown_of
 
@@ -265,7 +264,7 @@ def test_empty_breakdowns_are_empty_in_each_form(breakdown: Any) -> None:
 
 def test_labels_without_clicks_are_dropped_but_other() -> None:
     ranged, period, places = RangeTally(None), PeriodTally(), GeoTally()
-    ranged.add_answer(RangeAnswer(total_clicks=0, device={"Desktop": 0}), None)
+    ranged.add_answer(RangeAnswer(total_clicks=0, device={"Desktop": 0}), WEEK)
     period.add_answer(PeriodAnswer(0, 0, 0, clicks_breakdown={2024: {1: 0}}, browser={"Firefox": 0}), None)
     places.add_answer(GeoAnswer(state={"Ohio": 0, "Other": 0}), None)
     assert (ranged.result(), period.result()) == (RangeStats(), PeriodStats())

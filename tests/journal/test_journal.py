@@ -17,7 +17,6 @@ import pytest
 from slashtag import AllTime, AsyncSession, CountryGeo, DateRange, Day, SessionClosedError, Year
 from slashtag._core.call import Call
 from slashtag._errors import JournalError
-from slashtag._journal import file as _journal_file
 from slashtag._journal import journal as _journal
 from slashtag._journal.journal import Journal
 from slashtag._resources import stats as _stats
@@ -451,7 +450,9 @@ async def test_a_session_closed_while_it_is_opened_leaves_it_closed(
         await asking
     await asyncio.wait((closing,))
     assert [file.name for file in path.parent.iterdir()] == [path.name]
-    assert not _journal_file._open
+    later = journal(path)
+    later.open()
+    await later.aclose()
 
 
 async def test_a_closed_session_does_not_open_it_again(box: Sandbox, path: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from slashtag.sandbox import Behaviour, Sandbox
+from slashtag.sandbox import Sandbox
 
 from .serve import Caller, serving
 
@@ -29,22 +29,6 @@ async def test_the_end_of_a_range_is_counted_or_not(end: str, days: dict[str, in
         assert (data["clicks"], data["total_clicks"]) == (days, sum(days.values()))
         instant = await call.range(url_keys="a", date_range=f"{DAY},{DAY}")
         assert instant["total_clicks"] == (end == "inclusive")
-
-
-@pytest.mark.parametrize(
-    ("span", "end", "last", "status"),
-    [
-        ("elapsed", "inclusive", "2024-02-02T00:00:00", 200),
-        ("dates", "inclusive", "2024-02-02T00:00:00", 400),
-        ("dates", "inclusive", "2024-02-01T23:59:59", 200),
-        ("dates", "exclusive", "2024-02-02T00:00:00", 200),
-        ("dates", "exclusive", "2024-01-01T00:00:00", 200),
-    ],
-)
-async def test_32_days_are_time_elapsed_or_dates_touched(span: str, end: str, last: str, status: int) -> None:
-    async with serving(range_span=span, range_end=end) as call:
-        answer = await call.get("stats", url_keys="a", date_range=f"{DAY},{last}+00:00")
-        assert answer.status == status
 
 
 @pytest.mark.parametrize("shown", [True, False])
@@ -126,7 +110,6 @@ async def test_so_many_places_are_named(places: int, state: dict[str, Any]) -> N
     "options",
     [
         {"range_end": "open"},
-        {"range_span": "long"},
         {"empty_maps": "null"},
         {"paths": "none"},
         {"unknown_keys": "maybe"},
@@ -145,7 +128,7 @@ def test_a_value_that_no_option_has_is_refused(options: dict[str, Any]) -> None:
         Sandbox(**options)
 
 
-def test_the_defaults_are_those_of_a_behaviour() -> None:
-    assert Behaviour() == Behaviour(
-        range_end="inclusive", day_clicks=False, zero_days=False, empty_maps="object", paths="stated"
-    )
+def test_an_option_that_does_not_exist_is_refused() -> None:
+    options: dict[str, Any] = {"no_such_option": 1}
+    with pytest.raises(TypeError, match="no_such_option"):
+        Sandbox(**options)

@@ -110,7 +110,7 @@ async def test_who_left_a_stall_is_no_longer_in_flight() -> None:
         with pytest.raises(TimeoutError):
             await call("GET", TAGS, timeout=aiohttp.ClientTimeout(total=0.05))
         async with asyncio.timeout(10):
-            while call.box._gateway._tasks:  # noqa: ASYNC110
+            while call.box._tasks:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         await call("GET", TAGS)
         assert [arrival.in_flight for arrival in call.box.requests] == [1, 1]
@@ -128,11 +128,11 @@ async def test_a_stall_ends_when_the_sandbox_does() -> None:
 
 
 async def test_a_slow_answer_is_late_and_right() -> None:
-    async with serving(faults=[Fault(kind="slow", seconds=0.2)]) as call:
+    async with serving(faults=[Fault(kind="slow", seconds=0.05)]) as call:
         call.box.add_url("a")
         began = perf_counter()
         assert (await call.put("nobody")).status == 404
-        assert perf_counter() - began >= 0.19
+        assert perf_counter() - began >= 0.04
 
 
 async def statuses(n: int, *faults: Fault, **options: Any) -> list[int | None]:

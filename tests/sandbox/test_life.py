@@ -40,7 +40,7 @@ def test_with_runs_it_in_a_thread_that_ends() -> None:
 
 async def test_async_with_runs_it_in_this_loop_and_leaves_nothing() -> None:
     threads, tasks = threading.active_count(), asyncio.all_tasks()
-    async with Sandbox(urls=3_000, clicks=0) as box, calling(box) as call:
+    async with small() as box, calling(box) as call:
         assert (await call.get("urls")).status == 200
     assert threading.active_count() == threads
     assert asyncio.all_tasks() == tasks
@@ -153,14 +153,6 @@ async def test_it_ends_while_connections_are_kept_alive() -> None:
         assert perf_counter() - began < 10  # of the 60 that it could take
 
 
-async def test_a_start_that_is_cancelled_leaves_nothing() -> None:
-    threads = threading.active_count()
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.01):
-            await Sandbox(urls=5_000, clicks=20_000).start()
-    assert threading.active_count() == threads
-
-
 def test_debug_mode_has_nothing_to_say(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         asyncio.get_running_loop().slow_callback_duration = 1.0
@@ -189,7 +181,7 @@ def test_a_file_that_cannot_be_filled_is_closed(tmp_path: Path, monkeypatch: pyt
     def full(*_: object, **__: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("slashtag.sandbox.server.fill", full)
+    monkeypatch.setattr("slashtag.sandbox.sandbox.fill", full)
     path = tmp_path / "account.sqlite"
     with pytest.raises(OSError, match="disk full"), Sandbox(urls=2, clicks=2, store=path):
         pass

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from time import perf_counter
 
 import pytest
 from hypothesis import given
@@ -43,11 +42,11 @@ def test_a_fixed_window_lets_in_its_limit_each(pauses: list[float], limit: int, 
     assert all(windows.count(window) <= limit for window in windows)
 
 
-@given(gaps, st.integers(1, 10), st.floats(0.1, 2), st.booleans())
+@given(gaps, st.integers(1, 10), st.floats(0.1, 2))
 def test_a_sliding_window_lets_in_its_limit_in_any_window(
-    pauses: list[float], limit: int, seconds: float, count_refused: bool
+    pauses: list[float], limit: int, seconds: float
 ) -> None:
-    times = admitted(SlidingWindow(limit, seconds, count_refused), pauses)
+    times = admitted(SlidingWindow(limit, seconds), pauses)
     assert all(later - first >= seconds - 1e-9 for first, later in zip(times, times[limit:], strict=False))
 
 
@@ -55,7 +54,6 @@ LIMITERS: list[Callable[[], Limiter]] = [
     lambda: TokenBucket(3, 2),
     lambda: FixedWindow(3, 0.7),
     lambda: SlidingWindow(3, 0.7),
-    lambda: SlidingWindow(3, 0.7, count_refused=True),
 ]
 
 
@@ -70,14 +68,6 @@ def test_who_waits_as_told_is_let_in(make: Callable[[], Limiter]) -> None:
             now += wait + 1e-9
             assert limiter.admit(now) is None
     assert refused > 5
-
-
-def test_refused_tries_prolong_the_wait_where_they_count() -> None:
-    strict, lenient = SlidingWindow(1, 1.0, count_refused=True), SlidingWindow(1, 1.0)
-    for at in (0.0, 0.9, 1.1):
-        answers = strict.admit(at), lenient.admit(at)
-    assert answers[0] == pytest.approx(1.0)
-    assert answers[1] is None
 
 
 def test_a_cap_counts_who_is_inside() -> None:
@@ -139,7 +129,7 @@ async def test_a_refused_request_is_not_carried_out() -> None:
 
 async def test_rate_and_limiter_both_hold_and_places_are_given_back() -> None:
     cap = InFlightCap(2)
-    async with serving(rate=1000, burst=8, limiter=cap, latency=0.5) as call:
+    async with serving(rate=1000, burst=8, limiter=cap, latency=0.2) as call:
         replies = await asyncio.gather(*(call("GET", TAGS) for _ in range(6)))
         assert sorted(reply.status for reply in replies) == [200] * 2 + [429] * 4
         assert cap.in_flight == 0
@@ -147,13 +137,12 @@ async def test_rate_and_limiter_both_hold_and_places_are_given_back() -> None:
 
 
 async def test_latency_passes_before_each_answer_and_may_change() -> None:
-    async with serving(latency=(0.5, 0.6)) as call:
-        began = perf_counter()
+    async with serving(latency=(0.2, 0.3)) as call:
         await asyncio.gather(*(call("GET", TAGS) for _ in range(5)))
-        assert 0.49 < perf_counter() - began < 2.4  # less than one after the other
-        assert call.box.max_in_flight == 5
+        # None was answered before the last had arrived.
         assert sorted(arrival.in_flight for arrival in call.box.requests) == [1, 2, 3, 4, 5]
-        assert call.box.latency == (0.5, 0.6)
+        assert call.box.max_in_flight == 5
+        assert call.box.latency == (0.2, 0.3)
         call.box.latency = 0.0
         await call("GET", TAGS)
         assert call.box.requests[-1].in_flight == 1

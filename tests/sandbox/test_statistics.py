@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag.sandbox import Behaviour, Sandbox
-from slashtag.sandbox.answers import Request
 from slashtag.sandbox.routes import Service
+from slashtag.sandbox.rules import Request
 
 from .serve import calling, serving
 

@@ -66,6 +66,7 @@ async def test_the_limit_of_tags_is_a_429_that_speaks_of_tags_and_support() -> N
         ("application/json", b"{"),
         ("application/json", b"[]"),
         ("application/json", b'{"name": "\xff"}'),
+        ("application/json", b'{"deep": ' + b"[" * 100_000),
         ("text/plain", b'{"name": "x"}'),
         ("application/x-www-form-urlencoded", b"name=x"),
     ],

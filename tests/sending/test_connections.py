@@ -214,14 +214,14 @@ async def test_a_get_that_lost_a_reused_connection_is_sent_again_at_once(
         return (wires.reset() if reset else wires.hang_up()) if second else ok(PAGE)
 
     async with Wire(script) as wire, connect(wire, retry=ONCE) as session:
-        left = budget_of(session).left
+        left = budget_of(session)._left
         throttle = admission_of(session).throttle
         for _ in range(4):
             await get(session)
         assert [request.connection for request in wire.requests] == [1, 1, 2, 2, 3, 3, 4]
         metrics = session.metrics
         assert metrics.attempts == len(wire.requests) == metrics.requests + metrics.retries == 7
-        assert budget_of(session).left == left
+        assert budget_of(session)._left == left
         assert throttle.in_flight == 0
 
 

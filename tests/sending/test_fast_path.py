@@ -25,6 +25,7 @@ from slashtag import (
 )
 from slashtag._core.call import Call
 from slashtag._sending import fast_path as http1
+from slashtag._sending.connections import KEEP_ALIVE
 from slashtag._sending.timeouts import Attempt
 
 from ..support import wire as wires
@@ -180,26 +181,8 @@ async def test_a_default_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
         assert proxy.requests[0].target.startswith("http://127.0.0.1:1/api/v1/urls?")
 
 
-@pytest.mark.parametrize(
-    ("version", "tested"),
-    [
-        (http1.OLDEST, True),
-        (http1.NEWEST, True),
-        ("3.14.2", True),
-        ("3.14.0", False),
-        ("3.14.99", False),
-        ("3.15.0", False),
-        ("3.14.5rc1", False),
-        ("3.14.3.dev0", False),
-        ("4.0", False),
-    ],
-)
-def test_only_versions_of_aiohttp_that_the_tests_run_with_are_trusted(version: str, tested: bool) -> None:
-    assert http1._is_tested(version) is tested
-
-
 def test_these_tests_run_with_a_version_that_is_trusted() -> None:
-    assert http1.TESTED, f"extend OLDEST or NEWEST after reading what changed: {aiohttp.__version__}"
+    assert http1.TESTED, f"add {aiohttp.__version__} to them after reading what changed"
 
 
 @pytest.mark.parametrize(
@@ -366,7 +349,6 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.timers: list[tuple[float, Callable[[], None]]] = []
 
     def time(self) -> float:
         return self.now
@@ -374,26 +356,11 @@ class Clock:
     def is_closed(self) -> bool:
         return False
 
-    def call_at(self, at: float, callback: Callable[[], None]) -> Any:
-        self.timers.append((at, callback))
-        return asyncio.get_running_loop().call_soon(lambda: None)
-
-    def to(self, now: float) -> None:
-        self.now = now
-        due = [callback for at, callback in self.timers if at <= now]
-        self.timers = [timer for timer in self.timers if timer[0] > now]
-        for callback in due:
-            callback()
-
 
 async def with_clock(session: AsyncSession) -> tuple[http1.FastPath, Clock]:
     """Give the session a path, all of whose connections are closed, and the clock of it."""
     await get(session)
     path, clock = fast_path_of(session), Clock()
-    path._sweep()
-    assert path._sweeper is not None
-    path._sweeper.cancel()
-    path._sweeper = None
     path._loop = clock  # type: ignore[assignment]
     while path._idle:
         path._idle.pop().connection.close()
@@ -404,43 +371,24 @@ async def test_connections_that_nobody_needs_are_closed_and_the_last_used_stays(
     async with Wire(ok(PAGE)) as wire, connect(wire, concurrency=3) as session:
         path, clock = await with_clock(session)
         await until(lambda: wire.open_connections == 0)
-        start = clock.now
         await asyncio.gather(*(get(session) for _ in range(3)))
         assert wire.open_connections == 3
-        for second in (6, 12):
-            clock.to(start + second)
+        for _ in range(3):
+            clock.now += KEEP_ALIVE / 3
             await get(session)
-        clock.to(start + http1.KEEP_ALIVE)
         await until(lambda: wire.open_connections == 1)
         assert len(path._idle) == 1
-        clock.to(start + 12 + http1.KEEP_ALIVE - 1)
-        await get(session)
         assert wire.connections == 4
-        clock.to(clock.now + http1.KEEP_ALIVE)
-        await wire.abandoned()
-        assert clock.timers == []
-        await get(session)
-        assert wire.connections == 5
         assert session.metrics.retries == 0
 
 
-async def test_a_connection_that_rested_too_long_is_not_used_though_the_timer_is_late() -> None:
+async def test_a_connection_that_rested_too_long_is_not_used() -> None:
     async with Wire(ok(PAGE)) as wire, connect(wire) as session:
         _, clock = await with_clock(session)
         await get(session)
-        clock.timers.clear()
-        clock.now += http1.KEEP_ALIVE + 1
+        clock.now += KEEP_ALIVE + 1
         await get(session)
         assert [request.connection for request in wire.requests] == [1, 2, 3]
-
-
-async def test_connections_at_rest_close_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http1, "KEEP_ALIVE", 0.01)
-    monkeypatch.setattr("slashtag._sending.connections.KEEP_ALIVE", 0.01)
-    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
-        await get(session)
-        await wire.abandoned()
-        assert session.metrics.retries == 0
 
 
 async def test_a_connection_that_the_service_closed_at_rest_costs_no_attempt() -> None:
@@ -519,8 +467,6 @@ async def test_connections_that_are_at_rest_end_with_the_session() -> None:
         assert path._idle
         await session.aclose()
         assert not path._idle
-        assert path._sweeper is not None
-        assert path._sweeper.cancelled()
         await wire.abandoned()
 
 

@@ -13,11 +13,11 @@ from slashtag._sending.retry_budget import CAPACITY, EARNED, FREE, LONE, OUTAGE_
 
 from ..support.sending import spend, turns, until
 
-Line = list[asyncio.Task[str | None]]
+Retries = list[asyncio.Task[str | None]]
 
 
 class Backoff:
-    """Note what the line asks for; the waits are short unless told."""
+    """Backoff that records its arguments; short unless set otherwise."""
 
     def __init__(self) -> None:
         self.seconds = 0.001
@@ -43,29 +43,29 @@ async def budget(backoff: Backoff) -> AsyncIterator[RetryBudget]:
 
 
 @pytest.fixture
-async def queue(budget: RetryBudget) -> AsyncIterator[Callable[[int], Line]]:
-    """A function that puts so many retries into the line."""
-    line: Line = []
+async def enqueue(budget: RetryBudget) -> AsyncIterator[Callable[[int], Retries]]:
+    """Return a function that adds retries to the queue."""
+    queued: Retries = []
 
-    def stand(count: int, patience: float = 60) -> Line:
+    def add(count: int, patience: float = 60) -> Retries:
         new = [asyncio.create_task(budget.take(patience)) for _ in range(count)]
-        line.extend(new)
+        queued.extend(new)
         return new
 
-    yield stand
-    for task in line:
+    yield add
+    for task in queued:
         task.cancel()
-    await asyncio.gather(*line, return_exceptions=True)
+    await asyncio.gather(*queued, return_exceptions=True)
 
 
-def sent(line: Line) -> list[str | None]:
-    return [task.result() for task in line if task.done()]
+def sent(queued: Retries) -> list[str | None]:
+    return [task.result() for task in queued if task.done()]
 
 
 async def test_a_budget_begins_full_and_a_retry_costs_one() -> None:
     budget = RetryBudget(lambda _: 60)
     for spent in range(int(CAPACITY)):
-        assert budget.left == CAPACITY - spent
+        assert budget._left == CAPACITY - spent
         assert await budget.take(0) == FREE
     assert await budget.take(0) is None
     budget.close()
@@ -73,63 +73,63 @@ async def test_a_budget_begins_full_and_a_retry_costs_one() -> None:
 
 async def test_a_retry_that_succeeds_gives_its_cost_back(budget: RetryBudget) -> None:
     budget.give_back(FREE, succeeded=True)
-    assert budget.left == 1
+    assert budget._left == 1
     assert await budget.take(0) == FREE
     budget.give_back(FREE, succeeded=False)
-    assert budget.left == 0
+    assert budget._left == 0
 
 
 async def test_a_retry_that_was_never_sent_gives_its_cost_back(budget: RetryBudget) -> None:
     budget.give_back(FREE, succeeded=None)
-    assert budget.left == 1
+    assert budget._left == 1
 
 
-async def test_a_flaky_service_is_retried_for_ever() -> None:
+async def test_a_flaky_service_is_always_retried() -> None:
     budget = RetryBudget(lambda _: 60)
     for _ in range(1_000):
         permit = await budget.take(0)
         assert permit == FREE
         budget.give_back(permit, succeeded=True)
-    assert budget.left == CAPACITY
+    assert budget._left == CAPACITY
 
 
 async def test_requests_that_need_no_retry_earn_some(budget: RetryBudget) -> None:
     for _ in range(round(1 / EARNED)):
         budget.earn()
-    assert budget.left == pytest.approx(1)
+    assert budget._left == pytest.approx(1)
     for _ in range(10_000):
         budget.earn()
-    assert budget.left == CAPACITY
+    assert budget._left == CAPACITY
 
 
-async def test_what_is_earned_lets_the_line_go_on(
-    queue: Callable[[int], Line], budget: RetryBudget, backoff: Backoff
+async def test_earned_retries_are_sent_from_the_queue(
+    enqueue: Callable[[int], Retries], budget: RetryBudget, backoff: Backoff
 ) -> None:
     backoff.seconds = 60
-    line = queue(3)
+    queued = enqueue(3)
     await turns()
     for _ in range(round(2 / EARNED) + 1):
         budget.earn()
     await turns()
-    assert sent(line) == [FREE, FREE]
+    assert sent(queued) == [FREE, FREE]
 
 
-async def test_the_line_sends_one_at_a_time(queue: Callable[[int], Line], budget: RetryBudget) -> None:
-    line = queue(5)
+async def test_the_queue_sends_one_at_a_time(enqueue: Callable[[int], Retries], budget: RetryBudget) -> None:
+    queued = enqueue(5)
     for n in range(1, 6):
-        await until(lambda n=n: len(sent(line)) >= n)
+        await until(lambda n=n: len(sent(queued)) >= n)
         await asyncio.sleep(0.02)
-        assert sent(line) == [LONE] * n
+        assert sent(queued) == [LONE] * n
         budget.give_back(LONE, succeeded=False)
-    assert [task.done() for task in line] == [True] * 5
+    assert [task.done() for task in queued] == [True] * 5
 
 
-async def test_the_line_waits_by_its_failures_in_a_row(
-    queue: Callable[[int], Line], budget: RetryBudget, backoff: Backoff
+async def test_the_queue_waits_by_its_failures_in_a_row(
+    enqueue: Callable[[int], Retries], budget: RetryBudget, backoff: Backoff
 ) -> None:
-    line = queue(8)
+    queued = enqueue(8)
     for n, succeeded in enumerate([False, False, False, None, True], 1):
-        await until(lambda n=n: len(sent(line)) >= n)
+        await until(lambda n=n: len(sent(queued)) >= n)
         budget.give_back(LONE, succeeded=succeeded)
     assert backoff.asked[:5] == [0, 1, 2, 3, 3]
 
@@ -142,40 +142,42 @@ async def test_the_line_waits_by_its_failures_in_a_row(
         (OUTAGE_FAILURES + 2, ["WARNING", "INFO"]),
     ],
 )
-async def test_an_outage_is_told_once_and_if_it_lasts(
-    queue: Callable[[int], Line],
+async def test_an_outage_is_logged_once_and_only_if_it_lasts(
+    enqueue: Callable[[int], Retries],
     budget: RetryBudget,
     caplog: pytest.LogCaptureFixture,
     failures: int,
     told: list[str],
 ) -> None:
-    line = queue(failures + 1)
+    queued = enqueue(failures + 1)
     with caplog.at_level(logging.INFO, "slashtag"):
         for n in range(1, failures + 2):
-            await until(lambda n=n: len(sent(line)) >= n)
+            await until(lambda n=n: len(sent(queued)) >= n)
             budget.give_back(LONE, succeeded=n > failures)
     assert [record.levelname for record in caplog.records] == told
 
 
-async def test_the_oldest_in_the_line_goes_first(queue: Callable[[int], Line], budget: RetryBudget) -> None:
-    line = queue(4)
+async def test_the_queue_is_first_in_first_out(
+    enqueue: Callable[[int], Retries], budget: RetryBudget
+) -> None:
+    queued = enqueue(4)
     for n in range(1, 5):
-        await until(lambda n=n: len(sent(line)) == n)
-        assert [task.done() for task in line] == [True] * n + [False] * (4 - n)
+        await until(lambda n=n: len(sent(queued)) == n)
+        assert [task.done() for task in queued] == [True] * n + [False] * (4 - n)
         budget.give_back(LONE, succeeded=False)
 
 
-async def test_the_line_wakes_up_exponentially(
-    queue: Callable[[int], Line], budget: RetryBudget, backoff: Backoff
+async def test_the_queue_empties_exponentially(
+    enqueue: Callable[[int], Retries], budget: RetryBudget, backoff: Backoff
 ) -> None:
-    line = queue(100)
-    await until(lambda: sent(line))
+    queued = enqueue(100)
+    await until(lambda: sent(queued))
     backoff.seconds = 60
     waves = []
-    while len(sent(line)) < 100:
-        before = len(sent(line))
+    while len(sent(queued)) < 100:
+        before = len(sent(queued))
         # All that were sent last succeed.
-        for permit in sent(line)[sum(waves) :]:
+        for permit in sent(queued)[sum(waves) :]:
             assert permit is not None
             budget.give_back(permit, succeeded=True)
         waves.append(before - sum(waves))
@@ -183,20 +185,22 @@ async def test_the_line_wakes_up_exponentially(
     assert waves[:6] == [1, 2, 4, 8, 16, 32]
 
 
-async def test_a_newcomer_stands_behind_the_line(queue: Callable[[int], Line], budget: RetryBudget) -> None:
-    first, second = queue(2)
+async def test_a_new_retry_goes_to_the_end_of_the_queue(
+    enqueue: Callable[[int], Retries], budget: RetryBudget
+) -> None:
+    first, second = enqueue(2)
     await until(first.done)
-    third = queue(1)[0]
+    third = enqueue(1)[0]
     await turns()
     budget.give_back(LONE, succeeded=None)
     await until(second.done)
     assert not third.done()
 
 
-async def test_patience_ends(queue: Callable[..., Line], budget: RetryBudget) -> None:
-    lone = queue(1)[0]
+async def test_patience_ends(enqueue: Callable[..., Retries], budget: RetryBudget) -> None:
+    lone = enqueue(1)[0]
     await until(lone.done)
-    impatient, patient = queue(1, 0.01)[0], queue(1)[0]
+    impatient, patient = enqueue(1, 0.01)[0], enqueue(1)[0]
     assert await impatient is None
     assert not patient.done()
     budget.give_back(LONE, succeeded=False)
@@ -213,57 +217,59 @@ async def test_a_turn_that_comes_with_the_end_of_patience_is_not_lost(budget: Re
     assert not budget._lone
 
 
-async def test_cancelled_members_leave_the_line(queue: Callable[[int], Line], budget: RetryBudget) -> None:
-    line = queue(5)
-    await until(line[0].done)
+async def test_cancelled_retries_leave_the_queue(
+    enqueue: Callable[[int], Retries], budget: RetryBudget
+) -> None:
+    queued = enqueue(5)
+    await until(queued[0].done)
     for n in (1, 3):
-        line[n].cancel()
+        queued[n].cancel()
     await turns()
     for n in (2, 4):
         budget.give_back(LONE, succeeded=False)
-        assert await line[n] == LONE
-    assert all(line[n].cancelled() for n in (1, 3))
+        assert await queued[n] == LONE
+    assert all(queued[n].cancelled() for n in (1, 3))
 
 
 @pytest.mark.parametrize("permit", [FREE, LONE])
-async def test_a_turn_given_to_a_cancelled_member_goes_to_the_next(
-    queue: Callable[[int], Line], budget: RetryBudget, backoff: Backoff, permit: str
+async def test_a_turn_given_to_a_cancelled_retry_goes_to_the_next(
+    enqueue: Callable[[int], Retries], budget: RetryBudget, backoff: Backoff, permit: str
 ) -> None:
     backoff.seconds = 60
-    line = queue(2)
+    queued = enqueue(2)
     await turns(2)
     backoff.seconds = 0.001
     if permit == FREE:
         budget.give_back(FREE, succeeded=True)
     else:
         budget._send_alone()
-    line[0].cancel()
-    assert await line[1] == permit
-    assert line[0].cancelled()
+    queued[0].cancel()
+    assert await queued[1] == permit
+    assert queued[0].cancelled()
 
 
-async def test_a_line_that_was_left_by_all_sends_nobody(
-    queue: Callable[[int], Line], budget: RetryBudget, backoff: Backoff
+async def test_an_abandoned_queue_sends_nothing(
+    enqueue: Callable[[int], Retries], budget: RetryBudget, backoff: Backoff
 ) -> None:
     backoff.seconds = 0.05
-    line = queue(3)
+    queued = enqueue(3)
     await turns()
-    for task in line:
+    for task in queued:
         task.cancel()
     await asyncio.sleep(0.1)
     assert not budget._lone
-    assert await queue(1)[0] == LONE
+    assert await enqueue(1)[0] == LONE
 
 
-async def test_closing_refuses_the_line(queue: Callable[[int], Line], budget: RetryBudget) -> None:
-    lone, *line = queue(4)
+async def test_closing_refuses_the_queue(enqueue: Callable[[int], Retries], budget: RetryBudget) -> None:
+    lone, *queued = enqueue(4)
     await until(lone.done)
-    line[0].cancel()
+    queued[0].cancel()
     budget.close()
-    line[1].cancel()
+    queued[1].cancel()
     await turns()
-    assert line[0].cancelled()
-    assert line[1].cancelled()
+    assert queued[0].cancelled()
+    assert queued[1].cancelled()
     with pytest.raises(SessionClosedError):
-        await line[2]
+        await queued[2]
     budget.give_back(LONE, succeeded=False)

@@ -619,13 +619,13 @@ async def test_a_503_whose_retry_after_cannot_be_met_fails_at_once(
 ) -> None:
     policy = RetryPolicy(backoff_base=0, **bound)
     async with Wire(html(503, retry_after=seconds)) as wire, connect(wire, retry=policy) as session:
-        left = budget_of(session).left
+        left = budget_of(session)._left
         with pytest.raises(ServerError) as told:
             await get(session)
         assert told.value.retry_after == seconds
         assert told.value.attempts == len(wire.requests) == 1
         # A retry that was never sent costs nothing and earns nothing.
-        assert budget_of(session).left == left
+        assert budget_of(session)._left == left
 
 
 async def test_max_elapsed_counts_attempts_and_backoff(no_jitter: None) -> None:
@@ -764,7 +764,7 @@ async def test_a_flaky_service_is_survived_by_all() -> None:
     policy = RetryPolicy(max_attempts=50, backoff_base=0.001, backoff_cap=0.01)
     async with Wire(script) as wire, connect(wire, retry=policy) as session:
         await asyncio.gather(*(get(session) for _ in range(1_000)))
-        assert budget_of(session).left > 40
+        assert budget_of(session)._left > 40
 
 
 async def test_a_request_that_succeeds_at_once_earns_for_the_budget() -> None:
@@ -772,16 +772,16 @@ async def test_a_request_that_succeeds_at_once_earns_for_the_budget() -> None:
         await spend(budget_of(session))
         for _ in range(10):
             await get(session)
-        assert budget_of(session).left == pytest.approx(2)
+        assert budget_of(session)._left == pytest.approx(2)
 
 
 @pytest.mark.parametrize("answer", [ok(PAGE), envelope(404, "Not found.", None)], ids=["200", "404"])
 async def test_any_answer_to_a_retry_shows_that_the_service_is_well(answer: Answer) -> None:
     async with Wire([html(500), answer]) as wire, connect(wire) as session:
-        left = budget_of(session).left
+        left = budget_of(session)._left
         with suppress(NotFoundError):
             await get(session)
-        assert budget_of(session).left == left
+        assert budget_of(session)._left == left
 
 
 # --- what is counted and logged ------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from slashtag.sandbox import Sandbox
 
 from .sending import turns, until
@@ -16,6 +14,7 @@ def settle(box: Sandbox, timeout: float = 60) -> None:
     open keeps this waiting, until TimeoutError.
     """
     assert box._running is not None
+    assert box._portal is not None
     server, _ = box._running
 
     async def settled() -> None:
@@ -24,10 +23,9 @@ def settle(box: Sandbox, timeout: float = 60) -> None:
         # One whose answer is still being waited for is listed, though it is gone.
         await until(lambda: all(one.transport is None for one in server.connections), timeout)
         # An answer that nobody waits for any more is made all the same, and counts as in flight.
-        await until(lambda: not box._gateway._tasks, timeout)
+        await until(lambda: not box._tasks, timeout)
 
-    loop, _ = box._started.result()
-    asyncio.run_coroutine_threadsafe(settled(), loop).result()
+    box._portal.call(settled)
 
 
 def forget(box: Sandbox) -> None:

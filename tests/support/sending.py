@@ -80,7 +80,7 @@ def budget_of(session: AsyncSession) -> RetryBudget:
 
 async def spend(budget: RetryBudget) -> None:
     """Leave nothing of a budget."""
-    while budget.left >= 1:
+    while budget._left >= 1:
         assert await budget.take(0) is not None
 
 

@@ -49,9 +49,6 @@ def check_slashtag(key: object) -> str:
     slashtag = key if isinstance(key, str) else getattr(key, "slashtag", None)
     if not isinstance(slashtag, str):
         raise TypeError(f"keys must be slashtags or ShortUrls, not {type(key).__name__}")
-    # Fast path: an ASCII character encodes to at most 3 bytes, so this length stays under the limit below.
-    if slashtag and len(slashtag) <= MAX_TARGET_BYTES // 6 and slashtag.isascii() and "," not in slashtag:
-        return slashtag
     if not slashtag:
         raise InvalidRequestError("a slashtag must not be empty")
     if "," in slashtag:
@@ -89,11 +86,6 @@ def encoded_size(text: str) -> int:
     return len(data) + 2 * len(data.translate(None, UNRESERVED))
 
 
-def _joined_size(keys: list[str]) -> int:
-    # Three bytes for each comma, as if encoded, and for one after the last slashtag.
-    return encoded_size(",".join(keys)) + 3
-
-
 class Batcher:
     """Builder of batches of at most 100 slashtags, in order and without repetitions.
 
@@ -108,24 +100,16 @@ class Batcher:
 
     def add(self, key: str) -> tuple[str, ...] | None:
         """Take one checked slashtag; return the batch that it completes, if any."""
-        seen, batch = self._seen, self._batch
-        if key in seen:
+        if key in self._seen:
             return None
-        seen.add(key)
+        self._seen.add(key)
+        # A comma after each slashtag takes three bytes if encoded.
+        size = encoded_size(key) + 3
         full: tuple[str, ...] | None = None
-        if len(batch) == MAX_KEYS:
+        if len(self._batch) == MAX_KEYS or self._size + size > self._max_keys_bytes:
             full = self.remainder()
-            batch = self._batch
-        size = self._size + (3 if key.isascii() else 12) * len(key) + 3
-        if size > self._max_keys_bytes and batch:
-            # `size` is an upper bound: the exact size is needed only here.
-            size = _joined_size([*batch, key])
-            if size > self._max_keys_bytes:
-                full = self.remainder()
-                batch = self._batch
-                size = _joined_size([key])
-        batch.append(key)
-        self._size = size
+        self._batch.append(key)
+        self._size += size
         return full
 
     def remainder(self) -> tuple[str, ...] | None:
@@ -152,17 +136,18 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[tuple[str, .
     Checks all slashtags at once, joined: one by one would cost more than the request.
     """
     try:
-        is_plain = ",".join(keys).isascii()
+        if not ",".join(keys).isascii():
+            return None
     except TypeError:
         return None
-    unique = tuple(dict.fromkeys(keys)) if is_plain else ()
+    unique = tuple(dict.fromkeys(keys))
     found = [unique[n : n + MAX_KEYS] for n in range(0, len(unique), MAX_KEYS)]
     for batch in found:
         joined = ",".join(batch)
-        is_plain = joined.count(",") == len(batch) - 1 and "" not in batch
+        if joined.count(",") != len(batch) - 1 or "" in batch:
+            return None
         # An ASCII character encodes to at most 3 bytes.
-        if not is_plain or len(max(batch, key=len)) > MAX_TARGET_BYTES // 6:
+        is_long = 3 * len(joined) + 3 > max_keys_bytes and encoded_size(joined) + 3 > max_keys_bytes
+        if is_long or len(max(batch, key=len)) > MAX_TARGET_BYTES // 6:
             return None
-        if 3 * len(joined) + 3 > max_keys_bytes and encoded_size(joined) + 3 > max_keys_bytes:
-            return None
-    return found if is_plain else None
+    return found

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from math import inf
 from typing import Any, Generic, Literal, TypeVar, get_args
 from urllib.parse import quote
 
-import msgspec
 from msgspec import Struct
 
 from .._errors import InvalidRequestError, SlashtagError
@@ -26,6 +24,10 @@ MAX_TAG_NAME = 25
 MAX_TAG_DESCRIPTION = 255
 #: The document states no bound for integers; this one is safe in every JSON implementation.
 MAX_INT = 2**63 - 1
+
+#: Statistics of a period that ended less than this many seconds before the answer may still change: the
+#: service counted before the answer arrived, and by its own clock.
+SETTLING_SECONDS = 300.0
 
 METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
 #: Visible ASCII without "#" and "?", which would end the path.
@@ -57,7 +59,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     rename: bool = False
     secrets: tuple[str, ...] = ()
     label: str = ""
-    #: The wall clock's time (seconds) after which answers no longer change; inf: never.
+    #: The wall clock's time (seconds) at which the period of the answer ends; inf: never.
     settled_at: float = inf
 
     def __post_init__(self) -> None:
@@ -81,6 +83,10 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
         """The tag of a statistics call."""
         return dict(self.params).get("tag")
 
+    def is_final(self, fetched: float) -> bool:
+        """Return whether an answer that was fetched at this time (wall clock, seconds) no longer changes."""
+        return fetched > self.settled_at + SETTLING_SECONDS
+
     def __repr__(self) -> str:
         # Without the body, which may contain a password, and without up to 100 slashtags.
         return f"<Call {self.method} {self.path}{f': {self.label}' if self.label else ''}>"
@@ -88,9 +94,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     __str__ = __repr__
 
     def __rich_repr__(self) -> Any:
-        yield "method", self.method
-        yield "path", self.path
-        yield "label", self.label
+        yield repr(self)
 
 
 class Failure(Struct, frozen=True):
@@ -100,23 +104,19 @@ class Failure(Struct, frozen=True):
     error: SlashtagError
 
 
-def json_body(members: Mapping[str, object]) -> bytes:
-    """Encode a request body. Raises InvalidRequestError for text that has no UTF-8 form."""
-    with suppress(UnicodeEncodeError):
-        return msgspec.json.encode(members)
-    # Raised outside the handler: its context would keep the text, which may be a password.
-    raise InvalidRequestError("text with a lone surrogate cannot be sent as JSON")
-
-
 def check_text(name: str, value: object, longest: int | None, *, empty: bool = False) -> str:
-    """Return `value` as a plain str; raises InvalidRequestError if it is not a str or too long."""
+    """Return `value` as a plain str, or raise InvalidRequestError, which does not show it."""
     if not isinstance(value, str):
         raise InvalidRequestError(f"{name} must be a str, not {type(value).__name__}")
     if not value and not empty:
         raise InvalidRequestError(f"{name} must not be empty")
     if longest is not None and len(value) > longest:
         raise InvalidRequestError(f"{name} has {len(value)} characters; the service allows {longest}")
-    return str.__str__(value)
+    with suppress(UnicodeEncodeError):
+        value.encode()
+        return str.__str__(value)
+    # Raised outside the handler: its context would keep the text, which may be a password.
+    raise InvalidRequestError(f"{name} contains a lone surrogate, which has no UTF-8 form")
 
 
 def check_int(name: str, value: object, low: int, high: int = MAX_INT) -> int:
@@ -145,7 +145,4 @@ def path_segment(key: str | int) -> str:
         raise InvalidRequestError(
             f"the slashtag {key!r} cannot be sent in a path; pass the link's id as an int"
         )
-    try:
-        return quote(key, safe="")
-    except UnicodeEncodeError:
-        raise InvalidRequestError(f"the slashtag {key!r} has no UTF-8 form") from None
+    return quote(key, safe="")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from .._errors import InvalidRequestError, SlashtagError
@@ -15,7 +16,6 @@ from .call import (
     Call,
     check_int,
     check_text,
-    json_body,
     path_segment,
 )
 from .payloads import RowsUpdated
@@ -35,13 +35,12 @@ class Change(Struct, frozen=True):
     domain_id: int | None = None
 
     def __repr__(self) -> str:
+        members = {name: getattr(self, name) for name in self.__struct_fields__[1:]}
         shown = [
-            f"{name}={getattr(self, name)!r}"
-            for name in ("destination", "slashtag", "redirect_code", "domain_id")
-            if getattr(self, name) is not None
+            f"{name}={'***' if name == 'password' else repr(value)}"
+            for name, value in members.items()
+            if value is not None
         ]
-        if self.password is not None:
-            shown.append("password=***")
         return f"Change({', '.join([repr(self.key), *shown])})"
 
     def __rich_repr__(self) -> Any:
@@ -65,7 +64,7 @@ class Change(Struct, frozen=True):
                 )
             members["redirect_code"] = int(self.redirect_code)
         if self.password is not None:
-            members["password"] = _check_password(self.password)
+            members["password"] = check_text("password", self.password, MAX_PASSWORD, empty=True)
         if self.domain_id is not None:
             members["domain_id"] = check_int("domain_id", self.domain_id, 0)
         if not members:
@@ -75,7 +74,7 @@ class Change(Struct, frozen=True):
             method="PUT",
             path=f"urls/{path_segment(self.key)}",
             returns=RowsUpdated,
-            body=json_body(members),
+            body=msgspec.json.encode(members),
             repeatable=not (once or rename),
             # A change that is sent once cannot get a 404 because of its own earlier attempt.
             rename=rename and not once,
@@ -136,14 +135,3 @@ def check_distinct(changes: Sequence[Change]) -> None:
             "swap": f"{new!r} is changed, and another link is renamed to it: send them one after the other",
         }
         raise InvalidRequestError(text[found.rule])
-
-
-def _check_password(password: object) -> str:
-    # The error must not show the password.
-    if not isinstance(password, str):
-        raise InvalidRequestError(f"password must be a str, not {type(password).__name__}")
-    if len(password) > MAX_PASSWORD:
-        raise InvalidRequestError(
-            f"password has {len(password)} characters; the service allows {MAX_PASSWORD}"
-        )
-    return str.__str__(password)

@@ -7,11 +7,10 @@ A difference is exact only if both answers count the same clicks completely. Oth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
 from typing import Any, TypeVar
 
 from .._models import counts_of, without_zeros
-from .journal_policy import SETTLING_SECONDS
+from .call import SETTLING_SECONDS
 from .payloads import RangeAnswer
 from .windows import Window
 
@@ -19,7 +18,7 @@ K = TypeVar("K")
 
 #: Range (start, stop) of keys in a batch.
 Node = tuple[int, int]
-MAPS = ("device", "browser", "platform", "country", "referrer")
+MAPS = ("clicks", "device", "browser", "platform", "country", "referrer")
 
 
 def children(node: Node) -> tuple[Node, Node]:
@@ -46,18 +45,13 @@ def additive(answer: RangeAnswer, window: Window) -> RangeAnswer | None:
     otherwise it may list only the most frequent labels, and a difference of such maps can be wrong without
     being negative. See docs/service.md, Statistics for a date or date range.
     """
-    total, days = answer.total_clicks, _counts(answer.clicks)
-    if not days and window.first == window.last:
+    maps = {name: without_zeros(counts_of(getattr(answer, name))) for name in MAPS}
+    if not maps["clicks"] and window.first == window.last:
         # A window of one day may come without `clicks`.
-        days = without_zeros({window.first: total})
-    if total < 0 or not _adds_up(days, total):
+        maps["clicks"] = without_zeros({window.first: answer.total_clicks})
+    if any(day < window.first or day > window.last for day in maps["clicks"]):
         return None
-    if any(day < window.first or day > window.last for day in days):
-        return None
-    maps = {name: _counts(getattr(answer, name)) for name in MAPS}
-    if any(counts and not _adds_up(counts, total) for counts in maps.values()):
-        return None
-    return RangeAnswer(total_clicks=total, clicks=days, **maps)
+    return _reconciled(answer.total_clicks, maps)
 
 
 def is_empty(answer: RangeAnswer) -> bool:
@@ -67,18 +61,20 @@ def is_empty(answer: RangeAnswer) -> bool:
 
 def difference(whole: RangeAnswer, part: RangeAnswer) -> RangeAnswer | None:
     """Return the difference of two additive answers, None if they are inconsistent."""
-    total = whole.total_clicks - part.total_clicks
-    days = subtract(_counts(whole.clicks), _counts(part.clicks))
-    if total < 0 or days is None or not _adds_up(days, total):
-        return None
     maps: dict[str, Any] = {}
     for name in MAPS:
-        counts = _counts(getattr(whole, name))
-        rest = subtract(counts, _counts(getattr(part, name)))
-        if rest is None or (counts and not _adds_up(rest, total)):
+        maps[name] = subtract(counts_of(getattr(whole, name)), counts_of(getattr(part, name)))
+        if maps[name] is None:
             return None
-        maps[name] = rest
-    return RangeAnswer(total_clicks=total, clicks=days, **maps)
+    return _reconciled(whole.total_clicks - part.total_clicks, maps)
+
+
+def _reconciled(total: int, maps: dict[str, dict[Any, int]]) -> RangeAnswer | None:
+    for name, counts in maps.items():
+        adds_up = sum(counts.values()) == total and all(n > 0 for n in counts.values())
+        if not adds_up and (counts or name == "clicks"):
+            return None
+    return RangeAnswer(total_clicks=total, **maps)
 
 
 def subtract(whole: Mapping[K, int], part: Mapping[K, int]) -> dict[K, int] | None:
@@ -90,11 +86,3 @@ def subtract(whole: Mapping[K, int], part: Mapping[K, int]) -> dict[K, int] | No
             return None
         rest[label] = left
     return without_zeros(rest)
-
-
-def _counts(counts: Any) -> dict[Any, int]:
-    return without_zeros(counts_of(counts))
-
-
-def _adds_up(counts: Mapping[str, int] | Mapping[date, int], total: int) -> bool:
-    return sum(counts.values()) == total and all(n > 0 for n in counts.values())

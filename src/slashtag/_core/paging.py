@@ -116,18 +116,13 @@ class PageCursor(Generic[T]):
         else:
             # While a page is being confirmed, only that page is requested.
             doubt = self.again or self._reread or self.page == self._needed
-            if under_way >= (1 if doubt else self._window) or not self._within(under_way):
+            beyond_limit = self._left is not None and under_way * (self._page_size or 0) >= self._left
+            if under_way >= (1 if doubt else self._window) or beyond_limit:
                 return None
             page = self._next_asked
         self._next_asked = max(self._next_asked, page + 1)
         self._asked_at[page] = self._shifts
         return page
-
-    def _within(self, under_way: int) -> bool:
-        # With a limit, pages beyond it are not requested.
-        if not under_way or self._left is None or self._page_size is None:
-            return True
-        return under_way * self._page_size < self._left
 
     def restart_ahead(self) -> bool:
         """Return True, once, if all pages under way must be dropped and requested again."""
@@ -205,7 +200,8 @@ class PageCursor(Generic[T]):
         return ()
 
     def _accept(self, page: Page[T], ids: list[int], fresh: Sequence[T]) -> Sequence[T]:
-        self._check_progress(ids, fresh)
+        if self._latest_first:
+            self._check_progress(ids, fresh)
         self._given.add([item.id for item in fresh])
         self._page_size = page.page_size
         self._longest = max(self._longest, len(ids))
@@ -216,7 +212,11 @@ class PageCursor(Generic[T]):
             self._ask_behind = self._capped or len(ids) % CAP_STEP == 0
         self._window = min(self._window + 1, self._prefetch)
         self._advance()
-        return self._limited(fresh)
+        if self._left is not None:
+            fresh = fresh[: self._left]
+            self._left -= len(fresh)
+            self.done |= self._left == 0
+        return fresh
 
     def _advance(self) -> None:
         self.page += 1
@@ -270,7 +270,9 @@ class PageCursor(Generic[T]):
     def _resize(self, size: int) -> Sequence[T]:
         """Continue with another page size, from the page that contains the last yielded item."""
         if not self._even or self._reread or size < 1 or self._page_size is None:
-            raise self._resized(size)
+            raise PaginationError(
+                f"the pageSize of page {self.page} is {size} after {self._page_size}: items could be lost"
+            )
         self.page = ((self.page - 1) * self._page_size - 1) // size + 1
         self._page_size = self._longest = size
         self._reread = True
@@ -306,8 +308,6 @@ class PageCursor(Generic[T]):
 
     def _check_progress(self, ids: list[int], fresh: Sequence[T]) -> None:
         """Raise PaginationError if pages are repeated or the listing does not advance."""
-        if not self._latest_first:
-            return
         self._repeats = 0 if fresh or self._several() else self._repeats + 1
         if self._repeats > 1:
             raise self._not_advancing()
@@ -329,20 +329,6 @@ class PageCursor(Generic[T]):
         return PaginationError(
             f"page {self.page} has only items of previous pages: the listing does not advance"
         )
-
-    def _resized(self, size: int) -> PaginationError:
-        return PaginationError(
-            f"the pageSize of page {self.page} is {size} after {self._page_size}: items could be lost"
-        )
-
-    def _limited(self, items: Sequence[T]) -> Sequence[T]:
-        if self._left is None:
-            return items
-        items = items[: self._left]
-        self._left -= len(items)
-        if self._left == 0:
-            self.done = True
-        return items
 
 
 def _falling(ids: list[int]) -> bool:

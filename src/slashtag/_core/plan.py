@@ -65,27 +65,15 @@ class Plan(Struct, Generic[R_co], frozen=True):
         """Split into `n` plans of about equal length whose results add up to the result of this plan."""
         if n < 1:
             raise InvalidRequestError(f"a plan cannot be split into {n} parts")
-        cuts = [len(self) * i // n for i in range(n + 1)]
-        return [self.part(a, b) for a, b in pairwise(cuts)]
+        cuts = [self.start + len(self) * i // n for i in range(n + 1)]
+        return [self._part(a, b) for a, b in pairwise(cuts)]
 
-    def part(self, start: int, stop: int) -> Plan[R_co]:
-        """Return the plan of the requests `start` up to `stop` of this one, counted from 0, as a slice would.
-
-        It has only the selectors that it needs. The results of adjacent parts add up to the result of their
-        union. Raises InvalidRequestError if this plan does not have these requests.
-        """
-        if not 0 <= start <= stop <= len(self):
-            raise InvalidRequestError(f"a plan of {len(self)} requests has no part from {start} to {stop}")
+    def _part(self, start: int, stop: int) -> Plan[R_co]:
+        """Return a plan with some of the requests, and only the selectors that it needs."""
         width = max(1, len(self.time_slices))
-        start, stop = self.start + start, self.start + stop
         first = start // width
-        last = -(-stop // width)
-        return replace(
-            self,
-            selectors=self.selectors[first:last],
-            start=start - first * width,
-            stop=stop - first * width,
-        )
+        selectors, skipped = self.selectors[first : -(-stop // width)], first * width
+        return replace(self, selectors=selectors, start=start - skipped, stop=stop - skipped)
 
 
 def make_plan(

@@ -17,11 +17,9 @@ from msgspec.structs import force_setattr
 from .._errors import InvalidRequestError
 from .._models import GeoStats, PeriodStats, RangeStats, Statistics
 from .batches import Selector
-from .bounds import parse_bound, parse_day
+from .bounds import parse_bound, parse_day, parse_span
 from .call import Call, check_int
-from .named_ranges import parse_span
-from .payloads import GeoAnswer, PeriodAnswer, RangeAnswer
-from .tally import GeoTally, PeriodTally, RangeTally, Tally
+from .payloads import GeoAnswer, GeoTally, PeriodAnswer, PeriodTally, RangeAnswer, RangeTally
 from .windows import Bound, Window, format_offset, offsets, only_offset, windows
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
@@ -36,7 +34,6 @@ _SECOND = timedelta(seconds=1)
 class TimeSlice(Struct, frozen=True):
     """Period of a query that one request covers; `window` is None for queries without days."""
 
-    path: str
     params: tuple[tuple[str, str], ...]
     label: str
     window: Window | None = None
@@ -49,6 +46,8 @@ class Query(Struct, Generic[R_co], frozen=True):
 
     path: ClassVar[str]
     answer: ClassVar[type[Any]]
+    #: Running sum of the answers, which is started with the span of the result.
+    tally: ClassVar[type[Any]]
     #: Path in the document's sample requests, if it differs from the stated one.
     sample_path: ClassVar[str | None] = None
 
@@ -64,15 +63,11 @@ class Query(Struct, Generic[R_co], frozen=True):
         """Return the first and last date of the result, None for a query without days."""
         return None
 
-    def tally(self, span: Span | None) -> Tally[Any, R_co]:
-        """Start a running sum of the answers."""
-        raise NotImplementedError
-
     def call(self, selector: Selector, time_slice: TimeSlice) -> Call[Any]:
         """Return the call for one time slice and one selector."""
         return Call(
             method="GET",
-            path=time_slice.path,
+            path=self.path,
             params=selector.params() + time_slice.params,
             returns=self.answer,
             label=f"{selector}, {time_slice.label}",
@@ -85,6 +80,22 @@ def _timezone_param(offset: timedelta) -> tuple[tuple[str, str], ...]:
     return (("timezone", format_offset(offset)),) if offset else ()
 
 
+def _ended(window: Window) -> float:
+    # The last second is part of the window.
+    return (window.end + _SECOND).timestamp()
+
+
+def _whole_period(
+    zone: tzinfo, start: Bound, end: Bound, label: str, *params: tuple[str, str]
+) -> Sequence[TimeSlice]:
+    """Return the time slice of days that cannot be split; none if the zone skips them."""
+    found = windows(start, end, zone)
+    if not found:  # Pacific/Apia had no 2011-12-30
+        return ()
+    offset = only_offset(zone, (window.offset for window in found), label)
+    return (TimeSlice((*params, *_timezone_param(offset)), label, settled_at=_ended(found[-1])),)
+
+
 class DateRange(Query[RangeStats], frozen=True):
     """Statistics of a range of days, or of seconds, of any length.
 
@@ -95,16 +106,17 @@ class DateRange(Query[RangeStats], frozen=True):
 
     path = "stats"
     answer = RangeAnswer
+    tally = RangeTally
 
     start: date | datetime | str
     end: date | datetime | str
-    last_days: int = 0
+    last_days: int | None = None
 
     def __post_init__(self) -> None:
-        if self.last_days:
+        if self.last_days is not None:
+            check_int("days", self.last_days, 1, 36_600)
             if self.start or self.end:
                 raise InvalidRequestError("a range has a start and an end, or a number of last days")
-            check_int("days", self.last_days, 1, 36_600)
             return
         force_setattr(self, "start", parse_bound("start", self.start))
         force_setattr(self, "end", parse_bound("end", self.end))
@@ -120,7 +132,6 @@ class DateRange(Query[RangeStats], frozen=True):
     @classmethod
     def last(cls, days: int) -> DateRange:
         """Return the query for the last `days` days; today, in the `timezone` of the call, is the last."""
-        check_int("days", days, 1, 36_600)
         return cls("", "", days)
 
     @classmethod
@@ -146,7 +157,7 @@ class DateRange(Query[RangeStats], frozen=True):
         return self.start, self.end
 
     def resolve(self, zone: tzinfo, now: datetime) -> DateRange:
-        if not self.last_days:
+        if self.last_days is None:
             return self
         today = now.astimezone(zone).date()
         return DateRange(today - timedelta(days=self.last_days - 1), today)
@@ -163,9 +174,6 @@ class DateRange(Query[RangeStats], frozen=True):
         except OverflowError:
             raise InvalidRequestError(f"{start} to {end} lies outside the calendar of {zone}") from None
 
-    def tally(self, span: Span | None) -> RangeTally:
-        return RangeTally(span)
-
 
 def _local_date(bound: Bound, zone: tzinfo | None = None) -> date:
     if not isinstance(bound, datetime):
@@ -178,7 +186,7 @@ def range_slice(window: Window, range_end: str) -> TimeSlice:
     end = window.end + _SECOND if range_end == "exclusive" else window.end
     span = f"{window.start.isoformat()},{end.isoformat()}"
     params = (("date_range", span), *_timezone_param(window.offset))
-    return TimeSlice("stats", params, str(window), window, _ended(window))
+    return TimeSlice(params, str(window), window, _ended(window))
 
 
 def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: str) -> Sequence[TimeSlice]:
@@ -186,11 +194,6 @@ def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: str) -> Seq
 
 
 _fixed_range_slices = lru_cache(maxsize=64)(_range_slices)
-
-
-def _ended(window: Window) -> float:
-    # The last second is part of the window.
-    return (window.end + _SECOND).timestamp()
 
 
 class Day(Query[RangeStats], frozen=True):
@@ -202,6 +205,7 @@ class Day(Query[RangeStats], frozen=True):
 
     path = "stats"
     answer = RangeAnswer
+    tally = RangeTally
 
     date: _Date | str
 
@@ -209,20 +213,17 @@ class Day(Query[RangeStats], frozen=True):
         force_setattr(self, "date", parse_day("date", self.date))
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        day = parse_day("date", self.date)
+        day, _ = self.span(zone)
         found = windows(day, day, zone)
         whole = len(found) == 1 and found[0].end - found[0].start == timedelta(days=1) - _SECOND
         if not whole:
             return [range_slice(window, range_end) for window in found]
         params = (("date", found[0].start.isoformat()), *_timezone_param(found[0].offset))
-        return [TimeSlice("stats", params, str(day), found[0], _ended(found[0]))]
+        return [TimeSlice(params, str(day), found[0], _ended(found[0]))]
 
     def span(self, zone: tzinfo) -> Span:
-        day = parse_day("date", self.date)
-        return day, day
-
-    def tally(self, span: Span | None) -> RangeTally:
-        return RangeTally(span)
+        assert not isinstance(self.date, str)
+        return self.date, self.date
 
 
 class Year(Query[PeriodStats], frozen=True):
@@ -236,6 +237,7 @@ class Year(Query[PeriodStats], frozen=True):
     path = "stats/yearly"
     sample_path = "stats"
     answer = PeriodAnswer
+    tally = PeriodTally
 
     year: int
 
@@ -244,13 +246,8 @@ class Year(Query[PeriodStats], frozen=True):
         check_int("year", self.year, 1000, 9998)
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        found = windows(date(self.year, 1, 1), date(self.year, 12, 31), zone)
-        offset = only_offset(zone, (window.offset for window in found), str(self.year))
-        params = (("year", f"{self.year:04d}"), *_timezone_param(offset))
-        return [TimeSlice(self.path, params, f"year {self.year}", settled_at=_ended(found[-1]))]
-
-    def tally(self, span: Span | None) -> PeriodTally:
-        return PeriodTally()
+        first, last = date(self.year, 1, 1), date(self.year, 12, 31)
+        return _whole_period(zone, first, last, f"year {self.year}", ("year", f"{self.year:04d}"))
 
 
 class AllTime(Query[PeriodStats], frozen=True):
@@ -263,16 +260,14 @@ class AllTime(Query[PeriodStats], frozen=True):
     path = "stats/alltime"
     sample_path = "stats"
     answer = PeriodAnswer
+    tally = PeriodTally
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         return [self.time_slice(only_offset(zone, offsets(zone, EPOCH, now), "all time"))]
 
     def time_slice(self, offset: timedelta, settled_at: float = inf) -> TimeSlice:
         """Return the time slice for one offset; pass `settled_at` if only months that have ended matter."""
-        return TimeSlice(self.path, _timezone_param(offset), "all time", settled_at=settled_at)
-
-    def tally(self, span: Span | None) -> PeriodTally:
-        return PeriodTally()
+        return TimeSlice(_timezone_param(offset), "all time", settled_at=settled_at)
 
 
 class CountryGeo(Query[GeoStats], frozen=True):
@@ -284,6 +279,7 @@ class CountryGeo(Query[GeoStats], frozen=True):
 
     path = "stats/country/geo"
     answer = GeoAnswer
+    tally = GeoTally
 
     iso_code: str
     start: date | str
@@ -301,20 +297,9 @@ class CountryGeo(Query[GeoStats], frozen=True):
         force_setattr(self, "end", end)
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        found = windows(parse_day("start", self.start), parse_day("end", self.end), zone)
-        if not found:
-            # The zone skips the date: Pacific/Apia had no 2011-12-30.
-            return []
-        what = f"{self.start} to {self.end}"
-        offset = only_offset(zone, (window.offset for window in found), what)
-        params = (
-            ("iso_code", self.iso_code),
-            ("start_date", str(self.start)),
-            ("end_date", str(self.end)),
-            *_timezone_param(offset),
-        )
-        label = f"{self.iso_code}, {what}"
-        return [TimeSlice(self.path, params, label, settled_at=_ended(found[-1]))]
-
-    def tally(self, span: Span | None) -> GeoTally:
-        return GeoTally()
+        assert not isinstance(self.start, str)
+        assert not isinstance(self.end, str)
+        label = f"{self.iso_code}, {self.start} to {self.end}"
+        country = ("iso_code", self.iso_code)
+        dates = ("start_date", str(self.start)), ("end_date", str(self.end))
+        return _whole_period(zone, self.start, self.end, label, country, *dates)

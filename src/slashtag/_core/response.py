@@ -7,6 +7,7 @@ import html
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
@@ -41,10 +42,11 @@ _LONGEST_MESSAGE = 2_000
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # "The maximum allowed number of tags is reached": a sentence that counts tags; a rate limit counts requests.
 # Mistaken for a rate limit, it would be repeated forever.
-_SENTENCES = re.compile(r"[.!?;\n]+")
-_TAGS = re.compile(r"\btags?\b", re.IGNORECASE)
-_AMOUNT = re.compile(r"\b(?:number|maximum|max|limit|many|quota|allowed)\b", re.IGNORECASE)
-_REQUESTS = re.compile(r"\brequests\b|\brequest (?:rate|limit|quota)\b|\bper (?:second|minute|hour)\b", re.I)
+_COUNTS_TAGS = re.compile(
+    r"(?=.*\btags?\b)(?=.*\b(?:number|maximum|max|limit|many|quota|allowed)\b)"
+    r"(?!.*\b(?:requests|request (?:rate|limit|quota)|per (?:second|minute|hour))\b)",
+    re.IGNORECASE,
+)
 _RATE = re.compile(r"\brate\b|too many requests", re.IGNORECASE)
 # The documented `data` of an error is null or empty; data nested deeper than this cannot always be pickled.
 _DEEPEST_DATA = 32
@@ -90,19 +92,16 @@ def parse(
     A 404 without the service's envelope is an UnexpectedResponseError that may be repeated: a load balancer
     may have sent it, so it does not show that a link, a tag or a page is missing.
     """
+    problem = ""
     if status == 200:
-        problem: str
         try:
             returns: Any = call.returns
             envelope = _decoder(returns).decode(body)
             if envelope.status == 200:
                 return envelope.data  # type: ignore[no-any-return]
+            problem = f"the envelope says {envelope.status}"
         except _UNDECODABLE as error:
             problem = str(error)
-        else:
-            problem = f"the envelope says {envelope.status}"
-    else:
-        problem = ""
     # Raised outside the handler: its context, the decoding error, would keep the body.
     raise _error(call, status, headers, body, Scrubber([*secrets, *call.secrets]), problem, now)
 
@@ -116,7 +115,10 @@ def _error(
     problem: str,
     now: float | None,
 ) -> SlashtagError:
-    envelope = _read_envelope(body)
+    excerpt = scrub.excerpt(body)
+    envelope: _AnyEnvelope | None = None
+    with suppress(*_UNDECODABLE):
+        envelope = _any_decoder.decode(body)
     effective = envelope.status if envelope is not None and status == 200 else status
     # Gateways answer with JSON too, but not with both members of the envelope, nor with the status mirrored.
     from_service = envelope is not None and envelope.status == effective and envelope.message is not None
@@ -132,25 +134,22 @@ def _error(
         return UnexpectedResponseError(
             what,
             status=effective if effective >= 300 else status,
-            excerpt=_excerpt(body, scrub),
+            excerpt=excerpt,
             repeatable=effective >= 400 or (status == 200 and effective < 300),
             method=call.method,
             path=call.path,
         )
     if envelope is not None:
         message = scrub.text((envelope.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
-        data = scrub.value(envelope.data)
     else:
-        message = scrub.text(_excerpt(body, scrub).decode(errors="replace"))
-        data = None
-    kind = _kind(call, effective, message, from_service=from_service)
+        message = scrub.text(excerpt.decode(errors="replace"))
     after = parse_retry_after(headers, now)
     if after is None and effective == 429 and (hint := rate_hint(headers, now)) and not hint.remaining:
         after = hint.reset
-    return kind(
+    return _kind(call, effective, message, from_service=from_service)(
         message,
         status=effective,
-        data=data,
+        data=None if envelope is None else scrub.value(envelope.data),
         method=call.method,
         path=call.path,
         retry_after=after,
@@ -158,36 +157,15 @@ def _error(
     )
 
 
-def _excerpt(body: bytes | bytearray, scrub: Scrubber) -> bytes:
-    return scrub.data(bytes(body[:SCRUBBED_BYTES]))[:EXCERPT_BYTES]
-
-
-def _read_envelope(body: bytes | bytearray) -> _AnyEnvelope | None:
-    try:
-        return _any_decoder.decode(body)
-    except _UNDECODABLE:
-        return None
-
-
 def _kind(call: Call[Any], status: int, message: str, *, from_service: bool) -> type[APIError]:
     if status == 400:
         unknown = call.path.startswith("stats") and "tag does not exist" in message.lower()
         return UnknownTagError if unknown else BadRequestError
-    if status == 401:
-        return AuthenticationError
-    if status == 404:
-        return NotFoundError
-    if status == 429:
-        of_tags = call.method == "POST" and from_service and _counts_tags(message)
-        return TagLimitError if of_tags else RateLimitError
-    return ServerError if status >= 500 else APIError
-
-
-def _counts_tags(message: str) -> bool:
-    return not _RATE.search(message) and any(
-        _TAGS.search(sentence) and _AMOUNT.search(sentence) and not _REQUESTS.search(sentence)
-        for sentence in _SENTENCES.split(message)
-    )
+    counts_tags = not _RATE.search(message) and any(map(_COUNTS_TAGS.match, re.split(r"[.!?;\n]", message)))
+    if status == 429 and call.method == "POST" and from_service and counts_tags:
+        return TagLimitError
+    kinds = {401: AuthenticationError, 404: NotFoundError, 429: RateLimitError}
+    return kinds.get(status, ServerError if status >= 500 else APIError)
 
 
 class Scrubber:
@@ -207,6 +185,10 @@ class Scrubber:
     def data(self, data: bytes) -> bytes:
         """Replace secrets in bytes."""
         return self._bytes.sub(HIDDEN.encode(), data) if self._bytes else data
+
+    def excerpt(self, body: bytes | bytearray) -> bytes:
+        """Return the start of a body without secrets."""
+        return self.data(bytes(body[:SCRUBBED_BYTES]))[:EXCERPT_BYTES]
 
     def value(self, value: Any, depth: int = _DEEPEST_DATA) -> Any:
         """Replace secrets in decoded JSON; values nested deeper than `depth` become None."""

@@ -17,14 +17,12 @@ MAX_WINDOW_DAYS = 32
 
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
-_OFFSET = re.compile(r"([+-])([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
+_OFFSET = re.compile(r"[+-]([01][0-9]|2[0-3]):[0-5][0-9]")
 # In the tz database, transitions of a zone are weeks apart, so none is missed.
 _SAMPLE = timedelta(hours=12)
 
 Bound = date | datetime
 Month = tuple[int, int]
-#: First and last second of a range under one UTC offset, both aware.
-FixedOffsetRange = tuple[datetime, datetime]
 S = TypeVar("S")
 
 
@@ -34,20 +32,19 @@ def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
     return items[:middle], items[middle:]
 
 
-# --- zones -------------------------------------------------------------------------------------------
-
-
 def parse_zone(zone: str | tzinfo | None) -> tzinfo:
     """Return the tzinfo of "+HH:MM", an IANA name, a tzinfo, or None (+00:00)."""
     if zone is None:
         return UTC
     if isinstance(zone, tzinfo):
-        _check_tzinfo(zone)
+        try:
+            datetime(2000, 1, 1, tzinfo=UTC).astimezone(zone)
+        except (ValueError, NotImplementedError):
+            # Raised by tzinfo.fromutc for a zone without an offset.
+            raise InvalidRequestError(f"the tzinfo {zone!r} gives no utcoffset") from None
         return zone
-    if isinstance(zone, str) and (match := _OFFSET.fullmatch(zone)):
-        sign, hours, minutes = match.groups()
-        offset = timedelta(hours=int(hours), minutes=int(minutes))
-        return timezone(-offset if sign == "-" else offset)
+    if isinstance(zone, str) and _OFFSET.fullmatch(zone):
+        return datetime.fromisoformat(f"2000-01-01T00:00{zone}").tzinfo or UTC
     if isinstance(zone, str):
         try:
             return ZoneInfo(zone)
@@ -59,26 +56,11 @@ def parse_zone(zone: str | tzinfo | None) -> tzinfo:
     )
 
 
-def _check_tzinfo(zone: tzinfo) -> None:
-    try:
-        datetime(2000, 1, 1, tzinfo=UTC).astimezone(zone)
-    except (ValueError, NotImplementedError):
-        # Raised by tzinfo.fromutc for a zone without an offset.
-        raise InvalidRequestError(f"the tzinfo {zone!r} gives no utcoffset") from None
-
-
 def format_offset(offset: timedelta) -> str:
     """Format an offset as the service takes it, `+HH:MM`."""
-    minutes, seconds = divmod(abs(offset).total_seconds(), 60)
-    if seconds:
+    if offset % timedelta(minutes=1):
         raise InvalidRequestError(f"the offset {offset} of the zone has seconds; the service takes +HH:MM")
-    hours, minutes = divmod(int(minutes), 60)
-    return f"{'-' if offset < timedelta() else '+'}{hours:02d}:{minutes:02d}"
-
-
-def offset_at(zone: tzinfo, instant: datetime) -> timedelta:
-    """Return the offset of a zone at an instant."""
-    return instant.astimezone(zone).utcoffset() or timedelta()
+    return datetime(2000, 1, 1, tzinfo=timezone(offset)).isoformat()[-6:]
 
 
 def segments(zone: tzinfo, first: datetime, last: datetime) -> Iterator[tuple[datetime, datetime, timedelta]]:
@@ -86,24 +68,23 @@ def segments(zone: tzinfo, first: datetime, last: datetime) -> Iterator[tuple[da
 
     Transitions are found to the second.
     """
-    if isinstance(zone, timezone):
-        yield first, last, offset_at(zone, first)
-        return
-    start, offset, at = first, offset_at(zone, first), first
+
+    def offset_at(instant: datetime) -> timedelta:
+        return instant.astimezone(zone).utcoffset() or timedelta()
+
+    step = last - first if isinstance(zone, timezone) else _SAMPLE
+    start, offset, at = first, offset_at(first), first
     while at < last:
-        ahead = min(at + _SAMPLE, last)
-        if offset_at(zone, ahead) != offset:
-            low, high = at, ahead
-            while high - low > _SECOND:
-                middle = low + timedelta(seconds=(high - low) // _SECOND // 2)
-                if offset_at(zone, middle) == offset:
-                    low = middle
-                else:
-                    high = middle
-            yield start, high, offset
-            start, offset, at = high, offset_at(zone, high), high
-        else:
+        ahead = min(at + step, last)
+        if offset_at(ahead) == offset:
             at = ahead
+            continue
+        low, high = at, ahead
+        while high - low > _SECOND:
+            middle = low + (high - low) // _SECOND // 2 * _SECOND
+            low, high = (middle, high) if offset_at(middle) == offset else (low, middle)
+        yield start, high, offset
+        start, offset, at = high, offset_at(high), high
     if start < last:
         yield start, last, offset
 
@@ -129,9 +110,6 @@ def only_offset(zone: tzinfo, found: Iterable[timedelta], what: str) -> timedelt
             'one: pass a fixed offset such as "+01:00", or ask for a DateRange'
         )
     return first
-
-
-# --- windows -----------------------------------------------------------------------------------------
 
 
 class Window(Struct, frozen=True):
@@ -169,13 +147,26 @@ def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     return cut_into_windows(split_by_utc_offset(start, end, zone))
 
 
-def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[FixedOffsetRange]:
+def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     """Split a range (both ends included) into parts of one UTC offset each.
 
     This scans the whole range for transitions: keep the result if it is needed more than once.
     """
+    found: list[Window] = []
     try:
-        found = list(_split_by_utc_offset(start, end, zone))
+        # Convert to UTC first: arithmetic in local time is wrong across a transition.
+        low = start.astimezone(UTC) if isinstance(start, datetime) else midnight(start) - 2 * _DAY
+        high = end.astimezone(UTC) + _SECOND if isinstance(end, datetime) else midnight(end) + 2 * _DAY
+        for begins, stops, offset in segments(zone, low, high):
+            fixed = timezone(offset)
+            first, last = begins.astimezone(fixed), stops.astimezone(fixed) - _SECOND
+            # A date includes all its seconds under any offset, so dates are compared as local times.
+            if not isinstance(start, datetime):
+                first = max(first, midnight(start, fixed))
+            if not isinstance(end, datetime):
+                last = min(last, midnight(end, fixed) + _DAY - _SECOND)
+            if first <= last:
+                found.append(Window(first, last))
     except OverflowError:
         raise InvalidRequestError(f"{start} to {end} lies outside the calendar") from None
     if not found and isinstance(start, datetime) is not isinstance(end, datetime):
@@ -184,56 +175,30 @@ def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[FixedOff
     return found
 
 
-def _split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> Iterator[FixedOffsetRange]:
-    margin = 2 * _DAY
-    instants = isinstance(start, datetime), isinstance(end, datetime)
-    # Convert to UTC first: arithmetic in local time is wrong across a transition.
-    low = start.astimezone(UTC) if isinstance(start, datetime) else midnight(start) - margin
-    high = end.astimezone(UTC) + _SECOND if isinstance(end, datetime) else midnight(end) + margin
-    for begins, stops, offset in segments(zone, low, high):
-        fixed = timezone(offset)
-        first, last = begins.astimezone(fixed), stops.astimezone(fixed) - _SECOND
-        # A date includes all its seconds under any offset, so dates are compared as local times.
-        if not instants[0]:
-            first = max(first, midnight(start, fixed))
-        if not instants[1]:
-            last = min(last, midnight(end, fixed) + _DAY - _SECOND)
-        if first <= last:
-            yield first, last
+def cut_into_windows(found: Iterable[Window], only: Container[Month] | None = None) -> list[Window]:
+    """Split ranges of one offset into as few windows as possible; with `only`, cover just those months."""
+    cut: list[Window] = []
+    for whole in found:
+        first, zone = whole.start, whole.start.tzinfo or UTC
+        while first <= whole.end:
+            if only is not None and month_of(first) not in only:
+                first = midnight(last_day(month_of(first)) + _DAY, zone)
+                continue
+            # A timedelta, because the end may be outside the calendar.
+            most = MAX_WINDOW_DAYS * _DAY - (first - midnight(first.date(), zone)) - _SECOND
+            stop = first + min(whole.end - first, most)
+            # Check months in between too: 32 days from October 31 include all of November.
+            left_out = (month for month in months(first, stop) if only is not None and month not in only)
+            if month := next(left_out, None):
+                stop = midnight(date(*month, 1), zone) - _SECOND
+            cut.append(Window(first, stop))
+            first = stop + _SECOND
+    return cut
 
 
 def midnight(day: date, zone: tzinfo = UTC) -> datetime:
     """Return the first instant of a day."""
     return datetime(day.year, day.month, day.day, tzinfo=zone)
-
-
-def cut_into_windows(found: Iterable[FixedOffsetRange], only: Container[Month] | None = None) -> list[Window]:
-    """Split ranges into as few windows as possible; with `only`, cover just those (year, month)."""
-    return [window for span in found for window in _tile(*span, only)]
-
-
-def _tile(first: datetime, last: datetime, only: Container[Month] | None) -> Iterator[Window]:
-    zone = first.tzinfo or UTC
-    while first <= last:
-        if only is not None and month_of(first) not in only:
-            first = _month_start(first, zone, 1)
-            continue
-        # A timedelta, because the end may be outside the calendar.
-        most = MAX_WINDOW_DAYS * _DAY - (first - midnight(first.date(), zone)) - _SECOND
-        stop = first + min(last - first, most)
-        if only is not None:
-            # Check months in between too: 32 days from October 31 include all of November.
-            for month in months(first, stop):
-                if month not in only:
-                    stop = midnight(date(*month, 1), zone) - _SECOND
-                    break
-        yield Window(first, stop)
-        first = stop + _SECOND
-
-
-def _month_start(at: datetime, zone: tzinfo, later: int) -> datetime:
-    year, month = divmod(at.year * 12 + at.month - 1 + later, 12)
-    return datetime(year, month + 1, 1, tzinfo=zone)
 
 
 def month_of(day: date) -> Month:

@@ -9,7 +9,6 @@ import secrets
 import sqlite3
 import stat
 import struct
-import threading
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -41,10 +40,6 @@ _INDEX = (
 _KEEP = "INSERT INTO response (request, fetched, checksum, body) VALUES (?, ?, ?, ?)"
 _FIND = "SELECT fetched, checksum, body FROM held JOIN response USING (id) WHERE held.request = ?"
 
-# SQLite's locks are per process: they would not stop a second session in this one.
-_open: set[tuple[int, int]] = set()
-_claiming = threading.Lock()
-
 
 class JournalInUseError(ConfigurationError):
     """Journal that another session has open."""
@@ -72,10 +67,7 @@ class JournalFile:
         #: WAL, so the main file does not change until it is closed: it is read without a lock, and without
         #: waiting for a commit.
         self.snapshot: sqlite3.Connection | None = None
-        self._identity: tuple[int, int] | None = None
         self._lock: int | None = None
-
-    # --- opening -------------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Open or create the file.
@@ -85,25 +77,21 @@ class JournalFile:
         try:
             self._claim()
             self.main = self._connect()
-        except sqlite3.OperationalError as error:
+        except BaseException as error:
             self._release()
-            if "locked" in str(error):
+            if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
                 raise self._in_use() from None
-            raise ConfigurationError(f"the journal {self.path} cannot be opened: {error}") from None
-        except sqlite3.DatabaseError as error:
-            self._release()
-            raise UnfitJournalError(
-                f"{self.path} is not a journal, or is damaged ({error}); it was left as it is"
-            ) from None
-        except OSError as error:
-            self._release()
-            raise ConfigurationError(f"the journal {self.path} cannot be opened: {error.strerror}") from None
-        except BaseException:
-            self._release()
+            if isinstance(error, OSError | sqlite3.OperationalError):
+                reason = error.strerror if isinstance(error, OSError) else error
+                raise ConfigurationError(f"the journal {self.path} cannot be opened: {reason}") from None
+            if isinstance(error, sqlite3.DatabaseError):
+                raise UnfitJournalError(
+                    f"{self.path} is not a journal, or is damaged ({error}); it was left as it is"
+                ) from None
             raise
 
     def _claim(self) -> None:
-        """Create the file if it does not exist; raise if it is not a journal, or is open in this process."""
+        """Create the file if it does not exist; raise if it is not a journal or is in use."""
         try:
             # Not created by SQLite, which would set the permissions by the umask.
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -115,14 +103,8 @@ class JournalFile:
         found = self.path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise ConfigurationError(f"the journal {self.path} cannot be opened: it is not a regular file")
-        identity = found.st_dev, found.st_ino
-        with _claiming:
-            if identity in _open:
-                raise self._in_use()
-            # Before reading the header: closing a file releases all locks of the process on it.
-            _open.add(identity)
-            self._identity = identity
-        # SQLite would wait for its own locks, until whoever has the journal may have removed it.
+        # Not by SQLite's locks, which do not stop a second session in this process, and which it would wait
+        # for until whoever has the journal may have removed it.
         try:
             self._lock = os.open(self.path, os.O_RDONLY)
             is_ours = lock_file(self._lock) or not HAS_LOCKS
@@ -144,9 +126,6 @@ class JournalFile:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-        if self._identity is not None:
-            _open.discard(self._identity)
-            self._identity = None
 
     def _in_use(self) -> JournalInUseError:
         return JournalInUseError(f"the journal {self.path} is in use by another session")
@@ -159,7 +138,9 @@ class JournalFile:
             file.execute("PRAGMA locking_mode=EXCLUSIVE")
             file.execute("BEGIN EXCLUSIVE")
             if not _one(file, "SELECT count(*) FROM sqlite_schema"):
-                self._begin(file)
+                for statement in _SCHEMA:
+                    file.execute(statement)
+                self._bind(file)
             else:
                 self._check(file)
                 last = {"last": _one(file, "SELECT coalesce(max(id), 0) FROM held")}
@@ -179,11 +160,6 @@ class JournalFile:
             file.close()
             raise
         return file
-
-    def _begin(self, file: sqlite3.Connection) -> None:
-        for statement in _SCHEMA:
-            file.execute(statement)
-        self._bind(file)
 
     def _bind(self, file: sqlite3.Connection) -> None:
         """Bind the file to this job."""
@@ -216,8 +192,6 @@ class JournalFile:
     def _account(self, salt: str) -> str:
         # Salted and slow to compute, so that the apikey cannot be guessed from the file.
         return hashlib.pbkdf2_hmac("sha256", self._apikey, salt.encode(), 5_000).hex()
-
-    # --- responses -----------------------------------------------------------------------------------
 
     def find(self, request: bytes) -> tuple[float, int, bytes] | None:
         """Return time, checksum and body of a response that the file had when it was opened."""
@@ -269,12 +243,11 @@ class JournalFile:
 def remove_journal(path: Path) -> None:
     """Remove a journal and the files that SQLite keeps beside it, unless a session has it open."""
     try:
-        found = path.stat()
         handle = os.open(path, os.O_RDONLY)
     except OSError:
         return
     try:
-        if (found.st_dev, found.st_ino) not in _open and (lock_file(handle) or not HAS_LOCKS):
+        if lock_file(handle) or not HAS_LOCKS:
             for left in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
                 left.unlink(missing_ok=True)
     finally:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .._core.call import Call
-from .._core.journal_policy import is_final, worth_keeping
 from .._errors import ConfigurationError, JournalError
+from .._models import Page
 from .._threads import in_thread
 from .file import JournalFile
 
@@ -25,7 +25,7 @@ class Journal:
     """Journal of one job, bound to one base URL and one account.
 
     A response is replayed if the file had it before this session started, if it was final when it was
-    fetched (see `_core.journal_policy`) and is at most `max_age` seconds old. A thread commits responses in
+    fetched (see `is_worth_keeping`) and is at most `max_age` seconds old. A thread commits responses in
     groups, at most 0.2 seconds after their arrival: kill -9 loses only those not yet committed.
 
     Raises ConfigurationError if the file is not a journal, is damaged, in use, or belongs to another job;
@@ -54,8 +54,6 @@ class Journal:
     def __repr__(self) -> str:
         return f"<Journal {str(self.path)!r}>"
 
-    # --- opening -------------------------------------------------------------------------------------
-
     @property
     def is_open(self) -> bool:
         """True while the file is open."""
@@ -82,10 +80,17 @@ class Journal:
         self._file.open()
         self._began = time.time()
 
-    # --- reading and writing -----------------------------------------------------------------------
+    async def replay(self, call: Call[Any]) -> bytes | None:
+        """Return the body to replay for a call, or None if the call must be sent."""
+        if not self.is_open:
+            # The session is used without `async with`.
+            await self.start()
+        # Checked before sending: an error of the journal must not replace the result of a write.
+        self.check()
+        return self.find(call)
 
     def find(self, call: Call[Any]) -> bytes | None:
-        """Return the body to replay for a call, or None if the call must be sent."""
+        """Return the body to replay for a call, or None."""
         found = self._find(call)
         return None if found is None else found[1]
 
@@ -104,7 +109,7 @@ class Journal:
             return None
         fetched, expected, body = row
         # A time in the future means that a clock was wrong.
-        if not self._began - self._max_age <= fetched <= self._began or not is_final(call, fetched):
+        if not self._began - self._max_age <= fetched <= self._began or not call.is_final(fetched):
             return None
         if expected != file.checksum(request, fetched, body):
             raise file.damaged("a response was altered, or comes from another journal")
@@ -113,7 +118,7 @@ class Journal:
     def keep(self, call: Call[Any], data: object, body: bytes) -> bool:
         """Queue a complete response for writing; return True if the caller should `wait`."""
         fetched = time.time()
-        if self._closed or not worth_keeping(call, data, fetched):
+        if self._closed or not is_worth_keeping(call, data, fetched):
             return False
         self.check()
         with self._changed:
@@ -160,8 +165,6 @@ class Journal:
     def _is_due(self) -> bool:
         return self._closed or self._pending_bytes >= COMMIT_BYTES
 
-    # --- the end -------------------------------------------------------------------------------------
-
     async def aclose(self) -> None:
         """Commit queued responses and close the file; raises JournalError, once, if that fails."""
         with self._changed:
@@ -175,6 +178,23 @@ class Journal:
                 self._file.close()
         if not self._reported:
             self.check()
+
+
+def is_worth_keeping(call: Call[Any], data: object, fetched: float) -> bool:
+    """Return whether an answer will still be valid when the job is run again.
+
+    Statistics are valid if their period had ended. A page is valid if it was full, since the last page grows;
+    if the listing was read oldest first, since in another order new records shift every page; and if it is
+    the page that was requested. If the service has changed its page size since, the listing notices and
+    requests the page again.
+    """
+    if call.method != "GET":
+        return False
+    if isinstance(data, Page):
+        page: Page[Any] = data  # pyright: ignore[reportUnknownVariableType]
+        stays = ("orderby", "date") in call.params and ("page", str(page.page)) in call.params
+        return stays and 0 < page.page_size <= len(page.items)
+    return call.is_final(fetched)
 
 
 def _request(call: Call[Any]) -> bytes:

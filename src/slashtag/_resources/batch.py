@@ -9,10 +9,9 @@ from typing import Any
 from msgspec import Struct
 
 from .._core.batches import Selector
-from .._core.guide import Counts, Guide, shows_zone
-from .._core.guide_cost import GuideCost
+from .._core.call import SETTLING_SECONDS
+from .._core.guide import Counts, Guide, GuideCost, shows_zone
 from .._core.halving import Node, children, of_one_run
-from .._core.journal_policy import SETTLING_SECONDS
 from .._core.plan import Plan
 from .._core.queries import AllTime, TimeSlice
 from .._core.windows import Month, months

@@ -4,7 +4,7 @@ A batch is a list of jobs (one per slashtag), a node a range of it. Each time sl
 batch. If it has clicks, its first half is requested and the second half is the difference, and so on down to
 single slashtags. With three or more windows, all-time statistics of the batch, and of halves for which they
 pay, first show the months that can have clicks; other months are skipped. `_core.halving` decides which
-answers may be subtracted, `_core.guide_cost` when all-time statistics pay.
+answers may be subtracted, `_core.guide` when all-time statistics pay.
 
 A click that the service counts late, between the answers for a node and for its first half, would be missing
 from the second half. So for windows that ended recently, the answer from which others were subtracted is

@@ -188,7 +188,8 @@ class Collector(Generic[R]):
         if source:
             pool: WorkerPool[StatsRequest | Selector] = WorkerPool(source, self._work, workers, feed=feed)
             await pool.run()
-        return self._tally.result()
+        total: R = self._tally.result()
+        return total
 
     async def _work(self, item: StatsRequest | Selector) -> Sequence[StatsRequest] | None:
         """Send one request; return the requests of a batch, or smaller ones if one was refused."""

@@ -11,8 +11,7 @@ from datetime import datetime, tzinfo
 from typing import Any, Generic, TypeVar
 
 from .._core.batches import MAX_KEYS, Selector
-from .._core.guide import Guide
-from .._core.guide_cost import GuideCost
+from .._core.guide import Guide, GuideCost
 from .._core.payloads import RangeAnswer
 from .._core.plan import Plan
 from .._core.queries import DateRange

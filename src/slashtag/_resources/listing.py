@@ -53,7 +53,7 @@ class ListingOptions(Struct, Generic[T], frozen=True):
         params = [("page", str(page)), ("pagesize", str(self.pagesize))]
         if self.orderby is not None:
             params.append(("orderby", self.orderby))
-        # A page has no time at which it becomes final: `journal_policy` checks its content.
+        # A page has no time at which it becomes final: the journal checks its content.
         settled_at = inf if anew else -inf
         return Call(
             method="GET", path=self.path, params=tuple(params), returns=self.returns, settled_at=settled_at

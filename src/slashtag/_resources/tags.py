@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .._core.call import MAX_TAG_DESCRIPTION, MAX_TAG_NAME, Call, check_text, json_body
+import msgspec
+
+from .._core.call import MAX_TAG_DESCRIPTION, MAX_TAG_NAME, Call, check_text
 from .._errors import BadRequestError, OutcomeUnknownError
 from .._models import Page, Tag
 from .listing import Resource
@@ -25,7 +27,9 @@ class Tags(Resource[Tag]):
         members: dict[str, object] = {"name": check_text("name", name, MAX_TAG_NAME)}
         if description is not None:
             members["description"] = check_text("description", description, MAX_TAG_DESCRIPTION, empty=True)
-        call = Call(method="POST", path="tags", returns=Tag, body=json_body(members), repeatable=False)
+        call = Call(
+            method="POST", path="tags", returns=Tag, body=msgspec.json.encode(members), repeatable=False
+        )
         return await self._send(call)
 
     async def ensure(self, name: str, *, description: str | None = None) -> Tag:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import select
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 KEEP_ALIVE = 15.0
 
 _HEADER = istr("Keep-Alive")
+_TIMEOUT = re.compile(r'(?:^|,)\s*timeout\s*=\s*"?([0-9]{1,9})"?\s*(?:,|$)', re.IGNORECASE)
 
 SWITCHING_PROTOCOLS = 101
 
@@ -54,18 +56,12 @@ def has_leftover(parser: Any) -> bool:
 def keep_alive(headers: Any) -> float:
     """Return the seconds that a connection may be idle after an answer with these headers."""
     text = headers.get(_HEADER)
-    return KEEP_ALIVE if text is None else min(KEEP_ALIVE, _keep_alive(text))
-
-
-@lru_cache(maxsize=64)
-def _keep_alive(text: str) -> float:
-    for part in text.split(","):
-        name, _, value = part.partition("=")
-        value = value.strip().strip('"')
-        if name.strip().lower() == "timeout" and value.isascii() and value.isdigit() and len(value) < 10:
-            # The service counts from when it sent the answer, and a request takes time to arrive.
-            return max(int(value) - 1.0, int(value) / 2)
-    return KEEP_ALIVE
+    found = None if text is None else _TIMEOUT.search(text)
+    if found is None:
+        return KEEP_ALIVE
+    seconds = int(found[1])
+    # The service counts from when it sent the answer, and a request takes time to arrive.
+    return min(KEEP_ALIVE, max(seconds - 1.0, seconds / 2))
 
 
 async def read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, aiohttp.StreamReader]:

@@ -13,18 +13,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
-import weakref
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from yarl import URL
 
 from .._core.call import Call
 from .connections import (
-    KEEP_ALIVE,
     SWITCHING_PROTOCOLS,
     has_leftover,
     keep_alive,
@@ -42,30 +39,11 @@ if TYPE_CHECKING:
 #: end a body that arrives very slowly.
 NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
-#: Oldest and newest tested version of aiohttp; `.ci/run` tests both.
-OLDEST, NEWEST = "3.14.1", "3.14.5"
+#: Whether our tests cover the version of aiohttp; `.ci/run` tests the oldest and the newest.
+TESTED = aiohttp.__version__ in {"3.14.1", "3.14.2", "3.14.3", "3.14.4", "3.14.5"}
 
 #: Set it to 0 to send every request through `ClientSession.request`.
 SWITCH = "SLASHTAG_FAST_PATH"
-
-
-def _is_tested(version: str) -> bool:
-    """Return whether a version of aiohttp is between OLDEST and NEWEST and no pre-release."""
-
-    def numbers(text: str) -> list[int]:
-        return [int(part) for part in text.split(".")]
-
-    if not version.replace(".", "").isdigit():
-        return False
-    return numbers(OLDEST) <= numbers(version) <= numbers(NEWEST)
-
-
-TESTED = _is_tested(aiohttp.__version__)
-
-
-def is_switched_on() -> bool:
-    """Return whether the environment allows the fast path."""
-    return os.environ.get(SWITCH, "1") != "0"
 
 
 def _original(function: object) -> object:
@@ -102,24 +80,11 @@ def is_plain(http: aiohttp.ClientSession) -> bool:
     )
 
 
-class OpenResponse(Protocol):
-    """Response whose body has not been read yet; aiohttp.ClientResponse is one.
-
-    Call exactly one of the methods: `release` after the complete body, otherwise `close`.
-    """
-
-    @property
-    def status(self) -> int: ...
-    @property
-    def headers(self) -> Any: ...  # a mapping; aiohttp's descriptor has another type
-    @property
-    def content(self) -> aiohttp.StreamReader: ...
-    def release(self) -> object: ...
-    def close(self) -> object: ...
-
-
 class PooledConnection:
-    """aiohttp connection and its current response."""
+    """aiohttp connection and its current response, with the members of aiohttp.ClientResponse that are used.
+
+    Call `release` after the complete body, otherwise `close`.
+    """
 
     __slots__ = ("_unread", "connection", "content", "expires", "headers", "path", "protocol", "status")
 
@@ -162,13 +127,6 @@ class PooledConnection:
         self.connection.close()
 
 
-def _body_headers(body: bytes | None) -> str:
-    """Return the headers of the body and the end of the head."""
-    if body is None:
-        return "Content-Length: 0\r\n\r\n"
-    return f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-
-
 class FastPath:
     """Sender of requests to one origin over the connections of one ClientSession.
 
@@ -186,10 +144,9 @@ class FastPath:
         self._origin = aiohttp.ClientRequest("GET", base, headers=http.headers, loop=loop)
         lines = [f"{name}: {value}\r\n" for name, value in self._origin.headers.items()]
         self._head = f" HTTP/1.1\r\n{''.join(lines)}"
-        self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def request(self, call: Call[Any], target: str, attempt: Attempt) -> OpenResponse:
+    async def request(self, call: Call[Any], target: str, attempt: Attempt) -> PooledConnection:
         """Send a call and read the head of its answer; `target` is encoded.
 
         Raises aiohttp.ClientError, OSError, and HttpProcessingError for what is not HTTP.
@@ -204,16 +161,15 @@ class FastPath:
             transport = protocol.transport
             assert transport is not None
             protocol.set_response_params(read_until_eof=True)
-            method = call.method
-            if method == "GET" and call.body is None:
-                head = f"GET {target}{self._head}\r\n".encode()
-                attempt.written = True
-                transport.write(head)
-            else:
-                head = f"{method} {target}{self._head}{_body_headers(call.body)}".encode()
-                attempt.written = True
-                # Not joined in a variable: a body may hold a password, and some tracebacks show variables.
-                transport.write(head + (call.body or b""))
+            entity = ""
+            if call.body is not None:
+                entity = f"Content-Type: application/json\r\nContent-Length: {len(call.body)}\r\n"
+            elif call.method != "GET":
+                entity = "Content-Length: 0\r\n"
+            head = f"{call.method} {target}{self._head}{entity}\r\n".encode()
+            attempt.written = True
+            # Not joined in a variable: a body may hold a password, and some tracebacks show variables.
+            transport.write(head + call.body if call.body else head)
             message, pooled.content = await read_head(protocol)
         except BaseException as error:
             if attempt.reused and lost_before_answer(error):
@@ -247,39 +203,15 @@ class FastPath:
             pooled.connection.release()
             return
         now = self._loop.time()
+        # The first one has been idle for longest. Without traffic it stays until the service closes it.
+        while self._idle and self._idle[0].expires <= now:
+            self._idle.pop(0).connection.close()
         pooled.expires = now + keep_alive(pooled.headers)
         self._idle.append(pooled)
-        if self._sweeper is None:
-            self._sweep_at(now + KEEP_ALIVE)
-
-    def _sweep(self) -> None:
-        """Close connections that were idle for too long or that the service closed."""
-        self._sweeper = None
-        now = self._loop.time()
-        idle, self._idle = self._idle, []
-        for pooled in idle:
-            if pooled.expires <= now or pooled.connection.closed:
-                pooled.connection.close()
-            else:
-                self._idle.append(pooled)
-        if self._idle:
-            self._sweep_at(min(pooled.expires for pooled in self._idle))
-
-    def _sweep_at(self, when: float) -> None:
-        # Weak reference: the timer must not keep a session alive that was dropped without being closed.
-        reference = weakref.ref(self)
-
-        def sweep() -> None:
-            if (path := reference()) is not None:
-                path._sweep()
-
-        self._sweeper = self._loop.call_at(when, sweep)
 
     def close(self) -> None:
         """Return all idle connections to the pool, which closes them."""
         self._closed = True
-        if self._sweeper is not None:
-            self._sweeper.cancel()
         while self._idle:
             self._idle.pop().connection.release()
 

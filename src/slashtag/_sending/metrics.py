@@ -18,17 +18,6 @@ class Metrics:
     not paused.
     """
 
-    __slots__ = (
-        "_throttle",
-        "_waiting",
-        "attempts",
-        "bytes_received",
-        "is_reached",
-        "replayed",
-        "requests",
-        "retries",
-    )
-
     def __init__(self, throttle: Throttle, waiting: Callable[[], int]) -> None:
         self._throttle = throttle
         self._waiting = waiting

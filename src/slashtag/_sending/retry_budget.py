@@ -35,11 +35,6 @@ class RetryBudget:
         self._failures = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    @property
-    def left(self) -> float:
-        """The number of retries that may be sent without queueing."""
-        return self._left
-
     def earn(self) -> None:
         """Record a request that succeeded at once."""
         if self._left < CAPACITY:
@@ -55,23 +50,17 @@ class RetryBudget:
         if self._left >= 1 and not self._queue:
             self._left -= 1
             return FREE
-        loop = asyncio.get_running_loop()
-        turn: asyncio.Future[str] = loop.create_future()
+        turn: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._queue.append(turn)
         self._next()
-        timer = loop.call_later(patience, _cancel, turn)
         try:
-            await asyncio.wait((turn,))
+            await asyncio.wait((turn,), timeout=patience)
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and not turn.exception():
+            if not turn.cancel() and not turn.exception():
                 self.give_back(turn.result(), succeeded=None)
-            else:
-                turn.cancel()
-                self._next()
+            self._next()
             raise
-        finally:
-            timer.cancel()
-        return None if turn.cancelled() else turn.result()
+        return None if turn.cancel() else turn.result()
 
     def give_back(self, permit: str, *, succeeded: bool | None) -> None:
         """Return the permit of a retry; `succeeded` is None if it was not sent or was cancelled."""
@@ -93,26 +82,23 @@ class RetryBudget:
         self._next()
 
     def _next(self) -> None:
-        while self._queue:
-            if self._queue[0].done():
-                self._queue.popleft()
-            elif self._left >= 1:
+        """Send the retries that are paid for; set the timer if none is and others wait."""
+        while self._queue and (self._left >= 1 or self._queue[0].done()):
+            turn = self._queue.popleft()
+            if not turn.done():
                 self._left -= 1
-                self._queue.popleft().set_result(FREE)
-            else:
-                if not self._lone and self._timer is None:
-                    delay = self._backoff(self._failures)
-                    self._timer = asyncio.get_running_loop().call_later(delay, self._send_alone)
-                return
+                turn.set_result(FREE)
+        if self._queue and not self._lone and self._timer is None:
+            delay = self._backoff(self._failures)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._send_alone)
 
     def _send_alone(self) -> None:
         self._timer = None
-        while self._queue:
-            turn = self._queue.popleft()
-            if not turn.done():
-                self._lone = True
-                turn.set_result(LONE)
-                return
+        waiting = (turn for turn in self._queue if not turn.done())
+        if turn := next(waiting, None):
+            self._queue.remove(turn)
+            self._lone = True
+            turn.set_result(LONE)
 
     def close(self) -> None:
         """Raise SessionClosedError in retries that wait."""
@@ -123,8 +109,3 @@ class RetryBudget:
             if not turn.done():
                 turn.set_exception(SessionClosedError("the session is closed"))
         self._queue.clear()
-
-
-def _cancel(turn: asyncio.Future[str]) -> None:
-    if not turn.done():
-        turn.cancel()

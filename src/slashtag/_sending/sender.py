@@ -33,28 +33,11 @@ from .transport import RawResponse, Transport, closed_error
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
+    from .._journal.journal import Journal
+
 T = TypeVar("T")
 
 log = logging.getLogger("slashtag")
-
-
-class ResponseStore(Protocol):
-    """Store of complete responses, replayed by later runs; implemented in `_journal`."""
-
-    @property
-    def is_open(self) -> bool: ...
-
-    async def start(self) -> None: ...
-
-    def check(self) -> None: ...
-
-    def find(self, call: Call[Any]) -> bytes | None: ...
-
-    def fetched_at(self, call: Call[Any]) -> float | None: ...
-
-    def keep(self, call: Call[Any], data: object, body: bytes) -> bool: ...
-
-    async def wait(self) -> None: ...
 
 
 class Send(Protocol):
@@ -81,7 +64,7 @@ class Shared(Struct, frozen=True):
     secrets: tuple[str, ...]
     #: Set when the session closes, to end its backoffs.
     closing: asyncio.Event
-    journal: ResponseStore | None = None
+    journal: Journal | None = None
 
     def __repr__(self) -> str:
         return "<Shared ***>"
@@ -96,7 +79,6 @@ class CallState(Struct):
     spent: float = 0.0  # seconds of attempts and backoff
     waited: float = 0.0  # seconds of waiting for admission
     answer_lost: bool = False  # the answer to a write was lost in at least one attempt
-    no_permit: bool = False  # the retry budget gave no permit within max_elapsed
     resent: bool = False  # sent again immediately after a stale connection
     permit: str | None = None
     last: SlashtagError | None = None
@@ -123,18 +105,12 @@ class Sender:
         if loop is not self._loop:
             self._loop = self._shared.transport.bind(loop)
         self._metrics.requests += 1
-        if (journal := self._shared.journal) is not None:
-            if not journal.is_open:
-                # The session is used without `async with`.
-                await journal.start()
-            # Checked before sending: an error of the journal must not replace the result of a write.
-            journal.check()
-            body = journal.find(call)
-            if body is not None:
-                self._metrics.replayed += 1
-                # Let other tasks run, because a replay does not wait for anything.
-                await asyncio.sleep(0)
-                return parse(call, 200, {}, body, self._shared.secrets)
+        journal = self._shared.journal
+        if journal is not None and (body := await journal.replay(call)) is not None:
+            self._metrics.replayed += 1
+            # Let other tasks run, because a replay does not wait for anything.
+            await asyncio.sleep(0)
+            return parse(call, 200, {}, body, self._shared.secrets)
         state = CallState(self._admission.order())
         try:
             data = await self._attempt(call, state)
@@ -144,10 +120,11 @@ class Sender:
             self._shared.budget.earn()
             return data
         if retryable(call, state.last):
-            return await self._retry(call, state)
+            try:
+                return await self._retry(call, state)
+            except SlashtagError as error:
+                state.last = error
         raise final_error(call, state.last, state.attempts, lost=state.answer_lost)
-
-    # --- one attempt ---------------------------------------------------------------------------------
 
     async def _attempt(self, call: Call[T], state: CallState) -> T:
         """Send a call until it is answered with anything but a rate-limit 429."""
@@ -262,7 +239,7 @@ class Sender:
         except OSError:
             # No file can be opened, so no connection either, as the last failure shows.
             assert state.last is not None
-            raise final_error(call, state.last, state.attempts, lost=state.answer_lost) from None
+            raise state.last from None
 
         policy = self._options.retry
 
@@ -272,7 +249,7 @@ class Sender:
         def enough(retry: RetryCallState) -> bool:
             out_of_time = state.spent + retry.upcoming_sleep >= policy.max_elapsed
             out_of_time |= policy.max_wait is not None and pause_of_503(state.last) > policy.max_wait
-            return state.no_permit or state.attempts >= policy.max_attempts or out_of_time
+            return state.attempts >= policy.max_attempts or out_of_time
 
         retrying = tenacity.AsyncRetrying(
             # A positive predicate: a negative one would catch CancelledError.
@@ -282,11 +259,7 @@ class Sender:
             sleep=lambda seconds: self._pause(call, state, seconds),
             reraise=True,
         )
-        try:
-            return await retrying(self._next_attempt, call, state)
-        except SlashtagError as error:
-            failure = final_error(call, error, state.attempts, lost=state.answer_lost)
-        raise failure
+        return await retrying(self._next_attempt, call, state)
 
     async def _pause(self, call: Call[Any], state: CallState, seconds: float) -> None:
         clock = asyncio.get_running_loop().time
@@ -301,14 +274,14 @@ class Sender:
             raise SessionClosedError("the session was closed before a retry")
         patience = self._options.retry.max_elapsed - state.spent - seconds
         state.permit = await self._shared.budget.take(max(0.0, patience))
-        state.no_permit = state.permit is None
         state.spent += clock() - began
+        if state.permit is None and state.last is not None:
+            raise state.last
 
     async def _next_attempt(self, call: Call[T], state: CallState) -> T:
         permit, state.permit = state.permit, None
         if permit is None:
-            # Either this is tenacity's first "attempt", for which `__call__` has already sent the call, or
-            # the retry budget gave no permit in time. tenacity then waits or stops after this failure.
+            # tenacity's first "attempt", for which `__call__` has already sent the call.
             assert state.last is not None
             raise state.last
         self._metrics.retries += 1
@@ -316,13 +289,12 @@ class Sender:
         try:
             data = await self._attempt(call, state)
             succeeded = True
+            return data
         except SlashtagError as error:
-            sent = not isinstance(error, RateLimitError | SessionClosedError)
-            succeeded = not is_failure(error) if sent else None
+            if not isinstance(error, RateLimitError | SessionClosedError):
+                succeeded = not is_failure(error)
             state.last = error
             raise
-        else:
-            return data
         finally:
             self._shared.budget.give_back(permit, succeeded=succeeded)
 

@@ -22,12 +22,18 @@ if TYPE_CHECKING:
 
 
 class DroppedError(Exception):
-    """Replacement for aiohttp's connection errors, after which aiohttp would repeat GET and PUT."""
+    """Replacement for aiohttp's connection errors, after which aiohttp would repeat GET and PUT.
 
-    def __init__(self, text: str, *, unsent: bool) -> None:
-        super().__init__(text)
-        self.text = text
-        self.unsent = unsent
+    Its arguments are the text of the error, and whether nothing was sent.
+    """
+
+
+_NOT_CONNECTED = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ClientSSLError,
+    aiohttp.ClientHttpProxyError,
+    aiohttp.InvalidURL,
+)
 
 
 class _StaleError(Exception):
@@ -87,8 +93,7 @@ class SessionPath:
                 continue  # aiohttp has closed it and takes another connection
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
                 attempt.stale = attempt.reused and lost_before_answer(error)
-                unsent = not attempt.written if attempt.written is not None else is_unsent(error)
-                dropped = DroppedError(describe(error), unsent=unsent)
+                dropped = DroppedError(describe(error), is_unsent(error, attempt))
                 break
         raise dropped
 
@@ -118,15 +123,9 @@ async def _read_head_once(protocol: ResponseHandler) -> Any:
     return await read_head(protocol)
 
 
-def is_unsent(error: BaseException) -> bool:
-    """Return whether an aiohttp error means that no connection was made."""
-    return isinstance(
-        error,
-        aiohttp.ClientConnectorError
-        | aiohttp.ClientSSLError
-        | aiohttp.ClientHttpProxyError
-        | aiohttp.InvalidURL,
-    )
+def is_unsent(error: BaseException, attempt: Attempt) -> bool:
+    """Return whether nothing was sent; if that is not known, whether the error says so."""
+    return isinstance(error, _NOT_CONNECTED) if attempt.written is None else not attempt.written
 
 
 def describe(error: BaseException) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from yarl import URL
 
 from .._core.batches import UNRESERVED
 from .._core.call import Call
-from .._core.response import EXCERPT_BYTES, SCRUBBED_BYTES, Scrubber
+from .._core.response import Scrubber
 from .._errors import (
     ConfigurationError,
     SessionClosedError,
@@ -23,7 +24,7 @@ from .._errors import (
     TransportError,
     UnexpectedResponseError,
 )
-from .fast_path import FastPath, OpenResponse, can_bypass_session, is_plain, is_switched_on
+from .fast_path import SWITCH, FastPath, PooledConnection, can_bypass_session, is_plain
 from .session_path import DroppedError, SessionPath, describe, is_unsent
 from .timeouts import Attempt
 
@@ -68,12 +69,12 @@ class Transport:
         self._http = http
         self._owns_http = headers is None
         self._base = base
+        self._origin, self._path = str(base.origin()), base.raw_path
         self._secrets = secrets
-        self._urls: dict[str, URL] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._session_path = SessionPath(headers)
         self._fast_path: FastPath | None = None
-        self._use_fast_path = self._owns_http and direct and is_switched_on()
+        self._use_fast_path = self._owns_http and direct and os.environ.get(SWITCH) != "0"
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
         """Bind the connections to the first event loop that calls this, and return it.
@@ -94,27 +95,9 @@ class Transport:
         """Whether an event loop has used the session."""
         return self._loop is not None
 
-    def _endpoint(self, call: Call[Any]) -> URL:
-        """Return the URL of a call without its query; URLs of GETs are few and are cached."""
-        url = self._urls.get(call.path)
-        if url is None:
-            # The path is encoded already: yarl must neither decode nor normalise it.
-            url = URL(f"{self._base}{call.path}", encoded=True)
-            if call.method == "GET":
-                self._urls[call.path] = url
-        return url
-
-    def url(self, call: Call[Any]) -> URL:
-        """Return the URL of a call."""
-        url = self._endpoint(call)
-        if not call.params:
-            return url
-        params = dict(call.params)  # faster in yarl than pairs; our calls repeat no name
-        return url.extend_query(params if len(params) == len(call.params) else call.params)
-
     def target(self, call: Call[Any]) -> str:
-        """Return `url(call).raw_path_qs`, at a third of its cost if nothing needs encoding."""
-        path = self._endpoint(call).raw_path
+        """Return the encoded path and query of a call, at a third of the cost of yarl."""
+        path = self._path + call.path
         if not call.params:
             return path
         return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in call.params])}"
@@ -127,15 +110,17 @@ class Transport:
         """
         http = self._http()
         on_fast_path = self._use_fast_path and can_bypass_session(http)
-        target = self.target(call) if on_fast_path else ""
+        target = self.target(call)
         failure: SlashtagError
         try:
-            response: OpenResponse
+            response: PooledConnection | aiohttp.ClientResponse
             if on_fast_path:
                 path = self._fast_path or self._make_fast_path(http)
                 response = await path.request(call, target, attempt)
             else:
-                response = await self._session_path.request(http, call, self.url(call), attempt)
+                # Encoded already: yarl must neither decode nor normalise it.
+                url = URL(self._origin + target, encoded=True)
+                response = await self._session_path.request(http, call, url, attempt)
             content = response.content
             try:
                 body = await content.readany()
@@ -151,16 +136,15 @@ class Transport:
             failure = UnexpectedResponseError(
                 f"the body is larger than max_response_bytes ({max_bytes})",
                 status=response.status,
-                excerpt=self._scrubber(call).data(body[:SCRUBBED_BYTES])[:EXCERPT_BYTES],
+                excerpt=self._scrubber(call).excerpt(body),
                 repeatable=False,
                 method=call.method,
                 path=call.path,
             )
         except DroppedError as error:
-            failure = self._failure(call, error.text, unsent=error.unsent)
+            failure = self._failure(call, *error.args)
         except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError) as error:
-            unsent = is_unsent(error) if attempt.written is None else not attempt.written
-            failure = self._failure(call, describe(error), unsent=unsent)
+            failure = self._failure(call, describe(error), is_unsent(error, attempt))
         except (TypeError, AttributeError, LookupError) as error:
             if not on_fast_path:
                 raise
@@ -170,7 +154,7 @@ class Transport:
             self.close()
             if not attempt.written:
                 return await self.exchange(call, max_bytes, attempt)
-            failure = self._failure(call, "the answer could not be read", unsent=False)
+            failure = self._failure(call, "the answer could not be read")
         except (RuntimeError, AssertionError):
             # aiohttp asserts that its connector exists.
             if not http.closed:
@@ -192,7 +176,7 @@ class Transport:
         if self._fast_path is not None:
             self._fast_path.close()
 
-    def _failure(self, call: Call[Any], text: str, *, unsent: bool) -> TransportError:
+    def _failure(self, call: Call[Any], text: str, unsent: bool = False) -> TransportError:
         error = TransportError(self._scrubber(call).text(text), method=call.method, path=call.path)
         error.unsent = unsent
         return error
@@ -203,22 +187,15 @@ class Transport:
 
 #: Bytes allowed unencoded in a query: unreserved in RFC 3986, and the comma between slashtags.
 _PLAIN = UNRESERVED + b","
-#: Longer texts are not cached.
-_CACHED_LENGTH = 200
 
 
 def _quoted(text: str) -> str:
-    if text.isascii() and not text.encode().translate(None, _PLAIN):
-        return text
-    return _quoted_from_cache(text) if len(text) <= _CACHED_LENGTH else _quoted_by_yarl(text)
+    return text if text.isascii() and not text.encode().translate(None, _PLAIN) else _quoted_by_yarl(text)
 
 
+@lru_cache(maxsize=256)  # the same date ranges are requested for many slashtags
 def _quoted_by_yarl(text: str) -> str:
     return URL.build(query={"q": text}).raw_query_string.removeprefix("q=")
-
-
-#: The same date ranges are requested for many slashtags.
-_quoted_from_cache = lru_cache(maxsize=256)(_quoted_by_yarl)
 
 
 async def _read_rest(content: aiohttp.StreamReader, first: bytes, max_bytes: int) -> bytes:

@@ -1,11 +1,10 @@
 """The service of docs/service.md on loopback, to build and test against offline."""
 
 from .faults import Fault
-from .gateway import Arrival
 from .limits import FixedWindow, InFlightCap, Limiter, SlidingWindow, TokenBucket
 from .options import Behaviour
 from .records import TrueCountry, TruePeriod, TrueRange, TrueTag, TrueUrl
-from .server import Sandbox
+from .sandbox import Arrival, Sandbox
 from .truth import Truth
 
 __all__ = [

@@ -3,13 +3,14 @@
 from datetime import UTC, datetime
 from time import time
 
-from .store import Link, Store, Tag
+from .store import DIRECT, DOMAINS, UNKNOWN, Link, Store
 from .truth import Truth, read_instant
-from .world import DIRECT, DOMAINS, UNKNOWN
 
 
-def seconds(when: datetime | str) -> int:
-    """Return Unix seconds of an instant; one without an offset is UTC."""
+def seconds(when: datetime | str | None) -> int:
+    """Return Unix seconds of an instant, now by default; one without an offset is UTC."""
+    if when is None:
+        return int(time())
     instant = read_instant(when) if isinstance(when, str) else when
     return int((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp())
 
@@ -41,33 +42,30 @@ class Account:
         domain_id: int = 0,
         redirect_code: int = 301,
         password: str = "",
-        id: int = 0,
     ) -> int:
         """Add a link, created now by default, and return its id; domains are 0 (none) to 3.
 
         Raises LookupError for an unknown tag or domain, sqlite3.IntegrityError if the domain already has the
         slashtag.
         """
-        found = self.store.find_tag(tag) if tag is not None else None
-        if tag is not None and found is None:
+        tags = [] if tag is None else self.store.tags("WHERE name = ?", (tag,))
+        if tag is not None and not tags:
             raise LookupError(f"no tag {tag!r}")
         if domain_id not in DOMAINS:
             raise LookupError(f"no domain {domain_id}")
-        at = int(time()) if created_at is None else seconds(created_at)
-        tag_id = found.id if found else None
-        return self.store.add_link(
-            Link(id, slashtag, domain_id, destination, redirect_code, password, at, at, tag_id)
-        )
+        at, tag_id = seconds(created_at), tags[0].id if tags else None
+        link = Link(0, slashtag, domain_id, destination, redirect_code, password, at, at, tag_id)
+        return self.store.add_link(link)
 
     def remove_url(self, key: str | int) -> None:
         """Remove a link and its clicks, by slashtag (every domain's) or id."""
         for link in self._find(key):
-            self.store.remove_link(link.id)
+            self.store.write("DELETE FROM link WHERE id = ?", (link.id,))
+            self.store.write("DELETE FROM click WHERE link = ?", (link.id,))
 
     def add_tag(self, name: str, *, description: str = "", created_at: datetime | str | None = None) -> int:
         """Add a tag, created now by default, and return its id."""
-        at = int(time()) if created_at is None else seconds(created_at)
-        return self.store.add_tag(Tag(0, name, description, at))
+        return self.store.add_tag(name, description, seconds(created_at)).id
 
     def add_click(
         self,
@@ -94,13 +92,13 @@ class Account:
         place = self.store.add_labels("place", [(country, state, city, postalcode, timezone)])[0]
         agent = self.store.add_labels("agent", [(device, browser, platform)])[0]
         source = self.store.add_labels("referrer", [(referrer,)])[0]
-        at = seconds(when_utc)
-        fresh = self.store.visitors + 1
+        at, fresh = seconds(when_utc), self.store.visitors + 1
         who = [fresh + n if visitor is None else visitor for n in range(times)]
         self.store.add_clicks((link, at, place, agent, source, person) for person in who)
 
     def _find(self, key: str | int) -> list[Link]:
-        links = self.store.find_links(id=key) if isinstance(key, int) else self.store.find_links(slashtag=key)
+        column = "id" if isinstance(key, int) else "slashtag"
+        links = self.store.links(f"WHERE {column} = ? ORDER BY id", (key,))
         if not links:
             raise LookupError(f"no link {key!r}")
         return links

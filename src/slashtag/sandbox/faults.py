@@ -42,10 +42,10 @@ class Fault:
     """
 
     kind: str
-    every: int | None = None
+    every: int = 1
     share: float | None = None
     method: str | None = None
-    path: str | None = None
+    path: str = "*"
     seconds: float = 60.0
     after_work: bool = False
     times: int | None = None
@@ -56,10 +56,10 @@ class Fault:
             raise ValueError(f"unknown kind of fault: {self.kind!r}")
         if self.kind[-1].isdigit():
             HTTPStatus(int(self.kind[-3:]))  # raises ValueError for a status without a name
-        if self.every is not None and self.share is not None:
-            raise ValueError("a fault has every or share, not both")
-        if self.every is not None and self.every < 1:
+        if self.every < 1:
             raise ValueError(f"every is at least 1, not {self.every}")
+        if self.every > 1 and self.share is not None:
+            raise ValueError("a fault has every or share, not both")
         if self.share is not None and not 0 <= self.share <= 1:
             raise ValueError(f"share is 0 to 1, not {self.share}")
 
@@ -68,29 +68,28 @@ class Fault:
         """Whether the request is carried out before it fails."""
         return self.after_work or self.kind in _NEEDS_ANSWER
 
-    def matches(self, method: str, path: str) -> bool:
-        """Return whether a request is one of those that may fail."""
-        return self.method in (None, method) and (self.path is None or fnmatchcase(path, self.path))
-
 
 class FaultPlan:
     """Choice of the fault of each request; the same seed and requests give the same faults."""
 
     def __init__(self, faults: Iterable[Fault], seed: int) -> None:
-        self._faults = [(fault, random.Random(f"{seed}/{n}"), [0, 0]) for n, fault in enumerate(faults)]
+        self.faults = tuple(faults)
+        self._rngs = [random.Random(f"{seed}/{n}") for n in range(len(self.faults))]
+        self._matched, self._failed = [0] * len(self.faults), [0] * len(self.faults)
 
     def pick(self, method: str, path: str) -> Fault | None:
         """Count a request and return the first fault that is due."""
         due: Fault | None = None
-        for fault, rng, counts in self._faults:
-            if not fault.matches(method, path):
+        for n, fault in enumerate(self.faults):
+            if fault.method not in (None, method) or not fnmatchcase(path, fault.path):
                 continue
-            counts[0] += 1
-            hit = (
-                rng.random() < fault.share if fault.share is not None else counts[0] % (fault.every or 1) == 0
-            )
-            if hit and due is None and (fault.times is None or counts[1] < fault.times):
-                counts[1] += 1
+            self._matched[n] += 1
+            if fault.share is None:
+                hit = self._matched[n] % fault.every == 0
+            else:
+                hit = self._rngs[n].random() < fault.share
+            if hit and due is None and (fault.times is None or self._failed[n] < fault.times):
+                self._failed[n] += 1
                 due = fault
         return due
 
@@ -99,25 +98,27 @@ async def apply_fault(
     fault: Fault, request: web.BaseRequest, status: int, answer: bytes
 ) -> web.StreamResponse | None:
     """Fail a request whose answer would have been `answer`; return None if there is nothing left to send."""
-    if fault.kind == "slow":
+    if fault.kind in ("stall", "slow"):
         await _wait_while_connected(request, fault.seconds)
+    if fault.kind == "slow":
         return web.Response(status=status, body=answer, content_type="application/json")
+    if fault.kind in ("reset", "stall"):
+        if request.transport is not None:
+            request.transport.abort()
+        return None
+    half = answer[: len(answer) // 2]
     if fault.kind == "truncated-json":
-        return web.Response(body=answer[: len(answer) // 2], content_type="application/json")
+        return web.Response(body=half, content_type="application/json")
     if fault.kind in ("truncated-body", "stall-body"):
         cut = web.StreamResponse(headers={"Content-Type": "application/json"})
         cut.content_length = len(answer)
         await cut.prepare(request)
-        await cut.write(answer[: len(answer) // 2])
+        await cut.write(half)
         if fault.kind == "stall-body":
             await _wait_while_connected(request, fault.seconds)
-        disconnect(request, flush=True)
+        if request.transport is not None:
+            request.transport.close()
         return cut
-    if fault.kind in ("reset", "stall"):
-        if fault.kind == "stall":
-            await _wait_while_connected(request, fault.seconds)
-        disconnect(request)
-        return None
     form, _, digits = fault.kind.rpartition("-")
     status = int(digits)
     if form == "html":
@@ -132,21 +133,8 @@ async def apply_fault(
 def html_page(status: int, headers: Mapping[str, str] | None = None) -> web.Response:
     """Return an error page as a proxy in front of the service sends it."""
     title = f"{status} {HTTPStatus(status).phrase}"
-    text = (
-        f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n"
-        "<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
-    )
+    text = f"<html><head><title>{title}</title></head><body><h1>{title}</h1><hr>nginx</body></html>"
     return web.Response(status=status, text=text, content_type="text/html", headers=headers)
-
-
-def disconnect(request: web.BaseRequest, *, flush: bool = False) -> None:
-    """Close the connection after what was written (`flush`), or reset it at once."""
-    transport = request.transport
-    if transport is not None:
-        if flush:
-            transport.close()
-        else:
-            transport.abort()
 
 
 async def _wait_while_connected(request: web.BaseRequest, seconds: float) -> None:

@@ -1,13 +1,39 @@
 """Generated content: the same seed gives the same account on any machine and day."""
 
 import random
+from collections import Counter
 from collections.abc import Iterator
+from importlib.resources import files
 from itertools import accumulate
 
-from . import world
-from .store import FIRST_LINK_ID, Click, Link, Store, Tag
+import msgspec
+
+from .store import DOMAINS, FIRST_LINK_ID, UNKNOWN, Click, Link, Store
 
 _DAY = 86_400
+
+
+class World(msgspec.Struct, frozen=True):
+    """Invented but lifelike labels and words, from world.json."""
+
+    states: list[tuple[str, int, str, str, str, list[str]]]
+    """Country, its share of clicks, pattern of its postal codes, state, time zone and cities."""
+    unknown_country_share: int
+    agents: list[tuple[str, str, str, int]]
+    """Device, browser, platform and share of clicks."""
+    referrers: list[tuple[str, int]]
+    hours: list[int]
+    """Clicks of each hour of the day in UTC."""
+    topics: list[str]
+    media: list[str]
+    foreign: list[str]
+    awkward: list[str]
+    tag_names: list[str]
+
+
+_WORLD = msgspec.json.decode(
+    files(__name__.rpartition(".")[0]).joinpath("world.json").read_bytes(), type=World
+)
 
 
 def fill(store: Store, *, urls: int, clicks: int, tags: int, seed: int, since: int, until: int) -> None:
@@ -26,28 +52,27 @@ def fill(store: Store, *, urls: int, clicks: int, tags: int, seed: int, since: i
 
 
 def _fill_tags(store: Store, tags: int, rng: random.Random, since: int, until: int) -> list[int]:
-    names = [*world.TAG_NAMES, *(f"campaign {n}" for n in range(1, tags + 1))][:tags]
+    names = [*_WORLD.tag_names, *(f"campaign {n}" for n in range(1, tags + 1))][:tags]
     for name in names:
         about = f"Links of {name}" if rng.random() < 0.7 else ""
-        store.add_tag(Tag(0, name, about, rng.randint(since, until)))
-    return [tag.id for tag in store.tags(latest_first=False, offset=0, limit=tags)]
+        store.add_tag(name, about, rng.randint(since, until))
+    return [tag.id for tag in store.tags("ORDER BY created_at, id")]
 
 
 def _slashtags(rng: random.Random) -> Iterator[str]:
     """Yield plain, foreign, awkward and all-digit slashtags, each once, as they occur in real accounts."""
-    topics = world.TOPICS + world.MORE_TOPICS
     n = 0
     while True:
         n += 1
         dice = rng.random()
         if dice < 0.02:
-            yield f"{rng.choice(world.FOREIGN)}-{n}"
+            yield f"{rng.choice(_WORLD.foreign)}-{n}"
         elif dice < 0.035:
-            yield f"{rng.choice(world.AWKWARD)} {n}"
+            yield f"{rng.choice(_WORLD.awkward)} {n}"
         elif dice < 0.04:
             yield str(20_000 + n)
         else:
-            yield f"{rng.choice(topics)}-{rng.choice(world.PLACES_OF_USE)}-{n}"
+            yield f"{rng.choice(_WORLD.topics)}-{rng.choice(_WORLD.media)}-{n}"
 
 
 def _fill_links(
@@ -67,7 +92,7 @@ def _fill_links(
     slashtag, domain = "", 0
     links: list[Link] = []
     for n, at in enumerate(instants, 1):
-        if slashtag and domain < max(world.DOMAINS) and rng.random() < 0.01:
+        if slashtag and domain < max(DOMAINS) and rng.random() < 0.01:
             domain += 1  # the last slashtag again, on another domain
         else:
             slashtag = next(fresh)
@@ -76,7 +101,7 @@ def _fill_links(
         code = rng.choices((301, 302, 307, 308, 303), (70, 20, 4, 4, 2))[0]
         changed = at if rng.random() < 0.6 else rng.randint(at, until)
         password = "opensesame" if rng.random() < 0.01 else ""
-        destination = f"https://www.example/landing/{n}?utm_source={rng.choice(world.PLACES_OF_USE)}"
+        destination = f"https://www.example/landing/{n}?utm_source={rng.choice(_WORLD.media)}"
         links.append(
             Link(FIRST_LINK_ID - 1 + n, slashtag, domain, destination, code, password, at, changed, tag)
         )
@@ -87,20 +112,19 @@ def _fill_links(
 def _fill_labels(store: Store, rng: random.Random) -> dict[str, tuple[list[int], list[float]]]:
     """Insert places, agents and referrers; return the ids and cumulated shares of each kind."""
     places: dict[tuple[str, ...], float] = {}
-    for country, share, code, text in world.COUNTRIES:
-        for rank, region in enumerate(text.split(" | "), 1):
-            names, zone = region.split(" @")
-            state, cities = names.split(": ")
-            for city_rank, city in enumerate(cities.split(", "), 1):
-                for _ in range(5):
-                    place = (country, state, city, code.format(rng.randint(1, 999)), zone)
-                    places[place] = share / rank / city_rank
-            places[country, state, world.UNKNOWN, world.UNKNOWN, zone] = share / rank / 20
-    places[(world.UNKNOWN,) * 5] = sum(places.values()) * world.UNKNOWN_COUNTRY_SHARE / 1000
+    ranks = Counter[str]()
+    for country, share, code, state, zone, cities in _WORLD.states:
+        ranks[country] += 1
+        weight = share / ranks[country]
+        for city_rank, city in enumerate(cities, 1):
+            for _ in range(5):
+                places[country, state, city, code.format(rng.randint(1, 999)), zone] = weight / city_rank
+        places[country, state, UNKNOWN, UNKNOWN, zone] = weight / 20
+    places[(UNKNOWN,) * 5] = sum(places.values()) * _WORLD.unknown_country_share / 1000
     kinds: dict[str, dict[tuple[str, ...], float]] = {
         "place": places,
-        "agent": {(device, browser, platform): share for device, browser, platform, share in world.AGENTS},
-        "referrer": {(name,): share for name, share in world.REFERRERS},
+        "agent": {(device, browser, platform): share for device, browser, platform, share in _WORLD.agents},
+        "referrer": {(name,): share for name, share in _WORLD.referrers},
     }
     return {
         table: (store.add_labels(table, list(shares)), list(accumulate(shares.values())))
@@ -129,7 +153,7 @@ def _clicks(
     places = rng.choices(ids, cum_weights=shares, k=clicks)
     ids, shares = labels["agent"]
     agents = rng.choices(ids, cum_weights=shares, k=clicks)
-    everyday = iter(rng.choices(range(24), weights=world.HOURS, k=clicks))
+    everyday = iter(rng.choices(range(24), weights=_WORLD.hours, k=clicks))
     dice = rng.random
     visitor = 0
     for (link, birth), count in zip(active, per_link, strict=True):

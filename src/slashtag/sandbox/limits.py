@@ -1,63 +1,48 @@
 """Rate limits as services have them; docs/service.md shows none."""
 
 from collections import deque
-from dataclasses import dataclass, field
-from typing import Protocol
 
 
-class Limiter(Protocol):
+class Limiter:
     """Limit that decides about one request at a time; `now` is in seconds of any monotonic clock."""
 
     def admit(self, now: float) -> float | None:
         """Return None to admit a request, or the seconds after which another try may succeed."""
-        ...
+        raise NotImplementedError
 
     def release(self) -> None:
         """Note that an admitted request has been answered."""
-        ...
 
 
-@dataclass
-class TokenBucket:
+class TokenBucket(Limiter):
     """`rate` requests a second, and `burst` at once after a pause; `rate` may change at any time."""
 
-    rate: float
-    burst: float = 10
-    _tokens: float = field(default=0.0, init=False, repr=False)
-    _at: float | None = field(default=None, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.rate <= 0 or self.burst < 1:
+    def __init__(self, rate: float, burst: float = 10) -> None:
+        if rate <= 0 or burst < 1:
             raise ValueError("rate is positive and burst at least 1")
+        self.rate = rate
+        self.burst = burst
+        self._tokens = burst
+        self._at = float("-inf")
 
     def admit(self, now: float) -> float | None:
         """Take a token, or return the time until there is one."""
-        if self._at is None:
-            self._tokens = self.burst
-        else:
-            self._tokens = min(self.burst, self._tokens + (now - self._at) * self.rate)
+        self._tokens = min(self.burst, self._tokens + (now - self._at) * self.rate)
         self._at = now
         if self._tokens >= 1:
             self._tokens -= 1
             return None
         return (1 - self._tokens) / self.rate
 
-    def release(self) -> None:
-        """Do nothing: time brings tokens back."""
 
-
-@dataclass
-class FixedWindow:
+class FixedWindow(Limiter):
     """`limit` requests in each window of `seconds`; windows are aligned to the clock."""
 
-    limit: int
-    seconds: float = 1.0
-    _window: int | None = field(default=None, init=False, repr=False)
-    _count: int = field(default=0, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.limit < 1 or self.seconds <= 0:
-            raise ValueError("limit is at least 1 and seconds positive")
+    def __init__(self, limit: int, seconds: float = 1.0) -> None:
+        _check(limit, seconds)
+        self.limit = limit
+        self.seconds = seconds
+        self._window = self._count = 0
 
     def admit(self, now: float) -> float | None:
         """Count in the current window, or return the time until the next one."""
@@ -69,47 +54,34 @@ class FixedWindow:
             return None
         return (window + 1) * self.seconds - now
 
-    def release(self) -> None:
-        """Do nothing: the next window starts at zero."""
 
+class SlidingWindow(Limiter):
+    """`limit` requests in any span of `seconds`."""
 
-@dataclass
-class SlidingWindow:
-    """`limit` requests in any span of `seconds`; with `count_refused` refused tries count too."""
-
-    limit: int
-    seconds: float = 1.0
-    count_refused: bool = False
-    _times: deque[float] = field(default_factory=deque[float], init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.limit < 1 or self.seconds <= 0:
-            raise ValueError("limit is at least 1 and seconds positive")
+    def __init__(self, limit: int, seconds: float = 1.0) -> None:
+        _check(limit, seconds)
+        self.limit = limit
+        self.seconds = seconds
+        self._times = deque[float]()
 
     def admit(self, now: float) -> float | None:
         """Count the last `seconds`, or return the time until one of the counted leaves them."""
         while self._times and self._times[0] <= now - self.seconds:
             self._times.popleft()
-        admitted = len(self._times) < self.limit
-        if admitted or self.count_refused:
+        if len(self._times) < self.limit:
             self._times.append(now)
-        return None if admitted else self._times[-self.limit] + self.seconds - now
-
-    def release(self) -> None:
-        """Do nothing: old requests leave the span by themselves."""
+            return None
+        return self._times[0] + self.seconds - now
 
 
-@dataclass
-class InFlightCap:
+class InFlightCap(Limiter):
     """`limit` requests at once."""
 
-    limit: int
-    retry_after: float = 1.0
-    in_flight: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        if self.limit < 1:
-            raise ValueError("limit is at least 1")
+    def __init__(self, limit: int, retry_after: float = 1.0) -> None:
+        _check(limit)
+        self.limit = limit
+        self.retry_after = retry_after
+        self.in_flight = 0
 
     def admit(self, now: float) -> float | None:
         """Admit a request while fewer than `limit` are under way."""
@@ -121,3 +93,8 @@ class InFlightCap:
     def release(self) -> None:
         """Count one request less."""
         self.in_flight -= 1
+
+
+def _check(limit: int, seconds: float = 1.0) -> None:
+    if limit < 1 or seconds <= 0:
+        raise ValueError("limit is at least 1 and seconds positive")

@@ -21,7 +21,7 @@ class TrueUrl:
     tag_id: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class TrueTag:
     """A tag; the instant as records show it, `YYYY-MM-DD HH:MM:SS`."""
 

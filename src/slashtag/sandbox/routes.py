@@ -1,19 +1,37 @@
 """The eight endpoints, from request values to answer values; no socket and no waiting."""
 
 import sqlite3
-from collections.abc import Callable, Mapping
-from datetime import date
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from time import time
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from . import rules, statistics
-from .answers import API, Envelope, Request, digits, error_data, tag_item, url_item
-from .options import Behaviour
-from .rules import RefusedError, bad_request
-from .store import Store, Tag
-from .world import DOMAINS, OTHER
+import msgspec
 
+from . import rules
+from .options import Behaviour
+from .rules import RefusedError, Request, bad_request
+from .statistics import DAY, EPOCH, Clicks, Selection, whole_days
+from .store import DIRECT, DOMAINS, OTHER, Link, Store, Tag
+
+API = "/api/v1"
 Endpoint = Callable[[Request], object]
+T = TypeVar("T")
+_RANGE_COLUMNS = ("place", "agent", "referrer", "day")
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """Answer without the member `data` if that is UNSET. See docs/service.md, General conventions."""
+
+    status: int
+    message: str
+    data: Any = msgspec.UNSET
+
+
+def error_data(path: str) -> list[object] | None:
+    """Return the `data` of an error: an empty array on statistics paths, null elsewhere."""
+    return [] if path.startswith(f"{API}/stats") else None
 
 
 class Service:
@@ -23,15 +41,15 @@ class Service:
         self._store = store
         self._behaviour = behaviour
         self._credentials = (apikey, apisecret)
-        stats: dict[str, Endpoint] = {f"{API}/stats": self._range_or_sample}
-        if behaviour.paths != "samples":
-            stats |= {f"{API}/stats/yearly": self._yearly, f"{API}/stats/alltime": self._alltime}
-        stats[f"{API}/stats/country/geo"] = self._country
         self._endpoints: dict[str, dict[str, Endpoint]] = {
             f"{API}/urls": {"GET": self._list_urls},
             f"{API}/tags": {"GET": self._list_tags, "POST": self._create_tag},
-            **{path: {"GET": handler} for path, handler in stats.items()},
+            f"{API}/stats": {"GET": self._range},
+            f"{API}/stats/country/geo": {"GET": self._country},
         }
+        if behaviour.get("paths") != "samples":
+            self._endpoints[f"{API}/stats/yearly"] = {"GET": self._yearly}
+            self._endpoints[f"{API}/stats/alltime"] = {"GET": self._alltime}
 
     def answer(self, request: Request) -> Envelope:
         """Answer one request; a refusal is an answer too."""
@@ -54,166 +72,185 @@ class Service:
             return {"PUT": self._update_url}
         raise RefusedError(404, "Not found. No such endpoint.")
 
-    # Links
+    # Links and tags
 
     def _list_urls(self, request: Request) -> object:
         """Answer endpoint 1, List short URLs."""
-        listing = rules.listing(request.query, self._behaviour.max_pagesize)
-        links = self._store.links(
-            latest_first=listing.latest_first, offset=listing.offset, limit=listing.pagesize
-        )
+        page, links = self._page(request, self._store.links)
         hits = self._store.hits([link.id for link in links])
-        items = [url_item(link, hits.get(link.id, 0)) for link in links]
-        return {"page": listing.page, "pageSize": listing.pagesize, "items": items}
+        return page | {"items": [_url_item(link, hits.get(link.id, 0)) for link in links]}
+
+    def _list_tags(self, request: Request) -> object:
+        """Answer endpoint 3, List tags."""
+        page, tags = self._page(request, self._store.tags)
+        return page | {"items": [_tag_item(tag) for tag in tags]}
+
+    def _page(
+        self, request: Request, fetch: Callable[[str, Sequence[int]], list[T]]
+    ) -> tuple[dict[str, object], list[T]]:
+        """Return number, size and records of a page of a listing by creation date, ties by id."""
+        asked = rules.listing(request.query)
+        size = min(asked.pagesize, self._behaviour.get("max_pagesize", 500))
+        way = "DESC" if asked.orderby == "-date" else "ASC"
+        offset = min((asked.page - 1) * size, 2**63 - 1)  # as far as SQLite can count
+        records = fetch(f"ORDER BY created_at {way}, id {way} LIMIT ? OFFSET ?", (size, offset))
+        return {"page": asked.page, "pageSize": size}, records
 
     def _update_url(self, request: Request) -> object:
         """Answer endpoint 2, Update a short URL; digits are an id, or a slashtag if no link has that id."""
-        change = rules.update(request.json())
+        change: dict[str, Any] = msgspec.to_builtins(request.json(rules.UrlUpdate))
         key = unquote(request.path.rpartition("/")[2])
-        by_id = (
-            self._store.find_links(id=int(key)) if key.isascii() and key.isdigit() and len(key) < 19 else []
-        )
-        links = by_id or self._store.find_links(slashtag=key)
+        links: list[Link] = []
+        if key.isascii() and key.isdigit() and len(key) < 19:
+            links = self._store.links("WHERE id = ?", (int(key),))
+        if not links:
+            links = self._store.links("WHERE slashtag = ?", (key,))
         if not links:
             raise RefusedError(404, "Not found. URL with specified slashtag doesn't exist.")
         if len(links) > 1:
             raise bad_request("Several URLs have this slashtag. Use the ID of the URL.")
-        link = links[0]
-        reset = self._behaviour.omitted == "reset"
-        domain = (0 if reset else link.domain) if change.domain is None else change.domain
-        if domain not in DOMAINS:
+        if self._behaviour.get("omitted") == "reset":
+            change = {"redirect_code": 301, "password": "", "domain_id": 0} | change
+        changed = links[0]._replace(**change, updated_at=int(time()))
+        if changed.domain_id not in DOMAINS:
             raise bad_request("Domain does not exist.")
-        changed = link._replace(
-            destination=change.destination or link.destination,
-            slashtag=change.slashtag or link.slashtag,
-            redirect_code=change.redirect_code or (301 if reset else link.redirect_code),
-            password=("" if reset else link.password) if change.password is None else change.password,
-            domain=domain,
-            updated_at=int(time()),
-        )
         try:
             self._store.change_link(changed)
         except sqlite3.IntegrityError:
             raise bad_request("Slashtag is already in use.") from None
         return {"rows_updated": 1}
 
-    # Tags
-
-    def _list_tags(self, request: Request) -> object:
-        """Answer endpoint 3, List tags."""
-        listing = rules.listing(request.query, self._behaviour.max_pagesize)
-        tags = self._store.tags(
-            latest_first=listing.latest_first, offset=listing.offset, limit=listing.pagesize
-        )
-        items = [tag_item(tag) for tag in tags]
-        return {"page": listing.page, "pageSize": listing.pagesize, "items": items}
-
     def _create_tag(self, request: Request) -> object:
         """Answer endpoint 4, Create a tag."""
-        name, description = rules.new_tag(request.json())
-        if self._store.find_tag(name):
+        new = request.json(rules.NewTag)
+        if self._store.tags("WHERE name = ?", (new.name,)):
             raise bad_request("Tag with this name already exists.")
-        if self._store.rows("SELECT count(*) FROM tag")[0][0] >= self._behaviour.max_tags:
-            message = (
-                "The maximum allowed number of tags is reached. Please contact support to have it raised."
-            )
+        if self._store.rows("SELECT count(*) FROM tag")[0][0] >= self._behaviour.get("max_tags", 500):
+            message = "The maximum allowed number of tags is reached. Please contact support to raise it."
             raise RefusedError(429, message)
-        tag = Tag(0, name, description, int(time()))
-        return tag_item(tag._replace(id=self._store.add_tag(tag)))
+        return _tag_item(self._store.add_tag(new.name, new.description, int(time())))
 
     # Statistics
 
-    def _selector(self, request: Request) -> statistics.Selector:
+    def _links(self, request: Request) -> Selection:
         name, keys = rules.selector(request.query)
-        if name is not None:
-            tag = self._store.find_tag(name)
-            if tag is None:
+        if name:
+            tags = self._store.tags("WHERE name = ?", (name,))
+            if not tags:
                 raise bad_request("Tag does not exists.")
-            return statistics.Selector(tag_id=tag.id)
-        if self._behaviour.unknown_keys == "error":
-            unknown = statistics.unknown_slashtags(self._store, keys)
-            if unknown:
-                raise bad_request(f"URL key does not exist: {unknown[0]}")
-        return statistics.Selector(slashtags=keys)
-
-    def _range_or_sample(self, request: Request) -> object:
-        """Answer endpoint 5, and 6 and 7 on the path of the document's samples if so configured."""
-        if self._behaviour.paths != "stated" and not (
-            request.query.get("date") or request.query.get("date_range")
-        ):
-            return self._yearly(request) if request.query.get("year") else self._alltime(request)
-        return self._range(request)
+            return "WHERE tag_id = ?", [tags[0].id]
+        where = f"WHERE slashtag IN ({', '.join('?' * len(keys))})"
+        if self._behaviour.get("unknown_keys") == "error":
+            known = {link.slashtag for link in self._store.links(where, keys)}
+            for key in keys:
+                if key not in known:
+                    raise bad_request(f"URL key does not exist: {key}")
+        return where, keys
 
     def _range(self, request: Request) -> object:
-        """Answer endpoint 5, Statistics for a date or date range."""
-        selector = self._selector(request)
-        offset = rules.offset(request.query)
-        bounds = rules.instants(request.query, self._behaviour.range_end, self._behaviour.range_span)
-        if bounds is None:
-            raise bad_request("Date is required.")
-        start, end = bounds
-        counts = statistics.count(self._store, selector, start, end, offset)
-        data: dict[str, object] = {"total_clicks": counts.total}
-        days = statistics.days_between(_day(start, offset), _day(max(start, end - 1), offset))
-        if len(days) > 1 or self._behaviour.day_clicks:
-            every = {day: counts.days.get(day, 0) for day in days}
-            shown = {day.isoformat(): n for day, n in every.items() if n or self._behaviour.zero_days}
-            data["clicks"] = self._map(shown)
-        for name in ("device", "browser", "platform", "country", "referrer"):
-            data[name] = self._map(digits(counts.maps[name]))
-        return data
+        """Answer endpoint 5, Statistics for a date or date range, or 6 or 7 in the form of the samples."""
+        query, behaviour = request.query, self._behaviour
+        if behaviour.get("paths", "stated") != "stated" and not (
+            query.get("date") or query.get("date_range")
+        ):
+            return self._yearly(request) if query.get("year") else self._alltime(request)
+        links, offset = self._links(request), rules.offset(query)
+        span = rules.instants(query, includes_end=behaviour.get("range_end") != "exclusive")
+        clicks = Clicks(self._store, links, span, columns=_RANGE_COLUMNS, offset=offset)
+        data: dict[str, object] = {"total_clicks": clicks.total}
+        first, last = _day(span[0], offset), _day(max(span[0], span[1] - 1), offset)
+        if first < last or behaviour.get("day_clicks"):
+            counts = clicks.by_day()
+            every = (first + timedelta(days=n) for n in range((last - first).days + 1))
+            days = {day.isoformat(): counts.get(day, 0) for day in every}
+            data["clicks"] = self._map({day: n for day, n in days.items() if n or behaviour.get("zero_days")})
+        return data | self._maps(clicks, "device", "browser", "platform", "country", "referrer")
 
     def _yearly(self, request: Request) -> object:
         """Answer endpoint 6, Statistics for a year."""
-        selector = self._selector(request)
-        offset = rules.offset(request.query)
+        links, offset = self._links(request), rules.offset(request.query)
         year = rules.year(request.query)
-        start, end = statistics.whole_days(date(year, 1, 1), date(year, 12, 31), offset)
-        return self._period(statistics.count(self._store, selector, start, end, offset))
+        span = whole_days(date(year, 1, 1), date(year, 12, 31), offset)
+        return self._period(Clicks(self._store, links, span, offset=offset))
 
     def _alltime(self, request: Request) -> object:
         """Answer endpoint 7, Statistics for all time."""
-        selector = self._selector(request)
-        return self._period(statistics.count_all(self._store, selector, rules.offset(request.query)))
+        return self._period(Clicks(self._store, self._links(request), offset=rules.offset(request.query)))
 
-    def _period(self, counts: statistics.Counts) -> object:
+    def _period(self, clicks: Clicks) -> object:
         breakdown: dict[str, dict[str, int]] = {}
-        for day, n in counts.days.items():
-            year = f"{day.year:04d}"
+        for day, n in clicks.by_day().items():
+            year, month = f"{day.year:04d}", str(day.month)
             if year not in breakdown:
-                breakdown[year] = {str(m): 0 for m in range(1, 13)} if self._behaviour.zero_days else {}
-            months = breakdown[year]
-            months[str(day.month)] = months.get(str(day.month), 0) + n
+                breakdown[year] = (
+                    {str(m): 0 for m in range(1, 13)} if self._behaviour.get("zero_days") else {}
+                )
+            breakdown[year][month] = breakdown[year].get(month, 0) + n
+        unique = clicks.unique()
         data: dict[str, object] = {
-            "clicks_total": counts.total,
-            "clicks_unique": counts.unique,
-            "clicks_repeated": counts.total - counts.unique,
+            "clicks_total": clicks.total,
+            "clicks_unique": unique,
+            "clicks_repeated": clicks.total - unique,
             "clicks_breakdown": self._map(breakdown),
             "languages": self._map({}),
         }
-        for name in ("browser", "country", "device", "platform", "referrer", "timezone"):
-            data[name] = self._map(digits(counts.maps[name]))
-        return data
+        names = ("browser", "country", "device", "platform", "referrer", "timezone")
+        return data | self._maps(clicks, *names)
 
     def _country(self, request: Request) -> object:
         """Answer endpoint 8, Country geo-location statistics."""
-        selector = self._selector(request)
-        offset = rules.offset(request.query)
-        code, first, last = rules.country_days(request.query)
-        start, end = statistics.whole_days(first, last, offset)
-        maps = statistics.count_country(self._store, selector, start, end, code)
+        links, offset = self._links(request), rules.offset(request.query)
+        code, first, last = rules.country(request.query)
+        span = whole_days(first, last, offset)
+        clicks = Clicks(self._store, links, span, columns=("place",), country=code)
         data: dict[str, object] = {}
-        for name, counter in maps.items():
-            shown = counter.most_common(self._behaviour.places)
-            other = counter.total() - sum(n for _, n in shown)
+        for name, counts in clicks.by("state", "city", "postalcode").items():
+            shown = counts.most_common(self._behaviour.get("places", 50))
+            other = counts.total() - sum(n for _, n in shown)
             data[name] = {**{label: str(n) for label, n in shown}, OTHER: other}
         return data
 
+    def _maps(self, clicks: Clicks, *names: str) -> dict[str, object]:
+        """Count as strings of digits, but the `Direct` entry. See docs/service.md, Statistics records."""
+        return {
+            name: self._map({label: n if label == DIRECT else str(n) for label, n in counts.items()})
+            for name, counts in clicks.by(*names).items()
+        }
+
     def _map(self, entries: Mapping[str, object]) -> object:
-        return [] if not entries and self._behaviour.empty_maps == "array" else entries
+        return [] if not entries and self._behaviour.get("empty_maps") == "array" else entries
+
+
+def _url_item(link: Link, hits: int) -> dict[str, object]:
+    """Return a link as an item of the URL list. See docs/service.md, Short URL."""
+    item: dict[str, object] = {
+        "id": link.id,
+        "destination": link.destination,
+        "hits": hits,
+        "redirectCode": str(link.redirect_code),
+        "shortUrl": f"https://{DOMAINS[link.domain_id]}/{link.slashtag}",
+        "slashtag": link.slashtag,
+        "createdAt": _stamp(link.created_at),
+        "updatedAt": _stamp(link.updated_at),
+    }
+    return item if link.tag_id is None else item | {"tagId": link.tag_id}
+
+
+def _tag_item(tag: Tag) -> dict[str, object]:
+    """Return a tag as a record. See docs/service.md, Tag."""
+    return {
+        "id": tag.id,
+        "name": tag.name,
+        "description": tag.description,
+        "createdAt": _stamp(tag.created_at),
+    }
+
+
+def _stamp(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _day(at: int, offset: int) -> date:
     """Return the date of an instant, clamped to the calendar."""
-    ordinal = (at + offset) // statistics.DAY + statistics.EPOCH
+    ordinal = (at + offset) // DAY + EPOCH
     return date.fromordinal(min(max(ordinal, date.min.toordinal()), date.max.toordinal()))

@@ -1,114 +1,76 @@
 """Click statistics as SQL queries over the click log."""
-# ruff: noqa: S608 - only names from this file are put into a query; values are bound
+# ruff: noqa: S608 - only names from this package are put into a query; values are bound
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date, timedelta
+from collections.abc import Sequence
+from datetime import date
 
 from .store import LABELS, Store
 
 DAY = 86_400
 EPOCH = date(1970, 1, 1).toordinal()
 
+# A WHERE clause of links, and its parameters.
+Selection = tuple[str, Sequence[object]]
 
-@dataclass(frozen=True, slots=True)
-class Selector:
-    """Selection of the links with a tag, or with any of these slashtags."""
-
-    tag_id: int | None = None
-    slashtags: Sequence[str] = ()
-
-    def sql(self) -> tuple[str, list[object]]:
-        """Return the subquery for the ids of the links, and its parameters."""
-        if self.tag_id is not None:
-            return "SELECT id FROM link WHERE tag = ?", [self.tag_id]
-        marks = ", ".join("?" * len(self.slashtags))
-        return f"SELECT id FROM link WHERE slashtag IN ({marks})", list(self.slashtags)
+_COLUMNS = {name: (table, n) for table, names in LABELS.items() for n, name in enumerate(names)}
 
 
-@dataclass(slots=True)
-class Counts:
-    """Counts of one request; days are dates in its offset."""
+class Clicks:
+    """Clicks on some links, all or those of one country, in a `span` of Unix seconds, its end not included.
 
-    total: int = 0
-    unique: int = 0
-    days: dict[date, int] = field(default_factory=dict[date, int])
-    maps: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
-
-
-def unknown_slashtags(store: Store, slashtags: Sequence[str]) -> list[str]:
-    """Return the slashtags that no link has."""
-    marks = ", ".join("?" * len(slashtags))
-    known = {
-        row[0] for row in store.names(f"SELECT slashtag FROM link WHERE slashtag IN ({marks})", slashtags)
-    }
-    return [slashtag for slashtag in slashtags if slashtag not in known]
-
-
-def count(store: Store, selector: Selector, start: int, end: int, offset: int) -> Counts:
-    """Count the clicks from `start` to before `end`, in Unix seconds.
-
-    Days are those of a zone `offset` seconds east of UTC. The rows are fetched once and summed by column:
-    for the few thousand rows of a usual request this is faster than one GROUP BY for each dimension.
+    Only `columns` can be counted; days are those of a zone `offset` seconds east of UTC. The rows are fetched
+    once: for the few thousand of a usual request this is faster than one GROUP BY for each dimension.
     """
-    links, values = selector.sql()
-    rows = store.rows(
-        "SELECT place, agent, referrer, visitor, (at + ?) / ? FROM click"
-        f" WHERE link IN ({links}) AND at >= ? AND at < ?",
-        [offset, DAY, *values, start, end],
-    )
-    if not rows:
-        names = ("country", "timezone", "device", "browser", "platform", "referrer")
-        return Counts(maps={name: Counter() for name in names})
-    places, agents, referrers, visitors, days = zip(*rows, strict=True)
-    maps = _named(store, "place", Counter(places), ("country", "timezone"))
-    maps |= _named(store, "agent", Counter(agents), ("device", "browser", "platform"))
-    maps |= {"referrer": _named(store, "referrer", Counter(referrers), ("name",))["name"]}
-    by_day = {date.fromordinal(EPOCH + day): n for day, n in sorted(Counter(days).items())}
-    return Counts(total=len(rows), unique=len(set(visitors)), days=by_day, maps=maps)
 
+    def __init__(
+        self,
+        store: Store,
+        links: Selection,
+        span: tuple[int, int] = (-(2**62), 2**62),
+        *,
+        columns: Sequence[str] = ("place", "agent", "referrer", "visitor", "day"),
+        offset: int = 0,
+        country: str | None = None,
+    ) -> None:
+        where, values = links
+        inside = "" if country is None else " AND place IN (SELECT id FROM place WHERE country = ?)"
+        asked = [f"(at + {offset}) / {DAY}" if name == "day" else name for name in columns]
+        rows = store.rows(
+            f"SELECT {', '.join(asked)} FROM click"
+            f" WHERE link IN (SELECT id FROM link {where}) AND at >= ? AND at < ?{inside}",
+            [*values, *span, *([] if country is None else [country])],
+        )
+        self._store = store
+        by_column = zip(*rows, strict=True) if rows else [()] * len(columns)
+        self._columns: dict[str, Sequence[int]] = dict(zip(columns, by_column, strict=True))
+        self.total = len(rows)
 
-def count_all(store: Store, selector: Selector, offset: int) -> Counts:
-    """Count every click; days are those of a zone `offset` seconds east of UTC."""
-    return count(store, selector, -(2**62), 2**62, offset)
+    def unique(self) -> int:
+        """Count the visitors."""
+        return len(set(self._columns["visitor"]))
 
+    def by_day(self) -> dict[date, int]:
+        """Count by day, in order; no zeros."""
+        days = sorted(Counter(self._columns["day"]).items())
+        return {date.fromordinal(EPOCH + day): n for day, n in days}
 
-def count_country(
-    store: Store, selector: Selector, start: int, end: int, country: str
-) -> dict[str, Counter[str]]:
-    """Count a country's clicks by state, city and postal code, from `start` to before `end`, Unix seconds."""
-    links, values = selector.sql()
-    rows = store.rows(
-        f"SELECT place, count(*) FROM click WHERE link IN ({links}) AND at >= ? AND at < ?"
-        " AND place IN (SELECT id FROM place WHERE country = ?) GROUP BY place",
-        [*values, start, end, country],
-    )
-    return _named(store, "place", {row[0]: row[1] for row in rows}, ("state", "city", "postalcode"))
+    def by(self, *names: str) -> dict[str, Counter[str]]:
+        """Count by each of these columns of labels, the most clicked label first."""
+        ids = {table: Counter(self._columns[table]) for table in {_COLUMNS[name][0] for name in names}}
+        maps: dict[str, Counter[str]] = {}
+        for name in names:
+            table, column = _COLUMNS[name]
+            labels = self._store.labels(table)
+            sums = Counter[str]()
+            for id, n in ids[table].items():
+                sums[labels[id][column]] += n
+            # Ties are ordered by label, so that an answer does not depend on the order of rows.
+            maps[name] = Counter(dict(sorted(sums.items(), key=lambda entry: (-entry[1], entry[0]))))
+        return maps
 
 
 def whole_days(start: date, end: date, offset: int) -> tuple[int, int]:
     """Return the Unix seconds from the first second of `start` to before the first one after `end`."""
     first = (start.toordinal() - EPOCH) * DAY - offset
     return first, (end.toordinal() + 1 - EPOCH) * DAY - offset
-
-
-def days_between(start: date, end: date) -> list[date]:
-    """Return every date from `start` to `end`, both included."""
-    return [start + timedelta(days=n) for n in range((end - start).days + 1)]
-
-
-def _named(
-    store: Store, table: str, by_id: Mapping[int, int], columns: Sequence[str]
-) -> dict[str, Counter[str]]:
-    """Sum counts by row id into one map of labels for each column, most clicked first."""
-    labels = store.labels(table)
-    maps: dict[str, Counter[str]] = {}
-    for column in columns:
-        place = LABELS[table].index(column)
-        sums = Counter[str]()
-        for id, n in by_id.items():
-            sums[labels[id][place]] += n
-        # Ties are ordered by label, so that an answer does not depend on the order of rows.
-        maps[column] = Counter(dict(sorted(sums.items(), key=lambda entry: (-entry[1], entry[0]))))
-    return maps

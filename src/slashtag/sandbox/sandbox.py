@@ -1,0 +1,201 @@
+"""Sandbox: an account, the service over it, and what requests meet on their way to the service."""
+
+import asyncio
+import random
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from functools import partial
+from http import HTTPStatus
+from importlib.resources import files
+from math import ceil
+from pathlib import Path
+from time import monotonic, time
+from typing import Literal, Unpack
+
+import msgspec
+from aiohttp import web
+
+from .account import Account, seconds
+from .faults import Fault, FaultPlan, apply_fault, html_page
+from .generate import fill
+from .limits import Limiter, TokenBucket
+from .options import Behaviour
+from .routes import Envelope, Service, error_data
+from .rules import Request, split_target
+from .server import LocalServer
+from .store import Store
+
+# The OpenAPI description of the service. The file is JSON, which YAML includes.
+_OPENAPI = files(__name__.rpartition(".")[0]).joinpath("openapi.yaml")
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A request that arrived, and its outcome.
+
+    `path` is as on the wire, percent-encoded; `at` is seconds since the start; `in_flight` counts the
+    requests under way then, this one included; `status` is None until one is sent; `fault` is the kind of
+    its fault, or `"limit"` where a limiter refused it.
+    """
+
+    method: str
+    path: str
+    query: dict[str, str]
+    at: float
+    in_flight: int
+    body: bytes = b""
+    status: int | None = None
+    fault: str | None = None
+
+
+class Sandbox(Account, LocalServer):
+    """The service of docs/service.md on loopback, with an account of its own.
+
+    `async with` (or `start` and `stop`) runs it in the current loop, `with` in a thread of its own.
+
+    The account is generated from the numbers of `urls`, `clicks` and `tags`, from `seed`, `since` and
+    `until`, or read from the file `store` if that holds one. Requests over `rate` a second (with `burst` at
+    once) or refused by `limiter` get a 429 with Retry-After in the form of `retry_after`. Each answer takes
+    `latency` seconds, or a random time between a pair of bounds. A request target longer than `max_target`
+    bytes gets a 414 with an HTML page. With `keep_requests=False` `requests` stays empty, for runs of days.
+    What the document leaves open is an option: see Behaviour. Raises ValueError for a wrong value.
+
+    `requests` lists the requests that arrived so far, in order, and may be cleared; `max_in_flight` is the
+    largest number under way at once so far; `latency` and `faults` may be set while the sandbox runs.
+    """
+
+    def __init__(
+        self,
+        *,
+        urls: int = 5_000,
+        clicks: int = 200_000,
+        seed: int = 7,
+        tags: int = 20,
+        since: datetime | str = "2022-01-01T00:00:00+00:00",
+        until: datetime | str = "2025-12-31T23:59:59+00:00",
+        store: str | Path | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        apikey: str = "sandboxapikey0123456789",
+        apisecret: str = "sandboxsecret01",
+        rate: float | None = None,
+        burst: float = 10,
+        limiter: Limiter | None = None,
+        retry_after: Literal["seconds", "date"] | None = "seconds",
+        latency: float | tuple[float, float] = 0.0,
+        faults: Iterable[Fault] = (),
+        max_target: int = 8190,
+        keep_requests: bool = True,
+        **behaviour: Unpack[Behaviour],
+    ) -> None:
+        super().__init__(host, port)
+        if unknown := behaviour.keys() - Behaviour.__optional_keys__:
+            raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
+        if retry_after not in ("seconds", "date", None):
+            raise ValueError(f"retry_after is 'seconds', 'date' or None, not {retry_after!r}")
+        first, last = seconds(since), seconds(until)
+        if last < first:
+            raise ValueError(f"until ({until}) is before since ({since})")
+        bucket = None if rate is None else TokenBucket(rate, burst)
+        self.apikey = apikey
+        self.apisecret = apisecret
+        self.requests: list[Arrival] = []
+        self.max_in_flight = 0
+        self.latency = latency
+        self._limiters = [one for one in (bucket, limiter) if one is not None]
+        self._retry_after = retry_after
+        self._max_target = max_target
+        self._keep_requests = keep_requests
+        self._rng = random.Random(f"{seed}/latency")
+        self._seed = seed
+        self._plan = FaultPlan(faults, seed)
+        self._behaviour = msgspec.convert(behaviour, Behaviour)
+        self._path = store
+        self._fill = partial(fill, urls=urls, clicks=clicks, tags=tags, seed=seed, since=first, until=last)
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """The faults; setting them resets their counters."""
+        return self._plan.faults
+
+    @faults.setter
+    def faults(self, faults: Iterable[Fault]) -> None:
+        self._plan = FaultPlan(faults, self._seed)
+
+    def _open(self) -> None:
+        self._store = Store(self._path)
+        if self._store.is_new:
+            self._fill(self._store)
+        self._service = Service(self._store, self._behaviour, self.apikey, self.apisecret)
+        self._began = monotonic()
+
+    def _close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Record a request and answer it; the description of the service is given to anybody, unrecorded."""
+        if request.raw_path == "/openapi.json":
+            return web.Response(body=_OPENAPI.read_bytes(), content_type="application/json")
+        path, query = split_target(request.raw_path)
+        arrival = Arrival(request.method, path, query, monotonic() - self._began, len(self._tasks))
+        if self._keep_requests:
+            self.requests.append(arrival)
+        self.max_in_flight = max(self.max_in_flight, arrival.in_flight)
+        with ExitStack() as admitted:
+            response = await self._respond(request, arrival, admitted)
+        if response is None:
+            return web.Response()  # never sent: the connection is gone
+        arrival.status = response.status
+        return response
+
+    async def _respond(
+        self, request: web.BaseRequest, arrival: Arrival, admitted: ExitStack
+    ) -> web.StreamResponse | None:
+        if len(request.raw_path.encode(errors="surrogateescape")) > self._max_target:
+            response = html_page(414)
+            response.force_close()
+            return response
+        wait: float | None = None
+        for limiter in self._limiters:
+            wait = limiter.admit(arrival.at)
+            if wait is not None:
+                break
+            admitted.callback(limiter.release)
+        fault = self._plan.pick(arrival.method, arrival.path) if wait is None else None
+        arrival.body = await request.read()
+        if self.latency:
+            low, high = self.latency if isinstance(self.latency, tuple) else (self.latency, self.latency)
+            await asyncio.sleep(self._rng.uniform(low, high))
+        if wait is not None:
+            arrival.fault = "limit"
+            return self._refuse(arrival.path, wait)
+        if fault is not None:
+            arrival.fault = fault.kind
+        status, body = 0, b""
+        if fault is None or fault.works_first:
+            asked = Request(arrival.method, arrival.path, arrival.query, request.headers, arrival.body)
+            done = self._service.answer(asked)
+            status, body = done.status, msgspec.json.encode(done)
+        if fault is not None:
+            return await apply_fault(fault, request, status, body)
+        response = web.Response(status=status, body=body, content_type="application/json")
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            response.headers["Allow"] = ", ".join(self._service.methods(arrival.path))
+        return response
+
+    def _refuse(self, path: str, wait: float) -> web.Response:
+        """Build the 429 of a limiter (unlike the 429 of the tag limit)."""
+        headers: dict[str, str] = {}
+        if self._retry_after == "seconds":
+            headers["Retry-After"] = str(max(1, ceil(wait)))
+        elif self._retry_after == "date":
+            # A date has whole seconds: round up, so that it is never too early.
+            when = datetime.fromtimestamp(ceil(time() + wait), UTC)
+            headers["Retry-After"] = format_datetime(when, usegmt=True)
+        body = msgspec.json.encode(Envelope(429, "Too many requests. Please slow down.", error_data(path)))
+        return web.Response(status=429, body=body, content_type="application/json", headers=headers)
