@@ -38,7 +38,7 @@ class Stalls:
 
     def __init__(self, session: AsyncSession) -> None:
         self.longest = 0.0
-        journal: Any = session._wiring.journal
+        journal: Any = session._journal
         for name in ("find", "keep"):
             setattr(journal, name, self._timed(getattr(journal, name)))
 

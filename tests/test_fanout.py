@@ -27,7 +27,7 @@ async def later(items: Iterable[int], delay: float = 0.0) -> AsyncIterator[int]:
         yield item
 
 
-# --- Agenda ------------------------------------------------------------------------------------------
+# --- WorkerPool ----------------------------------------------------------------------------------------
 
 
 class Load:
@@ -532,58 +532,53 @@ async def test_a_stream_that_was_never_made_whole_can_be_dropped() -> None:
     Numbers.__new__(Numbers).__del__()
 
 
-# --- Outbox ------------------------------------------------------------------------------------------
+# --- ResultQueue ---------------------------------------------------------------------------------------
 
 
-async def test_an_outbox_gives_in_order_what_was_put() -> None:
-    outbox: ResultQueue[int] = ResultQueue(10)
-    assert outbox.take() is None
-    outbox.put(1)
-    outbox.put(2)
-    assert [outbox.take(), outbox.take(), outbox.take()] == [1, 2, None]
-
-
-async def test_a_consumer_waits_for_a_result() -> None:
-    outbox: ResultQueue[int] = ResultQueue(10)
-    waiting = asyncio.create_task(outbox.wait())
+async def test_a_queue_gives_in_order_what_was_put_and_ends() -> None:
+    queue: ResultQueue[int] = ResultQueue(10)
+    waiting = asyncio.create_task(queue.get())
     await asyncio.sleep(0)
     assert not waiting.done()
-    outbox.put(1)
-    outbox.put(2)
-    await waiting
+    queue.put(1)
+    queue.put(2)
+    queue.end()
+    assert [await waiting, await queue.get()] == [1, 2]
+    with pytest.raises(StopAsyncIteration):
+        await queue.get()
 
 
 async def test_there_is_room_again_once_results_are_taken() -> None:
-    outbox: ResultQueue[int] = ResultQueue(2)
-    await outbox.wait_for_capacity()
-    outbox.put(1)
-    outbox.put(2)
-    producer = asyncio.create_task(outbox.wait_for_capacity())
+    queue: ResultQueue[int] = ResultQueue(2)
+    await queue.wait_for_capacity()
+    queue.put(1)
+    queue.put(2)
+    producer = asyncio.create_task(queue.wait_for_capacity())
     await asyncio.sleep(0)
     assert not producer.done()
-    outbox.take()
+    await queue.get()
     await producer
 
 
 async def test_a_producer_that_left_does_not_take_the_turn_of_another() -> None:
-    outbox: ResultQueue[int] = ResultQueue(1)
-    outbox.put(1)
-    gone, waiting = (asyncio.create_task(outbox.wait_for_capacity()) for _ in range(2))
+    queue: ResultQueue[int] = ResultQueue(1)
+    queue.put(1)
+    gone, waiting = (asyncio.create_task(queue.wait_for_capacity()) for _ in range(2))
     await asyncio.sleep(0)
     gone.cancel()
     await asyncio.sleep(0)
-    outbox.take()
+    await queue.get()
     async with asyncio.timeout(30):
         await waiting
 
 
 async def test_results_held_elsewhere_take_room_until_they_are_gone() -> None:
-    outbox: ResultQueue[int] = ResultQueue(2)
-    outbox.hold(2)
-    producer = asyncio.create_task(outbox.wait_for_capacity())
+    queue: ResultQueue[int] = ResultQueue(2)
+    queue.hold(2)
+    producer = asyncio.create_task(queue.wait_for_capacity())
     await asyncio.sleep(0)
     assert not producer.done()
-    outbox.hold(0)
+    queue.hold(0)
     async with asyncio.timeout(30):
         await producer
 

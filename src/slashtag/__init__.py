@@ -13,15 +13,17 @@ __version__ = "0.1.0"
 
 if _typing.TYPE_CHECKING:
     from ._public import *  # noqa: F403
-    from ._public import __all__ as __all__
+
+    __all__: list[str]
 else:
     # Names come at their first use: a command's --help and a foreign test run need none of aiohttp.
     def __getattr__(name: str) -> object:
-        if name.startswith("__") and name != "__all__":
+        if name.startswith("_") and name != "__all__":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         public = _import_module("._public", __name__)
-        globals().update({each: getattr(public, each) for each in public.__all__})
-        globals()["__all__"] = sorted([*public.__all__, "__version__"])
+        names = [each for each in vars(public) if each[0].isalpha()]
+        globals().update({each: getattr(public, each) for each in names})
+        globals()["__all__"] = sorted([*names, "__version__"])
         try:
             return globals()[name]
         except KeyError:

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from types import TracebackType
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+)
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast
 
 import anyio
@@ -23,37 +29,15 @@ R = TypeVar("R")
 Source = Iterable[W] | AsyncIterator[W]
 Work = Callable[[W], Awaitable[Iterable[W] | None]]
 
-
-class _Waiters:
-    """Queue of tasks that wait to be woken, oldest first."""
-
-    def __init__(self) -> None:
-        self._futures: deque[asyncio.Future[None]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._futures)
-
-    async def wait(self) -> None:
-        """Wait until woken."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._futures.append(future)
-        await future
-
-    def wake(self, tasks: int = 1) -> None:
-        """Wake a number of tasks, not counting those that were cancelled while waiting."""
-        while tasks > 0 and self._futures:
-            future = self._futures.popleft()
-            if not future.done():
-                future.set_result(None)
-                tasks -= 1
+_END = object()
 
 
 class WorkerPool(Generic[W]):
     """Worker pool that runs `work(item)` for every item with up to `workers` tasks; follow-up items go first.
 
-    `work(item)` may return follow-up items. Workers are started one by one as needed. `before_next`, if
-    given, is awaited before the next item of the source is taken. `feed`, a Stream that the source reads
-    from, is closed at the end.
+    `work(item)` may return follow-up items. Workers are started as needed and end when they find nothing to
+    do. `before_next`, if given, is awaited before the next item of the source is taken. At the end the
+    source is closed if it has `aclose`, and `feed`, which it reads from, if it is a Stream.
     """
 
     def __init__(
@@ -69,84 +53,63 @@ class WorkerPool(Generic[W]):
         self._workers = workers
         self._before_next = before_next
         self._feed = feed
+        self._follow_ups: deque[W] = deque()
+        # False while a worker takes an item, as an async source allows one at a time, and at the end.
+        self._source_is_free = True
         self._alive = 0
-        self._busy = 0
-        self._fetching = False
-        self._exhausted = False
-        self._ready: deque[W] = deque()
-        self._idle = _Waiters()
+        self._starting = 0
 
     async def run(self) -> None:
         """Process all items; the first failure cancels the others and is raised without an ExceptionGroup."""
         failure: BaseException
         try:
             async with anyio.create_task_group() as group:
-                self._start_worker(group)
+                self._start_workers(group)
             return
         except BaseExceptionGroup as errors:
             failure = first_of(errors)
         finally:
+            if (close := getattr(self._source, "aclose", None)) is not None:
+                await close()
             if isinstance(self._feed, Stream):
                 await self._feed.aclose()
         raise failure
 
-    def _start_worker(self, group: TaskGroup) -> None:
-        self._alive += 1
-        group.start_soon(self._serve, group)
+    def _start_workers(self, group: TaskGroup) -> None:
+        """Start one worker for each follow-up item and one for the source, up to the maximum."""
+        missing = len(self._follow_ups) + self._source_is_free - self._starting
+        for _ in range(min(missing, self._workers - self._alive)):
+            self._alive += 1
+            self._starting += 1
+            group.start_soon(self._serve, group)
 
     async def _serve(self, group: TaskGroup) -> None:
-        while True:
-            if self._ready:
-                item = self._ready.popleft()
-            elif self._exhausted:
-                if not self._busy:
-                    self._idle.wake(len(self._idle))
-                    return
-                await self._idle.wait()
-                continue
-            elif self._fetching:
-                await self._idle.wait()
-                continue
-            else:
-                try:
-                    item = await self._fetch()
-                except StopAsyncIteration:
-                    self._exhausted = True
-                    continue
-            if self._alive < self._workers:
-                self._start_worker(group)
-            self._busy += 1
+        self._starting -= 1
+        while self._follow_ups or self._source_is_free:
             try:
-                more = await self._work(item)
-            finally:
-                self._busy -= 1
+                item = self._follow_ups.popleft() if self._follow_ups else await self._next()
+            except StopAsyncIteration:
+                continue
+            self._start_workers(group)
+            more = await self._work(item)
             if more:
-                follow = list(more)
-                self._ready.extendleft(reversed(follow))
-                self._idle.wake(len(follow))
-            elif not self._busy:
-                self._idle.wake(len(self._idle))
+                self._follow_ups.extendleft(reversed(list(more)))
+        self._alive -= 1
 
-    async def _fetch(self) -> W:
+    async def _next(self) -> W:
         """Return the next item of the source; raises StopAsyncIteration once there is none."""
-        source = self._source
-        if self._before_next is None and not isinstance(source, AsyncIterator):
-            for item in source:
-                return item
-            raise StopAsyncIteration
-        # Two workers must not await an async source at once.
-        self._fetching = True
-        try:
-            if self._before_next is not None:
-                await self._before_next()
-            if isinstance(source, AsyncIterator):
-                return await anext(source)
-            for item in source:
-                return item
-            raise StopAsyncIteration
-        finally:
-            self._fetching = False
-            self._idle.wake(1)
+        self._source_is_free = False
+        if self._before_next is not None:
+            await self._before_next()
+        if isinstance(self._source, AsyncIterator):
+            item = await anext(self._source)
+        else:
+            try:
+                item = next(self._source)
+            except StopIteration:
+                raise StopAsyncIteration from None
+        self._source_is_free = True
+        return item
 
 
 def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -165,9 +128,14 @@ class Tasks:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
+    @property
+    def closed(self) -> bool:
+        """Whether these tasks, or those of the session, are closed."""
+        return self._closed or (self._parent is not None and self._parent.closed)
+
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a task whose failure is raised when it is awaited, and never reported by the event loop."""
-        if self._closed or (self._parent is not None and self._parent._closed):
+        if self.closed:
             coroutine.close()
             raise SessionClosedError("the session is closed")
         task = asyncio.get_running_loop().create_task(coroutine)
@@ -203,7 +171,28 @@ def _read_failure(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-class Stream(Generic[T]):
+class AsyncReadable:
+    """Base of classes that are read with `async for`, and closed by `aclose` or `async with`."""
+
+    _or = ""
+
+    async def aclose(self) -> None:
+        """Cancel requests under way and wait until they have ended; safe to repeat."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self) -> NoReturn:
+            raise TypeError(f"{type(self).__name__} is read with `async for`{self._or}")
+
+
+class Stream(AsyncReadable, Generic[T]):
     """Async iterator over the results of background tasks.
 
     Not an async generator: leaving a loop early must cancel the tasks without breaking the consumer. It is
@@ -218,11 +207,6 @@ class Stream(Generic[T]):
 
     def __aiter__(self) -> Self:
         return self
-
-    if not TYPE_CHECKING:
-
-        def __iter__(self) -> NoReturn:
-            raise TypeError(f"{type(self).__name__} is read with `async for`")
 
     async def __anext__(self) -> T:
         if self._closed:
@@ -253,17 +237,8 @@ class Stream(Generic[T]):
         return task.result()
 
     async def aclose(self) -> None:
-        """Cancel the tasks and wait until they have ended; safe to repeat."""
         self._closed = True
         await self._tasks.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def __del__(self) -> None:
         # After `break` nobody calls aclose(). Garbage collection may run in another thread.
@@ -277,52 +252,43 @@ class ResultQueue(Generic[T]):
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._ready: deque[T] = deque()
+        self._ready: asyncio.Queue[Any] = asyncio.Queue()
         self._held = 0
-        self._consumer: asyncio.Future[None] | None = None
-        self._producers = _Waiters()
+        self._has_capacity = asyncio.Event()
+        self._has_capacity.set()
 
     def put(self, item: T) -> None:
         """Add a result without waiting, even if the queue is full."""
-        self._ready.append(item)
-        self.wake()
+        self._ready.put_nowait(item)
+        self._update()
+
+    def end(self, _: object = None) -> None:
+        """Mark the end of the results."""
+        self._ready.put_nowait(_END)
 
     def hold(self, results: int) -> None:
         """Set the number of results outside the queue that count towards the capacity."""
         self._held = results
-        if not self._full:
-            self._producers.wake()
+        self._update()
 
-    def take(self) -> T | None:
-        """Return a result, or None if there is none."""
-        if not self._ready:
-            return None
-        item = self._ready.popleft()
-        if not self._full:
-            self._producers.wake()
-        return item
-
-    async def wait(self) -> None:
-        """Wait until there may be a result."""
-        self._consumer = asyncio.get_running_loop().create_future()
-        try:
-            await self._consumer
-        finally:
-            self._consumer = None
-
-    def wake(self, _: object = None) -> None:
-        """Make the consumer check the queue again."""
-        if self._consumer is not None and not self._consumer.done():
-            self._consumer.set_result(None)
+    async def get(self) -> T:
+        """Return the next result, once there is one; raises StopAsyncIteration at the end."""
+        item = await self._ready.get()
+        if item is _END:
+            raise StopAsyncIteration
+        self._update()
+        result: T = item
+        return result
 
     async def wait_for_capacity(self) -> None:
         """Wait until the queue has fewer results than its capacity."""
-        while self._full:
-            await self._producers.wait()
+        await self._has_capacity.wait()
 
-    @property
-    def _full(self) -> bool:
-        return len(self._ready) + self._held >= self._capacity
+    def _update(self) -> None:
+        if self._ready.qsize() + self._held < self._capacity:
+            self._has_capacity.set()
+        else:
+            self._has_capacity.clear()
 
 
 class Results(Stream[T]):
@@ -337,12 +303,9 @@ class Results(Stream[T]):
     async def _next(self) -> T:
         if self._runner is None:
             self._runner = self._tasks.spawn(self._pool.run())
-            self._runner.add_done_callback(self._results.wake)
-        while True:
-            item = self._results.take()
-            if item is not None:
-                return item
-            if self._runner.done():
-                self._outcome(self._runner)
-                raise StopAsyncIteration
-            await self._results.wait()
+            self._runner.add_done_callback(self._results.end)
+        try:
+            return await self._results.get()
+        except StopAsyncIteration:
+            self._outcome(self._runner)
+            raise

@@ -4,63 +4,35 @@ They use public names of `slashtag` and otherwise only these; tests/test_layers.
 may change without notice. Add one only if the public interface is not sufficient.
 """
 
-from ._core.batches import check_slashtag
-from ._core.bounds import parse_span
-from ._core.call import MAX_PAGESIZE, REDIRECT_CODES, SETTLING_SECONDS
-from ._core.change import conflicts
-from ._core.guide import Guide
-from ._core.windows import (
-    by_month,
-    days,
-    flattened,
-    format_offset,
-    halves,
-    last_day,
-    midnight,
-    months,
-    parse_zone,
-)
-from ._credentials import parse_base_url
-from ._fanout import WorkerPool
-from ._file_lock import HAS_LOCKS, lock_file
-from ._journal.file import JournalInUseError, UnfitJournalError, remove_journal
-from ._resources.collect import AsyncByActivity, Key, Keys, OnError
-from ._resources.collect_each import GUIDED_FROM
-from ._resources.listing import Progress, Resource
-from ._session import account_digest
-from ._threads import in_thread
-
-__all__ = [
-    "GUIDED_FROM",
-    "HAS_LOCKS",
-    "MAX_PAGESIZE",
-    "REDIRECT_CODES",
-    "SETTLING_SECONDS",
-    "AsyncByActivity",
-    "Guide",
-    "JournalInUseError",
-    "Key",
-    "Keys",
-    "OnError",
-    "Progress",
-    "Resource",
-    "UnfitJournalError",
-    "WorkerPool",
-    "account_digest",
-    "by_month",
-    "check_slashtag",
-    "conflicts",
-    "days",
-    "flattened",
-    "format_offset",
-    "halves",
-    "in_thread",
-    "last_day",
-    "lock_file",
-    "midnight",
-    "months",
-    "parse_base_url",
-    "parse_span",
-    "parse_zone",
-    "remove_journal",
-]
+from ._core.batches import check_slashtag as check_slashtag
+from ._core.bounds import parse_span as parse_span
+from ._core.call import MAX_PAGESIZE as MAX_PAGESIZE
+from ._core.call import REDIRECT_CODES as REDIRECT_CODES
+from ._core.call import SETTLING_SECONDS as SETTLING_SECONDS
+from ._core.change import conflicts as conflicts
+from ._core.guide import Guide as Guide
+from ._core.windows import by_month as by_month
+from ._core.windows import days as days
+from ._core.windows import flattened as flattened
+from ._core.windows import format_offset as format_offset
+from ._core.windows import halves as halves
+from ._core.windows import last_day as last_day
+from ._core.windows import midnight as midnight
+from ._core.windows import months as months
+from ._core.windows import parse_zone as parse_zone
+from ._credentials import parse_base_url as parse_base_url
+from ._fanout import WorkerPool as WorkerPool
+from ._file_lock import HAS_LOCKS as HAS_LOCKS
+from ._file_lock import lock_file as lock_file
+from ._journal.file import JournalInUseError as JournalInUseError
+from ._journal.file import UnfitJournalError as UnfitJournalError
+from ._journal.file import remove_journal as remove_journal
+from ._resources.collect import Key as Key
+from ._resources.collect import Keys as Keys
+from ._resources.collect import OnError as OnError
+from ._resources.collect import sort_by_activity as sort_by_activity
+from ._resources.collect_each import GUIDED_FROM as GUIDED_FROM
+from ._resources.listing import Progress as Progress
+from ._resources.listing import Resource as Resource
+from ._session import account_digest as account_digest
+from ._threads import in_thread as in_thread

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
-from ._records import Record
-from ._show import TidyRecord, page_html
+from ._records import ArrowStream, Record, to_arrow
+from ._show import page_html, short_repr, stats_html
 
 T = TypeVar("T")
-S_co = TypeVar("S_co", covariant=True)
 K = TypeVar("K")
 
 OTHER = "Other"
@@ -70,19 +69,7 @@ def _rank(counts: Mapping[str, int]) -> Callable[[str], tuple[bool, int, str]]:
     return lambda label: (label == OTHER, -counts[label], label)
 
 
-class Sum(Protocol[S_co]):
-    """Running sum of statistics of one kind.
-
-    `add` accepts statistics or an answer of the service: both have the same members. A map of an answer that
-    is not a dict counts as empty.
-    """
-
-    def add(self, part: Any, /) -> None: ...
-
-    def result(self) -> S_co: ...
-
-
-class Statistics(TidyRecord, frozen=True, kw_only=True):
+class Statistics(Record, frozen=True, kw_only=True):
     """Base class of all statistics, which can be added up and converted to tidy rows."""
 
     DIMENSIONS: ClassVar[dict[str, str]] = {}
@@ -93,17 +80,13 @@ class Statistics(TidyRecord, frozen=True, kw_only=True):
         raise NotImplementedError
 
     @classmethod
-    def begin_sum(cls) -> Sum[Self]:
-        """Start a running sum."""
-        raise NotImplementedError
-
-    @classmethod
     def merge(cls, parts: Iterable[Self]) -> Self:
         """Add up any number of statistics; no parts give empty statistics."""
-        running = cls.begin_sum()
+        running: Any = _SUMS[cls]()
         for part in parts:
             running.add(part)
-        return running.result()
+        found: Self = running.result()
+        return found
 
     def __add__(self, other: Self) -> Self:
         if type(other) is not type(self):
@@ -123,6 +106,37 @@ class Statistics(TidyRecord, frozen=True, kw_only=True):
             # Sorted, so that rows do not depend on the order of answers.
             for label in sorted(counts) if dimension == "day" else sorted(counts, key=_rank(counts)):
                 yield dimension, str(label), counts[label]
+
+    def to_arrow(self) -> ArrowStream:
+        """Return the rows as an Arrow table, with columns dimension, label and clicks; extra `arrow`.
+
+        Raises ExportError for a count that int64 cannot hold.
+        """
+        return to_arrow({"dimension": str, "label": str, "clicks": int}, self.rows())
+
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+    def _repr_html_(self) -> str:
+        return stats_html(self, self.total, self.rows())
+
+
+class _MapSum:
+    """Running sum of the maps of statistics, or of answers of the service, which have the same members."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._maps: dict[str, dict[str, int]] = {name: {} for name in names}
+
+    def add_maps(self, part: Any) -> None:
+        """Add the maps; one that is not a dict, as in some answers, counts as empty."""
+        for name, into in self._maps.items():
+            counts = getattr(part, name)
+            if isinstance(counts, dict):
+                add_counts(into, cast("dict[str, int]", counts))
+
+    def maps(self) -> dict[str, Any]:
+        """Return the maps without labels that have no clicks."""
+        return {name: without_zeros(counts) for name, counts in self._maps.items()}
 
 
 class RangeStats(Statistics, frozen=True, kw_only=True):
@@ -157,20 +171,16 @@ class RangeStats(Statistics, frozen=True, kw_only=True):
     def total(self) -> int:
         return self.total_clicks
 
-    @classmethod
-    def begin_sum(cls) -> RangeSum:
-        return RangeSum()
 
-
-class RangeSum:
+class RangeSum(_MapSum):
     """Running sum of RangeStats; the days of the result are in order."""
 
     def __init__(self) -> None:
+        super().__init__(("device", "browser", "platform", "country", "referrer"))
         self.total = 0
         self.days: dict[date, int] = {}
         self.days_complete = True
         self.reconciles = True
-        self._maps: tuple[dict[str, int], ...] = ({}, {}, {}, {}, {})
 
     def add(self, part: RangeStats, /) -> None:
         self.add_totals(part)
@@ -181,26 +191,19 @@ class RangeSum:
     def add_totals(self, part: Any) -> None:
         """Add all but the days."""
         self.total += part.total_clicks
-        found = part.device, part.browser, part.platform, part.country, part.referrer
-        for into, counts in zip(self._maps, found, strict=True):
-            add_counts(into, counts_of(counts))
+        self.add_maps(part)
 
     def result(self) -> RangeStats:
         return self.result_with(dict(sorted(self.days.items())))
 
     def result_with(self, clicks: dict[date, int]) -> RangeStats:
         """Return the sum with these days."""
-        device, browser, platform, country, referrer = map(without_zeros, self._maps)
         return RangeStats(
             total_clicks=self.total,
             clicks=clicks,
-            device=device,
-            browser=browser,
-            platform=platform,
-            country=country,
-            referrer=referrer,
             days_complete=self.days_complete,
             reconciles=self.reconciles,
+            **self.maps(),
         )
 
 
@@ -239,10 +242,6 @@ class PeriodStats(Statistics, frozen=True, kw_only=True):
     def total(self) -> int:
         return self.clicks_total
 
-    @classmethod
-    def begin_sum(cls) -> PeriodSum:
-        return PeriodSum()
-
     def rows(self) -> Iterator[tuple[str, str, int]]:
         """Yield tidy rows (dimension, label, clicks), months (`YYYY-MM`) first."""
         for year, months in sorted(self.clicks_breakdown.items()):
@@ -251,15 +250,15 @@ class PeriodStats(Statistics, frozen=True, kw_only=True):
         yield from super().rows()
 
 
-class PeriodSum:
+class PeriodSum(_MapSum):
     """Running sum of PeriodStats; months without clicks are dropped."""
 
     def __init__(self) -> None:
+        super().__init__(PeriodStats.DIMENSIONS)
         self._total = self._unique = self._repeated = 0
         self._with_clicks = 0
         self._all_exact = True
         self._breakdown: dict[int, dict[int, int]] = {}
-        self._maps: dict[str, dict[str, int]] = {name: {} for name in PeriodStats.DIMENSIONS}
 
     def add(self, part: Any, /) -> None:
         self._total += part.clicks_total
@@ -268,8 +267,7 @@ class PeriodSum:
         self._with_clicks += part.clicks_total > 0
         # An answer of the service has no such member and is exact.
         self._all_exact = self._all_exact and getattr(part, "unique_is_exact", True)
-        for name, counts in self._maps.items():
-            add_counts(counts, counts_of(getattr(part, name)))
+        self.add_maps(part)
         for year, months in breakdown_of(part).items():
             add_counts(self._breakdown.setdefault(year, {}), months)
 
@@ -282,7 +280,7 @@ class PeriodSum:
             clicks_repeated=self._repeated,
             clicks_breakdown={year: months for year, months in breakdown.items() if months},
             unique_is_exact=self._all_exact and self._with_clicks < 2,
-            **{name: without_zeros(counts) for name, counts in self._maps.items()},
+            **self.maps(),
         )
 
 
@@ -305,35 +303,29 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
     def total(self) -> int:
         return sum(self.state.values())
 
-    @classmethod
-    def begin_sum(cls) -> GeoSum:
-        return GeoSum()
 
-
-class GeoSum:
-    """Running sum of GeoStats; `Other` is the last label."""
+class GeoSum(_MapSum):
+    """Running sum of GeoStats; `Other` is the last label, and kept if it is 0."""
 
     def __init__(self) -> None:
-        self._maps: dict[str, dict[str, int]] = {name: {} for name in GeoStats.DIMENSIONS}
+        super().__init__(GeoStats.DIMENSIONS)
         self._with_clicks = 0
         self._remainder = False
         self._all_exact = True
 
     def add(self, part: Any, /) -> None:
-        has_clicks = False
-        for name, into in self._maps.items():
-            counts = counts_of(getattr(part, name))
-            add_counts(into, counts)
-            has_clicks = has_clicks or any(counts.values())
-            self._remainder = self._remainder or bool(counts.get(OTHER))
+        self.add_maps(part)
+        maps = [counts_of(getattr(part, name)) for name in self._maps]
+        has_clicks = any(any(counts.values()) for counts in maps)
+        self._remainder = self._remainder or any(counts.get(OTHER) for counts in maps)
         self._with_clicks += has_clicks
         self._all_exact = self._all_exact and getattr(part, "places_are_exact", True)
 
     def result(self) -> GeoStats:
-        maps: dict[str, dict[str, int]] = {}
+        maps = self.maps()
         for name, counts in self._maps.items():
-            maps[name] = without_zeros({label: n for label, n in counts.items() if label != OTHER})
             if OTHER in counts:
+                maps[name].pop(OTHER, None)
                 maps[name][OTHER] = counts[OTHER]
         is_bound = self._remainder and self._with_clicks > 1
         return GeoStats(**maps, places_are_exact=self._all_exact and not is_bound)
@@ -347,3 +339,10 @@ def counts_of(found: Any) -> dict[Any, int]:
 def breakdown_of(part: Any) -> dict[int, dict[int, int]]:
     """Return year -> month -> clicks of PeriodStats or of an answer."""
     return {year: counts_of(months) for year, months in counts_of(part.clicks_breakdown).items()}
+
+
+_SUMS: dict[type[Statistics], Callable[[], _MapSum]] = {
+    RangeStats: RangeSum,
+    PeriodStats: PeriodSum,
+    GeoStats: GeoSum,
+}

@@ -1,84 +1,47 @@
 """All public names; `slashtag` imports them on first use."""
 
-from ._core.call import Call, Failure
-from ._core.change import Change, Outcome
-from ._core.plan import Plan
-from ._core.queries import AllTime, CountryGeo, DateRange, Day, Query, Year
-from ._core.retry import RetryPolicy
-from ._errors import (
-    APIError,
-    AuthenticationError,
-    BadRequestError,
-    ConfigurationError,
-    ExportError,
-    InvalidRequestError,
-    JournalError,
-    NotFoundError,
-    OutcomeUnknownError,
-    PaginationError,
-    RateLimitError,
-    RequestTimeoutError,
-    ServerError,
-    SessionClosedError,
-    SlashtagError,
-    TagLimitError,
-    TransportError,
-    UnexpectedResponseError,
-    UnknownTagError,
-)
-from ._models import GeoStats, Page, PeriodStats, RangeStats, ShortUrl, Statistics, Tag
-from ._records import to_builtins
-from ._resources.listing import Listing
-from ._resources.stats import Stats
-from ._resources.tags import Tags
-from ._resources.urls import Urls
-from ._sending.metrics import Metrics
-from ._session import AsyncSession
-
-__all__ = [
-    "APIError",
-    "AllTime",
-    "AsyncSession",
-    "AuthenticationError",
-    "BadRequestError",
-    "Call",
-    "Change",
-    "ConfigurationError",
-    "CountryGeo",
-    "DateRange",
-    "Day",
-    "ExportError",
-    "Failure",
-    "GeoStats",
-    "InvalidRequestError",
-    "JournalError",
-    "Listing",
-    "Metrics",
-    "NotFoundError",
-    "Outcome",
-    "OutcomeUnknownError",
-    "Page",
-    "PaginationError",
-    "PeriodStats",
-    "Plan",
-    "Query",
-    "RangeStats",
-    "RateLimitError",
-    "RequestTimeoutError",
-    "RetryPolicy",
-    "ServerError",
-    "SessionClosedError",
-    "ShortUrl",
-    "SlashtagError",
-    "Statistics",
-    "Stats",
-    "Tag",
-    "TagLimitError",
-    "Tags",
-    "TransportError",
-    "UnexpectedResponseError",
-    "UnknownTagError",
-    "Urls",
-    "Year",
-    "to_builtins",
-]
+from ._core.call import Call as Call
+from ._core.call import Failure as Failure
+from ._core.change import Change as Change
+from ._core.change import Outcome as Outcome
+from ._core.plan import Plan as Plan
+from ._core.queries import AllTime as AllTime
+from ._core.queries import CountryGeo as CountryGeo
+from ._core.queries import DateRange as DateRange
+from ._core.queries import Day as Day
+from ._core.queries import Query as Query
+from ._core.queries import Year as Year
+from ._core.retry import RetryPolicy as RetryPolicy
+from ._errors import APIError as APIError
+from ._errors import AuthenticationError as AuthenticationError
+from ._errors import BadRequestError as BadRequestError
+from ._errors import ConfigurationError as ConfigurationError
+from ._errors import ExportError as ExportError
+from ._errors import InvalidRequestError as InvalidRequestError
+from ._errors import JournalError as JournalError
+from ._errors import NotFoundError as NotFoundError
+from ._errors import OutcomeUnknownError as OutcomeUnknownError
+from ._errors import PaginationError as PaginationError
+from ._errors import RateLimitError as RateLimitError
+from ._errors import RequestTimeoutError as RequestTimeoutError
+from ._errors import ServerError as ServerError
+from ._errors import SessionClosedError as SessionClosedError
+from ._errors import SlashtagError as SlashtagError
+from ._errors import TagLimitError as TagLimitError
+from ._errors import TransportError as TransportError
+from ._errors import UnexpectedResponseError as UnexpectedResponseError
+from ._errors import UnknownTagError as UnknownTagError
+from ._models import GeoStats as GeoStats
+from ._models import Page as Page
+from ._models import PeriodStats as PeriodStats
+from ._models import RangeStats as RangeStats
+from ._models import ShortUrl as ShortUrl
+from ._models import Statistics as Statistics
+from ._models import Tag as Tag
+from ._records import to_builtins as to_builtins
+from ._resources.listing import Listing as Listing
+from ._resources.stats import Stats as Stats
+from ._resources.tags import Tags as Tags
+from ._resources.urls import Urls as Urls
+from ._sending.metrics import Metrics as Metrics
+from ._session import AsyncSession as AsyncSession

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime
-from functools import partial
+from datetime import date, datetime, timedelta
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, Protocol, cast, get_args
 
 from msgspec import Struct
-from msgspec.structs import fields
+from msgspec.structs import asdict, fields
 
 from ._errors import ConfigurationError, ExportError
 
 INT64 = range(-(2**63), 2**63)
 EPOCH = datetime(1970, 1, 1)
+MICROSECOND = timedelta(microseconds=1)
 
 
 class ArrowStream(Protocol):
@@ -29,7 +29,7 @@ class Record(Struct, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dict that json.dumps takes: names of members as here, dates as ISO 8601, keys as str."""
-        return {name: to_builtins(value) for name, value in _members(self).items()}
+        return {name: to_builtins(value) for name, value in asdict(self).items()}
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
@@ -45,11 +45,11 @@ class Record(Struct, frozen=True, kw_only=True):
             },
             config={"title": cls.__name__},
         )
-        from_dict = schemas.no_info_after_validator_function(partial(_from_members, cls), members)
+        from_dict = schemas.no_info_after_validator_function(lambda found: cls(**found), members)
         return schemas.json_or_python_schema(
             json_schema=from_dict,
             python_schema=schemas.union_schema([schemas.is_instance_schema(cls), from_dict]),
-            serialization=schemas.plain_serializer_function_ser_schema(_members, return_schema=members),
+            serialization=schemas.plain_serializer_function_ser_schema(asdict, return_schema=members),
         )
 
 
@@ -71,14 +71,6 @@ def to_builtins(value: object) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     raise TypeError(f"{type(value).__name__} is no record of slashtag, and no built-in value")
-
-
-def _members(record: Record) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__struct_fields__}
-
-
-def _from_members(cls: type[Record], members: dict[str, Any]) -> Record:
-    return cls(**members)
 
 
 def to_arrow(columns: Mapping[str, type], rows: Iterable[Sequence[Any]]) -> ArrowStream:
@@ -119,7 +111,7 @@ def _to_numbers(name: str, column: Sequence[Any]) -> Sequence[Any]:
     """Return dates as days, and date-times as microseconds, since 1970."""
     first = next((value for value in column if value is not None), None)
     if isinstance(first, datetime):
-        return [None if value is None else _microseconds(value) for value in column]
+        return [None if value is None else (value - EPOCH) // MICROSECOND for value in column]
     if isinstance(first, date):
         return [None if value is None else value.toordinal() - EPOCH.toordinal() for value in column]
     if isinstance(first, int):
@@ -127,8 +119,3 @@ def _to_numbers(name: str, column: Sequence[Any]) -> Sequence[Any]:
             if value is not None and value not in INT64:
                 raise ExportError(f"{name} {value} does not fit Arrow's int64; use rows() or to_dict()")
     return column
-
-
-def _microseconds(moment: datetime) -> int:
-    passed = moment - EPOCH
-    return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds

@@ -9,8 +9,7 @@ import weakref
 from contextlib import AsyncExitStack
 from hashlib import blake2b
 from math import inf, isfinite
-from types import TracebackType
-from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 
 import aiohttp
 import msgspec
@@ -46,122 +45,32 @@ log = logging.getLogger("slashtag")
 _OTHER_PARAMETERS = 400
 
 
-class _Wiring:
-    """Parts shared by a session and its views."""
+class _Pool:
+    """The aiohttp session: the user's, or one that is created at first use."""
 
-    def __init__(
-        self,
-        base_url: str | None,
-        credentials: Credentials,
-        *,
-        concurrency: int,
-        rate: float | None,
-        range_end: RangeEnd,
-        allow_http: bool,
-        http: aiohttp.ClientSession | None,
-        proxy: str | None,
-        trust_env: bool,
-        journal: str | os.PathLike[str] | None,
-        journal_max_age: float,
-    ) -> None:
-        if range_end not in ("inclusive", "exclusive"):
-            raise ConfigurationError(f"range_end must be 'inclusive' or 'exclusive', not {range_end!r}")
-        if rate is not None and not (isfinite(rate) and rate > 0):
-            raise ConfigurationError(f"rate is {rate}; it must be a positive number of requests a second")
-        try:
-            check_int("concurrency", concurrency, 1)
-        except InvalidRequestError as error:
-            raise ConfigurationError(str(error)) from None
-        self.base = parse_base_url(base_url, allow_http=allow_http)
-        self.proxy = None if proxy is None else parse_proxy(proxy)
-        self.trust_env = trust_env
-        direct = proxy is None and not trust_env
-        if not direct and http is not None:
-            raise ConfigurationError("proxy and trust_env are settings of your own http session")
-        if not direct and self.base.scheme == "http" and not allow_http:
-            raise ConfigurationError(
-                "a proxy would read the credentials in plain http; allow_http=True allows it"
-            )
-        self.credentials = credentials
-        self.range_end = range_end
-        self.workers = _within_pool(concurrency, http)
-        self.tasks = Tasks()
-        self.memory = Memory()
-        # Weak references: views may be created for each call and dropped.
-        self.senders: weakref.WeakSet[Sender] = weakref.WeakSet()
+    def __init__(self, given: aiohttp.ClientSession | None, credentials: Credentials, **options: Any) -> None:
         self.closed = False
-        self._closing = asyncio.Lock()
-        self._given = http
-        self._own: aiohttp.ClientSession | None = None
-        self.journal: Journal | None = None
-        if journal is not None:
-            # Imported here: most sessions have no journal and do not need sqlite3.
-            from ._journal.journal import Journal
-
-            self.journal = Journal(journal, str(self.base), credentials.apikey, journal_max_age)
-        throttle = Throttle(self.workers, rate)
-        throttle.notify = log.info
-        admission = Admission(throttle)
-        password = None if self.proxy is None else self.proxy.password
-        secrets = Secrets((*credentials.secrets, *filter(None, [password])))
-        self.shared = Shared(
-            transport=Transport(
-                self.http,
-                self.base,
-                None if http is None else CIMultiDict(credentials.headers),
-                secrets,
-                direct=direct,
-            ),
-            admission=admission,
-            budget=RetryBudget(_line_backoff),
-            metrics=Metrics(throttle, lambda: admission.waiting),
-            secrets=secrets,
-            closing=asyncio.Event(),
-            journal=self.journal,
-        )
+        self.own: aiohttp.ClientSession | None = None
+        self._given = given
+        self._credentials = credentials
+        self._options = options
 
     def http(self) -> aiohttp.ClientSession:
-        """Return the aiohttp session; it is created at first use, as it belongs to the running event loop."""
+        """Return the aiohttp session, which belongs to the running event loop."""
         if self.closed:
             raise SessionClosedError("the session is closed")
         if self._given is not None:
             return self._given
-        if self._own is None:
-            self._own = aiohttp.ClientSession(
+        if self.own is None:
+            self.own = aiohttp.ClientSession(
                 # Admission limits requests in flight, so the pool needs no limit.
                 connector=aiohttp.TCPConnector(limit=0),
-                headers={**self.credentials.headers, "Accept": "application/json"},
+                headers={**self._credentials.headers, "Accept": "application/json"},
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=NO_TIMEOUT,
-                proxy=self.proxy,
-                trust_env=self.trust_env,
+                **self._options,
             )
-        return self._own
-
-    def bind(self) -> None:
-        """Raise ConfigurationError if the session does not belong to the running event loop."""
-        self.shared.transport.bind(running_loop())
-
-    async def aclose(self) -> None:
-        """Cancel all requests, close connections and journal; safe to repeat."""
-        if self.shared.transport.is_bound:
-            self.bind()
-        self.closed = True
-        async with self._closing, AsyncExitStack() as steps:  # runs in reverse order; every step runs
-            if self.journal is not None:
-                steps.push_async_callback(self.journal.aclose)
-            if self._own is not None:
-                steps.push_async_callback(self._own.close)
-            steps.callback(self.shared.transport.close)
-            steps.callback(self._refuse)
-            steps.push_async_callback(self.tasks.aclose)
-
-    def _refuse(self) -> None:
-        self.shared.closing.set()
-        self.shared.admission.close()
-        self.shared.budget.close()
-        for sender in self.senders:
-            sender.close()
+        return self.own
 
 
 class AsyncSession:
@@ -208,36 +117,78 @@ class AsyncSession:
         proxy: str | None = None,
         trust_env: bool = False,
     ) -> None:
-        wiring = _Wiring(
-            base_url,
-            Credentials(apikey, apisecret),
-            concurrency=concurrency,
-            rate=rate,
-            range_end=range_end,
-            allow_http=allow_http,
-            http=http,
-            proxy=proxy,
-            trust_env=trust_env,
-            journal=journal,
-            journal_max_age=journal_max_age,
-        )
-        self._wire(wiring, _options(timeout, retry or RetryPolicy(), max_response_bytes))
+        if range_end not in ("inclusive", "exclusive"):
+            raise ConfigurationError(f"range_end must be 'inclusive' or 'exclusive', not {range_end!r}")
+        if rate is not None and not (isfinite(rate) and rate > 0):
+            raise ConfigurationError(f"rate is {rate}; it must be a positive number of requests a second")
+        try:
+            check_int("concurrency", concurrency, 1)
+        except InvalidRequestError as error:
+            raise ConfigurationError(str(error)) from None
+        base = parse_base_url(base_url, allow_http=allow_http)
+        via = None if proxy is None else parse_proxy(proxy)
+        direct = proxy is None and not trust_env
+        if not direct and http is not None:
+            raise ConfigurationError("proxy and trust_env are settings of your own http session")
+        if not direct and base.scheme == "http" and not allow_http:
+            raise ConfigurationError(
+                "a proxy would read the credentials in plain http; allow_http=True allows it"
+            )
+        options = _options(timeout, retry or RetryPolicy(), max_response_bytes)
+        self._base = base
+        self._credentials = credentials = Credentials(apikey, apisecret)
+        self._range_end = range_end
+        self._workers = _within_pool(concurrency, http)
+        self._tasks = Tasks()
+        self._memory = Memory()
+        self._pool = _Pool(http, credentials, proxy=via, trust_env=trust_env)
+        self._closing = asyncio.Lock()
+        self._journal: Journal | None = None
+        if journal is not None:
+            # Imported here: most sessions have no journal and do not need sqlite3.
+            from ._journal.journal import Journal
 
-    def _wire(self, wiring: _Wiring, options: Options) -> None:
-        self._wiring = wiring
+            self._journal = Journal(journal, str(base), credentials.apikey, journal_max_age)
+        throttle = Throttle(self._workers, rate)
+        throttle.notify = log.info
+        admission = Admission(throttle)
+        password = None if via is None else via.password
+        secrets = Secrets((*credentials.secrets, *filter(None, [password])))
+        self._shared = Shared(
+            transport=Transport(
+                self._pool.http,
+                base,
+                None if http is None else CIMultiDict(credentials.headers),
+                secrets,
+                direct=direct,
+            ),
+            admission=admission,
+            # Without jitter: only one request at a time waits here.
+            budget=RetryBudget(lambda failures: backoff(RetryPolicy(), failures + 1, 0.75)),
+            metrics=Metrics(throttle, lambda: admission.waiting),
+            secrets=secrets,
+            closing=asyncio.Event(),
+            journal=self._journal,
+        )
+        # Weak references: views may be created for each call and dropped.
+        self._senders: weakref.WeakSet[Sender] = weakref.WeakSet()
+        self._use(options)
+
+    def _use(self, options: Options) -> None:
+        """Create the sender for these options, and the resources that use it."""
         self._options = options
-        self._sender = sender = Sender(wiring.shared, options)
-        wiring.senders.add(sender)
-        journal = wiring.shared.journal
-        self.urls = Urls(sender, wiring.tasks, wiring.workers)
-        self.tags = Tags(sender, wiring.tasks)
+        self._sender = sender = Sender(self._shared, options)
+        self._senders.add(sender)
+        journal = self._journal
+        self.urls = Urls(sender, self._tasks, self._workers)
+        self.tags = Tags(sender, self._tasks)
         self.stats = Stats(
             sender,
-            wiring.tasks,
-            workers=wiring.workers,
-            max_keys_bytes=MAX_TARGET_BYTES - _OTHER_PARAMETERS - len(wiring.base.raw_path),
-            range_end=wiring.range_end,
-            memory=wiring.memory,
+            self._tasks,
+            workers=self._workers,
+            max_keys_bytes=MAX_TARGET_BYTES - _OTHER_PARAMETERS - len(self._base.raw_path),
+            range_end=self._range_end,
+            memory=self._memory,
             replayed_from=journal.fetched_at if journal is not None else lambda call: None,
         )
 
@@ -251,7 +202,7 @@ class AsyncSession:
     @property
     def metrics(self) -> Metrics:
         """Counters of the session and all its views."""
-        return self._wiring.shared.metrics
+        return self._shared.metrics
 
     def with_options(
         self,
@@ -263,39 +214,57 @@ class AsyncSession:
         """Return a view of the session with other options but the same connections and throttle."""
         now = self._options
         view = object.__new__(AsyncSession)
-        view._wire(
-            self._wiring,
+        view.__dict__.update(self.__dict__)
+        view._use(
             _options(
                 now.timeout if timeout is None else timeout,
                 retry or now.retry,
                 now.max_response_bytes if max_response_bytes is None else max_response_bytes,
-            ),
+            )
         )
         return view
 
     async def aclose(self) -> None:
         """Close the session and all its views: cancel requests under way, close connections."""
-        await self._wiring.aclose()
+        if self._shared.transport.is_bound:
+            self._bind()
+        self._pool.closed = True
+        async with self._closing, AsyncExitStack() as steps:  # runs in reverse order; every step runs
+            if self._journal is not None:
+                steps.push_async_callback(self._journal.aclose)
+            if self._pool.own is not None:
+                steps.push_async_callback(self._pool.own.close)
+            steps.callback(self._shared.transport.close)
+            steps.callback(self._refuse)
+            steps.push_async_callback(self._tasks.aclose)
+
+    def _refuse(self) -> None:
+        self._shared.closing.set()
+        self._shared.admission.close()
+        self._shared.budget.close()
+        for sender in self._senders:
+            sender.close()
+
+    def _bind(self) -> None:
+        """Raise ConfigurationError if the session does not belong to the running event loop."""
+        self._shared.transport.bind(running_loop())
 
     async def __aenter__(self) -> Self:
-        self._wiring.bind()
-        if self._wiring.closed:
+        self._bind()
+        if self._pool.closed:
             raise SessionClosedError("the session is closed")
-        if self._wiring.journal is not None:
-            await self._wiring.journal.start()
+        if self._journal is not None:
+            await self._journal.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def __repr__(self) -> str:
         # May be called after the constructor raised, by tracebacks and debuggers.
-        wiring: _Wiring | None = getattr(self, "_wiring", None)
-        if wiring is None:
+        if "_sender" not in self.__dict__:
             return "<AsyncSession (not initialised)>"
-        return f"<AsyncSession {wiring.base}{' (closed)' if wiring.closed else ''}>"
+        return f"<AsyncSession {self._base}{' (closed)' if self._pool.closed else ''}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a session holds connections and credentials: create one in each process")
@@ -303,9 +272,9 @@ class AsyncSession:
 
 def account_digest(session: AsyncSession, what: object) -> str:
     """Return a hash of a JSON value, keyed by the apisecret and different for each account and service."""
-    wiring = session._wiring
-    text = msgspec.json.encode([str(wiring.base), wiring.credentials.apikey, what])
-    return blake2b(text, key=wiring.credentials.apisecret.encode(), digest_size=16).hexdigest()
+    credentials = session._credentials
+    text = msgspec.json.encode([str(session._base), credentials.apikey, what])
+    return blake2b(text, key=credentials.apisecret.encode(), digest_size=16).hexdigest()
 
 
 def _options(timeout: float, retry: RetryPolicy, max_response_bytes: int) -> Options:
@@ -324,9 +293,3 @@ def _within_pool(concurrency: int, http: aiohttp.ClientSession | None) -> int:
     connector = None if http is None else http.connector
     limits = [connector.limit, connector.limit_per_host] if connector is not None else []
     return min([concurrency, *(limit for limit in limits if limit)])
-
-
-def _line_backoff(failures: int) -> float:
-    policy = RetryPolicy()
-    # No jitter: only one request at a time waits here.
-    return backoff(policy, failures + 1, 0.75)

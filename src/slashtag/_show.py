@@ -1,64 +1,45 @@
-"""How values show themselves: short in a console, as tables and small charts in a notebook."""
+"""Representations of values: short in a console, as tables and small charts in a notebook."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import islice
 from typing import Any, cast
 
 from msgspec import Struct
 
-from ._records import ArrowStream, Record, to_arrow
-
 #: Entries of a map in a repr; labels of a dimension, and rows of a page, in a notebook.
 ENTRIES, LABELS, ROWS = 5, 5, 20
 WIDTH, HEIGHT = 480, 48
 
 
-class TidyRecord(Record, frozen=True, kw_only=True):
-    """Record with tidy rows of (dimension, label, clicks): Arrow table, short repr, chart in a notebook."""
+def short_repr(record: Struct) -> str:
+    """Return the repr of a record with only the first entries of long maps."""
+    shown = (f"{name}={_cut(getattr(record, name))}" for name in record.__struct_fields__)
+    return f"{type(record).__name__}({', '.join(shown)})"
 
-    @property
-    def total(self) -> int:
-        """The number of clicks."""
-        raise NotImplementedError
 
-    def rows(self) -> Iterator[tuple[str, str, int]]:
-        """Yield tidy rows."""
-        raise NotImplementedError
-
-    def to_arrow(self) -> ArrowStream:
-        """Return the rows as an Arrow table, with columns dimension, label and clicks; extra `arrow`.
-
-        Raises ExportError for a count that int64 cannot hold.
-        """
-        return to_arrow({"dimension": str, "label": str, "clicks": int}, self.rows())
-
-    def __repr__(self) -> str:
-        members = ((name, getattr(self, name)) for name in self.__struct_fields__)
-        shown = (f"{name}={_cut(value)}" for name, value in members)
-        return f"{type(self).__name__}({', '.join(shown)})"
-
-    def _repr_html_(self) -> str:
-        series: list[tuple[str, int]] = []
-        labels: dict[str, list[tuple[str, int]]] = {}
-        for dimension, label, clicks in self.rows():
-            if dimension in ("day", "month"):
-                series.append((label, clicks))
-            else:
-                labels.setdefault(dimension, []).append((label, clicks))
-        cells: list[tuple[str, str, str]] = []
-        for dimension, counts in labels.items():
-            cells += [(dimension, label, f"{clicks:,}") for label, clicks in counts[:LABELS]]
-            if len(counts) > LABELS:
-                cells.append((dimension, f"{len(counts) - LABELS:,} more", ""))
-        inexact = [name for name in self.__struct_fields__ if getattr(self, name) is False]
-        return (
-            f"<p><b>{type(self).__name__}</b>: {self.total:,} clicks{_period(series)}</p>{_bars(series)}"
-            + (table_html(("dimension", "label", "clicks"), cells) if cells else "")
-            + "".join(f"<p>{name} is False</p>" for name in inexact)
-        )
+def stats_html(stats: Struct, total: int, rows: Iterable[tuple[str, str, int]]) -> str:
+    """Return a chart of the days or months of statistics and a table of the first labels."""
+    series: list[tuple[str, int]] = []
+    labels: dict[str, list[tuple[str, int]]] = {}
+    for dimension, label, clicks in rows:
+        if dimension in ("day", "month"):
+            series.append((label, clicks))
+        else:
+            labels.setdefault(dimension, []).append((label, clicks))
+    cells: list[tuple[str, str, str]] = []
+    for dimension, counts in labels.items():
+        cells += [(dimension, label, f"{clicks:,}") for label, clicks in counts[:LABELS]]
+        if len(counts) > LABELS:
+            cells.append((dimension, f"{len(counts) - LABELS:,} more", ""))
+    inexact = [name for name in stats.__struct_fields__ if getattr(stats, name) is False]
+    return (
+        f"<p><b>{type(stats).__name__}</b>: {total:,} clicks{_period(series)}</p>{_bars(series)}"
+        + (table_html(("dimension", "label", "clicks"), cells) if cells else "")
+        + "".join(f"<p>{name} is False</p>" for name in inexact)
+    )
 
 
 def page_html(number: int, items: Sequence[object]) -> str:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -26,12 +26,8 @@ async def in_thread(function: Callable[[], T]) -> T:
         while not work.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait((work,))
-        log_late_failure(work)
+        # The caller was cancelled, so nothing else reports a failure.
+        if not work.cancelled() and (error := work.exception()) is not None:
+            log.warning("failed after it was cancelled: %s", str(error) or type(error).__name__)
         raise
     return work.result()
-
-
-def log_late_failure(work: asyncio.Future[Any]) -> None:
-    """Log the failure of work whose caller was cancelled and cannot raise it."""
-    if not work.cancelled() and (error := work.exception()) is not None:
-        log.warning("failed after it was cancelled: %s", str(error) or type(error).__name__)

@@ -507,7 +507,7 @@ async def test_a_commit_that_breaks_in_any_way_is_told(path: Path, monkeypatch: 
 
 
 def journal_of(job: AsyncSession) -> Journal:
-    kept = job._wiring.shared.journal
+    kept = job._journal
     assert isinstance(kept, Journal)
     return kept
 

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -20,6 +21,7 @@ from slashtag._fanout import Tasks
 from slashtag._resources.collect import Memory
 from slashtag._resources.stats import Stats
 from tests.core.clicklog import COUNTRIES, DEVICES, Click, Service
+from tests.resources.accounts import client, serving
 from tests.support.laws import examples
 
 Send = Callable[[Call[Any]], Any]
@@ -319,6 +321,83 @@ def test_answers_of_a_journal_are_subtracted_only_if_one_run_fetched_them() -> N
     later, late["k0"] = 1.0, 0
     assert asyncio.run(collect()) == {**dict.fromkeys(KEYS, 0), "k0": 1, "k7": 3}
     assert ("k4", "k5", "k6", "k7") not in service.asked
+
+
+# --- late clicks -----------------------------------------------------------------------------------------
+
+#: It ended between one and two days ago.
+RECENT = Day(datetime.now(UTC).date() - timedelta(days=2))
+
+
+@examples(150)
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=40),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 39)), max_size=4),
+    st.booleans(),
+)
+def test_late_clicks_never_make_a_link_lose_any(
+    clicks: list[int], late: list[tuple[int, int]], fails: bool
+) -> None:
+    keys = [f"k{n}" for n in range(len(clicks))]
+    before = dict(zip(keys, clicks, strict=True))
+    service = Counter(dict(before), honest)
+
+    def send(call: Call[Any]) -> RangeAnswer:
+        # Each late click is counted from a certain request on.
+        for at, n in late:
+            if at == len(service.asked):
+                service.clicks[keys[n % len(keys)]] += 1
+        if fails and call.keys == ("k0",):
+            raise ServerError("broken", status=500, method="GET", path=call.path)
+        return service(call)
+
+    failures: list[Failure] = []
+    totals = each_total(send, keys, RECENT, on_error=failures.append)
+    assert set(keys) - set(totals) == {key for failure in failures for key in failure.call.keys}
+    for key, total in totals.items():
+        assert before[key] <= total <= service.clicks[key]
+
+
+def test_a_subtracted_answer_is_confirmed_by_one_request_if_its_window_ended_recently() -> None:
+    whole = tuple(KEYS)
+    for query, times in ((RECENT, 2), (DAY, 1)):
+        service = Counter({"k6": 3}, honest)
+        assert each_total(service, query=query) == {**dict.fromkeys(KEYS, 0), "k6": 3}
+        assert service.asked.count(whole) == times
+        assert len(service.asked) == 4 + times - 1
+    empty = Counter({}, honest)
+    each_total(empty, query=RECENT)
+    assert empty.asked == [whole]
+
+
+def test_an_unconfirmed_answer_has_derived_slashtags_requested() -> None:
+    service = Counter({"k0": 1, "k7": 2}, honest)
+
+    def send(call: Call[Any]) -> RangeAnswer:
+        if len(service.asked) == 1:
+            service.clicks["k0"] += 1
+        return service(call)
+
+    assert each_total(send, query=RECENT) == {**dict.fromkeys(KEYS, 0), "k0": 2, "k7": 2}
+    assert ("k7",) in service.asked
+
+
+async def test_a_journal_does_not_confirm_its_own_answer(tmp_path: Path) -> None:
+    async with serving() as (box, _):
+        for key in KEYS:
+            box.add_url(key)
+        box.add_click("k6", f"{RECENT.date}T12:00:00+00:00")
+        tables: list[dict[str, int]] = []
+        requests: list[list[list[str]]] = []
+        for _ in range(2):
+            box.requests.clear()
+            async with client(box, journal=tmp_path / "journal") as job:
+                each = job.stats.collect_each(RECENT, keys=KEYS)
+                tables.append({key: stats.total async for key, stats in each})
+            requests.append([arrival.query["url_keys"] for arrival in box.requests])
+    assert tables[0] == tables[1] == {**dict.fromkeys(KEYS, 0), "k6": 1}
+    assert len(requests[0]) == 5
+    assert requests[1] == [requests[0][0]]
 
 
 # --- the order of keys ---------------------------------------------------------------------------------

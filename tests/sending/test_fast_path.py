@@ -38,7 +38,7 @@ PAGE_BYTES = wires.body_of(200, "ok", PAGE)
 
 
 def fast_path_of(session: AsyncSession) -> http1.FastPath:
-    path = session._wiring.shared.transport._fast_path
+    path = session._shared.transport._fast_path
     assert path is not None
     return path
 

@@ -71,11 +71,11 @@ OPERATIONS: dict[str, tuple[Operation, object]] = {
 
 
 def admission_of(session: AsyncSession) -> Admission:
-    return session._wiring.shared.admission
+    return session._shared.admission
 
 
 def budget_of(session: AsyncSession) -> RetryBudget:
-    return session._wiring.shared.budget
+    return session._shared.budget
 
 
 async def spend(budget: RetryBudget) -> None:

@@ -1,16 +1,15 @@
 """Implementation of `collect`: workers send the requests of a plan, and each answer is added to one sum.
 
-    run_requests    starts workers for the requests of a plan
-    Collector       sends each request, adds its answer, halves refused requests
+    Collector       starts workers; each sends a request and adds its answer, or halves a refused request
     StatsSender     chooses between the two documented paths and passes the call to the session's sender
 
-AsyncBatches provides the selectors if the slashtags are read asynchronously.
+`read_batches` provides the selectors if the slashtags are read asynchronously.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
@@ -40,6 +39,8 @@ Key = str | ShortUrl
 Keys = Iterable[Key] | AsyncIterable[Key]
 OnError = Callable[[Failure], object]
 ReportBadKey = Callable[[object, InvalidRequestError], object]
+#: Requests, or selectors that are read asynchronously.
+Source = Iterable[StatsRequest] | AsyncGenerator[Selector]
 
 #: Number of links read ahead to be sorted in `collect_each`.
 SORTED_AHEAD = 10_000
@@ -107,18 +108,14 @@ class StatsSender:
             missing = error
         try:
             answer = await self._send(sampled)
-        except (NotFoundError, UnexpectedResponseError) as error:
-            if error.status != 404:
-                raise
-            samples[call.path] = False
-            raise missing from None
-        except BadRequestError as error:
-            # /stats does not accept these queries, so raise the 404. See docs/service.md, Errors.
-            reads = "date is required" not in error.message.lower()
-            samples[call.path] = reads
-            if reads:
-                raise
-            raise missing from None
+        except (NotFoundError, UnexpectedResponseError, BadRequestError) as error:
+            # /stats may exist without accepting these queries. See docs/service.md, Errors.
+            is_missing = error.status == 404 or "date is required" in error.message.lower()
+            if is_missing or isinstance(error, BadRequestError):
+                samples[call.path] = not is_missing
+            if is_missing:
+                raise missing from None
+            raise
         samples[call.path] = True
         return answer
 
@@ -174,51 +171,41 @@ class ProgressReporter:
         log.warning("a link is missing from the statistics: %s", error)
 
 
-async def run_requests(
-    sender: StatsSender,
-    plan: Plan[R],
-    requests: Iterable[StatsRequest] | AsyncIterator[StatsRequest],
-    reporter: ProgressReporter,
-    *,
-    workers: int,
-    feed: AsyncIterable[Any] | None = None,
-) -> R:
-    """Send requests of a plan and return the sum of the answers; close `feed`, their source, at the end."""
-    collector = Collector(sender, plan, reporter)
-    if len(plan) == 1 and isinstance(requests, Iterator):
-        # A worker pool would cost half as much as the request.
-        requests = [smaller for request in requests for smaller in await collector.work(request) or ()]
-    if requests:
-        await WorkerPool(requests, collector.work, workers, feed=feed).run()
-    return collector.result()
-
-
 class Collector(Generic[R]):
     """Sender of requests that adds each answer to a running sum and keeps none."""
 
     def __init__(self, sender: StatsSender, plan: Plan[R], reporter: ProgressReporter) -> None:
         self._sender = sender
-        self._query = plan.query
+        self._plan = plan
         self._tally = plan.query.tally(plan.span)
         self._reporter = reporter
-        self._suspects: set[str] = set()
 
-    async def work(self, request: StatsRequest) -> Sequence[StatsRequest] | None:
-        """Send one request; return smaller requests if it was refused and can be split."""
-        call = self._query.call(request.selector, request.time_slice)
+    async def run(self, source: Source, workers: int, feed: AsyncIterable[Any] | None = None) -> R:
+        """Send all requests and return the sum of the answers; close `feed`, their source, at the end."""
+        if len(self._plan) == 1 and isinstance(source, Iterator):
+            # A worker pool would cost half as much as the request.
+            source = [smaller for request in source for smaller in await self._work(request) or ()]
+        if source:
+            pool: WorkerPool[StatsRequest | Selector] = WorkerPool(source, self._work, workers, feed=feed)
+            await pool.run()
+        total: R = self._tally.result()
+        return total
+
+    async def _work(self, item: StatsRequest | Selector) -> Sequence[StatsRequest] | None:
+        """Send one request; return the requests of a batch, or smaller ones if one was refused."""
+        if isinstance(item, Selector):
+            return [StatsRequest(item, time_slice) for time_slice in self._plan.time_slices]
+        call = self._plan.query.call(item.selector, item.time_slice)
         try:
-            answer = await self._sender(self._query, call)
+            answer = await self._sender(self._plan.query, call)
         except SlashtagError as error:
-            smaller = self._smaller(request, error)
-            if smaller:
+            if smaller := self._smaller(item, error):
                 self._reporter.expect(len(smaller) - 1)
                 return smaller
             if not self._reporter.report_failure(call, error):
                 raise
-            if isinstance(error, BadRequestError):
-                self._suspects.update(request.selector.keys)
         else:
-            problem = self._tally.add_answer(answer, request.time_slice.window)
+            problem = self._tally.add_answer(answer, item.time_slice.window)
             if problem:
                 self._sender.log_inconsistent_answer(call, problem)
         self._reporter.done()
@@ -231,87 +218,39 @@ class Collector(Generic[R]):
         refused = isinstance(error, BadRequestError) and self._reporter.may_continue(error)
         if len(keys) < 2 or not (too_long or refused):
             return None
-        parts: Sequence[Sequence[str]] = halves(keys)
-        if refused and not self._suspects.isdisjoint(keys):
-            # Keys that were refused in another window are isolated first.
-            rest = [key for key in keys if key not in self._suspects]
-            parts = [[key] for key in keys if key in self._suspects] + ([rest] if rest else [])
-        return [StatsRequest(Selector(keys=tuple(part)), request.time_slice) for part in parts]
-
-    def result(self) -> R:
-        """Return the sum."""
-        total: R = self._tally.result()
-        return total
+        return [StatsRequest(Selector(keys=tuple(half)), request.time_slice) for half in halves(keys)]
 
 
-class AsyncBatches(AsyncIterator[Selector]):
-    """Batches of an asynchronous iterable of slashtags.
+async def read_batches(
+    keys: AsyncIterable[Key], max_keys_bytes: int, report_bad_key: ReportBadKey
+) -> AsyncGenerator[Selector]:
+    """Yield batches of an asynchronous iterable of slashtags.
 
     Slashtags that cannot be requested go to `report_bad_key`, since other requests have already been sent.
     """
-
-    def __init__(
-        self,
-        keys: AsyncIterable[Key],
-        max_keys_bytes: int,
-        report_bad_key: ReportBadKey,
-    ) -> None:
-        self._keys = aiter(keys)
-        self._batcher = Batcher(max_keys_bytes)
-        self._report_bad_key = report_bad_key
-
-    async def __anext__(self) -> Selector:
-        async for item in self._keys:
-            try:
-                batch = self._batcher.add(check_slashtag(item))
-            except InvalidRequestError as error:
-                self._report_bad_key(item, error)
-                continue
-            if batch:
-                return Selector(keys=batch)
-        rest = self._batcher.remainder()
-        if rest is None:
-            raise StopAsyncIteration
-        return Selector(keys=rest)
+    batcher = Batcher(max_keys_bytes)
+    async for key in keys:
+        try:
+            batch = batcher.add(check_slashtag(key))
+        except InvalidRequestError as error:
+            report_bad_key(key, error)
+            continue
+        if batch:
+            yield Selector(keys=batch)
+    if rest := batcher.remainder():
+        yield Selector(keys=rest)
 
 
-class AsyncByActivity(AsyncIterator[Key]):
-    """Links of an asynchronous iterable, sorted by activity within blocks of `SORTED_AHEAD`.
-
-    Plain slashtags are not reordered.
-    """
-
-    def __init__(self, keys: AsyncIterable[Key], changed_since: Mapping[str, int] | None) -> None:
-        self._keys = aiter(keys)
-        self._changed_since = changed_since
-        self._sorted: Iterator[Key] = iter(())
-
-    async def __anext__(self) -> Key:
-        for key in self._sorted:
-            return key
-        ahead: list[Key] = []
-        async for key in self._keys:
-            ahead.append(key)
-            if isinstance(key, str) or len(ahead) == SORTED_AHEAD:
-                break
-        if not ahead:
-            raise StopAsyncIteration
-        self._sorted = iter(by_activity(ahead, self._changed_since))
-        return next(self._sorted)
-
-
-class AsyncRequests(AsyncIterator[StatsRequest]):
-    """Requests of a plan whose batches are read asynchronously."""
-
-    def __init__(self, plan: Plan[Any], batches: AsyncBatches) -> None:
-        self._time_slices = plan.time_slices
-        self._batches = batches
-        self._ready: list[StatsRequest] = []
-
-    async def __anext__(self) -> StatsRequest:
-        if not self._time_slices:
-            raise StopAsyncIteration
-        if not self._ready:
-            selector = await anext(self._batches)
-            self._ready = [StatsRequest(selector, part) for part in reversed(self._time_slices)]
-        return self._ready.pop()
+async def sort_by_activity(
+    keys: AsyncIterable[Key], changed_since: Mapping[str, int] | None = None
+) -> AsyncGenerator[Key]:
+    """Yield links sorted by activity within blocks of `SORTED_AHEAD`; plain slashtags are not reordered."""
+    ahead: list[Key] = []
+    async for key in keys:
+        ahead.append(key)
+        if isinstance(key, str) or len(ahead) == SORTED_AHEAD:
+            for link in by_activity(ahead, changed_since):
+                yield link
+            ahead.clear()
+    for link in by_activity(ahead, changed_since):
+        yield link

@@ -1,13 +1,12 @@
 """Implementation of `collect_each`: one result per slashtag or tag.
 
-Each           iterator that users get
 PerKeyRun      makes jobs of batches and delivers their results, in input order or as they complete
 BatchSearch    requests the data for the jobs of one batch (batch_search.py)
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from datetime import datetime, tzinfo
 from typing import Any, Generic, TypeVar
 
@@ -20,7 +19,7 @@ from .._fanout import ResultQueue, Results, Tasks, WorkerPool
 from .._models import Statistics
 from .batch import Job, SearchState, Step
 from .batch_search import BatchSearch
-from .collect import AsyncBatches, ProgressReporter, StatsSender
+from .collect import ProgressReporter, StatsSender
 
 R = TypeVar("R", bound=Statistics)
 
@@ -65,85 +64,55 @@ class PerKeyRun(Generic[R]):
             cost=GuideCost(1 if guide is None else len(guide.offsets)),
         )
         self._reporter = reporter
+        self._workers = workers
         self._ordered = ordered
-        self.results: ResultQueue[tuple[str, R]] = ResultQueue(max(64, 2 * workers))
+        self._results: ResultQueue[tuple[str, R]] = ResultQueue(max(64, 2 * workers))
         self._most_begun = min(MOST_BEGUN, max(FEWEST_BEGUN, WINDOWS_BEGUN // max(1, width)))
         if not self._state.halves:
             # One batch has enough requests for all workers.
             self._most_begun = MAX_KEYS
+        # Jobs begun, delivered by their batch, and put into the queue or failed if ordered.
         self._begun = 0
-        self._next_index = 0
+        self._delivered = 0
         self._next_out = 0
         self._held: dict[int, tuple[str, R] | None] = {}
 
-    def steps(self, batches: Iterable[Selector]) -> Iterator[Step]:
-        """Yield the first step of each batch."""
-        for batch in batches:
-            jobs: list[Job] = []
-            for selector in [Selector(keys=(key,)) for key in batch.keys] or [batch]:
-                jobs.append(Job(self._next_index, selector.tag or selector.keys[0], selector))
-                self._next_index += 1
-            self._begun += len(jobs)
-            self._hold()
-            yield BatchSearch(self._state, jobs).start
+    async def _work(self, item: Selector | Step) -> Sequence[Step]:
+        """Begin a batch or do its next step."""
+        if not isinstance(item, Selector):
+            return await item()
+        selectors = [Selector(keys=(key,)) for key in item.keys] or [item]
+        jobs = [Job(self._begun + n, selector) for n, selector in enumerate(selectors)]
+        self._begun += len(jobs)
+        self._hold()
+        return await BatchSearch(self._state, jobs).start()
 
     def _deliver(self, job: Job) -> None:
         item: tuple[str, R] | None = None if job.failed else (job.name, job.tally.result())
         # Free the memory: the batch may refer to the job until it is done.
         job.tally = None
-        self._begun -= 1
+        self._delivered += 1
         self._reporter.done()
-        if self._ordered:
-            self._put_in_order(job, item)
-        elif item is not None:
-            self.results.put(item)
-        self._hold()
-
-    def _put_in_order(self, job: Job, item: tuple[str, R] | None) -> None:
-        self._held[job.index] = item
+        self._held[job.index if self._ordered else self._next_out] = item
         while self._next_out in self._held:
             ready = self._held.pop(self._next_out)
             self._next_out += 1
             if ready is not None:
-                self.results.put(ready)
+                self._results.put(ready)
+        self._hold()
 
     def _hold(self) -> None:
-        self.results.hold(len(self._held) + max(0, self._begun - self._most_begun))
+        self._results.hold(len(self._held) + max(0, self._begun - self._delivered - self._most_begun))
 
-
-class StepStream(AsyncIterator[Step]):
-    """First steps of batches that are read asynchronously."""
-
-    def __init__(self, batches: AsyncBatches, run: PerKeyRun[Any]) -> None:
-        self._batches = batches
-        self._run = run
-        self._steps: Iterator[Step] = iter(())
-
-    async def __anext__(self) -> Step:
-        for step in self._steps:
-            return step
-        self._steps = self._run.steps([await anext(self._batches)])
-        return next(self._steps)
-
-
-async def _do(step: Step) -> Sequence[Step] | None:
-    return await step()
-
-
-class Each(Results[tuple[str, R]]):
-    """Iterator over (slashtag or tag, statistics), as they complete or in input order.
-
-    Raises what a request raises, with a note naming the slashtags and window. Requests under way are
-    cancelled then, and when the iterator is closed.
-    """
-
-    def __init__(
+    def results(
         self,
         tasks: Tasks,
-        workers: int,
-        run: PerKeyRun[R],
-        source: Iterable[Step] | AsyncIterator[Step],
-        keys: AsyncIterable[Any] | None = None,
-    ) -> None:
-        pool: WorkerPool[Step] = WorkerPool(source, _do, workers, run.results.wait_for_capacity, keys)
-        super().__init__(tasks, pool, run.results)
+        selectors: Iterable[Selector] | AsyncIterator[Selector],
+        feed: AsyncIterable[Any] | None = None,
+    ) -> Results[tuple[str, R]]:
+        """Return the iterator over (slashtag or tag, statistics)."""
+        # The work must not refer to the iterator, which would then never be garbage-collected.
+        pool: WorkerPool[Selector | Step] = WorkerPool(
+            selectors, self._work, self._workers, self._results.wait_for_capacity, feed
+        )
+        return Results(tasks, pool, self._results)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from math import inf
-from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NoReturn, Self, TypeVar, get_args
+from typing import ClassVar, Generic, Literal, TypeVar, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +14,7 @@ from .._core.call import MAX_PAGESIZE, Call, check_int
 from .._core.given_items import HasId
 from .._core.paging import PageCursor
 from .._errors import BadRequestError, InvalidRequestError, NotFoundError
-from .._fanout import Stream, Tasks
+from .._fanout import AsyncReadable, Stream, Tasks
 from .._models import Page
 from .._records import ArrowStream, records_to_arrow
 from .._sending.sender import Send
@@ -31,7 +30,6 @@ class ListingOptions(Struct, Generic[T], frozen=True):
     """Endpoint and checked options of one listing."""
 
     send: Send
-    tasks: Tasks
     path: str
     returns: type[Page[T]]
     orderby: Order | None
@@ -61,14 +59,6 @@ class ListingOptions(Struct, Generic[T], frozen=True):
             method="GET", path=self.path, params=tuple(params), returns=self.returns, settled_at=settled_at
         )
 
-    def limited(self, limit: int | None) -> ListingOptions[T]:
-        """Return the same options with a limit, and pages no larger than the limit."""
-        if limit is None:
-            return self
-        # A later start page must keep its page size, which decides where it begins.
-        pagesize = min(self.pagesize, max(1, limit)) if self.start_page == 1 else self.pagesize
-        return replace(self, limit=limit, pagesize=pagesize)
-
 
 class Resource(Generic[T]):
     """Endpoint for records of one kind, read by page or as a listing."""
@@ -87,7 +77,7 @@ class Resource(Generic[T]):
         `orderby` is "date", "-date" or None for the service's default, latest first. Raises
         InvalidRequestError and errors of requests. See docs/service.md, List short URLs; List tags.
         """
-        options = ListingOptions(self._send, self._tasks, self._path, self._page_type, orderby, pagesize)
+        options = ListingOptions(self._send, self._path, self._page_type, orderby, pagesize)
         return await self._send(options.call(check_int("page", page, 1)))
 
     def list(
@@ -115,19 +105,11 @@ class Resource(Generic[T]):
         PaginationError if items could be lost, and errors of requests. See docs/service.md, List short URLs;
         List tags.
         """
-        return Listing(
-            ListingOptions(
-                self._send,
-                self._tasks,
-                self._path,
-                self._page_type,
-                orderby,
-                pagesize,
-                start_page,
-                prefetch,
-                progress=progress,
-            )
+        path, page_type = self._path, self._page_type
+        options = ListingOptions(
+            self._send, path, page_type, orderby, pagesize, start_page, prefetch, progress=progress
         )
+        return Listing(options, self._tasks)
 
 
 class PageStream(Stream[Page[T]]):
@@ -215,23 +197,21 @@ class ItemStream(Stream[T]):
         await super().aclose()
 
 
-class Listing(Generic[T]):
+class Listing(AsyncReadable, Generic[T]):
     """Records as items (`async for`), as pages (`pages()`) or as a list (`to_list()`).
 
     Each of these reads the listing from its start. `async with` cancels unfinished requests at the end.
     """
 
-    def __init__(self, options: ListingOptions[T]) -> None:
+    _or = ", or at once with `await listing.to_list()`"
+
+    def __init__(self, options: ListingOptions[T], tasks: Tasks) -> None:
         self._options = options
-        self._tasks = Tasks(options.tasks)
+        self._session_tasks = tasks
+        self._tasks = Tasks(tasks)
 
     def __aiter__(self) -> ItemStream[T]:
         return ItemStream(self._options, self._tasks)
-
-    if not TYPE_CHECKING:
-
-        def __iter__(self) -> NoReturn:
-            raise TypeError("a listing is read with `async for`, or at once with `await listing.to_list()`")
 
     def pages(self) -> PageStream[T]:
         """Iterate over pages instead of items."""
@@ -239,11 +219,13 @@ class Listing(Generic[T]):
 
     async def to_list(self, limit: int | None = None) -> list[T]:
         """Return all items, or the first `limit` without requesting pages beyond it."""
-        items: list[T] = []
-        async with PageStream(self._options.limited(limit), self._tasks) as pages:
-            async for page in pages:
-                items += page.items
-        return items
+        options = self._options
+        if limit is not None:
+            # A later start page must keep its page size, which decides where it begins.
+            pagesize = min(options.pagesize, max(1, limit)) if options.start_page == 1 else options.pagesize
+            options = replace(options, limit=limit, pagesize=pagesize)
+        async with PageStream(options, self._tasks) as pages:
+            return [item async for page in pages for item in page.items]
 
     async def to_arrow(self, limit: int | None = None) -> ArrowStream:
         """Return all items, or the first `limit`, as an Arrow table of their members; extra `arrow`.
@@ -253,14 +235,5 @@ class Listing(Generic[T]):
         return records_to_arrow(self._options.returns, await self.to_list(limit))
 
     async def aclose(self) -> None:
-        """Cancel requests under way and wait until they have ended; safe to repeat."""
-        tasks, self._tasks = self._tasks, Tasks(self._options.tasks)
+        tasks, self._tasks = self._tasks, Tasks(self._session_tasks)
         await tasks.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()

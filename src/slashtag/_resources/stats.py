@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, tzinfo
 from typing import Any, TypeVar
 
 from .._core.batches import Selector, batches, by_activity, check_slashtag, check_tag, plain_batches
 from .._core.call import Call
-from .._core.plan import Plan, StatsRequest, make_plan
+from .._core.plan import Plan, make_plan
 from .._core.queries import Query
 from .._core.windows import parse_zone
 from .._errors import InvalidRequestError
-from .._fanout import Tasks
+from .._fanout import Results, Tasks
 from .._models import Statistics
 from .._sending.sender import Send
 from .collect import (
-    AsyncBatches,
-    AsyncByActivity,
-    AsyncRequests,
+    Collector,
     Key,
     Keys,
     Memory,
@@ -26,9 +24,10 @@ from .collect import (
     ProgressReporter,
     ReportBadKey,
     StatsSender,
-    run_requests,
+    read_batches,
+    sort_by_activity,
 )
-from .collect_each import Each, PerKeyRun, StepStream
+from .collect_each import PerKeyRun
 from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)
@@ -80,7 +79,10 @@ class Stats:
         windows of at most 32 days. Raises TypeError for a wrong selector, InvalidRequestError for other
         invalid arguments. See docs/service.md, Statistics: common selector; Limits.
         """
-        return self._plan(query, keys, tag, tags, timezone)
+        _check_selector(keys, tag, tags)
+        if isinstance(keys, AsyncIterable):
+            raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
+        return self._plan(query, keys, tag, tags, parse_zone(timezone), _now())
 
     async def run(
         self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError | None = None
@@ -89,18 +91,8 @@ class Stats:
 
         `progress` is called with (requests done, total). See `collect` for errors and `on_error`.
         """
-        return await self._run(plan, plan.requests(), progress, on_error)
-
-    async def _run(
-        self,
-        plan: Plan[R],
-        requests: Iterable[StatsRequest] | AsyncIterator[StatsRequest],
-        progress: Progress | None,
-        on_error: OnError | None = None,
-    ) -> R:
-        """Send some of the requests of a plan."""
         reporter = ProgressReporter(plan.query, len(plan), progress, on_error)
-        return await run_requests(self._sender, plan, requests, reporter, workers=self._workers)
+        return await Collector(self._sender, plan, reporter).run(plan.requests(), self._workers)
 
     async def collect(
         self,
@@ -123,16 +115,15 @@ class Stats:
         before anything is sent, and errors of requests with a note naming the batch and window.
         See docs/service.md, Statistics: common selector.
         """
-        if not isinstance(keys, AsyncIterable):
-            plan = self._plan(query, keys, tag, tags, timezone, on_error)
-            return await self.run(plan, progress=progress, on_error=on_error)
         _check_selector(keys, tag, tags)
+        plan = self._plan(query, keys, tag, tags, parse_zone(timezone), _now(), on_error)
+        if not isinstance(keys, AsyncIterable):
+            return await self.run(plan, progress=progress, on_error=on_error)
         # A listing returns a new iterator, which is closed at the end of the run.
         keys = aiter(keys)
-        plan = make_plan(query, (), parse_zone(timezone), _now(), self._range_end)
         reporter = ProgressReporter(plan.query, None, progress, on_error)
-        requests = AsyncRequests(plan, AsyncBatches(keys, self._max_keys_bytes, reporter.report_bad_key))
-        return await run_requests(self._sender, plan, requests, reporter, workers=self._workers, feed=keys)
+        selectors = read_batches(keys, self._max_keys_bytes, reporter.report_bad_key)
+        return await Collector(self._sender, plan, reporter).run(selectors, self._workers, keys)
 
     def collect_each(
         self,
@@ -147,15 +138,17 @@ class Stats:
         changed_since: Mapping[str, int] | None = None,
         progress: Progress | None = None,
         on_error: OnError | None = None,
-    ) -> Each[R]:
+    ) -> Results[tuple[str, R]]:
         """Iterate over (slashtag or tag, its statistics), as they complete or in input order.
 
         A DateRange or a Day usually takes far fewer requests than one per slashtag: a whole batch is
         requested, then, if it has clicks, one half of it, and the other half is the difference. Answers are
         subtracted only if they reconcile and their days are over; otherwise both halves are requested. With
-        three or more windows, all-time statistics rule out months first if that is cheaper. If the service
-        counts a late click, for a day that is over, between two answers that are subtracted, it may be
-        counted for the wrong slashtag of the batch; this is detected only if a difference is negative.
+        three or more windows, all-time statistics rule out months first if that is cheaper. The document does
+        not say whether clicks are counted late, for days that are over. So for windows that ended in the last
+        three days, a batch from which something was subtracted is requested once more; if its answer has
+        changed, the slashtags in question are requested themselves. For older windows, a late click between
+        two answers that are subtracted is noticed only if the difference is negative.
         `guided=False` requests everything.
 
         This takes fewest requests if slashtags with clicks are adjacent, so ShortUrls are sorted by `hits`,
@@ -166,17 +159,13 @@ class Stats:
         not yielded. Raises the errors of `collect` while iterating. See docs/service.md, Statistics: common
         selector.
         """
-        zone, now = parse_zone(timezone), _now()
         _check_selector(keys, tag, tags)
-        sorts = guided and not ordered
-        if keys is not None and sorts and not isinstance(keys, AsyncIterable):
+        zone, now = parse_zone(timezone), _now()
+        is_async, sorts = isinstance(keys, AsyncIterable), guided and not ordered
+        if sorts and keys is not None and not isinstance(keys, AsyncIterable):
             keys = by_activity(keys, changed_since)
-        if isinstance(keys, AsyncIterable):
-            plan, total = make_plan(query, (), zone, now, self._range_end), None
-        else:
-            selectors = self._selectors(query, keys, tag, tags, on_error)
-            plan = make_plan(query, selectors, zone, now, self._range_end)
-            total = sum(len(selector.keys) or 1 for selector in plan.selectors)
+        plan = self._plan(query, keys, tag, tags, zone, now, on_error)
+        total = None if is_async else sum(len(selector.keys) or 1 for selector in plan.selectors)
         reporter = ProgressReporter(plan.query, total, progress, on_error)
         run = PerKeyRun(
             self._sender,
@@ -189,27 +178,28 @@ class Stats:
             ordered=ordered,
             workers=self._workers,
         )
-        if isinstance(keys, AsyncIterable):
-            keys = aiter(keys)
-            links = AsyncByActivity(keys, changed_since) if sorts else keys
-            source = StepStream(AsyncBatches(links, self._max_keys_bytes, reporter.report_bad_key), run)
-            return Each(self._tasks, self._workers, run, source, keys)
-        return Each(self._tasks, self._workers, run, run.steps(plan.selectors))
+        if not isinstance(keys, AsyncIterable):
+            return run.results(self._tasks, plan.selectors)
+        keys = aiter(keys)
+        links = sort_by_activity(keys, changed_since) if sorts else keys
+        selectors = read_batches(links, self._max_keys_bytes, reporter.report_bad_key)
+        return run.results(self._tasks, selectors, keys)
 
     def _plan(
         self,
         query: Query[R],
-        keys: Iterable[Key] | None,
+        keys: Keys | None,
         tag: str | None,
         tags: Iterable[str] | None,
-        timezone: Zone,
+        zone: tzinfo,
+        now: datetime,
         on_error: OnError | None = None,
     ) -> Plan[R]:
-        _check_selector(keys, tag, tags)
-        if isinstance(keys, AsyncIterable):
-            raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        selectors = self._selectors(query, keys, tag, tags, on_error)
-        return make_plan(query, selectors, parse_zone(timezone), _now(), self._range_end)
+        """Return a plan, without selectors if `keys` is asynchronous."""
+        selectors = (
+            () if isinstance(keys, AsyncIterable) else self._selectors(query, keys, tag, tags, on_error)
+        )
+        return make_plan(query, selectors, zone, now, self._range_end)
 
     def _selectors(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
 
 from .._core.call import Call, RedirectCode
@@ -85,7 +85,7 @@ class Urls(Resource[ShortUrl]):
         repeat_lost: bool = False,
         before: Before | None = None,
         progress: Progress | None = None,
-    ) -> Updates:
+    ) -> Results[Outcome]:
         """Update many short URLs concurrently, each at most once; yield an Outcome as each is known.
 
         All changes are checked before the first is sent. InvalidRequestError names the first change that
@@ -108,25 +108,9 @@ class Urls(Resource[ShortUrl]):
                 calls.append((change, change.call(once=not repeat_lost)))
             except InvalidRequestError as error:
                 raise InvalidRequestError(f"change {n} ({change.key!r}): {error}") from None
-        return Updates(self._send, self._tasks, self._workers, calls, before, progress)
+        results: ResultQueue[Outcome] = ResultQueue(max(64, 2 * self._workers))
+        send, done = self._send, count(1)
 
-
-class Updates(Results[Outcome]):
-    """Iterator over the outcomes of many changes, as they complete."""
-
-    def __init__(
-        self,
-        send: Send,
-        tasks: Tasks,
-        workers: int,
-        calls: Sequence[tuple[Change, Call[RowsUpdated]]],
-        before: Before | None,
-        progress: Progress | None,
-    ) -> None:
-        results: ResultQueue[Outcome] = ResultQueue(max(64, 2 * workers))
-        done = count(1)
-
-        # Not a method: a worker with a reference to the iterator would prevent its garbage collection.
         async def work(item: tuple[Change, Call[RowsUpdated]]) -> None:
             if before is not None:
                 await before(item[0])
@@ -134,7 +118,8 @@ class Updates(Results[Outcome]):
             if progress is not None:
                 progress(next(done), len(calls))
 
-        super().__init__(tasks, WorkerPool(calls, work, workers, results.wait_for_capacity), results)
+        pool = WorkerPool(calls, work, self._workers, results.wait_for_capacity)
+        return Results(self._tasks, pool, results)
 
 
 async def _outcome(send: Send, change: Change, call: Call[RowsUpdated]) -> Outcome:

@@ -9,8 +9,16 @@ from functools import partial
 
 from msgspec import Struct
 
-from .. import AsyncSession, DateRange, Day, Failure, InvalidRequestError, RangeStats, SlashtagError
-from .._internal import AsyncByActivity, Keys, OnError, Progress, in_thread, parse_zone
+from .. import (
+    AsyncSession,
+    DateRange,
+    Day,
+    Failure,
+    InvalidRequestError,
+    RangeStats,
+    SlashtagError,
+)
+from .._internal import Keys, OnError, Progress, in_thread, parse_zone, sort_by_activity
 from ._selection import By, Sharing, selection
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row, url_row
 from ._writers import BATCH, Writer
@@ -189,7 +197,7 @@ async def export_clicks(
             await job.add(rows_of(stats))
         else:
             if are_listed and isinstance(keys, AsyncIterable):
-                keys = AsyncByActivity(keys, None)
+                keys = sort_by_activity(keys)
             each = session.stats.collect_each(
                 resolved,
                 keys=keys,
