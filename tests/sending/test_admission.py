@@ -10,7 +10,6 @@ from typing import cast
 import pytest
 
 from slashtag import SessionClosedError
-from slashtag._core.throttle.headers import RateHint
 from slashtag._core.throttle.throttle import Throttle, Ticket
 from slashtag._sending.admission import Admission, WaitTooLongError
 
@@ -51,18 +50,12 @@ class Fake:
         self.paused_until = now + (retry_after or 0)
         return 0.0
 
-    def stopped_until(self, now: float) -> float:
-        return self.paused_until
-
     def failed(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
         self._back("failed")
         self.paused_until = now + (retry_after or 0)
 
     def cancelled(self, ticket: Ticket, now: float) -> None:
         self._back("cancelled")
-
-    def hint(self, now: float, limit: RateHint) -> None:
-        self.paused_until = now + (limit.reset or 0)
 
 
 class Door:
@@ -266,12 +259,8 @@ async def test_those_who_wait_are_refused_when_the_gate_closes_for_too_long(door
     assert await refused(impatient) == pytest.approx(60, abs=1)
 
 
-async def test_a_failure_and_a_hint_that_close_the_gate_refuse_too(door: Door) -> None:
+async def test_a_failure_that_pauses_all_refuses_too(door: Door) -> None:
     ticket = door.full()
-    task = await door.come(max_wait=10)
-    door.admission.hint(door.now, RateHint(remaining=0, reset=60.0))
-    assert await refused(task) == pytest.approx(60, abs=1)
-    door.throttle.paused_until = 0
     task = await door.come(max_wait=10)
     door.admission.failed(ticket, door.now, 60)
     assert await refused(task) == pytest.approx(60, abs=1)

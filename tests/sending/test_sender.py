@@ -489,14 +489,6 @@ async def test_whatever_says_how_long_closes_the_gate(answer: Answer) -> None:
         await asyncio.wait(calls)
 
 
-async def test_a_success_whose_headers_say_that_nothing_is_left_stops_the_session() -> None:
-    async with Wire([ok(PAGE, headers=RESET)]) as wire, connect(wire) as session:
-        await get(session)
-        with pytest.raises(RateLimitError) as told:
-            await get(session.with_options(retry=RetryPolicy(max_wait=5)))
-        assert told.value.retry_after == pytest.approx(30, abs=5)
-
-
 @pytest.mark.parametrize("status", [500, 502, 504, 400])
 async def test_retry_after_of_any_other_status_closes_no_gate(status: int) -> None:
     async with Wire([html(status, retry_after=30)]) as wire, connect(wire, retry=ONCE) as session:

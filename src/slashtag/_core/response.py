@@ -27,7 +27,7 @@ from .._errors import (
     UnknownTagError,
 )
 from .call import Call
-from .throttle.headers import rate_hint
+from .throttle.headers import reset_after
 from .throttle.headers import retry_after as parse_retry_after
 
 T = TypeVar("T")
@@ -144,8 +144,8 @@ def _error(
     else:
         message = scrub.text(excerpt.decode(errors="replace"))
     after = parse_retry_after(headers, now)
-    if after is None and effective == 429 and (hint := rate_hint(headers, now)) and not hint.remaining:
-        after = hint.reset
+    if after is None and effective == 429:
+        after = reset_after(headers, now)
     return _kind(call, effective, message, from_service=from_service)(
         message,
         status=effective,

@@ -9,7 +9,6 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
-from .._core.throttle.headers import RateHint
 from .._core.throttle.throttle import Throttle, Ticket
 from .._errors import SessionClosedError
 
@@ -151,11 +150,6 @@ class Admission:
         self.throttle.failed(ticket, now, retry_after)
         self._outlook_changed(now)
 
-    def hint(self, now: float, limit: RateHint) -> None:
-        """Record an answer's rate-limit headers; its ticket must still be returned."""
-        self.throttle.hint(now, limit)
-        self._outlook_changed(now)
-
     def cancelled(self, ticket: Ticket) -> None:
         """Return a ticket that was not used, or whose request gave no information."""
         now = asyncio.get_running_loop().time()
@@ -172,7 +166,7 @@ class Admission:
             at = throttle.ready_at(now)
             if at > now:
                 if at - now > LONG_WAIT:
-                    self._warn_of_wait(throttle.stopped_until(now), now)
+                    self._warn_of_wait(throttle.paused_until, now)
                 self._set_timer(at)
                 return
             heappop(queue).future.set_result(throttle.depart(now))

@@ -14,7 +14,6 @@ from msgspec import Struct
 from .._core.call import Call
 from .._core.response import parse
 from .._core.retry import RetryPolicy, answer_lost, backoff, final_error, is_failure, pause_of_503, retryable
-from .._core.throttle.headers import rate_hint
 from .._core.throttle.throttle import Ticket
 from .._errors import (
     APIError,
@@ -172,9 +171,6 @@ class Sender:
                 raise
             else:
                 metrics.is_reached = True
-                hint = rate_hint(answer.headers)
-                if hint is not None:
-                    admission.hint(loop.time(), hint)
                 admission.accepted(ticket, loop.time())
                 journal = self._shared.journal
                 if journal is not None and journal.keep(call, data, answer.body):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from slashtag._core.throttle.headers import MAX_DELAY, MAX_RESET, RateHint, rate_hint, retry_after
+from slashtag._core.throttle.headers import MAX_DELAY, MAX_RESET, reset_after, retry_after
 
 DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
 LATER = "Wed, 21 Oct 2015 07:28:30 GMT"
@@ -78,8 +78,8 @@ def test_a_date_in_the_past_is_zero() -> None:
 def test_no_text_crashes(value: str, date: str) -> None:
     for found in (after(value, date, EPOCH), after(value, date)):
         assert found is None or 0 <= found <= MAX_DELAY
-    rate_hint({"RateLimit": value, "RateLimit-Policy": date})
-    rate_hint({"X-RateLimit-Remaining": value, "X-RateLimit-Reset": date})
+    reset_after({"RateLimit": value, "RateLimit-Policy": date})
+    reset_after({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": date})
 
 
 @given(st.datetimes(datetime(1900, 1, 1), datetime(9999, 12, 31)), st.integers(0, 80_000))
@@ -92,67 +92,53 @@ def test_every_http_date_is_read(at: datetime, seconds: int) -> None:
     assert after(format_datetime(later, usegmt=True), format_datetime(at, usegmt=True)) == seconds
 
 
-def hint(**headers: str) -> RateHint | None:
-    return rate_hint(CIMultiDict({name.replace("_", "-"): value for name, value in headers.items()}))
+def reset(now: float | None = None, **headers: str) -> float | None:
+    return reset_after(CIMultiDict({name.replace("_", "-"): value for name, value in headers.items()}), now)
 
 
-def test_no_header_no_hint() -> None:
-    assert hint(Content_Type="application/json", RateLimit_Limit="100") is None
-
-
-def test_the_older_triple() -> None:
-    found = hint(RateLimit_Limit="100, 100;w=60", RateLimit_Remaining="7", RateLimit_Reset="30")
-    assert found == RateHint(remaining=7, reset=30.0, limit=100, window=60.0)
-
-
-def test_the_structured_fields() -> None:
-    found = hint(RateLimit='"default";r=50;t=30', RateLimit_Policy='"default";q=100;w=60')
-    assert found == RateHint(remaining=50, reset=30.0, limit=100, window=60.0)
-
-
-def test_of_several_policies_the_tightest_counts() -> None:
-    found = hint(
-        RateLimit='"day";r=900;t=4000, "second";r=2;t=1',
-        RateLimit_Policy='"second";q=5;w=1,"day";q=1000;w=86400',
-    )
-    assert found == RateHint(remaining=2, reset=1.0, limit=5, window=1.0)
-
-
-@pytest.mark.parametrize(
-    "value",
-    ["", '"default"', '"default";t=3', '"default";r=-1', '"default";r=x', "r=5", '"a";r=1 "b";r=2', '"a'],
-)
-def test_a_malformed_structured_field_is_no_hint(value: str) -> None:
-    assert hint(RateLimit=value) is None
-
-
-@pytest.mark.parametrize(
-    ("reset", "seconds"), [("25", 25.0), (str(int(EPOCH) + 25), 25.0), (str(int(EPOCH) - 5), 0.0)]
-)
-def test_a_reset_is_seconds_or_an_epoch_time_by_its_size(reset: str, seconds: float) -> None:
-    found = hint(X_RateLimit_Limit="60", X_RateLimit_Remaining="0", X_RateLimit_Reset=reset, Date=DATE)
-    assert found == RateHint(remaining=0, reset=seconds, limit=60)
-
-
-def test_an_epoch_reset_without_any_clock_is_unknown() -> None:
-    headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(EPOCH) + 25)}
-    assert rate_hint(headers) == RateHint(remaining=0)
-    assert rate_hint(headers, EPOCH) == RateHint(remaining=0, reset=25.0)
-
-
-@pytest.mark.parametrize("remaining", ["", "-1", "1.5", "many", "١"])
-def test_a_remainder_that_is_no_number_is_no_hint(remaining: str) -> None:
-    assert hint(X_RateLimit_Remaining=remaining, X_RateLimit_Reset="5") is None
-
-
-def test_a_limit_or_reset_that_makes_no_sense_is_left_out() -> None:
-    found = hint(X_RateLimit_Limit="lots", X_RateLimit_Remaining="3", X_RateLimit_Reset="soon")
-    assert found == RateHint(remaining=3)
+def test_without_a_header_no_reset_is_known() -> None:
+    assert reset(Content_Type="application/json", RateLimit_Limit="100", RateLimit_Reset="9") is None
 
 
 @pytest.mark.parametrize(
     "headers",
     [
+        {"RateLimit_Limit": "100, 100;w=60", "RateLimit_Remaining": "0", "RateLimit_Reset": "30"},
+        {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": "30"},
+        {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": str(int(EPOCH) + 30), "Date": DATE},
+        {"RateLimit": '"default";r=0;t=30', "RateLimit_Policy": '"default";q=100;w=60'},
+        {"RateLimit": '"second";r=0;t=1, "minute";r=0;t=30,"day";r=900;t=4000'},
+    ],
+    ids=["older draft", "seconds", "epoch seconds", "draft", "several policies"],
+)
+def test_the_reset_of_a_limit_that_is_used_up(headers: dict[str, str]) -> None:
+    assert reset(**headers) == 30.0
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", '"default"', '"default";t=3', '"default";r=-1;t=3', '"default";r=1;t=3', "r=0", '"a";r=0;t=x', '"a'],
+)
+def test_a_structured_field_without_a_used_up_limit_tells_no_reset(value: str) -> None:
+    assert reset(RateLimit=value) is None
+
+
+def test_an_epoch_reset_counts_from_the_given_clock_or_is_unknown() -> None:
+    headers = {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": str(int(EPOCH) + 25)}
+    assert reset(**headers) is None
+    assert reset(EPOCH, **headers) == 25.0
+    assert reset(EPOCH + 30, **headers) == 0.0
+
+
+@pytest.mark.parametrize("remaining", ["", "-1", "1.5", "many", "١", "3"])
+def test_a_limit_that_is_not_used_up_tells_no_reset(remaining: str) -> None:
+    assert reset(X_RateLimit_Remaining=remaining, X_RateLimit_Reset="5") is None
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"RateLimit_Remaining": "0", "RateLimit_Reset": "soon"},
         {"RateLimit_Remaining": "0", "RateLimit_Reset": "1000"},  # milliseconds
         {"RateLimit_Remaining": "0", "RateLimit_Reset": "86400"},
         {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": str(int(EPOCH * 1000) + 25_000), "Date": DATE},
@@ -160,15 +146,11 @@ def test_a_limit_or_reset_that_makes_no_sense_is_left_out() -> None:
         {"RateLimit": '"default";r=0;t=500', "RateLimit_Policy": '"default";q=100;w=60'},
         {"RateLimit_Limit": "100, 100;w=60", "RateLimit_Remaining": "0", "RateLimit_Reset": "500"},
     ],
-    ids=["ms", "a day", "epoch ms", "an hour", "beyond its window", "beyond its older window"],
+    ids=["no number", "ms", "a day", "epoch ms", "an hour", "beyond its window", "beyond its older window"],
 )
-def test_an_implausible_reset_is_not_believed(headers: dict[str, str]) -> None:
-    found = hint(**headers)
-    assert found is not None
-    assert found.reset is None
+def test_an_implausible_reset_is_ignored(headers: dict[str, str]) -> None:
+    assert reset(**headers) is None
 
 
-def test_a_reset_is_believed_up_to_a_quarter_of_an_hour() -> None:
-    found = hint(RateLimit_Remaining="0", RateLimit_Reset="900")
-    assert found is not None
-    assert found.reset == MAX_RESET
+def test_a_reset_is_used_up_to_a_quarter_of_an_hour() -> None:
+    assert reset(RateLimit_Remaining="0", RateLimit_Reset="900") == MAX_RESET

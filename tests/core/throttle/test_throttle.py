@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag._core.throttle.headers import RateHint
 from slashtag._core.throttle.hypotheses import CLUSTER, ConcurrencyCap, Losses
 from slashtag._core.throttle.schedule import EARLY, LATE, Flow, Pace, Ticket
 from slashtag._core.throttle.throttle import CAPPED, PACED, PROBING, QUOTA, START, UNPACED, Throttle
@@ -119,7 +118,6 @@ def test_a_huge_retry_after_is_kept() -> None:
     throttle = Throttle(4)
     throttle.rejected(throttle.depart(1.0), 1.1, 86_400.0)
     assert throttle.ready_at(2.0) == pytest.approx(86_401.1)
-    assert throttle.stopped_until(2.0) == pytest.approx(86_401.1)
 
 
 def test_a_503_with_retry_after_sets_the_gate_and_cuts_no_rate() -> None:
@@ -412,7 +410,7 @@ def test_a_lone_429_keeps_only_its_own_request_back() -> None:
     assert throttle.ready_at(10.12) <= 10.12
 
 
-# -- estimates and hints
+# -- estimates
 
 
 def known_quota() -> Throttle:
@@ -456,67 +454,6 @@ def test_a_request_beyond_the_quota_waits_for_a_later_window() -> None:
     assert first == 61.0
     assert throttle.ready_at(61.0, 9) > 110
     assert throttle.ready_at(61.0, 20) > throttle.ready_at(61.0, 9) + 50
-
-
-def test_headers_are_believed_before_a_429_is_met() -> None:
-    throttle = Throttle(8)
-    ticket = throttle.depart(0.0)
-    throttle.hint(0.1, RateHint(remaining=3, reset=10.0))
-    throttle.accepted(ticket, 0.1)
-    assert len(fill(throttle, 0.2)) == 3
-    assert throttle.ready_at(0.2) == inf
-
-
-def test_headers_that_leave_nothing_stop_until_the_reset() -> None:
-    throttle = Throttle(8)
-    ticket = throttle.depart(0.0)
-    throttle.hint(0.1, RateHint(remaining=0, reset=10.0))
-    throttle.accepted(ticket, 0.1)
-    assert throttle.ready_at(0.2) == pytest.approx(10.1)
-    assert throttle.ready_at(10.2) <= 10.2
-
-
-def test_headers_of_the_last_answer_in_flight_let_the_rest_go() -> None:
-    throttle = Throttle(8)
-    one, two = throttle.depart(0.0), throttle.depart(0.0)
-    throttle.hint(0.1, RateHint(remaining=1, reset=10.0))
-    throttle.accepted(one, 0.1)
-    assert throttle.ready_at(0.1) == inf
-    throttle.hint(0.2, RateHint(remaining=1, reset=9.9))
-    throttle.accepted(two, 0.2)
-    assert throttle.ready_at(0.2) <= 0.2
-
-
-def test_headers_that_an_accept_contradicts_are_no_longer_believed() -> None:
-    throttle = Throttle(8)
-    told: list[str] = []
-    throttle.notify = told.append
-    ticket = throttle.depart(0.0)
-    throttle.hint(0.1, RateHint(remaining=0, reset=500.0))
-    throttle.accepted(ticket, 0.1)
-    assert throttle.ready_at(1.0) == pytest.approx(60.1)
-    ticket = throttle.depart(60.1)
-    throttle.hint(60.2, RateHint(remaining=0, reset=500.0))
-    throttle.accepted(ticket, 60.2)
-    assert throttle.ready_at(60.3) <= 60.3
-    throttle.hint(60.4, RateHint(remaining=0, reset=500.0))
-    assert throttle.ready_at(60.5) <= 60.5
-    assert len(told) == 2
-
-
-def test_headers_without_a_reset_change_nothing() -> None:
-    throttle = Throttle(8)
-    throttle.hint(0.1, RateHint(remaining=0))
-    assert throttle.ready_at(0.2) <= 0.2
-
-
-def test_the_estimate_counts_the_windows_that_headers_tell_of() -> None:
-    throttle = Throttle(8)
-    throttle.hint(0.0, RateHint(remaining=5, reset=10.0, limit=100, window=60.0))
-    assert throttle.ready_at(0.0, 4) == 0.0
-    assert throttle.ready_at(0.0, 5) == 10.0
-    assert throttle.ready_at(0.0, 104) == 10.0
-    assert throttle.ready_at(0.0, 105) == 70.0
 
 
 def test_a_session_that_wakes_after_an_age_counts_its_cycle_anew() -> None:

@@ -31,10 +31,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from .announced import AnnouncedLimit
 from .dry_spell import DrySpell
 from .estimate import RateEstimate
-from .headers import RateHint
 from .hypotheses import PROVEN, ConcurrencyCap, QuotaWindow
 from .schedule import EARLY, FLOOR, SAMPLE, SLOWEST, Pace, Ticket
 
@@ -84,7 +82,6 @@ class Throttle:
         # what the limit may be
         self._in_flight_cap = ConcurrencyCap()
         self._window = QuotaWindow()
-        self._announced = AnnouncedLimit()
 
     @property
     def learned_rate(self) -> float | None:
@@ -113,7 +110,7 @@ class Throttle:
                 return due
         elif self._spell.probe is not None or (self._rate.losses.doubtful and self.in_flight):
             return inf
-        return self._announced.ready_at(now, self.in_flight)
+        return now
 
     def _estimate(self, now: float, ahead: int) -> float:
         at = max(now, self.paused_until)
@@ -122,7 +119,7 @@ class Throttle:
             at = max(at, pace.due - EARLY + ahead / max(pace.rate, pace.at(now)))
         elif self._window.quota:
             at = self._window.estimate(at, ahead, open_now=self.state == QUOTA)
-        return self._announced.estimate(at, now, ahead)
+        return at
 
     def depart(self, now: float) -> Ticket:
         """Send one request now; only after `ready_at(now) <= now`."""
@@ -145,7 +142,6 @@ class Throttle:
             self._pause(now + FLOOR)
         elif state == QUOTA and self._window.depart(self._number):
             self._cap = 1
-        self._announced.depart(ticket)
         return ticket
 
     def accepted(self, ticket: Ticket, now: float) -> None:
@@ -153,8 +149,6 @@ class Throttle:
         self.in_flight -= 1
         self._window.accepted += 1
         self._rate.losses.accepted()
-        if self._announced.contradicted(ticket):
-            self._notify("the service's rate-limit headers are wrong and are ignored from now on")
         state = self.state
         if state == UNPACED:
             if self._cap < self._concurrency:
@@ -209,18 +203,6 @@ class Throttle:
         if ticket is self._spell.probe:
             self._spell.probe = None
             self._pause(ticket.sent + self._spell.interval)
-
-    def hint(self, now: float, limit: RateHint) -> None:
-        """Record an answer's rate-limit headers: only the remaining requests are sent before the reset.
-
-        Call it before `accepted`, while the request still counts as in flight.
-        """
-        if self._announced.take(limit, now, self.in_flight):
-            self._notify(f"the service's headers allow {limit.remaining} requests in {limit.reset:.0f} s")
-
-    def stopped_until(self, now: float) -> float:
-        """Return the time before which nothing is sent: the end of a pause, or the reset of a header."""
-        return max(self.paused_until, self._announced.exhausted_until(now), now)
 
     def _wake(self, now: float) -> None:
         """Start after idle time, which must not count towards the measured rate."""
