@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slashtag._core.throttle.estimate import RateEstimate
 from slashtag._core.throttle.hypotheses import CLUSTER, ConcurrencyCap, Losses
-from slashtag._core.throttle.schedule import EARLY, LATE, Flow, Pace, Ticket
+from slashtag._core.throttle.schedule import EARLY, LATE, Schedule, Ticket
 from slashtag._core.throttle.throttle import CAPPED, PACED, PROBING, QUOTA, START, UNPACED, Throttle
 
 
@@ -293,52 +294,52 @@ def test_a_known_rate_probes_a_dry_service_and_comes_back_to_the_rate() -> None:
 
 
 def test_the_curve_comes_back_to_the_rate_and_probes_above_it() -> None:
-    pace = Pace()
-    pace.steer(100.0, 20.0, 0.1, 5.0, 100.0)
-    assert [round(pace.at(100.0 + t), 2) for t in (-9, 0, 5, 10, 15)] == [18.0, 18.0, 20.0, 22.0, 36.0]
+    schedule = Schedule()
+    schedule.start(100.0, 20.0, 0.1, 5.0, 100.0)
+    assert [round(schedule.at(100.0 + t), 2) for t in (-9, 0, 5, 10, 15)] == [18.0, 18.0, 20.0, 22.0, 36.0]
 
 
 def test_the_curve_stands_still_while_nobody_asks() -> None:
-    pace = Pace()
-    pace.steer(0.0, 20.0, 0.1, 5.0, 0.0)
-    pace.depart(0.0)
-    pace.depart(3600.0)
-    assert pace.at(3600.0) == pytest.approx(18.0, rel=0.01)
+    schedule = Schedule()
+    schedule.start(0.0, 20.0, 0.1, 5.0, 0.0)
+    schedule.depart(0.0)
+    schedule.depart(3600.0)
+    assert schedule.at(3600.0) == pytest.approx(18.0, rel=0.01)
 
 
 def test_the_curve_starts_anew_where_it_has_come_to_so_that_a_limit_that_is_gone_is_forgotten() -> None:
-    pace = Pace()
-    pace.steer(0.0, 20.0, 0.1, 5.0, 0.0)
+    schedule = Schedule()
+    schedule.start(0.0, 20.0, 0.1, 5.0, 0.0)
     now = 0.0
     while now < 60.0:
-        now = max(now, pace.due)
-        pace.depart(now)
-    assert pace.rate > 200.0
+        now = max(now, schedule.due)
+        schedule.depart(now)
+    assert schedule.rate > 200.0
 
 
-def test_the_flow_is_what_was_let_pass_between_two_exhaustions() -> None:
-    flow = Flow()
-    flow.restart(Ticket(10.0, 100, 1))
-    flow.lost = 5
-    assert flow.rate(Ticket(12.0, 145, 1)) == pytest.approx(20.0)
+def test_the_rate_is_measured_between_two_exhaustions() -> None:
+    estimate = RateEstimate()
+    estimate.restart(Ticket(10.0, 100, 1))
+    estimate.lost = 5
+    assert estimate.measured(Ticket(12.0, 145, 1)) == pytest.approx(20.0)
 
 
-def test_the_flow_looks_back_as_far_as_it_has_to() -> None:
-    flow = Flow()
-    flow.restart(Ticket(10.0, 100, 1))
-    flow.advance(Ticket(15.0, 200, 1))
-    flow.lost = 8
-    flow.advance(Ticket(15.5, 210, 1))
-    flow.lost = 2
-    assert flow.rate(Ticket(16.0, 232, 1)) == pytest.approx(20 / 0.5)
-    assert flow.rate(Ticket(16.0, 232, 1), 1.0) == pytest.approx((32 - 10) / 1.0)
-    assert flow.rate(Ticket(16.0, 212, 1)) == pytest.approx((112 - 10) / 6.0)
+def test_the_measurement_looks_back_as_far_as_it_has_to() -> None:
+    estimate = RateEstimate()
+    estimate.restart(Ticket(10.0, 100, 1))
+    estimate.advance(Ticket(15.0, 200, 1))
+    estimate.lost = 8
+    estimate.advance(Ticket(15.5, 210, 1))
+    estimate.lost = 2
+    assert estimate.measured(Ticket(16.0, 232, 1)) == pytest.approx(20 / 0.5)
+    assert estimate.measured(Ticket(16.0, 232, 1), 1.0) == pytest.approx((32 - 10) / 1.0)
+    assert estimate.measured(Ticket(16.0, 212, 1)) == pytest.approx((112 - 10) / 6.0)
 
 
 # -- quota
 
 
-def test_a_long_dry_spell_is_a_window_with_a_quota() -> None:
+def test_a_limit_exhausted_for_long_is_a_window_with_a_quota() -> None:
     throttle = Throttle(8)
     told: list[str] = []
     throttle.notify = told.append
@@ -369,35 +370,37 @@ def test_a_429_among_accepts_is_no_cluster_and_many_in_a_row_are() -> None:
     for number in range(200):
         losses.accepted()
         if number % 10 == 0:
-            losses.rejected(number)
+            losses.rejected(Ticket(0.0, number, 1))
             assert not losses.clustered(0)
     for number in range(int(CLUSTER)):
-        losses.rejected(200 + number)
+        losses.rejected(Ticket(0.0, 200 + number, 1))
     assert losses.clustered(0)
 
 
 def test_429s_that_cuts_do_not_prevent_are_learnt_and_tolerated() -> None:
     losses = Losses()
-    assert [losses.judge(2, 20, early=True) for _ in range(2)] == [False, True]
+    assert [losses.judge(2, 20, in_vain=True) for _ in range(2)] == [False, True]
     assert losses.share == pytest.approx(0.125)
-    losses.rejected(1)
+    losses.rejected(Ticket(0.0, 1, 1))
     assert not losses.excessive
 
 
 def test_429s_that_a_cut_prevents_are_not_tolerated() -> None:
     losses = Losses()
-    assert not any(losses.judge(2, 20, early=early) for early in (True, False, True, False, True, False))
+    assert not any(
+        losses.judge(2, 20, in_vain=in_vain) for in_vain in (True, False, True, False, True, False)
+    )
     assert losses.share == 0.0
-    losses.rejected(1)
+    losses.rejected(Ticket(0.0, 1, 1))
     assert losses.excessive
 
 
 def test_a_tolerated_share_is_forgotten_once_the_429s_stay_away() -> None:
     losses = Losses()
     for _ in range(2):
-        losses.judge(2, 20, early=True)
-    losses.rejected(10)
-    losses.rejected(1000)
+        losses.judge(2, 20, in_vain=True)
+    losses.rejected(Ticket(0.0, 10, 1))
+    losses.rejected(Ticket(0.0, 1000, 1))
     assert losses.share == 0.0
 
 

@@ -2,67 +2,125 @@
 
 from __future__ import annotations
 
-from .hypotheses import Losses
-from .schedule import SAMPLE, Flow, Pace, Ticket, corrected
+from collections import deque
+from math import sqrt
 
-TOLERATED = 0.005  # share of 429s that does not cut the rate
+from .hypotheses import Losses
+from .schedule import FLOOR, Schedule, Ticket
+
+SAMPLE = 20  # requests that a measured rate needs
 BRIEF = 0.3  # minimum seconds of a measurement
+TOLERATED = 0.005  # share of 429s that does not cut the rate
+SAME = 0.9  # scheduled rate / rate accepted before from which both may be at one limit
+CLOSE = 1.3  # scheduled / accepted rate up to which the limit is surely between them
+DEEP = 0.3  # dip of the curve after cuts without effect: if this has none either, no cut has
+SLOWEST = 8.0  # seconds at most until the curve is back at its rate
+
+Curve = tuple[float, float, float]  # rate, dip and time of a Schedule
 
 
 class RateEstimate:
     """Estimate of a rate limit, corrected by every exhaustion of it.
 
-    `flow` measures the accepted rate over at least `span` seconds, `proven` is the rate accepted before the
-    last correction, `losses` finds out whether corrections help.
+    At a 429 the limit is exhausted. The requests sent between two 429s and not rejected are exactly what the
+    limit accepted in that time, regardless of latency and burst allowance. `mark` is the first of these
+    requests, `lost` counts the 429s since, `proven` is the rate accepted before the last correction, `losses`
+    finds out whether corrections help.
     """
 
-    __slots__ = ("_early", "flow", "losses", "proven", "span")
+    __slots__ = ("_early", "_high", "_marks", "losses", "lost", "mark", "proven")
 
     def __init__(self) -> None:
-        self.flow = Flow()
         self.losses = Losses()
-        self.span = 0.0
         self.proven = 0.0
+        self._high = 0.0  # scheduled at the last correction
         self._early = 0  # consecutive corrections before the curve was back at its rate
+        self._marks: deque[tuple[Ticket, int]] = deque(maxlen=8)
+        self.restart(Ticket(0.0, 0, 0))
 
-    def due(self, ticket: Ticket) -> bool:
+    def restart(self, ticket: Ticket) -> None:
+        """Start at a request that met the exhausted limit, and forget earlier measurements."""
+        self._marks.clear()
+        self.lost = 0
+        self.advance(ticket)
+
+    def advance(self, ticket: Ticket) -> None:
+        """Start a new measurement."""
+        self._marks.append((ticket, self.lost))
+        self.mark, self.lost = ticket, 0
+
+    def reject(self, ticket: Ticket) -> None:
+        """Count a 429."""
+        self.lost += ticket.number > self.mark.number
+
+    def measured(self, ticket: Ticket, seconds: float = 0.0) -> float:
+        """Return the accepted rate up to this request, in requests/s.
+
+        If the last measurement is shorter than `seconds`, or has too few requests, earlier ones are added.
+        """
+        mark, passed, lost = self.mark, 0, self.lost
+        for mark, lost_before in reversed(self._marks):
+            passed = ticket.number - mark.number - lost
+            if passed >= SAMPLE and ticket.sent - mark.sent >= seconds:
+                break
+            lost += lost_before
+        return max(passed, 1) / max(ticket.sent - mark.sent, FLOOR)
+
+    def exceeds(self, ticket: Ticket, share: float) -> bool:
+        """Return whether more than a share of the requests up to this one were answered 429."""
+        return self.lost > share * (ticket.number - self.mark.number)
+
+    def is_due(self, ticket: Ticket) -> bool:
         """Return whether a 429 among accepted requests calls for a correction."""
-        flow = self.flow
-        sample = flow.sample(ticket)
-        enough = sample >= SAMPLE and ticket.sent - flow.mark.sent >= BRIEF
-        return enough and self.losses.excessive and flow.lost > TOLERATED * sample
+        mark = self.mark
+        enough = ticket.number - mark.number >= SAMPLE and ticket.sent - mark.sent >= BRIEF
+        return enough and self.losses.excessive and self.exceeds(ticket, TOLERATED)
 
-    def correct(self, ticket: Ticket, pace: Pace) -> tuple[float, float, float]:
-        """Return rate, dip and time of the next curve after a 429 at this pace."""
-        flow, before, sample, lost = self.flow, self.proven, self.flow.sample(ticket), self.flow.lost
-        high = pace.at(ticket.sent)
-        self.proven = low = self._accepted(flow.rate(ticket, self.span), high)
-        flow.advance(ticket)
-        early = ticket.sent - pace.since < 0.9 * pace.time
+    def correct(self, ticket: Ticket, schedule: Schedule) -> Curve:
+        """Return the next curve after a 429 among accepted requests."""
+        before, sample, lost = self.proven, ticket.number - self.mark.number, self.lost
+        self._high = high = schedule.at(ticket.sent)
+        low = self._without_share(self.measured(ticket), high)
+        early = ticket.sent - schedule.since < 0.9 * schedule.time
+        # A real limit would accept now what it accepted before.
+        in_vain = early and high < SAME * before and 2 * lost < sample
+        if early and high >= SAME * before:
+            low = max(low, min(before, high))  # the mean since is low because of the dip alone
         self._early = self._early + 1 if early else 0
-        # A real limit would accept at this rate what it accepted before.
-        in_vain = early and high < 0.95 * before and 2 * lost < sample
-        if self.losses.judge(lost, sample, early=in_vain):
+        self.proven = low
+        self.advance(ticket)
+        if (in_vain or not early) and self.losses.judge(lost, sample, in_vain=in_vain):
             return 1.1 * low, 0.1, 1
-        return corrected(low, high, self._early, after_pause=False, costly=False)
+        rate, dip, time = self._between(low, high, 2.5)
+        if self._early and high < CLOSE * low:
+            return (rate, DEEP, 1.5 * time) if self._early > 1 else (rate, 0.1, time)
+        return rate, dip, time
 
     def resume(
-        self, ticket: Ticket, pace: Pace, exhausted_at: float, cycle_rate: float, *, costly: bool
-    ) -> tuple[float, float, float]:
-        """Return the next curve after a dry spell from `exhausted_at` to the probe `ticket`.
+        self, ticket: Ticket, schedule: Schedule, exhausted_at: float, cycle_rate: float, *, costly: bool
+    ) -> Curve:
+        """Return the next curve after probing from `exhausted_at` to the accepted probe `ticket`.
 
-        `cycle_rate` was accepted from one opening of the limit to the next, 0 if unknown;
-        `costly`: the dry spell was a Retry-After.
+        `cycle_rate` was accepted from one opening of the limit to the next, 0 if unknown; `costly`: the 429
+        paused all requests, as would the next.
         """
-        high = pace.at(exhausted_at)
-        low = max(self.flow.rate(ticket, max(self.span, 1.0)), cycle_rate)
-        if costly and exhausted_at - pace.since < BRIEF:
-            low = max(low, self.proven)  # corrected already by the first 429 of this exhaustion
-        self.proven = low = self._accepted(low, high)
-        self.flow.advance(ticket)
+        high = schedule.at(exhausted_at)
+        if exhausted_at - schedule.since < BRIEF:
+            high = max(high, self._high)  # the first 429s of this exhaustion have already cut it
+        self.proven = low = self._without_share(max(self.measured(ticket, 1.0), cycle_rate), high)
         self._early = 0
-        return corrected(low, high, 0, after_pause=True, costly=costly)
+        self.advance(ticket)
+        return self._between(low, high, SLOWEST if costly else 1.5)
 
-    def _accepted(self, rate: float, high: float) -> float:
+    def _without_share(self, rate: float, high: float) -> float:
         """Return the accepted rate without the 429s that occur at any rate."""
         return min(rate / (1 - self.losses.share), high)
+
+    def _between(self, low: float, high: float, time: float) -> Curve:
+        """Return the curve between the accepted and the scheduled rate that takes at least `time` seconds."""
+        if high >= CLOSE * low:
+            rate = min(sqrt(low * high), 1.25 * low)
+            return rate, 1 - 0.97 * low / rate, 1.5
+        rate = low**0.75 * high**0.25
+        time = min(max(time, 60 / rate), SLOWEST)
+        return rate, min(0.1, max(0.02, 16 / (rate * time))), time

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .dry_spell import DrySpell
-from .schedule import FLOOR, SAMPLE
+from .probing import Probing
+from .schedule import FLOOR, Ticket
 
 STRIKES = 3  # 429s that a cap in flight cannot explain
 PROVEN = 3  # consecutive accepted probes that end probing
@@ -17,16 +17,14 @@ class ConcurrencyCap:
     """Hypothesis of a cap on requests in flight.
 
     `safe` requests were accepted together. After a hold the number is raised by 1, 2, 4. A 429 above the safe
-    number is expected; one at or below it, or after many accepted above it, is a strike against the
-    hypothesis.
+    number is expected; one at or below it is a strike against the hypothesis.
     """
 
-    __slots__ = ("_above", "_hold", "_raise_at", "_step", "safe", "strikes")
+    __slots__ = ("_hold", "_raise_at", "_step", "safe", "strikes")
 
     def __init__(self) -> None:
         self.safe = 0
         self.strikes = 0
-        self._above = 0  # accepted over the safe number
         self._hold = 1.0
         self._step = 1
         self._raise_at = 0.0
@@ -40,18 +38,17 @@ class ConcurrencyCap:
         """Start with the number accepted together; return the initial cap."""
         if not self.strikes:
             self.safe = max(4, together)
-        self._hold, self._step, self._above = 1.0, 1, 0
+        self._hold, self._step = 1.0, 1
         self._raise_at = now + self._hold
         return min(PROVEN, self.safe)
 
     def accepted(self, load: int, now: float, cap: float) -> float:
         """Return the cap after accepting a request that was one of `load` in flight."""
-        self._above += load > self.safe
         if cap < self.safe:
             return cap + 1
         if now < self._raise_at or load < cap:
             return cap
-        self.safe, self._above = int(cap), 0
+        self.safe = int(cap)
         step, self._step = self._step, min(4, 2 * self._step)
         self._hold = max(1.0, self._hold / 2)
         self._raise_at = now + self._hold
@@ -59,16 +56,16 @@ class ConcurrencyCap:
 
     def rejected(self, load: int, now: float) -> int:
         """Return the cap after a 429 of a request that was one of `load` in flight."""
-        if load <= self.safe or self._above >= SAMPLE:
+        if load <= self.safe:
             return self.strike()
-        self._hold, self._step, self._above = min(4.0, 2 * self._hold), 1, 0
+        self._hold, self._step = min(4.0, 2 * self._hold), 1
         self._raise_at = now + self._hold
         return self.safe
 
     def strike(self) -> int:
         """Count a strike and return a lower cap."""
         self.strikes += 1
-        self.safe, self._above = max(1, int(0.9 * self.safe)), 0
+        self.safe = max(1, int(0.9 * self.safe))
         return self.safe
 
 
@@ -112,21 +109,21 @@ class QuotaWindow:
         start = self.start if open_now else at - self.width
         return max(at, start + self.width * (1 + over // self.quota))
 
-    def rate(self, spell: DrySpell) -> float:
-        """Return the rate accepted in this cycle until the opening that ended a dry spell, in requests/s."""
-        return max(self.accepted - spell.hits, 1) / max(spell.opening - self.start, FLOOR)
+    def rate(self, probing: Probing) -> float:
+        """Return the rate accepted in this cycle until the opening that probing has found, in requests/s."""
+        return max(self.accepted - probing.accepted, 1) / max(probing.opening - self.start, FLOOR)
 
     def begin(self, start: float, accepted: int) -> None:
         """Start a cycle that opened at `start` and has accepted some requests."""
         self.start, self.accepted = start, accepted
 
-    def reopen(self, opened_at: float, hits: int, dry: float, gap: float) -> None:
-        """Set the quota to the number accepted before `hits` probes; `gap`: seconds between two probes."""
-        self.quota = max(1, self.accepted - hits)
-        self.width = opened_at - self.start if self.width else dry
-        self.slack = max(0.5, gap)
-        self.budget, self.explored_from = max(1, self.quota - hits), 0
-        self.begin(opened_at, hits)
+    def reopen(self, probing: Probing) -> None:
+        """Set the quota to the number accepted before the probes."""
+        self.quota = max(1, self.accepted - probing.accepted)
+        self.width = probing.opened_at - self.start if self.width else probing.seconds
+        self.slack = max(0.5, probing.opened_at - probing.rejected_at)
+        self.budget, self.explored_from = max(1, self.quota - probing.accepted), 0
+        self.begin(probing.opened_at, probing.accepted)
 
 
 class Losses:
@@ -154,11 +151,11 @@ class Losses:
         if self._excess:
             self._excess = max(0.0, self._excess - 2 * self.share)
 
-    def rejected(self, number: int) -> None:
+    def rejected(self, ticket: Ticket) -> None:
         """Record a 429."""
-        if self.share and (number - self._last) * self.share > 12:
+        if self.share and (ticket.number - ticket.load - self._last) * self.share > 12:
             self.share = 0.0
-        self._last = max(self._last, number)
+        self._last = max(self._last, ticket.number)
         self._cluster += 1
         self._excess += 1
 
@@ -180,13 +177,13 @@ class Losses:
         """Forget the 429s of a cluster that was handled."""
         self._cluster = self._excess = 0.0
 
-    def judge(self, lost: int, sample: int, *, early: bool) -> bool:
-        """Judge a cut by the 429s since; `early`: they occurred below the accepted rate.
+    def judge(self, lost: int, sample: int, *, in_vain: bool) -> bool:
+        """Judge a cut by the 429s since; `in_vain`: they occurred below the rate accepted before.
 
         Return whether they are now known to occur at any rate.
         """
         self._excess = 0.0
-        if not early:
+        if not in_vain:
             self._strikes = self._lost = self._sample = 0
             return False
         self._strikes += 1

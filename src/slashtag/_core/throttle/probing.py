@@ -1,4 +1,4 @@
-"""Dry spell: the time from the exhaustion of a limit to its opening, found by single probes."""
+"""Probing of an exhausted limit by single requests."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from .schedule import FLOOR, Ticket
 QUICK, SLOW = 0.5, 3.5  # seconds between two probes: doubled up to QUICK, then raised slowly up to SLOW
 
 
-class DrySpell:
-    """Period in which the limit is exhausted; requests are probes, one at a time and at most 20 per second.
+class Probing:
+    """Period from the exhaustion of a limit to its opening; requests are sent one at a time, at most 20/s.
 
     `since` is the departure of the first request that met the exhausted limit, `retry_after` is from its 429,
-    `rejects` counts the 429s of the event, `load` is the number in flight at its start. `hits` probes were
-    accepted so far, the first of them sent at `opened_at`; `misses` were not, `late_misses` of them after the
-    first hit. `resume`: the rate learnt before is kept.
+    `rejected` counts the 429s of the event, `load` is the number in flight at its start. `accepted` probes
+    passed so far, the first of them sent at `opened_at`; `waited`: the limit was seen exhausted by a probe
+    with nothing else in flight. `resume`: the rate learnt before is kept.
     """
 
     __slots__ = (
-        "hits",
+        "accepted",
         "interval",
-        "late_misses",
         "load",
-        "missed_at",
-        "misses",
         "opened_at",
-        "probe",
-        "rejects",
+        "rejected",
+        "rejected_at",
+        "request",
         "resume",
         "retry_after",
         "since",
+        "waited",
     )
 
     def __init__(self, ticket: Ticket, now: float, retry_after: float, load: int, *, resume: bool) -> None:
-        self.since = self.missed_at = self.opened_at = ticket.sent
+        self.since = self.rejected_at = self.opened_at = ticket.sent
         self.retry_after = retry_after
         self.load = load
         self.resume = resume
-        self.rejects = 1
-        self.probe: Ticket | None = None
+        self.request: Ticket | None = None  # the probe in flight
         self.interval = max(2 * (now - ticket.sent), FLOOR)
-        self.hits = self.misses = self.late_misses = 0
+        self.accepted = 0
+        self.rejected = 1
+        self.waited = False
 
     @property
-    def dry(self) -> float:
-        """Duration of the exhaustion, in seconds."""
+    def seconds(self) -> float:
+        """Duration of the exhaustion."""
         return self.opened_at - self.since
 
     @property
@@ -53,18 +53,17 @@ class DrySpell:
             return min(self.opened_at, self.since + max(self.retry_after - 1, 0))
         return self.opened_at
 
-    def missed(self, ticket: Ticket) -> float:
+    def reject(self, ticket: Ticket) -> float:
         """Record a probe's 429; return when the next may be sent."""
-        self.missed_at = ticket.sent
-        if ticket.load == 1:  # otherwise an earlier request may have caused the 429
-            self.misses += 1
-            self.late_misses += self.hits > 0
+        self.request, self.rejected_at = None, ticket.sent
+        self.waited |= ticket.load == 1  # otherwise an earlier request may have caused the 429
         interval = self.interval
         self.interval = min(QUICK, 2 * interval) if interval < QUICK else min(SLOW, 1.3 * interval)
         return ticket.sent + interval
 
-    def hit(self, ticket: Ticket) -> None:
+    def accept(self, ticket: Ticket) -> None:
         """Record an accepted probe."""
-        if not self.hits:
+        self.request = None
+        if not self.accepted:
             self.opened_at = ticket.sent
-        self.hits += 1
+        self.accepted += 1
