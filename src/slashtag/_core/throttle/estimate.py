@@ -86,6 +86,9 @@ class RateEstimate:
         in_vain = early and high < SAME * before and 2 * lost < sample
         if early and high >= SAME * before:
             low = max(low, min(before, high))  # the mean since is low because of the dip alone
+        back = ticket.sent - max(1.0, 2 * SAMPLE / high)
+        if back > schedule.since:  # a window accepts evenly what it accepted a second ago
+            low = max(low, min(schedule.at(back) * (1 - 4 * lost / sample), high))
         self._early = self._early + 1 if early else 0
         self.proven = low
         self.advance(ticket)
@@ -93,7 +96,7 @@ class RateEstimate:
             return 1.1 * low, 0.1, 1
         rate, dip, time = self._between(low, high, 2.5)
         if self._early and high < CLOSE * low:
-            return (rate, DEEP, 1.5 * time) if self._early > 1 else (rate, 0.1, time)
+            return (rate, DEEP, 1.5 * time) if self._early > 2 else (rate, 0.1, time)
         return rate, dip, time
 
     def resume(

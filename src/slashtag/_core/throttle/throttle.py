@@ -40,7 +40,7 @@ __all__ = ["Throttle", "Ticket"]
 UNPACED, PROBING, CAPPED, PACED, QUOTA = "unpaced", "probing", "capped", "paced", "quota"
 
 START = 16  # requests in flight at the start; 64 gains nothing and doubles the waste
-GROWTH = 1 / 3  # more requests in flight per accepted one: 1 wastes twice as many at the first exhaustion
+GROWTH = 1 / 4  # more requests in flight per accepted one: 1 wastes twice as many at the first exhaustion
 LONG = 12.0  # seconds: a limit exhausted for this long is a quota window
 MAX_STOP = 900.0  # seconds: the longest pause of all requests due to one answer
 BLIND = 60.0  # seconds: the longest wait for a window that no answer announced
