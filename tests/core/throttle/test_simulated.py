@@ -175,12 +175,15 @@ def reach(case: Case, seed: int) -> tuple[float, int]:
 @pytest.mark.parametrize(
     "name",
     [
+        "token bucket 5-200/s: 5/s, burst 10",
         "token bucket 5-200/s: 20/s, burst 10",
         "token bucket 5-200/s: 100/s, burst 20",
         "token bucket, Retry-After 1 s: 20/s, burst 10",
         "window of 1 s: sliding, 30/1 s",
         "window of 60 s: fixed, 300/60 s",
         "window of 60 s: sliding, 1000/60 s, Retry-After",
+        "window of 2-10 s: SlidingWindow 630/7 s, ceil",
+        "window of 2-10 s: FixedWindow 900/10 s, ceil",
         "at most K in flight: K = 4",
         "at most K in flight: K = 16",
         "the limit halves or doubles: 40/s, then 20/s, burst 10",
@@ -211,7 +214,7 @@ def test_stray_429s_cost_little_more_than_their_own_waits(
     ideal = run(EachRetryAfter(), Strays(Server(Random(1)), share, told), requests, 1).time
     done = run(throttle, Strays(Server(Random(1)), share, told), requests, 1, give_up=1000, watch=watch)
     assert done.time <= 3 * ideal
-    assert least > 50  # of 700 requests/s: no learnt rate is far below what was accepted
+    assert least > 100  # of 700 requests/s: no learnt rate is far below what was accepted
 
 
 class EveryFourth(Server):
@@ -226,7 +229,7 @@ class EveryFourth(Server):
 
 def test_a_quarter_of_429s_does_not_drive_the_rate_down_for_ever() -> None:
     done = run(Throttle(CONCURRENCY), EveryFourth(Random(1)), 8000, 1, give_up=1000)
-    assert done.time < 6 * oracle(EveryFourth(Random(1)), 8000, 1)
+    assert done.time < 4 * oracle(EveryFourth(Random(1)), 8000, 1)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +276,7 @@ def test_never_more_than_twenty_probes_a_second_whatever_the_clock(tick: float, 
 
 @pytest.mark.parametrize(
     ("rate", "burst", "size", "every"),
-    [(50, 5, 100, 10), (100, 20, 200, 5), (200, 5, 250, 5)],
+    [(20, 10, 12, 2), (50, 5, 100, 10), (100, 20, 200, 5), (200, 5, 250, 5)],
 )
 def test_a_limit_shared_with_bursts_costs_little_more_than_its_fair_time(
     rate: float, burst: int, size: int, every: float
