@@ -92,8 +92,8 @@ def test_every_http_date_is_read(at: datetime, seconds: int) -> None:
     assert after(format_datetime(later, usegmt=True), format_datetime(at, usegmt=True)) == seconds
 
 
-def reset(now: float | None = None, **headers: str) -> float | None:
-    return reset_after(CIMultiDict({name.replace("_", "-"): value for name, value in headers.items()}), now)
+def reset(**headers: str) -> float | None:
+    return reset_after(CIMultiDict({name.replace("_", "-"): value for name, value in headers.items()}))
 
 
 def test_without_a_header_no_reset_is_known() -> None:
@@ -124,10 +124,10 @@ def test_a_structured_field_without_a_used_up_limit_tells_no_reset(value: str) -
 
 
 def test_an_epoch_reset_counts_from_the_given_clock_or_is_unknown() -> None:
-    headers = {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": str(int(EPOCH) + 25)}
-    assert reset(**headers) is None
-    assert reset(EPOCH, **headers) == 25.0
-    assert reset(EPOCH + 30, **headers) == 0.0
+    headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(EPOCH) + 25)}
+    assert reset_after(headers) is None
+    assert reset_after(headers, EPOCH) == 25.0
+    assert reset_after(headers, EPOCH + 30) == 0.0
 
 
 @pytest.mark.parametrize("remaining", ["", "-1", "1.5", "many", "١", "3"])

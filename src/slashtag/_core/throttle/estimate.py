@@ -12,6 +12,7 @@ SAMPLE = 20  # requests that a measured rate needs
 BRIEF = 0.3  # minimum seconds of a measurement
 TOLERATED = 0.005  # share of 429s that does not cut the rate
 SAME = 0.9  # scheduled rate / rate accepted before from which both may be at one limit
+USELESS = 0.06  # share of 429s after cuts that have not helped
 CLOSE = 1.3  # scheduled / accepted rate up to which the limit is surely between them
 DEEP = 0.3  # dip of the curve after cuts without effect: if this has none either, no cut has
 SLOWEST = 8.0  # seconds at most until the curve is back at its rate
@@ -82,8 +83,9 @@ class RateEstimate:
         self._high = high = schedule.at(ticket.sent)
         low = self._without_share(self.measured(ticket), high)
         early = ticket.sent - schedule.since < 0.9 * schedule.time
-        # A real limit would accept now what it accepted before.
-        in_vain = early and high < SAME * before and 2 * lost < sample
+        # A real limit would accept now what it accepted before; if cuts do not help, be stricter about it.
+        useless = self._early > 1 and lost > max(2, USELESS * sample)
+        in_vain = early and high < (1 if useless else SAME) * before and 2 * lost < sample
         if early and high >= SAME * before:
             low = max(low, min(before, high))  # the mean since is low because of the dip alone
         back = ticket.sent - max(1.0, 2 * SAMPLE / high)
