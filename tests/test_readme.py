@@ -251,7 +251,8 @@ def public_names(module: str) -> set[str]:
 
 def used_names(code: str) -> set[str]:
     """The names that code uses; to import one is not to use it."""
-    nodes = list(ast.walk(compile(code, "", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)))
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST
+    nodes = list(ast.walk(compile(code, "", "exec", flags=flags)))
     return {
         *(node.id for node in nodes if isinstance(node, ast.Name)),
         *(node.attr for node in nodes if isinstance(node, ast.Attribute)),
