@@ -83,5 +83,16 @@ def prove_audit() -> str:
     python = clean_venv("audit-venv", dist()[0])
     run(python, "-m", "pip", "uninstall", "-qq", "-y", "slashtag", "pip")  # neither is a dependency
     (packages,) = (WORK / "audit-venv").glob("lib/python*/site-packages")
-    printed = run(BIN / "pip-audit", "--progress-spinner", "off", "--path", packages, check=False)
-    return "; ".join(line.strip() for line in printed.strip().splitlines()[-5:])
+    options = ("--progress-spinner", "off", "--format", "json")
+    audited = subprocess.run(
+        [BIN / "pip-audit", *options, "--path", packages], capture_output=True, text=True, check=False
+    )
+    if not audited.stdout:
+        return f"the database cannot be reached from here: {audited.stderr.strip().splitlines()[-1]}"
+    found = json.loads(audited.stdout)["dependencies"]
+    known = [package for package in found if "vulns" in package]
+    if not known:
+        return f"the database cannot be reached from here: it knows none of {len(found)} packages"
+    faults = [f"{package['name']} {fault['id']}" for package in known for fault in package["vulns"]]
+    assert not faults, faults
+    return f"{len(known)} of {len(found)} packages known, {len(faults)} faults"
