@@ -280,7 +280,12 @@ def test_pictures_are_pictures() -> None:
     }
     assert pictures
     for picture in pictures:
-        assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+        content = picture.read_bytes()
+        if picture.suffix == ".svg":
+            assert content.startswith(b"<svg")
+            assert not re.search(rb"url\(.?http|@import|<script", content), "it would load something"
+        else:
+            assert content.startswith(b"\x89PNG\r\n\x1a\n")
 
 
 def test_sections_of_the_service_that_the_code_cites_exist() -> None:
@@ -312,7 +317,7 @@ def test_every_error_is_documented() -> None:
 
 def test_hosts_are_placeholders() -> None:
     hosts = {host for text in PAGES.values() for host in re.findall(r"https?://([\w.-]+)", text)}
-    assert {host for host in hosts if not host.endswith(("example.com", ".example"))} == set()
+    assert {host for host in hosts if not host.endswith(("example.com", ".example"))} <= {"127.0.0.1"}
 
 
 def test_the_changelog_tells_the_version() -> None:
