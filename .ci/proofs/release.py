@@ -46,12 +46,12 @@ def prove_wheel() -> str:
     typed = subprocess.run(
         [python, "-m", "asyncio"], input=lines, capture_output=True, text=True, check=True, cwd=empty("tour")
     )
-    (seen,) = re.findall(r"300 links, \d+ clicks, .+", typed.stdout)
+    (seen,) = re.findall(r"300 links, \d+ clicks; .+", typed.stdout)
     listed = run(python, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check")
     sizes = ", ".join(f"{file.name} {file.stat().st_size // 1024} kB" for file in files)
     return (
         f"{sizes}: twine passed both; in an environment of {len(json.loads(listed))} packages "
-        f"{len(lines.splitlines())} lines typed, seen: {seen}"
+        f"{sum(map(bool, lines.splitlines()))} lines typed, seen: {seen}"
     )
 
 

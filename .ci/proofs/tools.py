@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,19 +40,14 @@ def run(*command: object, cwd: Path = WORK, check: bool = True, **variables: str
     return done.stdout
 
 
+@cache
 def dist() -> tuple[Path, Path]:
-    """Build the wheel and the sdist, and return them; once a run."""
-    global _dist
-    if _dist is None:
-        folder = WORK / "dist"
-        shutil.rmtree(folder, ignore_errors=True)
-        run(BIN / "python", "-m", "build", "--outdir", folder, ROOT)
-        (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
-        _dist = wheel, sdist
-    return _dist
-
-
-_dist: tuple[Path, Path] | None = None
+    """Build the wheel and the sdist, once, and return them."""
+    folder = WORK / "dist"
+    shutil.rmtree(folder, ignore_errors=True)
+    run(BIN / "python", "-m", "build", "--outdir", folder, ROOT)
+    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return wheel, sdist
 
 
 def clean_venv(name: str, *packages: object) -> Path:
