@@ -7,6 +7,7 @@
 #   make check         ruff, mypy --strict, pyright
 #   make bench         all benchmarks, in one table with the goals ARGS="--size 0.1"
 #   make bench-pacing  the throttle against simulated servers
+#   make proof         tools that know nothing of the package, against it; needs the network  ARGS="sentry"
 #   make docs          the documentation site, into build/site; make docs-serve shows it while you write
 #   make clean         remove everything that make made
 #
@@ -33,7 +34,7 @@ PY := $(VENV)/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-only test-more test-lowest check bench bench-pacing docs docs-serve clean
+.PHONY: demo test test-only test-more test-lowest check bench bench-pacing proof docs docs-serve clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/slashtag demo
@@ -67,6 +68,10 @@ bench-pacing: $(VENV)/.dev
 	@mkdir -p benchmarks/results
 	$(PY) -m benchmarks.pacing --png benchmarks/results/pacing.png $(ARGS)
 	$(PY) -m benchmarks.pacing.nginx
+
+# schemathesis may fail on Python 3.11: PYTHON=python3.12
+proof: $(VENV)/.dev
+	$(PY) .ci/proof $(ARGS)
 
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict $(ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 
 from yarl import URL
@@ -14,10 +15,19 @@ API_PREFIX = "/api/v1/"
 _HEADER_SAFE = re.compile(r"[!-~]+", re.ASCII)
 
 
-class Secrets(tuple[str, ...]):
-    """Strings that must not be shown, not even in tracebacks with local variables."""
+class Secrets:
+    """Strings that must not be shown, not even in tracebacks with local variables.
 
-    __slots__ = ()
+    Not a Sequence: Sentry and rich take these apart and show their items.
+    """
+
+    __slots__ = ("_strings",)
+
+    def __init__(self, strings: Iterable[str]) -> None:
+        self._strings = tuple(strings)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._strings)
 
     def __repr__(self) -> str:
         return "<Secrets ***>"

@@ -497,3 +497,22 @@ def test_a_journal_that_is_open_is_not_removed(path: Path) -> None:
     remove_journal(path)
     remove_journal(path)
     assert list(path.parent.iterdir()) == []
+
+
+def test_a_journal_is_removed_where_an_open_file_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows, which has no locks of this kind either."""
+    path = tmp_path / "job.journal"
+    path.touch()
+    unlink = Path.unlink
+
+    def refuse_open(file: Path, missing_ok: bool = False) -> None:
+        if str(file) in (os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()):
+            raise PermissionError(13, "used by another process", str(file))
+        unlink(file, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse_open)
+    monkeypatch.setattr("slashtag._journal.file.HAS_LOCKS", False)
+    remove_journal(path)
+    assert not path.exists()

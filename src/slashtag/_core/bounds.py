@@ -68,12 +68,14 @@ def parse_span(text: str, today: date | None = None, zone: tzinfo | None = None)
     parts = [part.strip() for part in text.split("..", 1)]
     if len(parts) == 1 and ":" in text:
         raise InvalidRequestError(f"{text!r} is one instant; give two, joined by ..")
-    try:
-        ends = [_ends(part, today, zone) for part in parts]
-    except InvalidRequestError:
-        raise
-    except (ValueError, OverflowError):
-        raise InvalidRequestError(f"{text!r} is not a date range; give {FORMS}") from None
+    ends: list[tuple[Bound, Bound]] = []
+    for part in parts:
+        try:
+            ends.append(_ends(part, today, zone))
+        except InvalidRequestError:
+            raise
+        except (ValueError, OverflowError):
+            raise InvalidRequestError(f"{part!r} is not a date range; give {FORMS}") from None
     return ends[0][0], ends[-1][1]
 
 

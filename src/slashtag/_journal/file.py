@@ -243,15 +243,17 @@ class JournalFile:
 def remove_journal(path: Path) -> None:
     """Remove a journal and the files that SQLite keeps beside it, unless a session has it open."""
     try:
-        handle = os.open(path, os.O_RDONLY)
+        # Windows, which has no locks, removes no file that is open.
+        handle = os.open(path, os.O_RDONLY) if HAS_LOCKS else None
     except OSError:
         return
     try:
-        if lock_file(handle) or not HAS_LOCKS:
+        if handle is None or lock_file(handle):
             for left in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
                 left.unlink(missing_ok=True)
     finally:
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
 
 
 def _one(file: sqlite3.Connection, statement: str) -> Any:

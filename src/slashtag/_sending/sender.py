@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Iterable
 from time import time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -60,7 +61,7 @@ class Shared(Struct, frozen=True):
     admission: Admission
     budget: RetryBudget
     metrics: Metrics
-    secrets: tuple[str, ...]
+    secrets: Iterable[str]
     #: Set when the session closes, to end its backoffs.
     closing: asyncio.Event
     journal: Journal | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -62,7 +62,7 @@ class Transport:
         http: Callable[[], aiohttp.ClientSession],
         base: URL,
         headers: CIMultiDict[str] | None,
-        secrets: tuple[str, ...],
+        secrets: Iterable[str],
         *,
         direct: bool = True,
     ) -> None:

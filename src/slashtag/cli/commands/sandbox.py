@@ -1,6 +1,7 @@
 """`slashtag sandbox`: a made-up account, served until Ctrl-C."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from typer import Option
@@ -26,8 +27,18 @@ async def sandbox(
 
     The lines to copy into another terminal go to stdout.
     """
+    # Up to now, so that "last-month" has clicks. Spans of the same length give the same links and tags.
+    until = datetime.now(UTC)
     async with Sandbox(
-        port=port, urls=urls, clicks=clicks, seed=seed, rate=rate, burst=burst, latency=latency
+        port=port,
+        urls=urls,
+        clicks=clicks,
+        seed=seed,
+        since=until - timedelta(days=1461, seconds=-1),
+        until=until,
+        rate=rate,
+        burst=burst,
+        latency=latency,
     ) as box:
         account = f"{urls:,} links and {clicks:,} clicks"
         say(f"An account of {account} is at {box.base_url} until Ctrl-C. In another terminal:")
