@@ -159,8 +159,25 @@ follow_imports = skip
 """
 
 
-def test_the_type_of_an_answer_follows_from_the_question(tmp_path: Path) -> None:
+MISSPELT = """
+from slashtag import AsyncSession, Change, DateRange
+
+async def main(session: AsyncSession) -> None:
+    await session.urls.page(1, orderby="dates")  # wrong
+    session.urls.list(orderby="created")  # wrong
+    session.urls.list(orderby="-date")
+    await session.urls.update("spring", redirect_code=404)  # wrong
+    await session.urls.update("spring", redirect_code=302)
+    await session.urls.update("spring", destinaton="https://www.example")  # wrong
+    stats = await session.stats.collect(DateRange("2024-01-01", "2024-12-31"), keys=["spring"])
+    print(stats.contry)  # wrong
+    print(stats.country)
+"""
+
+
+def test_types_follow_from_the_question_and_misspelt_words_are_found(tmp_path: Path) -> None:
     (tmp_path / "snippet.py").write_text(SNIPPET)
+    (tmp_path / "misspelt.py").write_text(MISSPELT)
     (tmp_path / "mypy.ini").write_text(SETTINGS)
     told, complaints, status = api.run(
         [
@@ -169,8 +186,11 @@ def test_the_type_of_an_answer_follows_from_the_question(tmp_path: Path) -> None
             "--cache-dir",
             str(tmp_path),
             str(tmp_path / "snippet.py"),
+            str(tmp_path / "misspelt.py"),
         ]
     )
     revealed = re.findall(r'Revealed type is "(.*)"', told)
     assert [re.sub(r"\bslashtag\.\w+\.|\bbuiltins\.", "", name) for name in revealed] == REVEALED
-    assert (complaints, status) == ("", 0)
+    wrong = {n for n, line in enumerate(MISSPELT.splitlines(), 1) if line.endswith("# wrong")}
+    assert {int(n) for n in re.findall(r"misspelt\.py:(\d+): error", told)} == wrong
+    assert (told.count(": error:"), complaints, status) == (len(wrong), "", 1)
