@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +59,20 @@ def test_an_example_runs_on_the_account_of_the_environment() -> None:
         )
         assert ran.stdout.startswith("3 links\n"), ran.stderr
         assert len(box.requests) == 1
+
+
+async def test_the_cells_of_the_notebook_run() -> None:
+    cells = json.loads((EXAMPLES / "clicks.ipynb").read_text("utf-8"))["cells"]
+    names: dict[str, Any] = {}
+    for number, cell in enumerate(cells):
+        if cell["cell_type"] == "code":
+            source = compile(
+                "".join(cell["source"]), f"cell {number}", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            )
+            found = eval(source, names)
+            if inspect.iscoroutine(found):
+                await found
+    assert names["stats"].total == sum(clicks for _, clicks in names["each"]) > 0
 
 
 async def test_the_web_application_answers(monkeypatch: pytest.MonkeyPatch) -> None:
