@@ -1,4 +1,4 @@
-"""Plain frozen values that Truth returns."""
+"""Values that Truth returns."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -6,7 +6,7 @@ from datetime import date
 
 @dataclass(frozen=True, kw_only=True)
 class TrueUrl:
-    """A link; instants as records show them, `YYYY-MM-DD HH:MM:SS`."""
+    """Link; times as in answers, `YYYY-MM-DD HH:MM:SS`."""
 
     id: int
     slashtag: str
@@ -23,7 +23,7 @@ class TrueUrl:
 
 @dataclass(frozen=True)
 class TrueTag:
-    """A tag; the instant as records show it, `YYYY-MM-DD HH:MM:SS`."""
+    """Tag; the time as in answers, `YYYY-MM-DD HH:MM:SS`."""
 
     id: int
     name: str
@@ -32,11 +32,9 @@ class TrueTag:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrueRange:
-    """Counts of a range: `clicks` has every day of it, zeros too; the maps have no zero entries."""
+class _TrueMaps:
+    """Counts by label, without zeros."""
 
-    total_clicks: int
-    clicks: dict[date, int]
     device: dict[str, int]
     browser: dict[str, int]
     platform: dict[str, int]
@@ -45,24 +43,27 @@ class TrueRange:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TruePeriod:
-    """Counts of a year or of all time; `clicks_breakdown` is year -> month -> clicks, no zeros."""
+class TrueRange(_TrueMaps):
+    """Counts of a range; `clicks` has every day of it, including zeros."""
+
+    total_clicks: int
+    clicks: dict[date, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruePeriod(_TrueMaps):
+    """Counts of a year or of all time; `clicks_breakdown` is year -> month -> clicks, without zeros."""
 
     clicks_total: int
     clicks_unique: int
     clicks_repeated: int
     clicks_breakdown: dict[int, dict[int, int]]
-    browser: dict[str, int]
-    country: dict[str, int]
-    device: dict[str, int]
-    platform: dict[str, int]
-    referrer: dict[str, int]
     timezone: dict[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrueCountry:
-    """Counts of one country: all names, no `Other`."""
+    """Counts of one country by place: all names, no `Other`."""
 
     state: dict[str, int]
     city: dict[str, int]

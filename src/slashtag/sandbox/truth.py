@@ -1,6 +1,6 @@
-"""The true counts of an account, from one pass over the raw click log.
+"""True counts of an account, from the raw click log.
 
-Nothing here is shared with the endpoints, so that an error there shows as a difference.
+Shares nothing with the endpoints, so that an error there shows as a difference.
 """
 
 import re
@@ -13,6 +13,7 @@ from .records import TrueCountry, TruePeriod, TrueRange, TrueTag, TrueUrl
 from .store import DOMAINS, Store
 
 When = date | datetime | str
+Keys = Iterable[str] | None
 Zone = str | tzinfo | None
 # Decide whether a click of this local date and Unix second counts.
 _Holds = Callable[[date, int], bool]
@@ -36,12 +37,7 @@ class Truth:
         self._store = store
 
     def range(
-        self,
-        start: When,
-        end: When,
-        keys: Iterable[str] | None = None,
-        tag: str | None = None,
-        timezone: Zone = None,
+        self, start: When, end: When, keys: Keys = None, tag: str | None = None, timezone: Zone = None
     ) -> TrueRange:
         """Count whole days from `start` to `end`, or from instant to instant, both included.
 
@@ -51,7 +47,7 @@ class Truth:
         return _range(rows, days)
 
     def per_key(
-        self, start: When, end: When, keys: Iterable[str] | None = None, timezone: Zone = None
+        self, start: When, end: When, keys: Keys = None, timezone: Zone = None
     ) -> dict[str, TrueRange]:
         """Count as `range` does, for each slashtag alone, including those without clicks."""
         every = [url.slashtag for url in self.urls()] if keys is None else list(keys)
@@ -61,15 +57,11 @@ class Truth:
             by_key[row[0]].append(row)
         return {slashtag: _range(rows, days) for slashtag, rows in by_key.items()}
 
-    def year(
-        self, year: int, keys: Iterable[str] | None = None, tag: str | None = None, timezone: Zone = None
-    ) -> TruePeriod:
+    def year(self, year: int, keys: Keys = None, tag: str | None = None, timezone: Zone = None) -> TruePeriod:
         """Count one calendar year."""
         return _period(self._rows(keys, tag, _zone(timezone), lambda day, _: day.year == year))
 
-    def alltime(
-        self, keys: Iterable[str] | None = None, tag: str | None = None, timezone: Zone = None
-    ) -> TruePeriod:
+    def alltime(self, keys: Keys = None, tag: str | None = None, timezone: Zone = None) -> TruePeriod:
         """Count every click."""
         return _period(self._rows(keys, tag, _zone(timezone), lambda _day, _at: True))
 
@@ -78,7 +70,7 @@ class Truth:
         code: str,
         start: When,
         end: When,
-        keys: Iterable[str] | None = None,
+        keys: Keys = None,
         tag: str | None = None,
         timezone: Zone = None,
     ) -> TrueCountry:
@@ -105,7 +97,7 @@ class Truth:
         return [TrueTag(tag.id, tag.name, tag.description, _stamp(tag.created_at)) for tag in tags]
 
     def _span(
-        self, start: When, end: When, keys: Iterable[str] | None, tag: str | None, timezone: Zone
+        self, start: When, end: When, keys: Keys, tag: str | None, timezone: Zone
     ) -> tuple[list[date], list[_Row]]:
         """Return every local date from `start` to `end`, and the clicks between them."""
         zone = _zone(timezone)
@@ -120,7 +112,7 @@ class Truth:
             rows = self._rows(keys, tag, zone, lambda day, _at: first <= day <= last)
         return [first + timedelta(days=n) for n in range((last - first).days + 1)], rows
 
-    def _rows(self, keys: Iterable[str] | None, tag: str | None, zone: tzinfo, holds: _Holds) -> list[_Row]:
+    def _rows(self, keys: Keys, tag: str | None, zone: tzinfo, holds: _Holds) -> list[_Row]:
         """Return every selected click with its labels."""
         if keys is not None and tag is not None:
             raise TypeError("give keys or tag, not both")
