@@ -98,11 +98,6 @@ def test_the_tree_is_all_of_them() -> None:
     assert defined == public
 
 
-def test_the_tree_is_drawn_at_the_top_of_its_file() -> None:
-    drawn = [line.split("─ ")[1].split()[0] for line in (_errors.__doc__ or "").splitlines() if "─ " in line]
-    assert sorted(drawn) == sorted(kind.__name__ for kind in TREE)
-
-
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
 def test_an_error_pickles_with_its_notes(error: SlashtagError) -> None:
     noted = copy.copy(error)

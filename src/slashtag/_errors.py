@@ -1,25 +1,4 @@
-"""Error classes. All can be pickled; none contains credentials or a link's password.
-
-SlashtagError
-├─ ConfigurationError (ValueError)     credentials, base_url, options
-├─ InvalidRequestError (ValueError)    invalid arguments; raised before anything is sent
-├─ APIError                            the service answered with an error status
-│  ├─ BadRequestError                  400
-│  │  └─ UnknownTagError               400 of statistics: the tag does not exist
-│  ├─ AuthenticationError              401
-│  ├─ NotFoundError                    404
-│  ├─ RateLimitError                   429
-│  ├─ TagLimitError                    429 of create tag: the account's number of tags; never retried
-│  └─ ServerError                      5xx
-├─ TransportError                      connection, TLS, truncated body
-│  └─ RequestTimeoutError (TimeoutError)  one attempt took longer than `timeout`
-├─ OutcomeUnknownError                 a write whose answer was lost: it may have been done
-├─ UnexpectedResponseError             3xx, not JSON, not the envelope, too large, a 404 of a proxy
-├─ SessionClosedError (RuntimeError)   the session was closed
-├─ PaginationError                     pages that do not fit together: items could be lost
-├─ JournalError                        the journal of a job cannot be written or is damaged
-└─ ExportError                         a file cannot be written, or cannot hold what is to be written
-"""
+"""Error classes. All can be pickled; none contains credentials or a link's password. See docs/errors.md."""
 
 from __future__ import annotations
 
