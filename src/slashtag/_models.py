@@ -65,8 +65,9 @@ def without_zeros(counts: dict[K, int]) -> dict[K, int]:
     return {label: n for label, n in counts.items() if n}
 
 
-def _rank(counts: Mapping[str, int]) -> Callable[[str], tuple[bool, int, str]]:
-    return lambda label: (label == OTHER, -counts[label], label)
+def _dimensions(*members: str) -> dict[str, str]:
+    """Return the dimension in tidy rows of each map: its name, in the singular."""
+    return {name: {"clicks": "day", "languages": "language"}.get(name, name) for name in members}
 
 
 class Statistics(Record, frozen=True, kw_only=True):
@@ -85,8 +86,7 @@ class Statistics(Record, frozen=True, kw_only=True):
         running: Any = _SUMS[cls]()
         for part in parts:
             running.add(part)
-        found: Self = running.result()
-        return found
+        return cast("Self", running.result())
 
     def __add__(self, other: Self) -> Self:
         if type(other) is not type(self):
@@ -95,17 +95,18 @@ class Statistics(Record, frozen=True, kw_only=True):
 
     def __radd__(self, other: object) -> Self:
         # sum() begins with 0.
-        if other == 0:
-            return self
-        return NotImplemented
+        return self if other == 0 else NotImplemented
 
     def rows(self) -> Iterator[tuple[str, str, int]]:
         """Yield tidy rows (dimension, label, clicks): days in order, other labels by clicks, `Other` last."""
         for name, dimension in self.DIMENSIONS.items():
             counts: dict[Any, int] = getattr(self, name)
             # Sorted, so that rows do not depend on the order of answers.
-            for label in sorted(counts) if dimension == "day" else sorted(counts, key=_rank(counts)):
-                yield dimension, str(label), counts[label]
+            pairs = sorted(counts.items())
+            if dimension != "day":
+                pairs.sort(key=lambda pair: (pair[0] == OTHER, -pair[1]))
+            for label, clicks in pairs:
+                yield dimension, str(label), clicks
 
     def to_arrow(self) -> ArrowStream:
         """Return the rows as an Arrow table, with columns dimension, label and clicks; extra `arrow`.
@@ -130,16 +131,24 @@ class _MapSum:
     def add_maps(self, part: Any) -> None:
         """Add the maps; one that is not a dict, as in some answers, counts as empty."""
         for name, into in self._maps.items():
-            counts = getattr(part, name)
-            if isinstance(counts, dict):
-                add_counts(into, cast("dict[str, int]", counts))
+            add_counts(into, counts_of(getattr(part, name)))
 
     def maps(self) -> dict[str, Any]:
         """Return the maps without labels that have no clicks."""
         return {name: without_zeros(counts) for name, counts in self._maps.items()}
 
 
-class RangeStats(Statistics, frozen=True, kw_only=True):
+class _LabelStats(Statistics, frozen=True, kw_only=True):
+    """Base class of statistics with clicks by device, browser, platform, country and referrer."""
+
+    device: dict[str, int] = {}
+    browser: dict[str, int] = {}
+    platform: dict[str, int] = {}
+    country: dict[str, int] = {}
+    referrer: dict[str, int] = {}
+
+
+class RangeStats(_LabelStats, frozen=True, kw_only=True):
     """Statistics of a day or of a range of days.
 
     `clicks` has every day of the range, including zeros; the other maps have only labels with clicks.
@@ -148,22 +157,12 @@ class RangeStats(Statistics, frozen=True, kw_only=True):
     for a date or date range.
     """
 
-    DIMENSIONS: ClassVar[dict[str, str]] = {
-        "clicks": "day",
-        "device": "device",
-        "browser": "browser",
-        "platform": "platform",
-        "country": "country",
-        "referrer": "referrer",
-    }
+    DIMENSIONS: ClassVar[dict[str, str]] = _dimensions(
+        "clicks", "device", "browser", "platform", "country", "referrer"
+    )
 
     total_clicks: int = 0
     clicks: dict[date, int] = {}
-    device: dict[str, int] = {}
-    browser: dict[str, int] = {}
-    platform: dict[str, int] = {}
-    country: dict[str, int] = {}
-    referrer: dict[str, int] = {}
     days_complete: bool = True
     reconciles: bool = True
 
@@ -176,7 +175,7 @@ class RangeSum(_MapSum):
     """Running sum of RangeStats; the days of the result are in order."""
 
     def __init__(self) -> None:
-        super().__init__(("device", "browser", "platform", "country", "referrer"))
+        super().__init__(name for name in RangeStats.DIMENSIONS if name != "clicks")
         self.total = 0
         self.days: dict[date, int] = {}
         self.days_complete = True
@@ -207,7 +206,7 @@ class RangeSum(_MapSum):
         )
 
 
-class PeriodStats(Statistics, frozen=True, kw_only=True):
+class PeriodStats(_LabelStats, frozen=True, kw_only=True):
     """Statistics of a year or of all time.
 
     `clicks_breakdown` maps year -> month (1 to 12) -> clicks. If several answers have clicks,
@@ -215,26 +214,15 @@ class PeriodStats(Statistics, frozen=True, kw_only=True):
     See docs/service.md, Statistics for a year; Statistics for all time.
     """
 
-    DIMENSIONS: ClassVar[dict[str, str]] = {
-        "browser": "browser",
-        "country": "country",
-        "device": "device",
-        "languages": "language",
-        "platform": "platform",
-        "referrer": "referrer",
-        "timezone": "timezone",
-    }
+    DIMENSIONS: ClassVar[dict[str, str]] = _dimensions(
+        "browser", "country", "device", "languages", "platform", "referrer", "timezone"
+    )
 
     clicks_total: int = 0
     clicks_unique: int = 0
     clicks_repeated: int = 0
     clicks_breakdown: dict[int, dict[int, int]] = {}
-    browser: dict[str, int] = {}
-    country: dict[str, int] = {}
-    device: dict[str, int] = {}
     languages: dict[str, int] = {}
-    platform: dict[str, int] = {}
-    referrer: dict[str, int] = {}
     timezone: dict[str, int] = {}
     unique_is_exact: bool = True
 
@@ -292,7 +280,7 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
     See docs/service.md, Country geo-location statistics.
     """
 
-    DIMENSIONS: ClassVar[dict[str, str]] = {"state": "state", "city": "city", "postalcode": "postalcode"}
+    DIMENSIONS: ClassVar[dict[str, str]] = _dimensions("state", "city", "postalcode")
 
     state: dict[str, int] = {}
     city: dict[str, int] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, cast
 
 from msgspec import Struct
@@ -15,28 +16,28 @@ WIDTH, HEIGHT = 480, 48
 
 
 def short_repr(record: Struct) -> str:
-    """Return the repr of a record with only the first entries of long maps."""
-    shown = (f"{name}={_cut(getattr(record, name))}" for name in record.__struct_fields__)
+    """Return the repr of a record: numbers and flags first, then maps, long ones cut."""
+    names = sorted(record.__struct_fields__, key=lambda name: isinstance(getattr(record, name), dict))
+    shown = (f"{name}={_cut(getattr(record, name))}" for name in names)
     return f"{type(record).__name__}({', '.join(shown)})"
 
 
 def stats_html(stats: Struct, total: int, rows: Iterable[tuple[str, str, int]]) -> str:
     """Return a chart of the days or months of statistics and a table of the first labels."""
     series: list[tuple[str, int]] = []
-    labels: dict[str, list[tuple[str, int]]] = {}
-    for dimension, label, clicks in rows:
-        if dimension in ("day", "month"):
-            series.append((label, clicks))
-        else:
-            labels.setdefault(dimension, []).append((label, clicks))
     cells: list[tuple[str, str, str]] = []
-    for dimension, counts in labels.items():
+    for dimension, group in groupby(rows, itemgetter(0)):
+        counts = [(label, clicks) for _, label, clicks in group]
+        if dimension in ("day", "month"):
+            series = counts
+            continue
         cells += [(dimension, label, f"{clicks:,}") for label, clicks in counts[:LABELS]]
         if len(counts) > LABELS:
             cells.append((dimension, f"{len(counts) - LABELS:,} more", ""))
+    period = f", {series[0][0]} to {series[-1][0]}" if series else ""
     inexact = [name for name in stats.__struct_fields__ if getattr(stats, name) is False]
     return (
-        f"<p><b>{type(stats).__name__}</b>: {total:,} clicks{_period(series)}</p>{_bars(series)}"
+        f"<p><b>{type(stats).__name__}</b>: {total:,} clicks{period}</p>{_bars(series)}"
         + (table_html(("dimension", "label", "clicks"), cells) if cells else "")
         + "".join(f"<p>{name} is False</p>" for name in inexact)
     )
@@ -61,31 +62,19 @@ def plan_html(query: Struct, requests: int, span: tuple[object, object] | None) 
 def table_html(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table; None is an empty cell."""
     head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    cells = ((escape("" if value is None else str(value)) for value in row) for row in rows)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _is_long(member: object) -> bool:
-    return isinstance(member, dict) and len(cast("dict[object, object]", member)) > ENTRIES
 
 
 def _cut(member: Any) -> str:
     """Return the repr of a member; that of a long map shows its first entries."""
-    if not _is_long(member):
+    if not isinstance(member, dict) or len(counts := cast("dict[Any, Any]", member)) <= ENTRIES:
         return repr(member)
-    counts: dict[Any, Any] = member
     # The labels with most clicks; days and years from the first on.
     keys = sorted(counts, key=lambda key: -counts[key]) if isinstance(next(iter(counts)), str) else counts
     shown = ", ".join(f"{key!r}: {counts[key]!r}" for key in islice(keys, ENTRIES))
     return f"{{{shown}, ... {len(counts) - ENTRIES:,} more}}"
-
-
-def _cell(value: object) -> str:
-    return f"<td>{'' if value is None else escape(str(value))}</td>"
-
-
-def _period(series: Sequence[tuple[str, int]]) -> str:
-    return f", {series[0][0]} to {series[-1][0]}" if series else ""
 
 
 def _bars(series: Sequence[tuple[str, int]]) -> str:
@@ -97,8 +86,8 @@ def _bars(series: Sequence[tuple[str, int]]) -> str:
         for i, (_, clicks) in enumerate(series)
         if clicks > 0
     )
-    text = escape(f"Clicks{_period(series)}, at most {most:,}")
     return (
         f'<svg role="img" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {len(series)} {HEIGHT}" '
-        f'preserveAspectRatio="none"><title>{text}</title><path fill="#3355d1" d="{path}"/></svg>'
+        f'preserveAspectRatio="none"><title>at most {most:,} clicks</title>'
+        f'<path fill="#3355d1" d="{path}"/></svg>'
     )
