@@ -82,7 +82,7 @@ class Stats:
         _check_selector(keys, tag, tags)
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        return self._plan(query, keys, tag, tags, parse_zone(timezone), _now())
+        return self._plan(query, self._selectors(query, keys, tag, tags), parse_zone(timezone), _now())
 
     async def run(
         self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError | None = None
@@ -116,11 +116,13 @@ class Stats:
         See docs/service.md, Statistics: common selector.
         """
         _check_selector(keys, tag, tags)
-        plan = self._plan(query, keys, tag, tags, parse_zone(timezone), _now(), on_error)
+        zone, now = parse_zone(timezone), _now()
         if not isinstance(keys, AsyncIterable):
+            plan = self._plan(query, self._selectors(query, keys, tag, tags, on_error), zone, now)
             return await self.run(plan, progress=progress, on_error=on_error)
         # A listing returns a new iterator, which is closed at the end of the run.
         keys = aiter(keys)
+        plan = self._plan(query, (), zone, now)
         reporter = ProgressReporter(plan.query, None, progress, on_error)
         selectors = read_batches(keys, self._max_keys_bytes, reporter.report_bad_key)
         return await Collector(self._sender, plan, reporter).run(selectors, self._workers, keys)
@@ -161,11 +163,14 @@ class Stats:
         """
         _check_selector(keys, tag, tags)
         zone, now = parse_zone(timezone), _now()
-        is_async, sorts = isinstance(keys, AsyncIterable), guided and not ordered
-        if sorts and keys is not None and not isinstance(keys, AsyncIterable):
-            keys = by_activity(keys, changed_since)
-        plan = self._plan(query, keys, tag, tags, zone, now, on_error)
-        total = None if is_async else sum(len(selector.keys) or 1 for selector in plan.selectors)
+        sorts, total = guided and not ordered, None
+        if isinstance(keys, AsyncIterable):
+            plan = self._plan(query, (), zone, now)
+        else:
+            if sorts and keys is not None:
+                keys = by_activity(keys, changed_since)
+            plan = self._plan(query, self._selectors(query, keys, tag, tags, on_error), zone, now)
+            total = sum(len(selector.keys) or 1 for selector in plan.selectors)
         reporter = ProgressReporter(plan.query, total, progress, on_error)
         run = PerKeyRun(
             self._sender,
@@ -185,20 +190,7 @@ class Stats:
         selectors = read_batches(links, self._max_keys_bytes, reporter.report_bad_key)
         return run.results(self._tasks, selectors, keys)
 
-    def _plan(
-        self,
-        query: Query[R],
-        keys: Keys | None,
-        tag: str | None,
-        tags: Iterable[str] | None,
-        zone: tzinfo,
-        now: datetime,
-        on_error: OnError | None = None,
-    ) -> Plan[R]:
-        """Return a plan, without selectors if `keys` is asynchronous."""
-        selectors = (
-            () if isinstance(keys, AsyncIterable) else self._selectors(query, keys, tag, tags, on_error)
-        )
+    def _plan(self, query: Query[R], selectors: Iterable[Selector], zone: tzinfo, now: datetime) -> Plan[R]:
         return make_plan(query, selectors, zone, now, self._range_end)
 
     def _selectors(
@@ -207,7 +199,7 @@ class Stats:
         keys: Iterable[Key] | None,
         tag: str | None,
         tags: Iterable[str] | None,
-        on_error: OnError | None,
+        on_error: OnError | None = None,
     ) -> Iterator[Selector]:
         """Yield the checked selectors of a call."""
         if keys is not None:
