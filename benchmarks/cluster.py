@@ -163,7 +163,7 @@ def four_workers(size: float) -> Iterator[Row]:
         want = alone(box.base_url, plan)
     with Sandbox(**account, rate=LIMIT) as box, workers(4, box.base_url) as client:
         # What a fresh worker has to import is not the limit's.
-        collect(client, plan.split(-(-len(plan) // 8))[0], parts=4)
+        collect(client, plan.split(-(-len(plan) // 8))[0])
         for kill in (False, True):
             box.requests.clear()
             victims = [next(iter(client.run(os.getpid).values()))] if kill else []

@@ -18,7 +18,6 @@ from slashtag import (
     AuthenticationError,
     ConfigurationError,
     DateRange,
-    InvalidRequestError,
     Plan,
     RangeStats,
     TransportError,
@@ -56,6 +55,19 @@ def cluster(box: Sandbox) -> Iterator[Any]:
         patch.setenv("SLASHTAG_APISECRET", APISECRET)
         with local_cluster(workers=2) as cluster:
             yield cluster
+
+
+SplitInto = Callable[[int], None]
+
+
+@pytest.fixture
+def split_into(monkeypatch: pytest.MonkeyPatch) -> SplitInto:
+    """Have plans split into another number of parts."""
+
+    def patch(parts: int) -> None:
+        monkeypatch.setattr("slashtag.dask._collect._split", lambda plan, threads: plan.split(parts))
+
+    return patch
 
 
 @pytest.fixture
@@ -105,32 +117,41 @@ def is_true(box: Sandbox, stats: RangeStats) -> bool:
 
 
 @pytest.mark.parametrize("parts", [None, 1, 7, 1000])
-def test_the_answer_is_that_of_one_process_and_true(client: Any, box: Sandbox, parts: int | None) -> None:
+def test_the_answer_is_that_of_one_process_and_true(
+    client: Any, box: Sandbox, parts: int | None, split_into: SplitInto
+) -> None:
     plan = plan_of(box)
+    if parts is not None:
+        split_into(parts)
     steps: list[tuple[int, int]] = []
-    stats = collect(client, plan, parts=parts, progress=lambda *step: steps.append(step))
+    stats = collect(client, plan, progress=lambda *step: steps.append(step))
     assert is_true(box, stats)
     assert len(box.requests) == len(plan)
     assert stats == alone(box, plan)
     assert [done for done, _ in steps] == list(range(1, steps[-1][1] + 1))
 
 
-def test_other_questions_are_answered_alike_and_none_without_a_request(client: Any, box: Sandbox) -> None:
+def test_other_questions_are_answered_alike_and_none_without_a_request(
+    client: Any, box: Sandbox, split_into: SplitInto
+) -> None:
+    split_into(3)
     plan = plan_of(box, Year(2023))
-    assert collect(client, plan, parts=3) == alone(box, plan)
+    assert collect(client, plan) == alone(box, plan)
     forget(box)
     nothing = plan_of(box, keys=[])
     assert collect(client, nothing) == nothing.query.tally(nothing.span).result()
     assert not box.requests
 
 
-def test_the_parts_on_a_worker_share_one_session(client: Any, box: Sandbox) -> None:
+def test_the_parts_on_a_worker_share_one_session(client: Any, box: Sandbox, split_into: SplitInto) -> None:
+    split_into(6)
     box.latency = 0.1  # for those of the two workers to meet
-    collect(client, plan_of(box), parts=6, session_options={"concurrency": 2})
+    collect(client, plan_of(box), session_options={"concurrency": 2})
     assert max(arrival.in_flight for arrival in box.requests) == 4  # of four parts at a time
 
 
-def test_a_worker_that_is_killed_changes_nothing(client: Any, box: Sandbox) -> None:
+def test_a_worker_that_is_killed_changes_nothing(client: Any, box: Sandbox, split_into: SplitInto) -> None:
+    split_into(8)
     plan, box.latency = plan_of(box), 0.02
     pids = client.run(os.getpid)
     steps: list[int] = []
@@ -140,7 +161,7 @@ def test_a_worker_that_is_killed_changes_nothing(client: Any, box: Sandbox) -> N
         if done == 2:
             os.kill(next(iter(pids.values())), signal.SIGKILL)
 
-    stats = collect(client, plan, parts=8, progress=kill, session_options={"concurrency": 2})
+    stats = collect(client, plan, progress=kill, session_options={"concurrency": 2})
     assert is_true(box, stats)
     assert steps == list(range(1, 9))
     assert stats == alone(box, plan)
@@ -180,7 +201,8 @@ def test_a_cluster_that_is_lost_as_the_job_begins_is_an_error_of_ours(
         collect(client, plan_of(box))
 
 
-def test_a_part_that_kills_every_worker_is_an_error_of_ours(box: Sandbox) -> None:
+def test_a_part_that_kills_every_worker_is_an_error_of_ours(box: Sandbox, split_into: SplitInto) -> None:
+    split_into(1)
     box.latency = 0.05
     with local_cluster(workers=1) as cluster, distributed.Client(cluster) as client:
         cluster.scheduler.allowed_failures = 0
@@ -195,7 +217,7 @@ def test_a_part_that_kills_every_worker_is_an_error_of_ours(box: Sandbox) -> Non
         killer = threading.Thread(target=kill)
         killer.start()
         with pytest.raises(TransportError, match=r"died over it 1 time"):
-            collect(client, plan_of(box), base_url=box.base_url, parts=1)
+            collect(client, plan_of(box), base_url=box.base_url)
         killer.join()
     box.latency = 0.0
 
@@ -218,10 +240,11 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bytes]:
 
 
 def test_credentials_are_neither_sent_nor_logged(
-    client: Any, box: Sandbox, sent: Callable[[], bytes]
+    client: Any, box: Sandbox, sent: Callable[[], bytes], split_into: SplitInto
 ) -> None:
+    split_into(4)
     plan = plan_of(box)
-    collect(client, plan, parts=4)
+    collect(client, plan)
     with Sandbox(urls=5, clicks=5) as other, pytest.raises(AuthenticationError):
         collect(client, plan, base_url=other.base_url)
     seen = sent() + repr(client.get_worker_logs()).encode() + repr(client.get_scheduler_logs()).encode()
@@ -231,9 +254,10 @@ def test_credentials_are_neither_sent_nor_logged(
         assert hidden.encode() not in seen
 
 
-def test_an_error_of_a_part_is_raised_as_it_is(client: Any, box: Sandbox) -> None:
+def test_an_error_of_a_part_is_raised_as_it_is(client: Any, box: Sandbox, split_into: SplitInto) -> None:
+    split_into(2)
     with pytest.raises(UnknownTagError) as raised:
-        collect(client, plan_of(box, tags=["nobody-has-this", "nor-this"]), parts=2)
+        collect(client, plan_of(box, tags=["nobody-has-this", "nor-this"]))
     assert raised.value.status == 400
     assert "nobody-has-this" in str(raised.value.__notes__) or "nor-this" in str(raised.value.__notes__)
     with pytest.raises(ConfigurationError, match="range_end"):
@@ -245,8 +269,6 @@ def test_what_cannot_travel_is_refused_before_anything_is_sent(client: Any, box:
     for name in ("apikey", "apisecret", "journal", "http", "base_url"):
         with pytest.raises(ConfigurationError, match=name):
             collect(client, plan, session_options={name: "x"})
-    with pytest.raises(InvalidRequestError):
-        collect(client, plan, parts=0)
     assert not box.requests
 
 
@@ -265,33 +287,37 @@ def ctrl_c() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("ctrl_c")
-def test_an_interrupt_ends_the_requests_on_the_workers(client: Any, box: Sandbox) -> None:
+def test_an_interrupt_ends_the_requests_on_the_workers(
+    client: Any, box: Sandbox, split_into: SplitInto
+) -> None:
+    split_into(12)
     plan, box.latency = plan_of(box), 0.1
 
     def interrupt(done: int, total: int) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        collect(client, plan, parts=12, progress=interrupt, session_options={"concurrency": 1})
+        collect(client, plan, progress=interrupt, session_options={"concurrency": 1})
     settle(box)
     assert len(box.requests) < len(plan)
 
 
 def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
-    cluster: Any, client: Any, box: Sandbox
+    cluster: Any, client: Any, box: Sandbox, split_into: SplitInto
 ) -> None:
+    split_into(4)
     plan = plan_of(box)
     want = alone(box, plan)
 
     async def main() -> None:
         async with distributed.Client(cluster.scheduler_address, asynchronous=True) as other:
             steps: list[int] = []
-            assert await collect(other, plan, parts=4, progress=lambda done, _: steps.append(done)) == want
+            assert await collect(other, plan, progress=lambda done, _: steps.append(done)) == want
             assert steps == [1, 2, 3, 4]
             forget(box)
             # So much that the plan cannot end before it is cancelled.
             box.latency = 1.0
-            task = asyncio.ensure_future(collect(other, plan, parts=4, session_options={"concurrency": 1}))
+            task = asyncio.ensure_future(collect(other, plan, session_options={"concurrency": 1}))
             await until(lambda: box.requests, 60)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

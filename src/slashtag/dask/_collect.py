@@ -39,28 +39,26 @@ def collect(
     plan: Plan[R],
     *,
     base_url: str | None = None,
-    parts: int | None = None,
     progress: Progress | None = None,
     session_options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Run a plan on the workers of a `distributed.Client` and return the sum.
 
-    The answer is that of `session.stats.run(plan)`. With an asynchronous client it is an awaitable of the
-    sum; cancelling that, or Ctrl-C while a synchronous client waits, ends the requests on the workers too.
+    The result is that of `session.stats.run(plan)`, or an awaitable of it with an asynchronous client.
+    Cancelling that, or Ctrl-C while a synchronous client waits, ends the requests on the workers too.
 
-    Each worker opens one session with `base_url` and `session_options`. The credentials, and `base_url` where
-    it is not given, come from the workers' environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY,
-    SLASHTAG_APISECRET): no credential is sent.
+    Each worker opens one session with `base_url` and `session_options`. The credentials, and `base_url` by
+    default, come from the workers' environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY, SLASHTAG_APISECRET): no
+    credential is sent.
 
-    `parts`: the number of plans that the plan is split into; by default about four for each thread of the
-    workers, of 64 to 4,096 requests. A part whose worker died is run again by another one, as often as the
-    cluster allows (`distributed.scheduler.allowed-failures`), and is counted once. Where the workers share
-    one rate limit, the last parts may leave some of it unused. `progress` is called with (parts done, parts)
-    by the client's event loop, which is another thread's for a synchronous client.
+    The plan is split into about four parts for each thread of the workers, of 64 to 4,096 requests. A part
+    whose worker died is run again by another one, as often as the cluster allows
+    (`distributed.scheduler.allowed-failures`), and counted once. `progress` is called with (parts done,
+    parts) by the client's event loop, which is another thread's for a synchronous client.
 
-    Raises what `run` raises, by the first part that fails; TransportError where a part's workers died too
-    often or the scheduler was lost; ConfigurationError where `distributed` is missing or an option cannot be
-    sent (Statistics endpoints).
+    Raises what `run` raises, by the first part that fails; TransportError if a part's workers died too often
+    or the scheduler was lost; ConfigurationError if `distributed` is missing or an option cannot be sent. See
+    docs/service.md, Statistics: common selector.
     """
     if distributed is None:
         raise ConfigurationError('slashtag.dask needs distributed: pip install "slashtag[dask]"')
@@ -69,24 +67,22 @@ def collect(
         if name in options:
             raise ConfigurationError(f"session_options cannot hold {name}: {reason}")
     options["base_url"] = base_url
-    if parts is not None:
-        plan.split(parts)  # refused before anything is sent
 
     async def run() -> R:
         session = WorkerSession(options)
         futures: set[Any] = set()
         try:
             await _open_sessions(client, session)
-            split = plan.split(parts) if parts else _split(plan, sum((await client.nthreads()).values()))
-            split = [part for part in split if len(part)]
+            parts = _split(plan, sum((await client.nthreads()).values()))
             # Without keys of its own, equal parts of two jobs would be one task.
             futures.update(
                 client.submit(run_part, session.name, part, key=(f"{session.name}-part", n), pure=False)
-                for n, part in enumerate(split)
+                for n, part in enumerate(parts)
+                if len(part)
             )
-            merged = await _gather(client, futures, progress)
-            nothing: R = plan.query.tally(plan.span).result()
-            return merged or nothing
+            # Also the result of a plan without requests.
+            empty: R = plan.query.tally(plan.span).result()
+            return empty.merge([empty, *await _gather(client, futures, progress)])
         except OSError as error:
             if isinstance(error, SlashtagError):  # a RequestTimeoutError
                 raise
@@ -103,8 +99,8 @@ def _split(plan: Plan[R], threads: int) -> list[Plan[R]]:
     return plan.split(max(1, ceil(len(plan) / size)))
 
 
-async def _gather(client: Any, futures: set[Any], progress: Progress | None) -> Any:
-    """Return the sum of all parts, None if there are none; a finished part leaves `futures`."""
+async def _gather(client: Any, futures: set[Any], progress: Progress | None) -> list[Any]:
+    """Return the results of all parts; a finished part leaves `futures`."""
     answers: list[Any] = []
     total = len(futures)
     ended = distributed.as_completed(tuple(futures), loop=client.loop, with_results=True, raise_errors=False)
@@ -115,7 +111,7 @@ async def _gather(client: Any, futures: set[Any], progress: Progress | None) -> 
         future.release()
         if progress is not None:
             progress(len(answers), total)
-    return answers[0].merge(answers) if answers else None
+    return answers
 
 
 def _checked(future: Any, result: Any) -> Any:
@@ -136,6 +132,7 @@ async def _open_sessions(client: Any, session: WorkerSession) -> None:
     for left in reversed(range(_ATTEMPTS)):
         try:
             await client.register_plugin(session)
+            return
         except (ImportError, AttributeError) as error:
             raise ConfigurationError(
                 f"a worker cannot load this version of slashtag ({error}): install it on all of them"
@@ -145,8 +142,6 @@ async def _open_sessions(client: Any, session: WorkerSession) -> None:
             if not left:
                 raise
             await asyncio.sleep(_PAUSE)
-        else:
-            return
 
 
 async def _close_sessions(client: Any, session: WorkerSession, futures: set[Any]) -> None:
