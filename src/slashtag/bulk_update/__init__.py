@@ -8,11 +8,11 @@
             print(outcome.line, outcome.key, outcome.status, outcome.error)
     print(update.summary)
 
-Changes come from a CSV file or as `Change`s, and are all checked before the first is sent. What becomes of
-each is written to a file of outcomes, by default `changes.results.jsonl`: "sent", made durable before the
-request leaves, then "done", "failed" or "unknown". Run again, after a crash too, an update sends what is not
-"done"; a change whose answer was lost is "unknown" and is sent again only with `repeat_lost=True`.
-`preview` compares changes with the links of the account and sends none of them.
+Changes come from a CSV file or as `Change`s, and are all checked before the first is sent. Their outcomes
+are written to a file, by default `changes.results.jsonl`: "sent", durable before the request is sent, then
+"done", "failed" or "unknown". A rerun, even after a crash, sends what is not "done"; a change whose answer
+was lost is "unknown" and sent again only with `repeat_lost=True`. `preview` compares changes with the links
+of the account without sending any.
 """
 
 from ._outcome_file import RowOutcome, Status

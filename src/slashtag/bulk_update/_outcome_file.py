@@ -1,4 +1,4 @@
-"""The file that records what became of each change, so that a rerun sends only what is left."""
+"""The file of the outcomes of changes, so that a rerun sends only the remaining ones."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ UNANSWERED = ("sent", "unknown")
 
 
 class RowOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one change, as the file of outcomes has it.
+    """Outcome of one change: a line of the file of outcomes.
 
-    "sent": its request is about to leave, and its answer is not there yet; "done": the service changed
-    `rows_updated` rows; "failed": it did not, for `error`; "unknown": the answer was lost, it may have been
-    done. `fingerprint` and `links` are keyed hashes of the change and of the names of its link, `at` is the
-    time of the line.
+    "sent": about to be sent, not yet answered; "done": the service changed `rows_updated` rows; "failed": not
+    done because of `error`; "unknown": the answer was lost, so it may have been done. `fingerprint` and
+    `links` are keyed hashes of the change and of the names of its link, `at` is the time of the line.
     """
 
     line: int
@@ -58,12 +57,11 @@ def sent(line: int, change: Change, session: AsyncSession) -> RowOutcome:
 
 
 class OutcomeFile:
-    """File of outcomes: JSON Lines, appended; of each change the last line counts.
+    """File of outcomes as JSON Lines; the last line of each change counts.
 
-    A change that was done no longer counts once another change of its link is sent, whatever becomes of that:
-    the link may not be as it left it. One whose answer was lost stays "unknown".
-    Raises ExportError for what is no regular file, for a file of something else, for one that another run has
-    open, and on a full disk. With `writable=False` it is only read.
+    A "done" change no longer counts once another change of its link is sent, since the link may be different
+    again. One whose answer was lost stays "unknown". Raises ExportError unless it is a regular file of
+    outcomes, if another run has it open, and on a full disk. With `writable=False` it is only read.
     """
 
     def __init__(self, path: Path, *, writable: bool = True) -> None:
@@ -143,11 +141,11 @@ class OutcomeFile:
         """Record that a change is about to be sent; return once that survives a crash of the machine."""
         self.append(entry)
         mine = self._written
-        # Changes that are announced while the disk is busy share the next flush.
+        # Changes that are announced during a flush share the next one.
         async with self._flushing:
             if self._durable < mine:
-                assert self._handle is not None
                 written = self._written
+                assert self._handle is not None
                 with self._os_errors():
                     await in_thread(partial(os.fsync, self._handle))
                 self._durable = written

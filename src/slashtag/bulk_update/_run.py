@@ -1,4 +1,4 @@
-"""Changes made side by side, each recorded before it is sent and once its outcome is known."""
+"""Concurrent changes, each recorded before it is sent and once its outcome is known."""
 
 from __future__ import annotations
 
@@ -25,25 +25,20 @@ _SENT_AGAIN = "an earlier run sent it and got no answer, this run sent it again:
 
 
 class BulkSummary(Struct, frozen=True, kw_only=True):
-    """Numbers of rows by what became of them in this run; `skipped` were done by an earlier one.
-
-    Of the `unknown`, `unknown_renames` change a slashtag by slashtag: these are never sent again, as the link
-    may not have its old slashtag any more.
-    """
+    """Numbers of rows by outcome in this run; `skipped` were done by an earlier one."""
 
     done: int = 0
     failed: int = 0
     unknown: int = 0
-    unknown_renames: int = 0
     skipped: int = 0
 
 
 class Preview(Struct, frozen=True, kw_only=True):
-    """What changes would alter of the links as they are.
+    """Comparison of changes with the present links.
 
     A row that names no link, or several, has one difference without a member, whose `now` says so. `changed`,
-    `unchanged` and `missing` count rows, `skipped` those that were done before, `unknown` those of the others
-    that an earlier run sent without getting an answer.
+    `unchanged` and `missing` count rows, `skipped` those done before, `unknown` those of the others that an
+    earlier run sent without getting an answer.
     """
 
     differences: tuple[Difference, ...]
@@ -61,10 +56,10 @@ async def preview(
     outcomes: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Preview:
-    """Compare the changes that are left to make with the links of the account; send none of them.
+    """Compare the remaining changes with the links of the account, without sending any.
 
-    Arguments and errors as BulkUpdate; `progress` is called with (links read, None). Reads all links (List
-    short URLs).
+    Arguments and errors as BulkUpdate; `progress` is called with (links read, None). Lists all links. See
+    docs/service.md, List short URLs.
     """
     rows, path = _rows_and_path(changes, outcomes)
     marks = _marks(session, rows)
@@ -94,22 +89,22 @@ async def preview(
 
 
 class BulkUpdate:
-    """Update of many links, each changed at most once, giving a RowOutcome for each as it is known.
+    """Update of many links, each changed at most once; an async iterator over a RowOutcome for each.
 
     `changes`: a CSV file (see `read_changes`) or Changes. `outcomes`: the file of outcomes; by default beside
-    the CSV file. Rows that it has as "done" are skipped, those that an earlier run sent without getting an
+    the CSV file. Rows that are "done" in it are skipped, those that an earlier run sent without getting an
     answer are "unknown" and not sent. `repeat_lost` sends the latter again, and those whose answer is lost in
     this run, but never a rename by slashtag. `keep` lists all links first, names each by its id and sends its
-    present destination and redirect code where a change gives none: the service does not say whether it
-    resets what is left out. Password and domain are not in the listing.
+    present destination and redirect code if a change gives none, since it is undocumented whether the service
+    resets omitted members. Password and domain are not in the listing.
 
     The first change is sent alone, so that wrong credentials cost one request. `progress` is called with
-    (links read, None) where `keep` lists them, then with (rows done, rows in all). `summary` counts outcomes
-    so far. Use it with `async with`, or leave it early with `aclose()`.
+    (links read, None) while `keep` lists them, then with (rows done, total). Use it with `async with`, or
+    leave it early with `aclose()`.
 
-    Raises ChangesError and InvalidRequestError before anything is sent, ExportError where the file of
-    outcomes cannot be written or another run has it open, and what a request raises for wrong credentials
-    (Update a short URL).
+    Raises ChangesError and InvalidRequestError before anything is sent, ExportError if the file of outcomes
+    cannot be written or another run has it open, and errors of wrong credentials. See docs/service.md, Update
+    a short URL.
     """
 
     def __init__(
@@ -148,7 +143,7 @@ class BulkUpdate:
                 and not (self._repeat_lost and row.repeatable)
             }
             if self._keep:
-                held, left = await self._completed(held, left)
+                left = await self._completed(held, left)
             for row in left:
                 if row.line in held:
                     yield self._record(file, row, "unknown", error=_SENT_BEFORE)
@@ -165,18 +160,14 @@ class BulkUpdate:
                     async for outcome in outcomes:
                         yield outcome
 
-    async def _completed(self, held: set[int], left: Sequence[ChangeRow]) -> tuple[set[int], list[ChangeRow]]:
-        """Complete changes from the listing; return the lines still held back, and all rows."""
+    async def _completed(self, held: set[int], left: Sequence[ChangeRow]) -> list[ChangeRow]:
+        """Return the rows, those to be sent with what the listing has of their links."""
         links = Links(await self._session.urls.list(progress=self._progress).to_list())
-        if self._repeat_lost:
-            # A link that still has the old slashtag was not renamed, so it can be renamed by its id.
-            held = {row.line for row in left if row.line in held and not links.find(row.change.key)}
         found = links.resolve(row for row in left if row.line not in held)
-        rows = [
+        return [
             ChangeRow(row.line, completed(row.change, found[row.line])) if row.line in found else row
             for row in left
         ]
-        return held, rows
 
     async def _send(
         self, file: OutcomeFile, rows: Sequence[ChangeRow], report: Progress
@@ -212,8 +203,6 @@ class BulkUpdate:
         outcome = msgspec.structs.replace(self._marks[row.line], status=status, **more)
         file.append(outcome)
         self._counts[status] += 1
-        if status == "unknown" and not row.repeatable:
-            self._counts["unknown_renames"] += 1
         return outcome
 
     def __aiter__(self) -> Self:

@@ -140,7 +140,7 @@ async def _update(
         raise
     if left or form != "table":
         print_rows(LEFT, sorted((each.line, str(each.key), each.status, each.error) for each in left), form)
-    count, renames = update.summary, update.summary.unknown_renames
+    count = update.summary
     connection.say(
         f"{many(count.done, 'row')} done, {count.failed:,} failed, {count.unknown:,} outcome unknown, "
         f"{count.skipped:,} done before; {connection.cost(session)}; outcomes in {path}"
@@ -148,10 +148,8 @@ async def _update(
     advice = {
         "password and domain are not in the listing: a row that has none sent none, and they are lost if the "
         "service resets them": bulk.keep,
-        f"{count.unknown - renames:,} unknown: see with --dry-run what they would change, then send them "
-        "again with --repeat-lost": count.unknown > renames,
-        f"{many(renames, 'unknown rename')} by slashtag: see with --dry-run which links still have the old "
-        "one, then rename these by id with --keep --repeat-lost": renames,
+        f"{count.unknown:,} unknown: see with --dry-run what they would change, then send them again with "
+        "--repeat-lost, but for renames by slashtag, which are not repeated: rename by id": count.unknown,
         "run the same command again to try what failed": count.failed,
     }
     for text, applies in advice.items():
