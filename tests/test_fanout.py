@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 import pytest
 
 from slashtag import ExportError, SessionClosedError
-from slashtag._fanout import ResultQueue, Stream, Tasks, WorkerPool, first_of
+from slashtag._fanout import ResultQueue, Stream, Tasks, WorkerPool
 from slashtag._threads import in_thread
 
 from .support.sending import turns, until
@@ -342,9 +342,15 @@ async def test_a_timeout_around_a_run_is_a_timeout() -> None:
             await WorkerPool(range(3), Load(60), 2).run()
 
 
-def test_the_first_failure_is_found_in_nested_groups() -> None:
-    first, second = Boom("first"), Boom("second")
-    assert first_of(BaseExceptionGroup("", [ExceptionGroup("", [first]), second])) is first
+async def test_a_group_that_the_work_raises_is_raised_as_it_is() -> None:
+    group = ExceptionGroup("of the caller", [Boom("first"), Boom("second")])
+
+    async def work(_: int) -> None:
+        raise group
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await WorkerPool(range(3), work, 2).run()
+    assert raised.value is group
 
 
 # --- Tasks -------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from collections.abc import (
     Coroutine,
     Iterable,
 )
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -67,7 +67,8 @@ class WorkerPool(Generic[W]):
                 self._start_workers(group)
             return
         except BaseExceptionGroup as errors:
-            failure = first_of(errors)
+            # The others are results of the cancellation that it caused.
+            failure = errors.exceptions[0]
         finally:
             if (close := getattr(self._source, "aclose", None)) is not None:
                 await close()
@@ -110,14 +111,6 @@ class WorkerPool(Generic[W]):
                 raise StopAsyncIteration from None
         self._source_is_free = True
         return item
-
-
-def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first failure; the others are results of the cancellation that it caused."""
-    first: BaseException | BaseExceptionGroup[BaseException] = errors.exceptions[0]
-    if isinstance(first, BaseExceptionGroup):
-        return first_of(cast("BaseExceptionGroup[BaseException]", first))
-    return first
 
 
 class Tasks:
