@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 
 import aiohttp
 import msgspec
+from msgspec.structs import replace
 from multidict import CIMultiDict
 
 from ._core.batches import MAX_TARGET_BYTES
@@ -134,7 +135,7 @@ class AsyncSession:
             raise ConfigurationError(
                 "a proxy would read the credentials in plain http; allow_http=True allows it"
             )
-        options = _options(timeout, retry or RetryPolicy(), max_response_bytes)
+        options = _checked(Options(timeout, retry or RetryPolicy(), max_response_bytes))
         self._base = base
         self._credentials = credentials = Credentials(apikey, apisecret)
         self._range_end = range_end
@@ -212,16 +213,13 @@ class AsyncSession:
         max_response_bytes: int | None = None,
     ) -> AsyncSession:
         """Return a view of the session with other options but the same connections and throttle."""
-        now = self._options
+        given = {"timeout": timeout, "retry": retry, "max_response_bytes": max_response_bytes}
+        options = replace(
+            self._options, **{name: value for name, value in given.items() if value is not None}
+        )
         view = object.__new__(AsyncSession)
         view.__dict__.update(self.__dict__)
-        view._use(
-            _options(
-                now.timeout if timeout is None else timeout,
-                retry or now.retry,
-                now.max_response_bytes if max_response_bytes is None else max_response_bytes,
-            )
-        )
+        view._use(_checked(options))
         return view
 
     async def aclose(self) -> None:
@@ -277,12 +275,12 @@ def account_digest(session: AsyncSession, what: object) -> str:
     return blake2b(text, key=credentials.apisecret.encode(), digest_size=16).hexdigest()
 
 
-def _options(timeout: float, retry: RetryPolicy, max_response_bytes: int) -> Options:
-    if not 0 < timeout < inf:
-        raise ConfigurationError(f"timeout is {timeout}; it must be a positive number of seconds")
-    if max_response_bytes < 1:
-        raise ConfigurationError(f"max_response_bytes is {max_response_bytes}; it must be positive")
-    return Options(timeout=timeout, retry=retry, max_response_bytes=max_response_bytes)
+def _checked(options: Options) -> Options:
+    if not 0 < options.timeout < inf:
+        raise ConfigurationError(f"timeout is {options.timeout}; it must be a positive number of seconds")
+    if options.max_response_bytes < 1:
+        raise ConfigurationError(f"max_response_bytes is {options.max_response_bytes}; it must be positive")
+    return options
 
 
 def _within_pool(concurrency: int, http: aiohttp.ClientSession | None) -> int:
