@@ -1,8 +1,9 @@
-"""The session that all resources of a source share, and the listings that they need."""
+"""The session that the resources of a source share, and the listings that they need."""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, suppress
 from importlib.util import find_spec
@@ -25,9 +26,8 @@ log = logging.getLogger("slashtag")
 class Monitor:
     """Callbacks and counts of a load.
 
-    `progress` is called with (table, series done, series or None) by another thread. `on_error` is called
-    with each Failure while the rest goes on, as in `session.stats.collect_each`; without it the first is
-    raised.
+    `progress` is called with (table, series done, total or None) by another thread. `on_error` is called with
+    each Failure and the others continue, as in `session.stats.collect_each`; without it the first is raised.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Monitor:
     ) -> None:
         self._progress = progress
         self.on_error = on_error
-        #: Requests sent, answers 429, and requests answered by the journal of an interrupted load.
+        #: Requests sent, 429 answers, and requests answered from the journal of an interrupted load.
         self.requests = self.throttled = self.replayed = 0
 
     def progress(self, table: str) -> Callable[[int, int | None], object] | None:
@@ -134,23 +134,15 @@ class Account:
         return self._tags
 
     async def hits(self, session: AsyncSession) -> dict[str, int | None]:
-        """Return the hits of each slashtag that a request can name, the most first.
-
-        Batches of links in this order take the fewest requests.
-        """
-        found: dict[str, int] = {}
-        refused: list[InvalidRequestError] = []
+        """Return the hits of each slashtag, the most first: this order takes the fewest requests."""
+        found: Counter[str] = Counter()
         for link in await self.links(session):
             try:
-                check_slashtag(link)
+                # Statistics count a slashtag for all links that have it, on different domains.
+                found[check_slashtag(link)] += link.hits or 0
             except InvalidRequestError as error:
-                refused.append(error)
-                continue
-            # Statistics count a slashtag for all links that have it, on different domains.
-            found[link.slashtag] = found.get(link.slashtag, 0) + (link.hits or 0)
-        if refused:
-            log.warning("%d links are left out of the clicks, the first as %s", len(refused), refused[0])
-        return {key: found[key] for key in sorted(found, key=found.__getitem__, reverse=True)}
+                log.warning("a link is left out of the clicks: %s", error)
+        return dict(found.most_common())
 
     async def tag_names(self, session: AsyncSession) -> dict[str, int | None]:
         """Return the names of all tags, without hits, as the listing has none."""

@@ -15,10 +15,10 @@ Row = tuple[str, date, int, bool]
 
 
 class DailyClicks(Incremental):
-    """Table of clicks by day; `column`, slashtag or tag, names the series.
+    """Table of clicks by day of each slashtag or tag, which `column` names.
 
-    The state has the hits of each series and its clicks of the last `lookback` days. Series whose hits are
-    as they were are requested in batches: a batch whose days add up to what the state has is unchanged.
+    The state has the hits of each and its clicks of the last `lookback` days. Slashtags with the same hits as
+    before are requested in batches: a batch whose sums equal those of the state is unchanged.
     """
 
     def __init__(self, name: str, column: str, **settings: Any) -> None:
@@ -30,7 +30,7 @@ class DailyClicks(Incremental):
         #: First day of which the state has the clicks.
         self._known_from = date.max
         if self._through is not None:
-            self._known_from = self._through - self._state["lookback"] * _DAY
+            self._known_from = self._through - self.state["lookback"] * _DAY
 
     async def _rows(
         self, session: AsyncSession, hits: Mapping[str, int | None]
@@ -43,22 +43,22 @@ class DailyClicks(Incremental):
         for key in unchanged:
             yield self._changes(key, self._expected(key), hits[key])
         changed = [key for key in hits if key in self._before and key not in unchanged]
-        for keys, first in ((new, self._since), (changed, self._first)):
+        for keys, first in ((new, self.since), (changed, self._first)):
             async with session.stats.collect_each(
                 DateRange(first, self._today),
                 keys=None if self._column == "tag" else keys,
                 tags=keys if self._column == "tag" else None,
-                timezone=self._zone,
-                progress=self._monitor.progress(self._name),
-                on_error=self._monitor.on_error,
+                timezone=self.zone,
+                progress=self.monitor.progress(self._name),
+                on_error=self.monitor.on_error,
             ) as each:
                 async for key, stats in each:
                     yield self._changes(key, stats.clicks, hits[key])
-        self._state["lookback"] = self._lookback
+        self.state["lookback"] = self.lookback
 
     def _changes(self, key: str, clicks: dict[date, int], hits: int | None) -> Iterator[Row]:
-        """Yield the days that the destination lacks or has otherwise, and record the last ones."""
-        last = [clicks.get(self._today - back * _DAY, 0) for back in range(self._lookback, -1, -1)]
+        """Yield the days that are missing or different at the destination, and record the last ones."""
+        last = [clicks.get(self._today - back * _DAY, 0) for back in range(self.lookback, -1, -1)]
         while last and not last[0]:
             del last[0]
         self._after[key] = [hits, *last]

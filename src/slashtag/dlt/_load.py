@@ -1,4 +1,4 @@
-"""Runs of a pipeline: one at a time, what an earlier one left first, errors as this library has them."""
+"""Runs of a pipeline: one at a time, after pending data of an earlier one, with this library's errors."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def local_pipeline(
     dataset: str | None = None,
     pipelines_dir: str | os.PathLike[str] | None = None,
 ) -> dlt.Pipeline:
-    """Return a pipeline into a file or folder, or another destination, with a working folder of its own.
+    """Return a pipeline into a file, a folder or another destination, with its own working folder.
 
-    `destination` is "duckdb", "sqlite" or "filesystem" with a `path`, or a name of dlt's without one, which
-    dlt's configuration describes. dlt's telemetry is off unless its configuration turns it on.
+    `destination` is "duckdb", "sqlite" or "filesystem" with a `path`, or another destination of dlt's without
+    one, set in dlt's configuration. dlt's telemetry is off unless its configuration turns it on.
     """
     _quiet()
     if (destination in LOCAL) != (path is not None):
@@ -71,14 +71,14 @@ def local_pipeline(
 
 
 def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
-    """Load what an interrupted run left, and then a source.
+    """Load the pending data of an interrupted run, then a source.
 
-    Raises what the source raises; ExportError where another load of this pipeline is under way, or the
-    destination refuses.
+    Raises errors of the source; ExportError if another load of this pipeline is running or the destination
+    fails.
     """
     began = time.monotonic()
     with _locked(pipeline), _unwrapped(pipeline), warnings.catch_warnings():
-        # Of dlt and of drivers, about how they load, which nobody here can do anything about.
+        # Warnings of dlt and of drivers about how they load.
         warnings.simplefilter("ignore")
         pipeline.sync_destination()
         if pipeline.has_pending_data:
@@ -109,7 +109,7 @@ def _locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
 
 @contextmanager
 def _unwrapped(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
-    """Raise errors of this library as they are, and others without a traceback of dlt's."""
+    """Raise errors of this library as themselves, and others as ExportError."""
     try:
         yield
     except PipelineStepFailed as failed:

@@ -30,9 +30,9 @@ class MonthlyDimensions(Incremental):
             **settings,
         )
         self._dimensions = dimensions
-        if not set(dimensions) <= set(self._state.get("dimensions", ())):
+        if not set(dimensions) <= set(self.state.get("dimensions", ())):
             # The rows of a new dimension are missing in all months.
-            self._before, self._first = {}, self._since
+            self._before, self._first = {}, self.since
 
     async def _rows(
         self, session: AsyncSession, hits: Mapping[str, int | None]
@@ -41,10 +41,10 @@ class MonthlyDimensions(Incremental):
         new = [key for key in hits if key not in self._before]
         old = [key for key in hits if key in self._before]
         recent = months(min(self._first, self._today), self._today)
-        for month in months(self._since, self._today):
+        for month in months(self.since, self._today):
             start = date(*month, 1)
             name = f"{start:%Y-%m}"
-            span = DateRange(max(start, self._since), min(last_day(month), self._today))
+            span = DateRange(max(start, self.since), min(last_day(month), self._today))
             keys = new
             if month in recent:
                 expected = {key: self._before[key].get(name, 0) for key in old}
@@ -59,9 +59,9 @@ class MonthlyDimensions(Incremental):
             async with session.stats.collect_each(
                 span,
                 keys=keys,
-                timezone=self._zone,
-                progress=self._monitor.progress(f"clicks_by_dimension {name}"),
-                on_error=self._monitor.on_error,
+                timezone=self.zone,
+                progress=self.monitor.progress(f"clicks_by_dimension {name}"),
+                on_error=self.monitor.on_error,
             ) as each:
                 async for key, stats in each:
                     missing.discard(key)
@@ -75,7 +75,7 @@ class MonthlyDimensions(Incremental):
             failed |= missing
         # The next load requests all months of series that failed.
         self._after = {key: self._after.get(key, {}) for key in hits if key not in failed}
-        self._state["dimensions"] = list(self._dimensions)
+        self.state["dimensions"] = list(self._dimensions)
 
     def _record(self, key: str, month: str, clicks: int) -> None:
         if clicks:

@@ -14,7 +14,7 @@ from .._internal import parse_base_url, parse_zone
 from ..export import TAGS, URLS, Table, arrow_schema, tag_row, url_row
 from ._account import Account, Hits, Monitor
 from ._daily import DailyClicks
-from ._incremental import Incremental, arrow
+from ._incremental import Incremental, arrow_table
 from ._monthly import MonthlyDimensions
 
 #: Dimensions of statistics of a range of days.
@@ -40,21 +40,20 @@ def slashtag_source(
     """Links, tags and clicks of an account, loaded incrementally.
 
     Resources and their keys: `links` and `tags` replace their tables. `clicks_daily` (slashtag, date) has the
-    clicks of each link and day since `since`, zeros too; `final` is false for a day that was not over. With
-    `by_tag`, `clicks_by_tag` (tag, date) has the same of each tag. With `dimensions`, some of device,
-    browser, platform, country and referrer, `clicks_by_dimension` (slashtag, month, dimension, label) has the
-    clicks of each label in each month, whose `month` is its first day.
+    clicks of each link and day from `since` on, including zeros; `final` is false for a day that was not
+    over. With `by_tag`, `clicks_by_tag` (tag, date) has the same for each tag. With `dimensions`, some of
+    device, browser, platform, country and referrer, `clicks_by_dimension` (slashtag, month, dimension, label)
+    has the clicks of each label in each month, given by its first day.
 
-    The first load requests all days. Later ones request those that were not over, `lookback` days before in
-    which clicks may still arrive, and new links from `since`; only rows that differ are passed on. Rows of
-    links that have vanished stay. What the last load saw is kept in dlt's state at the destination: the hits
-    of each link and its clicks of the last days. A load that was interrupted goes on with the journal in the
-    pipeline's folder.
+    The first load requests all days. Later ones request days that were not over, the `lookback` days before,
+    for late clicks, and new links from `since`; only rows that differ are loaded. Rows of deleted links stay.
+    dlt's state at the destination keeps the hits of each link and its clicks of the last days. An interrupted
+    load continues with the journal in the pipeline's folder.
 
     `timezone` is "+HH:MM" or the name of a zone. `session_options` are those of AsyncSession. Raises
-    ConfigurationError where the destination holds days of another timezone or service, otherwise as
-    `session.stats.collect_each`, both wrapped by dlt: `load` unwraps them (List short URLs, Statistics for a
-    date or date range).
+    ConfigurationError if the destination holds days of another timezone or service, and errors of
+    `session.stats.collect_each`, both wrapped by dlt: `load` unwraps them. See docs/service.md, List short
+    URLs; Statistics for a date or date range.
     """
     first = DateRange(since, since).start
     chosen = tuple(dimensions)
@@ -69,9 +68,7 @@ def slashtag_source(
 
     def listing(name: str, table: Table, row: Callable[..., Any], items: Callable[..., Any]) -> Any:
         async def tables(session: AsyncSession) -> AsyncGenerator[Any, None]:
-            rows = map(row, await items(session))
-            columns = list(zip(*rows, strict=True)) or [()] * len(table.columns)
-            yield arrow.table([list(column) for column in columns], schema=arrow_schema(table))
+            yield arrow_table([row(item) for item in await items(session)], arrow_schema(table))
 
         def resource() -> Iterator[Any]:
             with account:

@@ -29,9 +29,9 @@ VIEWS = {
 
 
 def create_views(pipeline: dlt.Pipeline) -> list[str]:
-    """Create the views that DuckDB or PostgreSQL lacks, and return their names; elsewhere do nothing.
+    """Create the views missing in DuckDB or PostgreSQL and return their names; elsewhere do nothing.
 
-    One that is there stays as it is, also where somebody has changed it.
+    Existing views stay as they are, even if somebody has changed them.
     """
     if pipeline.destination.destination_name not in ("duckdb", "postgres"):
         return []
