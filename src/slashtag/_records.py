@@ -25,7 +25,7 @@ class ArrowStream(Protocol):
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """Base of links, tags, pages and statistics: turns into built-in values, and is a type to pydantic."""
+    """Base class of links, tags, pages and statistics, for conversion to built-in values and by pydantic."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dict that json.dumps takes: names of members as here, dates as ISO 8601, keys as str."""
@@ -33,7 +33,7 @@ class Record(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        # Only pydantic calls this, so that it is installed.
+        # Only pydantic calls this, so it is installed.
         from pydantic_core import core_schema as schemas
 
         members = schemas.typed_dict_schema(

@@ -91,10 +91,10 @@ class Resource(Generic[T]):
     ) -> Listing[T]:
         """List all records, requesting up to `prefetch` pages ahead.
 
-        With `orderby="date"` (oldest first) records added meanwhile are appended. With "-date" they shift the
-        pages: the records that existed at the start are yielded completely and once, the new ones in part;
-        if they arrive faster than pages are read, PaginationError is raised. In both orders, records may be
-        missed if others are deleted meanwhile.
+        With `orderby="date"` (oldest first) records added meanwhile are appended. With "-date" the records
+        that existed at the start are yielded completely and once, the new ones in part; PaginationError is
+        raised if they arrive faster than pages are read. Records may be missed if others are deleted
+        meanwhile.
 
         Answers contain no total. A page shorter than its own pageSize ends the listing; if its length is a
         multiple of 10, only if the next page is empty, since the service may have an undocumented cap. An
@@ -105,9 +105,8 @@ class Resource(Generic[T]):
         PaginationError if items could be lost, and errors of requests. See docs/service.md, List short URLs;
         List tags.
         """
-        path, page_type = self._path, self._page_type
         options = ListingOptions(
-            self._send, path, page_type, orderby, pagesize, start_page, prefetch, progress=progress
+            self._send, self._path, self._page_type, orderby, pagesize, start_page, prefetch, None, progress
         )
         return Listing(options, self._tasks)
 

@@ -144,18 +144,17 @@ class Stats:
         """Iterate over (slashtag or tag, its statistics), as they complete or in input order.
 
         A DateRange or a Day usually takes far fewer requests than one per slashtag: a whole batch is
-        requested, then, if it has clicks, one half of it, and the other half is the difference. Answers are
-        subtracted only if they reconcile and their days are over; otherwise both halves are requested. With
-        three or more windows, all-time statistics rule out months first if that is cheaper. The document does
-        not say whether clicks are counted late, for days that are over. So for windows that ended in the last
-        three days, a batch from which something was subtracted is requested once more; if its answer has
-        changed, the slashtags in question are requested themselves. For older windows, a late click between
-        two answers that are subtracted is noticed only if the difference is negative.
-        `guided=False` requests everything.
+        requested, then, if it has clicks, one half of it, and the other half is the difference. Only answers
+        that reconcile, about days that are over, are subtracted. With three or more windows, all-time
+        statistics rule out months first if that is cheaper. It is undocumented whether clicks are counted
+        late. So for windows that ended in the last three days, a batch from which something was subtracted is
+        requested once more; if its answer has changed, the slashtags in question are requested themselves.
+        For older windows, a late click between two answers that are subtracted is noticed only if the
+        difference is negative. `guided=False` requests everything.
 
-        This takes fewest requests if slashtags with clicks are adjacent, so ShortUrls are sorted by `hits`,
-        unless `ordered`. `changed_since` has the hits of an earlier listing, by slashtag: links whose hits
-        differ come first. Hits only decide the order; every slashtag is covered by a request.
+        ShortUrls are sorted by `hits`, unless `ordered`: fewest requests are needed if slashtags with clicks
+        are adjacent. `changed_since` has the hits of an earlier listing, by slashtag: links whose hits differ
+        come first. Every slashtag is covered by a request, whatever its hits.
 
         `progress` is called with (slashtags done, total or None). With `on_error` failures are reported and
         not yielded. Raises the errors of `collect` while iterating. See docs/service.md, Statistics: common

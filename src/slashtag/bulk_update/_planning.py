@@ -1,4 +1,4 @@
-"""Which changes to make: read from a file, checked as a whole, compared with the links of the account."""
+"""Changes read from a file, checked as a whole and compared with the links of the account."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .. import Change, InvalidRequestError, ShortUrl
 from .._internal import REDIRECT_CODES, conflicts
@@ -23,19 +24,19 @@ _MAX_DIGITS = 18
 
 
 class ChangeRow(Struct, frozen=True):
-    """One change and its number: the line of its file, or its place among the changes, from 1."""
+    """One change and its line in the file, or its position among the changes, from 1."""
 
     line: int
     change: Change
 
     @property
     def repeatable(self) -> bool:
-        """Whether it can be sent again after a lost answer: a rename by slashtag may not find its link."""
+        """Whether it can be repeated after a lost answer: not a rename by slashtag."""
         return self.change.call().repeatable
 
 
 class Problem(Struct, frozen=True, order=True):
-    """What is wrong with one row."""
+    """Error of one row."""
 
     line: int
     text: str
@@ -45,9 +46,9 @@ class Problem(Struct, frozen=True, order=True):
 
 
 class ChangesError(InvalidRequestError):
-    """Changes that cannot all be made as they are; nothing was sent.
+    """Errors of a list of changes, of which nothing was sent.
 
-    `problems` lists everything that is wrong, in the order of the lines; none shows a password.
+    `problems` lists all errors in the order of the lines; none shows a password.
     """
 
     def __init__(self, where: str, problems: Iterable[Problem]) -> None:
@@ -58,7 +59,7 @@ class ChangesError(InvalidRequestError):
 
 
 class Difference(Struct, frozen=True):
-    """A member of a link that a change alters, or may alter where `now` is "?": the listing lacks it."""
+    """Member of a link that a change alters, or may alter if `now` is "?", as the listing lacks it."""
 
     line: int
     key: str | int
@@ -76,12 +77,12 @@ def read_changes(
 ) -> list[ChangeRow]:
     """Read a file of changes, with some of COLUMNS, one of them `slashtag` or `id`; or an edited listing.
 
-    CSV with commas, semicolons or tabs, or an .xlsx workbook (extra `xlsx`). An empty cell leaves its member
-    out. A file with the columns of `slashtag urls list` needs the `links` of the account (and `tag_names`, to
-    check that column): rows that differ from their link, found by id, are changes, with its present
-    destination and redirect code where these do not differ; a changed read-only column is an error. `data`
-    is the content of the file if it was read already. Raises ChangesError with everything that is wrong with
-    the rows, InvalidRequestError for other files.
+    CSV with commas, semicolons or tabs, or an .xlsx workbook (extra `xlsx`). An empty cell omits its member.
+    A file with the columns of `slashtag urls list` needs the `links` of the account, and `tag_names` to check
+    that column: rows that differ from their link, found by id, are changes, completed with its present
+    destination and redirect code; a changed read-only column is an error. `data` is the content of the file
+    if it was read already. Raises ChangesError with all errors of the rows, InvalidRequestError for other
+    files.
     """
     path = Path(path)
     cells = read_cells(path, data)
@@ -146,7 +147,7 @@ def _check(rows: Sequence[ChangeRow], where: str, problems: list[Problem]) -> No
 
 
 def _header(cells: Iterator[tuple[int, list[str]]]) -> list[str]:
-    """Read the names of the columns, whatever a spreadsheet made of blanks and capitals."""
+    """Read the names of the columns; spreadsheets may have changed blanks and capitals."""
     _, names = next(cells, (1, list[str]()))
     return [name.strip().lower().replace(" ", "_") for name in names]
 
@@ -236,18 +237,13 @@ class Links:
 
 
 def completed(change: Change, url: ShortUrl) -> Change:
-    """Return the change with the link's present destination and redirect code where it gives none.
-
-    It names the link by id: a rename may then be repeated.
-    """
+    """Return the change by id, with the link's present destination and redirect code if it gives none."""
     code = url.redirect_code if url.redirect_code in REDIRECT_CODES else None
-    return Change(
-        url.id,
-        change.destination or url.destination or None,
-        change.slashtag,
-        change.redirect_code or code,
-        change.password,
-        change.domain_id,
+    return replace(
+        change,
+        key=url.id,
+        destination=change.destination or url.destination or None,
+        redirect_code=change.redirect_code or code,
     )
 
 

@@ -154,7 +154,7 @@ class BulkUpdate:
                 if self._progress is not None:
                     self._progress(next(done), len(todo))
 
-            # The first goes alone: if the credentials are wrong, it is the only one that was sent.
+            # The first is sent alone: with wrong credentials it is the only one.
             for rows in (todo[:1], todo[1:]):
                 async with aclosing(self._send(file, rows, report)) as outcomes:
                     async for outcome in outcomes:
@@ -185,7 +185,7 @@ class BulkUpdate:
                 async for outcome in outcomes:
                     yield self._take(file, by_key[outcome.change.key], outcome)
         except AuthenticationError as error:
-            # The change that was answered with this error is known not to be done.
+            # The change that was answered with this error was not done.
             for row in rows:
                 if row.change.call().path == error.path:
                     self._take(file, row, Outcome(row.change, "failed", error=error))
@@ -195,7 +195,7 @@ class BulkUpdate:
         status: Status = outcome.status
         error = None if outcome.error is None else _one_line(str(outcome.error))
         if status == "failed" and file.status(self._marks[row.line]) in UNANSWERED:
-            # This time it was not done, but the earlier run may have done it.
+            # Not done this time, but the earlier run may have done it.
             status, error = "unknown", f"{_SENT_AGAIN}{error}"
         return self._record(file, row, status, rows_updated=outcome.rows_updated, error=error)
 
