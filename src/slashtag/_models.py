@@ -95,7 +95,9 @@ class Statistics(Record, frozen=True, kw_only=True):
 
     def __radd__(self, other: object) -> Self:
         # sum() begins with 0.
-        return self if other == 0 else NotImplemented
+        if other == 0:
+            return self
+        return NotImplemented
 
     def rows(self) -> Iterator[tuple[str, str, int]]:
         """Yield tidy rows (dimension, label, clicks): days in order, other labels by clicks, `Other` last."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 
@@ -69,7 +69,8 @@ def table_html(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def _cut(member: Any) -> str:
     """Return the repr of a member; that of a long map shows its first entries."""
-    if not isinstance(member, dict) or len(counts := cast("dict[Any, Any]", member)) <= ENTRIES:
+    counts: dict[Any, Any] = member if isinstance(member, dict) else {}
+    if len(counts) <= ENTRIES:
         return repr(member)
     # The labels with most clicks; days and years from the first on.
     keys = sorted(counts, key=lambda key: -counts[key]) if isinstance(next(iter(counts)), str) else counts

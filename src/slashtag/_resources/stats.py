@@ -82,7 +82,8 @@ class Stats:
         _check_selector(keys, tag, tags)
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        return self._plan(query, self._selectors(query, keys, tag, tags), parse_zone(timezone), _now())
+        selectors = self._selectors(query, keys, tag, tags)
+        return make_plan(query, selectors, parse_zone(timezone), _now(), self._range_end)
 
     async def run(
         self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError | None = None
@@ -118,14 +119,15 @@ class Stats:
         _check_selector(keys, tag, tags)
         zone, now = parse_zone(timezone), _now()
         if not isinstance(keys, AsyncIterable):
-            plan = self._plan(query, self._selectors(query, keys, tag, tags, on_error), zone, now)
+            selectors = self._selectors(query, keys, tag, tags, on_error)
+            plan = make_plan(query, selectors, zone, now, self._range_end)
             return await self.run(plan, progress=progress, on_error=on_error)
         # A listing returns a new iterator, which is closed at the end of the run.
         keys = aiter(keys)
-        plan = self._plan(query, (), zone, now)
+        plan = make_plan(query, (), zone, now, self._range_end)
         reporter = ProgressReporter(plan.query, None, progress, on_error)
-        selectors = read_batches(keys, self._max_keys_bytes, reporter.report_bad_key)
-        return await Collector(self._sender, plan, reporter).run(selectors, self._workers, keys)
+        read = read_batches(keys, self._max_keys_bytes, reporter.report_bad_key)
+        return await Collector(self._sender, plan, reporter).run(read, self._workers, keys)
 
     def collect_each(
         self,
@@ -162,14 +164,14 @@ class Stats:
         """
         _check_selector(keys, tag, tags)
         zone, now = parse_zone(timezone), _now()
-        sorts, total = guided and not ordered, None
-        if isinstance(keys, AsyncIterable):
-            plan = self._plan(query, (), zone, now)
-        else:
+        sorts, is_async = guided and not ordered, isinstance(keys, AsyncIterable)
+        given: Iterable[Selector] = ()
+        if not isinstance(keys, AsyncIterable):
             if sorts and keys is not None:
                 keys = by_activity(keys, changed_since)
-            plan = self._plan(query, self._selectors(query, keys, tag, tags, on_error), zone, now)
-            total = sum(len(selector.keys) or 1 for selector in plan.selectors)
+            given = self._selectors(query, keys, tag, tags, on_error)
+        plan = make_plan(query, given, zone, now, self._range_end)
+        total = None if is_async else sum(len(selector.keys) or 1 for selector in plan.selectors)
         reporter = ProgressReporter(plan.query, total, progress, on_error)
         run = PerKeyRun(
             self._sender,
@@ -188,9 +190,6 @@ class Stats:
         links = sort_by_activity(keys, changed_since) if sorts else keys
         selectors = read_batches(links, self._max_keys_bytes, reporter.report_bad_key)
         return run.results(self._tasks, selectors, keys)
-
-    def _plan(self, query: Query[R], selectors: Iterable[Selector], zone: tzinfo, now: datetime) -> Plan[R]:
-        return make_plan(query, selectors, zone, now, self._range_end)
 
     def _selectors(
         self,
