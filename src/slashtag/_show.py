@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import Any
+from typing import cast
 
 from msgspec import Struct
 
@@ -67,11 +67,12 @@ def table_html(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cut(member: Any) -> str:
+def _cut(member: object) -> str:
     """Return the repr of a member; that of a long map shows its first entries."""
-    counts: dict[Any, Any] = member if isinstance(member, dict) else {}
+    whole = repr(member)
+    counts = cast("dict[object, int]", member) if isinstance(member, dict) else {}
     if len(counts) <= ENTRIES:
-        return repr(member)
+        return whole
     # The labels with most clicks; days and years from the first on.
     keys = sorted(counts, key=lambda key: -counts[key]) if isinstance(next(iter(counts)), str) else counts
     shown = ", ".join(f"{key!r}: {counts[key]!r}" for key in islice(keys, ENTRIES))
