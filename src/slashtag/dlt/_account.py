@@ -136,12 +136,15 @@ class Account:
     async def hits(self, session: AsyncSession) -> dict[str, int | None]:
         """Return the hits of each slashtag, the most first: this order takes the fewest requests."""
         found: Counter[str] = Counter()
+        refused: list[InvalidRequestError] = []
         for link in await self.links(session):
             try:
                 # Statistics count a slashtag for all links that have it, on different domains.
                 found[check_slashtag(link)] += link.hits or 0
             except InvalidRequestError as error:
-                log.warning("a link is left out of the clicks: %s", error)
+                refused.append(error)
+        if refused:
+            log.warning("%d links are left out of the clicks, the first: %s", len(refused), refused[0])
         return dict(found.most_common())
 
     async def tag_names(self, session: AsyncSession) -> dict[str, int | None]:
