@@ -16,7 +16,7 @@ import pytest
 
 from slashtag import GeoStats, PeriodStats, RangeStats, ShortUrl
 from slashtag.cli import main
-from slashtag.cli.demo_checks import differences, listing_differences
+from slashtag.cli.commands.demo import differences, listing_differences
 from slashtag.sandbox import Sandbox, TrueCountry, TruePeriod, TrueRange, TrueUrl
 
 from .conftest import Cli
