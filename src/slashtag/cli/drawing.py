@@ -3,16 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from ..export import Row, Table
 from .errors import one_line
-
-#: Characters that a text keeps at least.
-LEAST = 12
 
 
 def new_drawing() -> RichTable:
@@ -28,36 +24,18 @@ def draw_rows(table: Table, rows: Sequence[Row], shown: Mapping[str, int] | None
     """
     console = Console(highlight=False)
     names = [name for name in shown or table.names if not shown or shown[name] <= console.width]
-    columns = [table.columns[table.names.index(name)] for name in names]
-    # Text, not markup: what the service sends is data.
-    cells = [
-        [Text("" if row[n] is None else one_line(str(row[n]))) for row in rows]
-        for n in map(table.names.index, names)
-    ]
-    widths: list[int | None] = [None] * len(columns)
-    if shown:
-        fitted = [
-            max(map(cell_len, (column.name, *map(str, texts))))
-            for column, texts in zip(columns, cells, strict=True)
-        ]
-        # Each column takes two characters for the space around it.
-        excess = sum(fitted) - (console.width - 2 * len(columns) - 1)
-        # The last texts are cut first: the first one names the record.
-        for n, column in reversed(list(enumerate(columns))):
-            if column.kind == "text" and excess > 0:
-                cut = max(0, min(excess, fitted[n] - LEAST))
-                fitted[n] -= cut
-                excess -= cut
-        widths = [*fitted]
+    positions = [table.names.index(name) for name in names]
     drawing = new_drawing()
-    for column, width in zip(columns, widths, strict=True):
+    for column in (table.columns[n] for n in positions):
         drawing.add_column(
             column.name.replace("_", " "),
             justify="right" if column.kind in ("int", "float") else "left",
-            overflow="ellipsis" if shown else "fold",
-            no_wrap=bool(shown) or column.kind != "text",
-            width=width,
+            # Of the other columns, rich makes the widest ones narrower.
+            no_wrap=column.kind != "text",
         )
-    for row in zip(*cells, strict=True):
-        drawing.add_row(*row)
+    for row in rows:
+        # Text, not markup: what the service sends is data.
+        texts = ["" if row[n] is None else one_line(str(row[n])) for n in positions]
+        overflow = "ellipsis" if shown else "fold"
+        drawing.add_row(*(Text(text, no_wrap=bool(shown), overflow=overflow) for text in texts))
     console.print(drawing)
