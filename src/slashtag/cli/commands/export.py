@@ -151,5 +151,5 @@ async def _print_plan(query: DateRange, selection: Selection, series: Series, co
             if isinstance(keys, AsyncIterable):
                 keys = [key async for key in keys]
             plan = session.stats.plan(query, keys=keys, tags=tags, timezone=series.timezone)
-        bounds = () if series.merged else bounds_of_each(plan, series.timezone, series.range_end)
+        bounds = () if series.merged else bounds_of_each(plan)
         print_plan(session, plan, connection.rate, *bounds)

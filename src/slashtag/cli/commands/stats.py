@@ -20,7 +20,7 @@ from ... import (
     Year,
 )
 from ...export import Column, Row, Table
-from ..bar_charts import draw, draw_labels, months_of, percent, ranked
+from ..drawing import draw, draw_labels, months_of, percent, ranked
 from ..dryrun import print_plan
 from ..errors import many
 from ..options import Connection, DryRun, RangeEnd, Timezone, command

@@ -19,7 +19,7 @@ from typer import Option
 from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
 from ..._internal import Progress, last_day, parse_zone
 from ...export import Column, Row, Table
-from ..bar_charts import percent
+from ..drawing import percent
 from ..errors import many
 from ..options import Connection, RangeEnd, Timezone, command
 from ..output import FormatOption, OutputFile, chosen, print_rows

@@ -61,10 +61,10 @@ class Filter:
     ] = None
 
     @cached_property
-    def since(self) -> datetime | None:
+    def since(self) -> datetime:
         """First moment of creation; raises InvalidRequestError."""
         if self.created_after is None:
-            return None
+            return datetime.min
         since = parse_span(self.created_after, datetime.now(UTC).date())[0]
         if not isinstance(since, datetime):
             return datetime.combine(since, time())
@@ -74,16 +74,14 @@ class Filter:
 
     def is_older(self, url: ShortUrl) -> bool:
         """Return whether a link is known to be older than those that are listed."""
-        return self.since is not None and url.created_at is not None and url.created_at < self.since
+        return url.created_at is not None and url.created_at < self.since
 
     def accepts(self, url: ShortUrl, names: Mapping[int, str]) -> bool:
         """Return whether a link is listed; `names` are those of the tags."""
-        if self.tag and (url.tag_id is None or names.get(url.tag_id) not in self.tag):
-            return False
-        if self.since is not None and (url.created_at is None or self.is_older(url)):
-            return False
-        text = (self.search or "").casefold()
-        return any(text in (part or "").casefold() for part in (url.slashtag, url.short_url, url.destination))
+        is_tagged = not self.tag or (url.tag_id is not None and names.get(url.tag_id) in self.tag)
+        is_recent = (url.created_at or datetime.min) >= self.since
+        text, texts = (self.search or "").casefold(), (url.slashtag, url.short_url, url.destination)
+        return is_tagged and is_recent and any(text in (part or "").casefold() for part in texts)
 
 
 @app.command("list")
