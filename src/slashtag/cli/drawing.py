@@ -13,6 +13,8 @@ from .._internal import by_month
 from ..export import Row, Table
 from .errors import one_line
 
+#: Characters that the first text of a row leaves to the other columns.
+OTHERS = 24
 #: The longest range drawn by day; longer ones are drawn by month.
 MOST_DAYS = 31
 #: Labels drawn of a dimension; the others are summed in one line.
@@ -41,14 +43,14 @@ def draw_rows(table: Table, rows: Sequence[Row], shown: Mapping[str, int] | None
             column.name.replace("_", " "),
             justify="right" if column.kind in ("int", "float") else "left",
             # Of the other columns, rich makes the widest ones narrower. The first text names the record.
+            overflow="ellipsis" if shown else "fold",
             no_wrap=column.kind != "text" or (bool(shown) and column is first_text),
-            max_width=console.width // 2 if shown and column is first_text else None,
+            max_width=console.width - OTHERS if shown and column is first_text else None,
         )
     for row in rows:
         # Text, not markup: what the service sends is data.
         texts = ["" if row[n] is None else one_line(str(row[n])) for n in positions]
-        overflow = "ellipsis" if shown else "fold"
-        drawing.add_row(*(Text(text, no_wrap=bool(shown), overflow=overflow) for text in texts))
+        drawing.add_row(*(Text(text, no_wrap=bool(shown)) for text in texts))
     console.print(drawing)
 
 
