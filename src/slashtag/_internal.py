@@ -10,7 +10,6 @@ from ._core.call import MAX_PAGESIZE as MAX_PAGESIZE
 from ._core.call import REDIRECT_CODES as REDIRECT_CODES
 from ._core.call import SETTLING_SECONDS as SETTLING_SECONDS
 from ._core.change import conflicts as conflicts
-from ._core.guide import Guide as Guide
 from ._core.windows import by_month as by_month
 from ._core.windows import days as days
 from ._core.windows import flattened as flattened

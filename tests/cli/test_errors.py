@@ -62,7 +62,7 @@ def test_an_unknown_tag_says_where_the_tags_are(cli: Cli) -> None:
         (("export", "clicks", "2024-02-01", "2024-01-01", "--all", "-o", "no/matter.csv"), "ends"),
     ],
 )
-def test_what_cannot_be_asked_is_wrong_usage_told_in_one_line(
+def test_an_invalid_request_is_wrong_usage_in_one_line(
     cli: Cli, box: Sandbox, arguments: tuple[str, ...], says: str
 ) -> None:
     before = len(box.requests)
@@ -149,10 +149,10 @@ def test_a_file_of_slashtags_must_be_text(cli: Cli, tmp_path: Path) -> None:
     ],
 )
 def test_each_kind_of_error_says_what_to_do(error: slashtag.SlashtagError, advice: str) -> None:
-    assert advice in told(error)
+    assert advice in report(error)
 
 
-def told(error: slashtag.SlashtagError) -> str:
+def report(error: slashtag.SlashtagError) -> str:
     with redirect_stderr(io.StringIO()) as stderr:
         errors.report(error)
     (line,) = stderr.getvalue().splitlines()
@@ -162,11 +162,11 @@ def told(error: slashtag.SlashtagError) -> str:
 def test_an_error_stays_one_line_whatever_it_quotes() -> None:
     error = slashtag.SlashtagError("a\nb\x1b[31mc\r" + "x" * 300)
     error.add_note("while\tasking")
-    assert "\x1b" not in told(error)
-    assert told(error).endswith("; while asking")
+    assert "\x1b" not in report(error)
+    assert report(error).endswith("; while asking")
 
 
-def test_a_failing_service_is_told_without_a_traceback(cli: Cli, box: Sandbox) -> None:
+def test_a_failing_service_is_reported_without_a_traceback(cli: Cli, box: Sandbox) -> None:
     box.faults = [Fault(kind="envelope-400", path="/api/v1/tags")]
     try:
         ran = cli("tags", "list")
@@ -186,7 +186,7 @@ def test_what_the_system_refuses_is_one_line(cli: Cli, tmp_path: Path, box: Sand
     assert ran.error.endswith("choose another with --port")
 
 
-def test_an_error_without_a_name_is_told_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_the_system_is_reported_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     errors.report(OSError("odd"))
     errors.report(OSError(errno.ENOSPC, "No space left on device", "x.csv"))
     assert capsys.readouterr().err == "error: odd\nerror: x.csv: No space left on device\n"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag.cli.range_end import DAY, SECOND, Reading, agreed, first_second, read_end
+from slashtag.cli.commands.doctor import DAY, SECOND, Reading, agreed, first_second, read_end
 
 MIDNIGHT = datetime(2024, 2, 29, tzinfo=UTC)
 NOON = MIDNIGHT + DAY / 2

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag.cli.commands.top import _before
-from slashtag.cli.ranking import GROUP, Ranking
+from slashtag.cli.commands.top import GROUP, Ranking, _before
 from slashtag.sandbox import Sandbox
 
 from .conftest import APIKEY, APISECRET, Cli, objects

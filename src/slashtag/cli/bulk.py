@@ -15,6 +15,7 @@ from ..export import Column, Table
 from .errors import SOME_FAILED, many, say
 from .options import Connection
 from .output import Format, print_rows
+from .selection import names_of_tags
 
 _option = partial(Option, rich_help_panel="Many links")
 
@@ -92,7 +93,7 @@ async def _read(connection: Connection, session: AsyncSession, source: Path) -> 
     if not needs_links(source, data=data):
         return read_changes(source, data=data)
     with connection.bars() as start:
-        names = {tag.id: tag.name for tag in await session.tags.list().to_list()}
+        names = await names_of_tags(session)
         links = await session.urls.list(progress=start("comparing")).to_list()
     rows = read_changes(source, data=data, links=links, tag_names=names)
     connection.say(f"{many(len(rows), 'row')} of the listing to change; rows as they were send nothing")

@@ -60,18 +60,10 @@ def _address(base_url: str) -> str:
 
 def path(profile: str | None = None) -> Path:
     """Return the path of the file of a profile; raises ConfigurationError for a name that is none."""
-    if profile is not None and not _NAME.fullmatch(profile):
+    if profile and not _NAME.fullmatch(profile):
         raise ConfigurationError("a profile is named by up to 40 letters, digits, - and _")
     name = f"credentials-{profile}.json" if profile else "credentials.json"
     return Path(typer.get_app_dir("slashtag")) / name
-
-
-def profiles() -> list[str | None]:
-    """Return the names of the profiles that are saved; None is the one without a name."""
-    names = sorted(
-        file.stem.removeprefix("credentials-") for file in path().parent.glob("credentials-*.json")
-    )
-    return [*([None] if path().exists() else []), *names]
 
 
 def load(profile: str | None = None) -> Found | None:
@@ -109,11 +101,3 @@ def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None)
         os.unlink(part)
         raise
     return file
-
-
-def remove(profile: str | None = None) -> bool:
-    """Remove the saved credentials; return False if there are none."""
-    file = path(profile)
-    found = file.exists()
-    file.unlink(missing_ok=True)
-    return found

@@ -1,12 +1,11 @@
 """The plan of a command, printed instead of carried out."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import ceil
 from typing import Any
 
-from .. import AsyncSession, DateRange, Plan
-from .._internal import GUIDED_FROM, SETTLING_SECONDS, Guide, parse_zone
+from .. import AsyncSession, Plan
+from .._internal import GUIDED_FROM, SETTLING_SECONDS
 
 #: Requests/s assumed for a plan unless --rate gives the limit.
 ASSUMED_RATE = 20.0
@@ -31,27 +30,16 @@ def print_plan(session: AsyncSession, plan: Plan[Any], rate: float | None, *boun
     print(f"sent     {sent:,}{' (to list the links; nothing else)' if sent else ' (nothing)'}")
 
 
-def bounds_of_each(plan: Plan[Any], timezone: str | None, range_end: str) -> tuple[int, int]:
+def bounds_of_each(plan: Plan[Any]) -> tuple[int, int]:
     """Return the fewest and the most requests of an answer for each link or tag.
 
-    At least each batch is asked once a window, if it has no clicks there; a window that is not over is asked
-    of each link. With three windows or more, all-time statistics of each batch come first and may rule out
-    all months but the present and the last one. At most each link is asked in each window, or as many parts
-    of batches, and 1 % is spent on what might have saved requests.
+    At least each batch is requested once, or each link if a window is not over. At most each link is
+    requested in each window, with 1 % for what might have saved requests. With three windows or more,
+    all-time statistics of each batch come first, once for each UTC offset: not more than there are windows.
     """
-    now = datetime.now(UTC)
-    batches = len(plan.selectors)
+    batches, windows = len(plan.selectors), len(plan.time_slices)
     series = sum(len(selector.keys) or 1 for selector in plan.selectors)
-    over = now.timestamp() - SETTLING_SECONDS
-
-    def fewest(time_slices: Sequence[Any]) -> int:
-        return sum(batches if part.settled_at < over else series for part in time_slices)
-
-    least = fewest(plan.time_slices)
-    most = int(series * len(plan.time_slices) * 1.01)
-    if len(plan.time_slices) >= GUIDED_FROM and isinstance(plan.query, DateRange):
-        guide = Guide(plan.query, parse_zone(timezone), now)
-        least = min(least, fewest(guide.time_slices(guide.always, range_end)))
-        least += len(guide.offsets) * batches
-        most += (len(guide.offsets) + (guide.in_utc is not None)) * batches
-    return least, most
+    now = datetime.now(UTC).timestamp()
+    is_over = all(part.settled_at < now - SETTLING_SECONDS for part in plan.time_slices)
+    most = int(series * windows * 1.01) + (batches * windows if windows >= GUIDED_FROM else 0)
+    return batches if is_over else series, most

@@ -35,7 +35,7 @@ SOME_FAILED = 3
 
 _as_json = ContextVar("_as_json", default=False)
 
-# What the library says in an error, and the option to name instead.
+# Text in an error of the library, and the option to name instead.
 _OPTIONS = {
     "allow_http=True": "--allow-http",
     "proxy must": "--proxy must",
@@ -99,7 +99,7 @@ def _print_error(error: SlashtagError) -> None:
 
 @contextmanager
 def as_usage() -> Generator[None, None, None]:
-    """Turn what the library refuses of an option into wrong usage, exit code 2."""
+    """Turn an option that the library refuses into wrong usage, exit code 2."""
     try:
         yield
     except (ConfigurationError, ExportError) as error:
@@ -107,10 +107,10 @@ def as_usage() -> Generator[None, None, None]:
 
 
 def report(error: Exception) -> int:
-    """Print the error that ended a command and return its exit code; raises what is a bug."""
+    """Print the error that ended a command and return its exit code; re-raise an unexpected one."""
     if isinstance(error, SlashtagError):
         _print_error(error)
-        # What cannot be asked or sent is wrong usage.
+        # An invalid request is wrong usage.
         return 2 if isinstance(error, InvalidRequestError) else 1
     if not isinstance(error, OSError):
         raise error
@@ -129,7 +129,7 @@ class _Lines(logging.Handler):
 
 @contextmanager
 def log_lines(level: int, *, as_json: bool = False) -> Generator[None, None, None]:
-    """Print what the library logs from a level on; with `as_json` all lines on stderr are JSON objects."""
+    """Print log records of the library from a level on; with `as_json`, all lines on stderr are JSON."""
     log, lines = logging.getLogger("slashtag"), _Lines()
     before = log.level, log.propagate
     log.setLevel(level)

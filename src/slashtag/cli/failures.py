@@ -35,9 +35,9 @@ FAILURES = Table(
 class Failures:
     """`on_error` callback that writes failures to a file beside the export's, or to stderr without one.
 
-    Raises SlashtagError if more than `most` requests fail, since then no single link is at fault. A failure
-    to reach the service is raised, as is, with `merged`, one that another run may not meet: the sum would be
-    wrong without its answer.
+    Raises SlashtagError if more than `most` requests fail, since then no single link is at fault. An error
+    to reach the service is raised. With `merged`, so is one that another run may not meet: the sum would be
+    wrong without the answer.
     """
 
     def __init__(self, target: Path | None, most: int, *, merged: bool = False) -> None:
@@ -76,7 +76,7 @@ class Failures:
         if self._file is None:
             self._file = TableFile(self._path, FAILURES)
         status = getattr(error, "status", None)
-        # A slashtag with a comma cannot be asked for; it is one key, not two.
+        # A slashtag with a comma cannot be requested; it is one key, not two.
         keys = (dict(call.params)["url_keys"],) if isinstance(error, InvalidRequestError) else call.keys
         self._file.write(
             (key, call.tag, call.label, type(error).__name__, status, one_line(str(error)))
@@ -99,6 +99,6 @@ class Failures:
         """Print how many failed, where they are listed and what to do; exit with 3 if there are any."""
         if self.count:
             where = "" if self._path is None else f", listed in {self._path}"
-            again = "; run the same command again to ask for them once more" if self.may_come_right else ""
+            again = "; run the same command again to request them again" if self.may_come_right else ""
             connection.say(f"left out: {many(self.count, 'request')} that failed{where}{again}")
             raise typer.Exit(SOME_FAILED)

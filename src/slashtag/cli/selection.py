@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Container
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Annotated, Any
@@ -42,6 +42,15 @@ async def _all_tags() -> list[str]:
         return [tag.name for tag in await session.tags.list().to_list()]
 
 
+async def names_of_tags(session: AsyncSession, wanted: Iterable[str] = ()) -> dict[int, str]:
+    """Return the names of all tags by id; raises InvalidRequestError if one that is wanted does not exist."""
+    names = {tag.id: tag.name for tag in await session.tags.list().to_list()}
+    for name in wanted:
+        if name not in names.values():
+            raise InvalidRequestError(f"the account has no tag {name!r}")
+    return names
+
+
 @dataclass
 class Selection:
     """Options of which links a command is about."""
@@ -64,8 +73,8 @@ class Selection:
         ),
     ] = None
 
-    #: What was left out, and why; the exit code is then 3.
-    left_out: list[str] = field(default_factory=list[str], init=False)
+    #: Whether something was left out; the exit code is then 3.
+    left_out: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.every]) != 1:
@@ -88,16 +97,12 @@ class Selection:
             keys = self.slashtags if dry_run else await self._checked(session, progress)
         return {"keys": keys, "tags": self.tag or None}
 
-    async def links(
-        self,
-        session: AsyncSession,
-        tag_ids: Container[int | None] | None = None,
-        progress: Progress | None = None,
-    ) -> AsyncIterator[ShortUrl]:
-        """Yield the links of the account, or of some tags, leaving out those that statistics cannot name."""
+    async def links(self, session: AsyncSession, progress: Progress | None = None) -> AsyncIterator[ShortUrl]:
+        """Yield the links of --tag or --all, leaving out those that statistics cannot name."""
+        names = await names_of_tags(session, self.tag) if self.tag else {}
         async with session.urls.list(progress=progress) as links:
             async for link in links:
-                if tag_ids is not None and link.tag_id not in tag_ids:
+                if self.tag and (link.tag_id is None or names.get(link.tag_id) not in self.tag):
                     continue
                 try:
                     check_slashtag(link)
@@ -123,7 +128,7 @@ class Selection:
 
     def _leave_out(self, text: str) -> None:
         say(text, label="left out: ", style="bold red")
-        self.left_out.append(text)
+        self.left_out = True
 
     @cached_property
     def slashtags(self) -> list[str]:

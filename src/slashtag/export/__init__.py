@@ -1,7 +1,7 @@
 """Links, tags and clicks of an account as rows, in files of several formats."""
 
 from ._jobs import Summary, export_clicks, export_tags, export_urls
-from ._selection import Sharing, ids_of, list_selection, selection
+from ._selection import Sharing, selection
 from ._table import (
     NAMED_URLS,
     TAGS,
@@ -57,8 +57,6 @@ __all__ = [
     "export_tags",
     "export_urls",
     "format_of",
-    "ids_of",
-    "list_selection",
     "load_arrow",
     "named_url_row",
     "open_writer",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing, asynccontextmanager
 from typing import Literal
 
-from .. import AsyncSession, InvalidRequestError, ShortUrl, Tag
+from .. import AsyncSession, InvalidRequestError, ShortUrl
 from .._internal import Keys, Progress
 
 By = Literal["slashtag", "tag"]
@@ -74,39 +74,17 @@ async def selection(
             yield links, None
 
 
-async def list_selection(
-    session: AsyncSession,
-    keys: Keys | None,
-    tags: Iterable[str] | None,
-    by: By,
-    *,
-    merged: bool,
-    sharing: Sharing | None = None,
-) -> tuple[list[str] | None, list[str] | None]:
-    """Return what an export would select, as slashtags or as tags; arguments as `export_clicks`."""
-    async with selection(session, keys, tags, by, merged=merged, sharing=sharing) as (found, names):
-        if found is None:
-            return None, list(names or ())
-        links = [key async for key in found] if isinstance(found, AsyncIterable) else found
-        return [key if isinstance(key, str) else key.slashtag for key in links], None
-
-
-def ids_of(names: Iterable[str], tags: Iterable[Tag]) -> set[int]:
-    """Return the ids of named tags of an account; raise InvalidRequestError for one that it lacks."""
-    known = {tag.name: tag.id for tag in tags}
-    ids: set[int] = set()
-    for name in names:
-        if name not in known:
-            raise InvalidRequestError(f"the account has no tag {name!r}")
-        ids.add(known[name])
-    return ids
-
-
 async def _listed(
     session: AsyncSession, tags: Iterable[str] | None, sharing: Sharing, progress: Progress | None
 ) -> AsyncGenerator[ShortUrl, None]:
     """Yield the links of the account, or those with one of the tags; raise for one that it lacks."""
-    ids = set[int]() if tags is None else ids_of(tags, await session.tags.list().to_list())
+    ids: set[int] = set()
+    if tags is not None:
+        known = {tag.name: tag.id for tag in await session.tags.list().to_list()}
+        for name in tags:
+            if name not in known:
+                raise InvalidRequestError(f"the account has no tag {name!r}")
+            ids.add(known[name])
     async with session.urls.list(progress=progress) as urls:
         async for url in urls:
             if sharing.take(url, selected=tags is None or url.tag_id in ids):

@@ -27,9 +27,12 @@ async def api(
 
     The request waits for the limit of the service and is retried as those of other commands are.
     """
-    pairs = [(name, value) for name, equals, value in map(_parted, parameters or ()) if equals]
-    if len(pairs) < len(parameters or ()):
-        raise typer.BadParameter("parameters have the form NAME=VALUE")
+    pairs: list[tuple[str, str]] = []
+    for parameter in parameters or ():
+        name, equals, value = parameter.partition("=")
+        if not equals:
+            raise typer.BadParameter("parameters have the form NAME=VALUE")
+        pairs.append((name, value))
     if ".." in path.split("/"):
         raise typer.BadParameter("PATH is below /api/v1: it has no ..")
     call = Call(method=method, path=path.strip("/").removeprefix(PREFIX), params=tuple(pairs), returns=object)
@@ -38,7 +41,3 @@ async def api(
             data: Any = await session.send(call)
     stdout().write(msgspec.json.format(msgspec.json.encode(data)) + b"\n")
     sys.stdout.flush()
-
-
-def _parted(text: str) -> tuple[str, str, str]:
-    return text.partition("=")

@@ -1,5 +1,6 @@
 """`slashtag export`: links, tags and clicks into files, resumable."""
 
+from collections.abc import AsyncIterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
@@ -19,10 +20,9 @@ from ...export import (
     export_clicks,
     export_tags,
     export_urls,
-    list_selection,
 )
+from ...export import selection as selection_of
 from ..dryrun import bounds_of_each, print_plan
-from ..errors import many
 from ..export_job import OUTPUT, Destination, export
 from ..failures import Failures, MaxFailures
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
@@ -120,11 +120,13 @@ async def clicks(
     if dry_run:
         await _print_plan(query, selection, series, connection)
         return
+    if series.by == "tag" and selection.every:
+        connection.say("links without a tag are in no row")
     failures = Failures(destination.file, max_failures, merged=series.merged)
 
     async def work(session: AsyncSession, writer: Writer) -> Summary:
         with connection.bars() as begin:
-            summary = await export_clicks(
+            return await export_clicks(
                 session,
                 query,
                 writer,
@@ -136,27 +138,18 @@ async def clicks(
                 progress=begin("clicks"),
                 on_error=failures,
             )
-        if series.by == "tag" and selection.every and not connection.quiet:
-            await _count_untagged(session, connection)
-        return summary
 
     column = None if series.merged else series.by
     table = dimensions_table(column) if series.dimensions else clicks_table(column)
     await export(destination, connection, table, work, failures=failures, range_end=series.range_end)
 
 
-async def _count_untagged(session: AsyncSession, connection: Connection) -> None:
-    """Print how many links have no tag: whoever takes all tags for all links would miss them."""
-    async with session.urls.list() as urls:
-        untagged = sum([url.tag_id is None async for url in urls])
-    if untagged:
-        connection.say(f"left out: {many(untagged, 'link')} without a tag")
-
-
 async def _print_plan(query: DateRange, selection: Selection, series: Series, connection: Connection) -> None:
     async with connection.session(range_end=series.range_end) as session:
         selector = await selection.selector(session, dry_run=True)
-        keys, tags = await list_selection(session, **selector, by=series.by, merged=series.merged)
-        plan = session.stats.plan(query, keys=keys, tags=tags, timezone=series.timezone)
-        bounds = () if series.merged else bounds_of_each(plan, series.timezone, series.range_end)
+        async with selection_of(session, **selector, by=series.by, merged=series.merged) as (keys, tags):
+            if isinstance(keys, AsyncIterable):
+                keys = [key async for key in keys]
+            plan = session.stats.plan(query, keys=keys, tags=tags, timezone=series.timezone)
+        bounds = () if series.merged else bounds_of_each(plan)
         print_plan(session, plan, connection.rate, *bounds)

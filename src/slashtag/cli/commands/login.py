@@ -33,16 +33,17 @@ async def login(
     them; checks them with one request; saves them in a file that only you can read. If stdin is not a
     terminal, they are read from it, one a line. Credentials in the environment take precedence.
     """
+    file = credentials_file.path(profile)
     if remove:
-        removed = credentials_file.remove(profile)
-        say(f"removed {credentials_file.path(profile)}" if removed else "no credentials were saved")
+        say(f"removed {file}" if file.exists() else "no credentials were saved")
+        file.unlink(missing_ok=True)
         return
     if list_:
-        for name in credentials_file.profiles():
+        for each in sorted(file.parent.glob("credentials*.json"), key=lambda each: each.stem):
+            name = each.stem.partition("-")[2]
             found = credentials_file.load(name)
             print(f"{name or '(no name)'}\t{found[0] if found else ''}")
         return
-    file = credentials_file.path(profile)
     if status:
         base_url, apikey, apisecret = credentials_file.credentials(base_url, profile)
     else:

@@ -1,6 +1,6 @@
 """`slashtag stats`: click statistics of any number of links over any span."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
@@ -20,13 +20,13 @@ from ... import (
     Year,
 )
 from ...export import Column, Row, Table
-from ..bar_charts import draw, draw_labels, months_of, percent, ranked
+from ..drawing import draw, draw_labels, months_of, percent, ranked
 from ..dryrun import print_plan
 from ..errors import many
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
 from ..output import FormatOption, OutputFile, chosen, print_rows
 from ..period import Period
-from ..selection import Selection
+from ..selection import Selection, names_of_tags
 
 app = typer.Typer(help="Click statistics, exact for any number of links and days.", no_args_is_help=True)
 
@@ -137,24 +137,26 @@ async def _answer(
 ) -> None:
     """Request the statistics, print them and what they cost."""
     form, by, timezone = chosen(shown.form), shown.by, shown.timezone
-    kind = _kind(query)
-    known = {"tag", *([] if isinstance(query, CountryGeo) else ["month"]), *kind.DIMENSIONS.values()}
+    kind: type[Any] = GeoStats if isinstance(query, CountryGeo) else RangeStats
+    if isinstance(query, Year | AllTime):
+        kind = PeriodStats
+    known = {"tag", *kind.DIMENSIONS.values(), *(["month"] if kind is not GeoStats else [])}
     if by is not None and by not in known:
         raise typer.BadParameter(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
     if by == "tag":
         selection.require_tags("--by tag")
+    by_tag: dict[str, Any] = {}
     async with connection.session(range_end=range_end) as session:
         # Refuse an impossible query before the links of the account are listed.
         session.stats.plan(query, keys=(), timezone=timezone)
         with connection.bars() as begin:
             if by == "tag":
-                names = selection.tag or [tag.name for tag in await session.tags.list().to_list()]
-                series = session.stats.collect_each(
+                names = selection.tag or (await names_of_tags(session)).values()
+                each = session.stats.collect_each(
                     query, tags=names, timezone=timezone, progress=begin("counting")
                 )
-                by_tag = {name: found async for name, found in series}
+                by_tag = {name: found async for name, found in each}
                 stats = kind.merge(by_tag.values())
-                counts = ranked({name: found.total for name, found in by_tag.items()})
             else:
                 selected = await selection.selector(session, begin("checking"), dry_run=shown.dry_run)
                 if selection.every:
@@ -169,39 +171,33 @@ async def _answer(
                 stats = await session.stats.collect(
                     query, **selected, timezone=timezone, progress=begin("counting")
                 )
-                counts = list(_counts_by(stats, by))
-    if form == "table" and shown.output is None:
-        draw(stats) if by is None else draw_labels(dict(counts), stats.total)
-    elif by is None:
-        print_rows(COUNTS, _counts(stats), form, file=shown.output)
+    if by is None:
+        if form == "table" and shown.output is None:
+            draw(stats)
+        else:
+            print_rows(COUNTS, [*_totals(stats), *stats.rows()], form, file=shown.output)
     else:
-        table = Table((Column(by), Column("clicks", "int"), Column("percent", "float")))
-        rows = ((label, clicks, percent(clicks, stats.total)) for label, clicks in counts)
-        print_rows(table, rows, form, file=shown.output)
+        counts = {label: clicks for dimension, label, clicks in stats.rows() if dimension == by}
+        if by == "tag":
+            counts = dict(ranked({name: found.total for name, found in by_tag.items()}))
+        elif by == "month" and isinstance(stats, RangeStats):
+            counts = months_of(stats.clicks)
+        if form == "table" and shown.output is None:
+            draw_labels(counts, stats.total)
+        else:
+            table = Table((Column(by), Column("clicks", "int"), Column("percent", "float")))
+            rows = [(label, clicks, percent(clicks, stats.total)) for label, clicks in counts.items()]
+            print_rows(table, rows, form, file=shown.output)
     for caveat in _caveats(stats, by):
         connection.say(caveat)
     connection.say(f"{span}: {many(stats.total, 'click')}; {connection.cost(session)}")
 
 
-def _kind(query: Query[Statistics]) -> type[Any]:
-    if isinstance(query, Year | AllTime):
-        return PeriodStats
-    return GeoStats if isinstance(query, CountryGeo) else RangeStats
-
-
-def _counts_by(stats: Statistics, by: Dimension | None) -> Iterable[tuple[str, int]]:
-    """Return the labels of one dimension with their clicks."""
-    if by == "month" and isinstance(stats, RangeStats):
-        return months_of(stats.clicks).items()
-    return [(label, clicks) for dimension, label, clicks in stats.rows() if dimension == by]
-
-
-def _counts(stats: Statistics) -> Iterator[Row]:
+def _totals(stats: Statistics) -> Iterator[Row]:
     yield "total", "", stats.total
     if isinstance(stats, PeriodStats):
         yield "unique", "", stats.clicks_unique
         yield "repeated", "", stats.clicks_repeated
-    yield from stats.rows()
 
 
 def _caveats(stats: Statistics, by: Dimension | None) -> Iterator[str]:

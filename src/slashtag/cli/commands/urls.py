@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Container
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from functools import cached_property, partial
@@ -14,12 +14,12 @@ from typer import Argument, Option
 
 from ... import ShortUrl
 from ..._internal import REDIRECT_CODES, parse_span
-from ...export import NAMED_URLS, Column, Table, ids_of, named_url_row
+from ...export import NAMED_URLS, Column, Table, named_url_row
 from ..bulk import Bulk, update_from
 from ..listing import Listed, print_listing
 from ..options import Connection, command
 from ..output import FormatOption, chosen, print_rows
-from ..selection import complete_tags
+from ..selection import complete_tags, names_of_tags
 
 app = typer.Typer(help="Short URLs of the account.", no_args_is_help=True)
 
@@ -61,10 +61,10 @@ class Filter:
     ] = None
 
     @cached_property
-    def since(self) -> datetime | None:
+    def since(self) -> datetime:
         """First moment of creation; raises InvalidRequestError."""
         if self.created_after is None:
-            return None
+            return datetime.min
         since = parse_span(self.created_after, datetime.now(UTC).date())[0]
         if not isinstance(since, datetime):
             return datetime.combine(since, time())
@@ -74,16 +74,14 @@ class Filter:
 
     def is_older(self, url: ShortUrl) -> bool:
         """Return whether a link is known to be older than those that are listed."""
-        return self.since is not None and url.created_at is not None and url.created_at < self.since
+        return url.created_at is not None and url.created_at < self.since
 
-    def accepts(self, url: ShortUrl, ids: Container[int | None]) -> bool:
-        """Return whether a link is listed; `ids` are those of the tags."""
-        if self.tag and url.tag_id not in ids:
-            return False
-        if self.since is not None and (url.created_at is None or self.is_older(url)):
-            return False
-        text = (self.search or "").casefold()
-        return any(text in (part or "").casefold() for part in (url.slashtag, url.short_url, url.destination))
+    def accepts(self, url: ShortUrl, names: Mapping[int, str]) -> bool:
+        """Return whether a link is listed; `names` are those of the tags."""
+        is_tagged = not self.tag or (url.tag_id is not None and names.get(url.tag_id) in self.tag)
+        is_recent = (url.created_at or datetime.min) >= self.since
+        text, texts = (self.search or "").casefold(), (url.slashtag, url.short_url, url.destination)
+        return is_tagged and is_recent and any(text in (part or "").casefold() for part in texts)
 
 
 @app.command("list")
@@ -93,9 +91,7 @@ async def list_urls(connection: Connection, listed: Listed, filter_: Filter) -> 
     filter_.since  # noqa: B018 - refused before anything is sent
     async with connection.session() as session:
         named = filter_.tag or "tag_name" in (listed.names or ["tag_name"])
-        tags = await session.tags.list().to_list() if named else []
-        names = {tag.id: tag.name for tag in tags}
-        ids = ids_of(filter_.tag or (), tags)
+        names = await names_of_tags(session, filter_.tag or ()) if named else {}
         await print_listing(
             connection,
             listed,
@@ -103,7 +99,7 @@ async def list_urls(connection: Connection, listed: Listed, filter_: Filter) -> 
             lambda url: named_url_row(url, names),
             NAMED_URLS,
             SHOWN,
-            wanted=None if filter_ == Filter() else lambda url: filter_.accepts(url, ids),
+            wanted=None if filter_ == Filter() else lambda url: filter_.accepts(url, names),
             is_last=filter_.is_older if listed.orderby == "-date" else None,
         )
 
