@@ -179,6 +179,8 @@ class GuideCost:
 
     def _gain(self, keys: int, windows: list[tuple[int, float]]) -> float:
         """Return the expected savings minus cost; `windows` are (clicks, probability of any)."""
+        # Both halves are taken to be as large as the larger one: half of three slashtags may be a pair.
+        half = keys - keys // 2
         saved = 0.0
         expected = 0.0
         below: list[tuple[int, float]] = []
@@ -186,10 +188,11 @@ class GuideCost:
             one_sided = self._one_sided(keys, clicks)
             expected += chance
             saved += chance * one_sided
-            below.append((clicks if one_sided > 0.5 else max(1, clicks // 2), chance * (1 - one_sided / 2)))
+            in_half = clicks if one_sided > 0.5 else max(1, clicks * half // keys)
+            below.append((in_half, chance * (1 - one_sided / 2)))
         gain = saved - self._price * min(1.0, expected)
-        if keys > 3 and expected > 0.01:
-            gain += 2 * max(0.0, self._gain(keys // 2, below))
+        if keys > 2 and expected > 0.01:
+            gain += 2 * max(0.0, self._gain(half, below))
         return gain
 
     def _one_sided(self, keys: int, clicks: int) -> float:
