@@ -133,6 +133,8 @@ KINDS = ["independent", "lively or never", "one stretch", "few have most", "sort
 @example("one stretch", 4, 0.5518857836118026, 2_164_158_095)
 @example("independent", 3, 0.5, 1_715_461)
 @example("independent", 12, 0.8558078443796758, 3_388_459_034)
+@example("independent", 4, 0.6163612198274563, 3_677_494_144)
+@example("lively or never", 3, 0.5, 176_178_005)
 @example("alike", 3, 1.0, 7)
 def test_the_combination_is_never_5_percent_above_the_better_strategy(
     kind: str, windows: int, density: float, seed: int
