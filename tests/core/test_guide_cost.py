@@ -100,6 +100,8 @@ def account(kind: str, links: int, windows: int, density: float, seed: int) -> L
                 return [some() if draw.random() < density else 0 for _ in range(windows)]
             case "lively or never":
                 return [some() for _ in range(windows)] if draw.random() < density else [0] * windows
+            case "alike":
+                return [1 + seed % 100] * windows
             case "one stretch":
                 first = draw.randrange(windows)
                 return [some() if first <= w <= first + density * windows else 0 for w in range(windows)]
@@ -114,7 +116,7 @@ def account(kind: str, links: int, windows: int, density: float, seed: int) -> L
     return [row(n) for n in range(links)]
 
 
-KINDS = ["independent", "lively or never", "one stretch", "few have most", "sorted"]
+KINDS = ["independent", "lively or never", "one stretch", "few have most", "sorted", "alike"]
 
 
 @examples(40)
@@ -125,6 +127,15 @@ KINDS = ["independent", "lively or never", "one stretch", "few have most", "sort
     st.integers(0, 2**32),
 )
 @example("lively or never", 6, 0.5, 4)
+@example("lively or never", 6, 0.7, 1_049_440_280)
+@example("lively or never", 6, 0.7, 2_329_139_943)
+@example("one stretch", 4, 0.6351274467377982, 314_080_619)
+@example("one stretch", 4, 0.5518857836118026, 2_164_158_095)
+@example("independent", 3, 0.5, 1_715_461)
+@example("independent", 12, 0.8558078443796758, 3_388_459_034)
+@example("independent", 4, 0.6163612198274563, 3_677_494_144)
+@example("lively or never", 3, 0.5, 176_178_005)
+@example("alike", 3, 1.0, 7)
 def test_the_combination_is_never_5_percent_above_the_better_strategy(
     kind: str, windows: int, density: float, seed: int
 ) -> None:

@@ -109,7 +109,9 @@ def test_a_job_killed_ten_times_ends_with_the_truth(
         settle(box)
         assert not held & asked(box.requests)
         told = json.loads(result.read_text())
-        assert told["replayed"] == len(held) > 0
+        # Which answers a search per link needs depends on the order in which others came, if only rarely.
+        assert 0 < told["replayed"] <= len(held)
+        assert kind == "each" or told["replayed"] == len(held)
         assert told["replayed"] + len(box.requests) == told["requests"]
         if kind == "merged":
             truth = {"": box.truth.range("2022-01-01", "2024-12-31").clicks}

@@ -323,6 +323,19 @@ def test_answers_of_a_journal_are_subtracted_only_if_one_run_fetched_them() -> N
     assert ("k4", "k5", "k6", "k7") not in service.asked
 
 
+def test_a_job_killed_a_moment_ago_is_continued_with_the_same_requests() -> None:
+    # Otherwise the second half, which is requested now, would not be used by a third run.
+    service = Counter({"k0": 1, "k7": 3}, honest)
+    moment = datetime.now(UTC).timestamp() - 1.0
+
+    async def collect() -> dict[str, int]:
+        stats = stats_over(service, lambda call: moment if len(call.keys) == 8 else None)
+        return {key: result.total async for key, result in stats.collect_each(DAY, keys=KEYS)}
+
+    assert asyncio.run(collect()) == {**dict.fromkeys(KEYS, 0), "k0": 1, "k7": 3}
+    assert ("k4", "k5", "k6", "k7") not in service.asked
+
+
 # --- late clicks -----------------------------------------------------------------------------------------
 
 #: It ended between one and two days ago.

@@ -28,13 +28,11 @@ def children(node: Node) -> tuple[Node, Node]:
     return (start, middle), (middle, stop)
 
 
-def of_one_run(whole: float | None, part: float | None) -> bool:
-    """Return whether two answers may be subtracted; times at which those of a journal were fetched.
+def of_one_run(whole: float, part: float) -> bool:
+    """Return whether two answers may be subtracted, by when the runs that fetched them were at work.
 
     A journal may hold the answers of several runs, between which clicks have come in.
     """
-    if whole is None or part is None:
-        return whole is part
     return abs(whole - part) <= SETTLING_SECONDS
 
 

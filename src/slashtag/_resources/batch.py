@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from .._core.batches import Selector
-from .._core.call import SETTLING_SECONDS
+from .._core.call import SETTLING_SECONDS, Call
 from .._core.guide import Counts, Guide, GuideCost, shows_zone
 from .._core.halving import Node, children, of_one_run
 from .._core.plan import Plan
@@ -63,6 +63,14 @@ class SearchState(Struct):
         is_over = time_slice.settled_at + SETTLING_SECONDS < self.now
         return self.halves and is_over and self.balance >= 0
 
+    def fetched_at(self, call: Call[Any]) -> float:
+        """Return when an answer was fetched: for one of this run, when the run began.
+
+        So a run that was interrupted a moment ago is continued with the same requests.
+        """
+        fetched = self.sender.replayed_from(call)
+        return self.now if fetched is None else fetched
+
     def is_recent(self, time_slice: TimeSlice) -> bool:
         """Return whether the service may still count clicks late."""
         return time_slice.settled_at + LATE_SECONDS > self.now
@@ -97,7 +105,7 @@ class Batch:
         if guide is None:
             return
         try:
-            counts, replayed = await self._all_time(guide, whole)
+            counts, fetched = await self._all_time(guide, whole)
             if counts is not None and any(counts):
                 await self._learn_zone(guide, counts)
         except NotFoundError:
@@ -107,13 +115,13 @@ class Batch:
             return
         self._note(guide, whole, counts)
         self.state.cost.begin(len(self.jobs), len(guide.months), len(self._active[whole]))
-        await WorkerPool([(whole, replayed)], partial(self._learn_half, guide), AT_ONCE).run()
+        await WorkerPool([(whole, fetched)], partial(self._learn_half, guide), AT_ONCE).run()
 
-    async def _all_time(self, guide: Guide, node: Node) -> tuple[Counts | None, float | None]:
+    async def _all_time(self, guide: Guide, node: Node) -> tuple[Counts | None, float]:
         query, sender = AllTime(), self.state.sender
         calls = [query.call(self.selector(node), time_slice) for time_slice in guide.all_time]
         answers = [await sender(query, call) for call in calls]
-        return guide.counts(answers), sender.replayed_from(calls[0])
+        return guide.counts(answers), self.state.fetched_at(calls[0])
 
     async def _learn_zone(self, guide: Guide, counts: Counts) -> None:
         memory = self.state.sender.memory
@@ -130,22 +138,20 @@ class Batch:
         reads_zone = self.state.sender.memory.all_time_reads_zone
         self._active[node] = guide.active(counts, zone_is_read=reads_zone)
 
-    async def _learn_half(
-        self, guide: Guide, item: tuple[Node, float | None]
-    ) -> Sequence[tuple[Node, float | None]]:
+    async def _learn_half(self, guide: Guide, item: tuple[Node, float]) -> Sequence[tuple[Node, float]]:
         """Request all-time statistics of half a node if that pays; return both halves."""
-        (node, replayed), cost = item, self.state.cost
+        (node, fetched), cost = item, self.state.cost
         if not cost.is_worth(node[1] - node[0], guide.clicks(self._counts[node])):
             return ()
         left, right = children(node)
         rest: Counts | None = None
-        part_replayed = rest_replayed = replayed
+        part_fetched = rest_fetched = fetched
         try:
-            part, part_replayed = await self._all_time(guide, left)
-            if part is not None and of_one_run(replayed, part_replayed):
+            part, part_fetched = await self._all_time(guide, left)
+            if part is not None and of_one_run(fetched, part_fetched):
                 rest = guide.beyond(self._counts[node], part)
             if part is not None and rest is None:
-                rest, rest_replayed = await self._all_time(guide, right)
+                rest, rest_fetched = await self._all_time(guide, right)
         except SlashtagError as error:
             # Not a failure of the batch: request its time slices instead, unless the error ends the run.
             self.parts(node, error)
@@ -157,7 +163,7 @@ class Batch:
         for a, b in zip(guide.clicks(part), guide.clicks(rest), strict=True):
             if a or b:
                 cost.observe(node[1] - node[0], a + b, one_sided=not (a and b), guided=True)
-        return (left, part_replayed), (right, rest_replayed)
+        return (left, part_fetched), (right, rest_fetched)
 
     def time_slices(self) -> Sequence[TimeSlice]:
         """Return the time slices to request: those of months with clicks, if that saves requests."""

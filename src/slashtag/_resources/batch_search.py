@@ -42,11 +42,11 @@ class _Origin(Struct):
 
 
 class _Answer(Struct, frozen=True):
-    """Additive answer for a node, and when it was fetched if it came from the journal."""
+    """Additive answer for a node, and when it was fetched (see `SearchState.fetched_at`)."""
 
     node: Node
     value: RangeAnswer
-    replayed_from: float | None
+    fetched_at: float
     origin: _Origin | None
     is_derived: bool = False
 
@@ -142,7 +142,7 @@ class BatchSearch:
             if value is not None:
                 origin = _Origin(node, value) if state.is_recent(time_slice) else None
                 origin = origin if whole is None else whole.origin
-                found = _Answer(node, value, state.sender.replayed_from(call), origin)
+                found = _Answer(node, value, state.fetched_at(call), origin)
         if size == 1:
             self._add(call, answer, time_slice, node)
             steps = []
@@ -190,7 +190,7 @@ class BatchSearch:
     def _subtract(self, call: Call[Any], whole: _Answer, part: _Answer | None) -> _Answer | None:
         """Return the answer for the other half; None if it has to be requested."""
         # Past days may still change between two runs.
-        if part is None or not of_one_run(whole.replayed_from, part.replayed_from):
+        if part is None or not of_one_run(whole.fetched_at, part.fetched_at):
             return None
         rest = difference(whole.value, part.value)
         if rest is None:
@@ -200,7 +200,7 @@ class BatchSearch:
         one_sided = is_empty(part.value) or is_empty(rest)
         self._state.cost.observe(size, whole.value.total_clicks, one_sided=one_sided)
         other = part.node[1], whole.node[1]
-        return _Answer(other, rest, part.replayed_from, whole.origin, is_derived=True)
+        return _Answer(other, rest, part.fetched_at, whole.origin, is_derived=True)
 
     def _is_done(self, node: Node) -> bool:
         """Return whether a node needs no more answers."""
