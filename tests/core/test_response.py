@@ -254,20 +254,13 @@ NOON = datetime(2024, 1, 1, 12, tzinfo=UTC).timestamp()
         ({"Retry-After": "soon"}, None),
         ({"Retry-After": "Mon, 01 Jan 2024 12:00:30 GMT"}, 30.0),
         ({"Retry-After": "Mon, 01 Jan 2024 12:00:30 GMT", "Date": "Mon, 01 Jan 2024 12:00:20 GMT"}, 10.0),
-        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9"}, 9.0),
-        ({"X-RateLimit-Remaining": "3", "X-RateLimit-Reset": "9"}, None),
-        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9", "Retry-After": "2"}, 2.0),
     ],
 )
 def test_a_429_tells_when_to_come_again(headers: dict[str, str], seconds: float | None) -> None:
     assert error_of(STATS, 429, b"", headers, now=NOON).retry_after == seconds
 
 
-def test_a_503_does_not_listen_to_the_rate_limit() -> None:
-    assert (
-        error_of(STATS, 503, b"", {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9"}).retry_after
-        is None
-    )
+def test_a_503_may_say_when_to_come_again() -> None:
     assert error_of(STATS, 503, b"", {"Retry-After": "4"}).retry_after == 4.0
 
 

@@ -27,7 +27,6 @@ from .._errors import (
     UnknownTagError,
 )
 from .call import Call
-from .throttle.headers import reset_after
 from .throttle.headers import retry_after as parse_retry_after
 
 T = TypeVar("T")
@@ -143,16 +142,13 @@ def _error(
         message = scrub.text((envelope.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
     else:
         message = scrub.text(excerpt.decode(errors="replace"))
-    after = parse_retry_after(headers, now)
-    if after is None and effective == 429:
-        after = reset_after(headers, now)
     return _kind(call, effective, message, from_service=from_service)(
         message,
         status=effective,
         data=None if envelope is None else scrub.value(envelope.data),
         method=call.method,
         path=call.path,
-        retry_after=after,
+        retry_after=parse_retry_after(headers, now),
         from_service=from_service,
     )
 

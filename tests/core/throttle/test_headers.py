@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from slashtag._core.throttle.headers import MAX_DELAY, MAX_RESET, reset_after, retry_after
+from slashtag._core.throttle.headers import MAX_DELAY, retry_after
 
 DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
 LATER = "Wed, 21 Oct 2015 07:28:30 GMT"
@@ -78,8 +78,6 @@ def test_a_date_in_the_past_is_zero() -> None:
 def test_no_text_crashes(value: str, date: str) -> None:
     for found in (after(value, date, EPOCH), after(value, date)):
         assert found is None or 0 <= found <= MAX_DELAY
-    reset_after({"RateLimit": value, "RateLimit-Policy": date})
-    reset_after({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": date})
 
 
 @given(st.datetimes(datetime(1900, 1, 1), datetime(9999, 12, 31)), st.integers(0, 80_000))
@@ -90,67 +88,3 @@ def test_every_http_date_is_read(at: datetime, seconds: int) -> None:
     except (OverflowError, ValueError):
         return
     assert after(format_datetime(later, usegmt=True), format_datetime(at, usegmt=True)) == seconds
-
-
-def reset(**headers: str) -> float | None:
-    return reset_after(CIMultiDict({name.replace("_", "-"): value for name, value in headers.items()}))
-
-
-def test_without_a_header_no_reset_is_known() -> None:
-    assert reset(Content_Type="application/json", RateLimit_Limit="100", RateLimit_Reset="9") is None
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"RateLimit_Limit": "100, 100;w=60", "RateLimit_Remaining": "0", "RateLimit_Reset": "30"},
-        {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": "30"},
-        {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": str(int(EPOCH) + 30), "Date": DATE},
-        {"RateLimit": '"default";r=0;t=30', "RateLimit_Policy": '"default";q=100;w=60'},
-        {"RateLimit": '"second";r=0;t=1, "minute";r=0;t=30,"day";r=900;t=4000'},
-    ],
-    ids=["older draft", "seconds", "epoch seconds", "draft", "several policies"],
-)
-def test_the_reset_of_a_limit_that_is_used_up(headers: dict[str, str]) -> None:
-    assert reset(**headers) == 30.0
-
-
-@pytest.mark.parametrize(
-    "value",
-    ["", '"default"', '"default";t=3', '"default";r=-1;t=3', '"default";r=1;t=3', "r=0", '"a";r=0;t=x', '"a'],
-)
-def test_a_structured_field_without_a_used_up_limit_tells_no_reset(value: str) -> None:
-    assert reset(RateLimit=value) is None
-
-
-def test_an_epoch_reset_counts_from_the_given_clock_or_is_unknown() -> None:
-    headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(EPOCH) + 25)}
-    assert reset_after(headers) is None
-    assert reset_after(headers, EPOCH) == 25.0
-    assert reset_after(headers, EPOCH + 30) == 0.0
-
-
-@pytest.mark.parametrize("remaining", ["", "-1", "1.5", "many", "١", "3"])
-def test_a_limit_that_is_not_used_up_tells_no_reset(remaining: str) -> None:
-    assert reset(X_RateLimit_Remaining=remaining, X_RateLimit_Reset="5") is None
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"RateLimit_Remaining": "0", "RateLimit_Reset": "soon"},
-        {"RateLimit_Remaining": "0", "RateLimit_Reset": "1000"},  # milliseconds
-        {"RateLimit_Remaining": "0", "RateLimit_Reset": "86400"},
-        {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": str(int(EPOCH * 1000) + 25_000), "Date": DATE},
-        {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": str(int(EPOCH) + 3600), "Date": DATE},
-        {"RateLimit": '"default";r=0;t=500', "RateLimit_Policy": '"default";q=100;w=60'},
-        {"RateLimit_Limit": "100, 100;w=60", "RateLimit_Remaining": "0", "RateLimit_Reset": "500"},
-    ],
-    ids=["no number", "ms", "a day", "epoch ms", "an hour", "beyond its window", "beyond its older window"],
-)
-def test_an_implausible_reset_is_ignored(headers: dict[str, str]) -> None:
-    assert reset(**headers) is None
-
-
-def test_a_reset_is_used_up_to_a_quarter_of_an_hour() -> None:
-    assert reset(RateLimit_Remaining="0", RateLimit_Reset="900") == MAX_RESET

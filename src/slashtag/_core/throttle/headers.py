@@ -1,12 +1,7 @@
-"""Parser of the delay that an answer asks for, in `Retry-After` or in rate-limit headers.
+"""Parser of `Retry-After`: delay in seconds, or an HTTP date (RFC 9110, 10.2.3).
 
 Parsing is strict: a value that the specification does not allow counts as absent, because a wrong pause is
-worse than none.
-
-    Retry-After                                  RFC 9110, 10.2.3: delay in seconds, or an HTTP date
-    RateLimit                                    draft-ietf-httpapi-ratelimit-headers: "default";r=0;t=30
-    RateLimit-Remaining, -Reset                  an older version of the draft
-    X-RateLimit-Remaining, -Reset                before any draft; the reset in seconds or as epoch seconds
+worse than none. The service documents no rate-limit headers, so that none are read.
 """
 
 from __future__ import annotations
@@ -19,15 +14,7 @@ from typing import Protocol
 MAX_DELAY = 86_400.0
 """Longest Retry-After used, in seconds; longer ones are shortened to a day."""
 
-MAX_RESET = 900.0
-"""Longest reset used, in seconds: a longer one is in another unit (milliseconds), or for another quota."""
-
-_EPOCH_FROM = 1_000_000_000
-"""A reset at or above this many seconds (2001-09-09 as an epoch, 31 years as a delay) is an epoch time."""
-
 _SECONDS = re.compile(r"[0-9]{1,18}")
-_USED_UP = re.compile(r'\s*"[^"\\]*"\s*;\s*r=0\s*;\s*t=([0-9]{1,15})\s*')  # one member of RateLimit
-_WINDOW = re.compile(r"[,;]\s*w=([0-9]{1,9})(?![0-9.])")
 _DATE = re.compile(
     r"[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9:]{8} GMT"  # IMF-fixdate
     r"|[A-Z][a-z]{5,8}, [0-9]{2}-[A-Z][a-z]{2}-[0-9]{2} [0-9:]{8} GMT"  # RFC 850
@@ -52,51 +39,17 @@ def retry_after(headers: Headers, now_wall: float | None = None) -> float | None
         return None
     seconds = _seconds(value)
     if seconds is None:
-        at, start = _http_date(value), _clock(headers, now_wall)
+        at, start = _http_date(value), _http_date(headers.get("Date") or "")
+        start = now_wall if start is None else start
         if at is None or start is None:
             return None
         seconds = at - start
     return min(max(seconds, 0.0), MAX_DELAY)
 
 
-def reset_after(headers: Headers, now_wall: float | None = None) -> float | None:
-    """Return the seconds until the reset of a limit that is used up according to the rate-limit headers.
-
-    None if requests remain, and if a header is missing, malformed or implausible: more than `MAX_RESET` away,
-    or after the end of the stated window. `now_wall` is used as in `retry_after`.
-    """
-    limit = headers.get("RateLimit")
-    if limit is not None:
-        resets = [float(found[1]) for part in limit.split(",") if (found := _USED_UP.fullmatch(part))]
-        return _plausible(max(resets, default=None), headers.get("RateLimit-Policy"))
-    for prefix in ("RateLimit", "X-RateLimit"):
-        remaining = headers.get(prefix + "-Remaining")
-        if remaining is not None:
-            reset = _seconds(headers.get(prefix + "-Reset") or "")
-            if _seconds(remaining) != 0 or reset is None:
-                return None
-            if reset >= _EPOCH_FROM:
-                start = _clock(headers, now_wall)
-                reset = None if start is None else max(reset - start, 0.0)
-            return _plausible(reset, headers.get(prefix + "-Limit"))
-    return None
-
-
-def _plausible(reset: float | None, policy: str | None) -> float | None:
-    windows = [float(width) for width in _WINDOW.findall(policy or "")]
-    longest = min(MAX_RESET, max(windows) + 1) if windows else MAX_RESET
-    return None if reset is None or reset > longest else reset
-
-
 def _seconds(value: str) -> float | None:
     value = value.strip(" \t")
     return float(value) if _SECONDS.fullmatch(value) else None
-
-
-def _clock(headers: Headers, now_wall: float | None) -> float | None:
-    """Return the server's time of the answer in epoch seconds, else `now_wall`."""
-    at = _http_date(headers.get("Date") or "")
-    return now_wall if at is None else at
 
 
 def _http_date(value: str) -> float | None:
