@@ -45,9 +45,6 @@ GROWTH = 1 / 4  # more requests in flight per accepted one: 1 wastes twice as ma
 LONG = 12.0  # seconds: a limit exhausted for this long is a quota window
 MAX_STOP = 900.0  # seconds: the longest pause of all requests due to one answer
 BLIND = 60.0  # seconds: the longest wait for a window that no answer announced
-SMALL = (
-    0.2  # share of 429s at any rate with which no rate is kept: a larger one may be a limit that was halved
-)
 BUFFER = 3.0  # requests skipped after a cut, as a buffer against jitter
 
 
@@ -303,9 +300,8 @@ class Throttle:
         if share and share != self._notified_share:
             self._notified_share = share
             self._notify(f"the service answers {share:.0%} of requests with 429 at any rate")
-            if share < SMALL:
-                self._rate.restart(self._rate.mark)
-                self._go(UNPACED, START)  # a lower rate does not avoid these 429s
+            self._rate.restart(self._rate.mark)
+            self._go(UNPACED, START)  # a lower rate does not avoid these 429s
         elif not 0.9 < self._rate.proven / (self._notified_rate or inf) < 1.1 and curve[1] <= 0.1:
             self._notified_rate = self._rate.proven
             self._notify(f"the service allows about {self._notified_rate:.3g} requests/s")
