@@ -29,12 +29,13 @@ class RateEstimate:
     finds out whether corrections help.
     """
 
-    __slots__ = ("_early", "_high", "_marks", "losses", "lost", "mark", "proven")
+    __slots__ = ("_early", "_first", "_high", "_marks", "losses", "lost", "mark", "proven")
 
     def __init__(self) -> None:
         self.losses = Losses()
         self.proven = 0.0
         self._high = 0.0  # scheduled at the last correction
+        self._first: float | None = None  # departure of the first 429 since the last correction
         self._early = 0  # consecutive corrections before the curve was back at its rate
         self._marks: deque[tuple[Ticket, int]] = deque(maxlen=8)
         self.restart(Ticket(0.0, 0, 0))
@@ -48,11 +49,13 @@ class RateEstimate:
     def advance(self, ticket: Ticket) -> None:
         """Start a new measurement."""
         self._marks.append((ticket, self.lost))
-        self.mark, self.lost = ticket, 0
+        self.mark, self.lost, self._first = ticket, 0, None
 
-    def reject(self, ticket: Ticket) -> None:
-        """Count a 429."""
+    def reject(self, ticket: Ticket, epoch: float) -> None:
+        """Count a 429; the last correction was at `epoch`."""
         self.lost += ticket.number > self.mark.number
+        if self._first is None and ticket.sent >= epoch:
+            self._first = ticket.sent
 
     def measured(self, ticket: Ticket, seconds: float = 0.0) -> float:
         """Return the accepted rate up to this request, in requests/s.
@@ -82,10 +85,14 @@ class RateEstimate:
         before, sample, lost = self.proven, ticket.number - self.mark.number, self.lost
         self._high = high = schedule.at(ticket.sent)
         low = self._without_share(self.measured(ticket), high)
-        early = ticket.sent - schedule.since < 0.9 * schedule.time
+        # At a low rate the sample takes as long as the curve: what counts is its first 429.
+        slow = high * SLOWEST < 2 * SAMPLE
+        first = ticket.sent if self._first is None or not slow else self._first
+        early = first - schedule.since < 0.9 * schedule.time
         # A real limit would accept now what it accepted before; if cuts do not help, be stricter about it.
         useless = self._early > 1 and lost > max(2, USELESS * sample)
-        in_vain = early and high < (1 if useless else SAME) * before and 2 * lost < sample
+        below = schedule.at(first) < (1 if useless else SAME) * before
+        in_vain = early and below and lost < sample * (0.2 if slow else 0.5)
         if early and high >= SAME * before:
             low = max(low, min(before, high))  # the mean since is low because of the dip alone
         back = ticket.sent - max(1.0, 2 * SAMPLE / high)

@@ -18,8 +18,9 @@ unpaced     below full concurrency: ignored           exhausted for LONG or more
 capped      over the safe number: back to it          a strike; the third: paced at what was accepted
             else: a strike; the third: paced
 paced       over TOLERATED: a lower rate; two cuts    a lower rate; exhausted for LONG or more: quota
-            without effect: their share is tolerated
-quota       as an exhausted limit                     quota again, with what this window held
+            without effect: unpaced, with this share
+quota       the quota used up: an exhausted limit     quota again, with what this window held;
+            else: ignored                             over it and soon open again: unpaced
 
 Accepted requests do not change the rate: the schedule rises with time, faster the longer there is no 429.
 An unlimited service is used at full speed within a minute. 5xx and lost connections do not cut the rate.
@@ -161,7 +162,7 @@ class Throttle:
         self.in_flight -= 1
         self.throttled += 1
         pause = retry_after or 0.0
-        self._rate.reject(ticket)
+        self._rate.reject(ticket, self._epoch)
         state, probing = self.state, self._probing
         if ticket is probing.request:
             self._pause(max(now + pause, probing.reject(ticket)))
@@ -171,7 +172,8 @@ class Throttle:
             self._pause(now + pause)
             return 0.0
         self._rate.losses.rejected(ticket)
-        alone = state == QUOTA or (not self.in_flight and state != PACED)
+        used_up = state == QUOTA and self._window.accepted >= 0.9 * self._window.quota
+        alone = used_up or (not self.in_flight and state != PACED)
         if alone or self._rate.losses.clustered(self.in_flight):
             self._pause(now + pause)
             self._exhausted(ticket, now, pause)
@@ -216,7 +218,7 @@ class Throttle:
             if cap.disproved:
                 self._try_pace(ticket, now)
         elif state == UNPACED and self._cap >= self._concurrency:
-            if cap.disproved:
+            if cap.disproved or rate.losses.share:
                 if rate.lost >= 5 and rate.exceeds(ticket, max(0.015, 1.5 * rate.losses.share)):
                     self._try_pace(ticket, now)
                 return
@@ -263,6 +265,9 @@ class Throttle:
             window.reopen(probing)
             self._go(QUOTA, PROVEN)
             self._notify(f"the service allows about {window.quota} requests in {window.width:.0f} s")
+        elif window.accepted > 1.25 * window.quota > 0:
+            window.quota, window.width = 0, 0.0
+            self._go(UNPACED, START)
         elif window.quota:
             self._go(QUOTA, PROVEN)
         elif probing.resume:
@@ -295,6 +300,8 @@ class Throttle:
         if share and share != self._notified_share:
             self._notified_share = share
             self._notify(f"the service answers {share:.0%} of requests with 429 at any rate")
+            self._rate.restart(self._rate.mark)
+            self._go(UNPACED, START)  # a lower rate does not avoid these 429s
         elif not 0.9 < self._rate.proven / (self._notified_rate or inf) < 1.1 and curve[1] <= 0.1:
             self._notified_rate = self._rate.proven
             self._notify(f"the service allows about {self._notified_rate:.3g} requests/s")
