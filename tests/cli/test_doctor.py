@@ -212,7 +212,9 @@ def test_wrong_credentials_exit_with_1(cli: Cli, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.usefixtures("quick_retries")
 def test_a_check_that_fails_does_not_end_the_others(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with account(monkeypatch, faults=[Fault(kind="501", path="/api/v1/stats")]):
-        found = findings(cli("doctor"))
+        ran = cli("doctor")
+    found = findings(ran)
+    assert ran.code == 3
     assert found["range end"]["result"] == "failed"
     assert found["paging"]["result"] == "ok"
 

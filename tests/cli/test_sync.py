@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +55,36 @@ def test_a_file_is_loaded_and_brought_up_to_date(cli: Cli, box: Sandbox, tmp_pat
     assert "views" not in again.err
     assert cli("sync", str(path), *SINCE, "--quiet").err == ""
     assert names(tmp_path) == ["clicks.duckdb", "dlt"]
+
+
+def test_progress_is_printed_without_a_terminal(cli: Cli, tmp_path: Path) -> None:
+    ran = cli("sync", str(tmp_path / "clicks.duckdb"), *SINCE, "--log-every", "0.000001")
+    assert re.search(r"^clicks_daily: [\d,]+ of [\d,]+$", ran.err, re.M)
+
+
+def test_ctrl_c_is_no_error_of_the_destination(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    path = tmp_path / "clicks.duckdb"
+
+    def interrupt() -> None:
+        while len(box.requests) < 5:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    # Ignored in tests that run in the background.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    box.latency = 0.05
+    try:
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        ran = cli("sync", str(path), *SINCE)
+        thread.join()
+    finally:
+        box.latency = 0.0
+        signal.signal(signal.SIGINT, before)
+    assert ran.code == 130
+    assert ran.error.startswith("stopped; ")
+    assert cli("sync", str(path), *SINCE).code == 0
+    assert clicks(path) == box.truth.range("2024-03-01", "2100-01-01").total_clicks
 
 
 def test_the_documented_schedules_load_a_file(

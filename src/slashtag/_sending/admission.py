@@ -131,7 +131,9 @@ class Admission:
         if until - now > LONG_WAIT and until > self._warned_until + 1:
             self._warned_until = until
             end = datetime.now() + timedelta(seconds=until - now)
-            log.warning("waiting %.0f s for the service's limit, until %s", until - now, f"{end:%H:%M:%S}")
+            log.warning(
+                "waiting %.0f s for the service's limit, until %s", until - now, f"{end:%Y-%m-%d %H:%M:%S}"
+            )
 
     def accepted(self, ticket: Ticket, now: float) -> None:
         """Return a ticket after an accepted request."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
+from time import monotonic
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
@@ -86,7 +87,7 @@ def bars(
     """Show progress on stderr if it is a terminal; yields what starts a bar and returns its callback.
 
     With the `metrics` of a session, the bar says how fast it is or what it waits for. Without a terminal a
-    line says so `every` so many seconds (0: never), unless `quiet`.
+    line says so `every` so many seconds (0: never), unless `quiet`; without metrics, at the next progress.
     """
     console = Console(stderr=True)
     drawn = shown and console.is_terminal
@@ -106,10 +107,15 @@ def bars(
             # A bar without a known total is complete when the next one starts.
             display.update(earlier.id, total=earlier.completed, status="")
         task = display.add_task(name, total=None, count="0", status="")
+        printed_at = monotonic()
 
         def report(done: int, total: int | None) -> None:
+            nonlocal printed_at
             count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
             display.update(task, completed=done, total=total, count=count)
+            if metrics is None and every and not (drawn or quiet) and monotonic() - printed_at >= every:
+                printed_at = monotonic()
+                say(f"{name}: {count}")
 
         return report
 

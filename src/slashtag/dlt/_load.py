@@ -116,6 +116,8 @@ def _unwrapped(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
         cause: BaseException = failed
         while not isinstance(cause, SlashtagError) and (deeper := cause.__cause__ or cause.__context__):
             cause = deeper
+            if isinstance(cause, KeyboardInterrupt):
+                raise cause from None
         if isinstance(cause, SlashtagError):
             raise cause from None
         lines = str(cause).strip().splitlines()

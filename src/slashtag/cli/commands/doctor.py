@@ -25,6 +25,7 @@ from ... import (
 )
 from ..._internal import MAX_PAGESIZE, check_slashtag, flattened, last_day, midnight
 from ...export import Column, Table
+from ..errors import SOME_FAILED
 from ..options import Connection, command
 from ..output import FormatOption, chosen, output
 
@@ -66,12 +67,13 @@ async def diagnose(
 ) -> None:
     """Find out how the service behaves where its document leaves it open, and which options to use.
 
-    Sends about 100 read requests, one after the other. Exit code 1 if the credentials are refused.
+    Sends about 100 read requests, one after the other. Exit code 1 if the credentials are refused, 3 if a
+    check failed.
     """
     chosen_keys = tuple(key.strip() for key in (keys or "").split(",") if key.strip())
     if len(chosen_keys) > MAX_KEYS:
         raise typer.BadParameter(f"--keys takes at most {MAX_KEYS} slashtags here")
-    form, options = chosen(form), list[str]()
+    form, options, failed = chosen(form), list[str](), False
     # The options follow a table; other forms have them in a column.
     columns = Finding._fields[:3] if form == "table" else Finding._fields
     async with connection.session() as session:
@@ -79,11 +81,14 @@ async def diagnose(
             report = start("checking")
             async for finding in Doctor(session, chosen_keys).examine():
                 options += [finding.option] if finding.option else []
+                failed |= finding.result == "failed"
                 write([finding])
                 report(session.metrics.requests, None)
     if form == "table":
         print("Options to use:", *(options or ["none, the defaults fit."]))
     connection.say(connection.cost(session))
+    if failed:
+        raise typer.Exit(SOME_FAILED)
 
 
 class Doctor:
