@@ -1,7 +1,7 @@
 """The service of docs/service.md on loopback, to build and test against offline."""
 
 from .faults import Fault
-from .limits import FixedWindow, InFlightCap, Limiter, SlidingWindow, TokenBucket
+from .limits import Limiter, TokenBucket
 from .options import Behaviour
 from .records import TrueCountry, TruePeriod, TrueRange, TrueTag, TrueUrl
 from .sandbox import Arrival, Sandbox
@@ -11,11 +11,8 @@ __all__ = [
     "Arrival",
     "Behaviour",
     "Fault",
-    "FixedWindow",
-    "InFlightCap",
     "Limiter",
     "Sandbox",
-    "SlidingWindow",
     "TokenBucket",
     "TrueCountry",
     "TruePeriod",

@@ -13,10 +13,11 @@ from importlib.resources import files
 from math import ceil
 from pathlib import Path
 from time import monotonic, time
-from typing import Literal, Unpack
+from typing import Literal, Self, Unpack
 
 import msgspec
 from aiohttp import web
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from .account import Account, seconds
 from .faults import Fault, FaultPlan, apply_fault, html_page
@@ -25,9 +26,12 @@ from .limits import Limiter, TokenBucket
 from .options import Behaviour
 from .routes import Envelope, Service, error_data
 from .rules import Request, split_target
-from .server import LocalServer
 from .store import Store
 
+# Above any `max_target`, so that the option decides and not the web server's own limit.
+_MAX_LINE = 2**20
+# Seconds that an answer under way has to finish when the sandbox stops.
+_GRACE = 1.0
 # The OpenAPI description of the service. The file is JSON, which YAML includes.
 _OPENAPI = files(__name__.rpartition(".")[0]).joinpath("openapi.yaml")
 
@@ -51,7 +55,7 @@ class Arrival:
     fault: str | None = None
 
 
-class Sandbox(Account, LocalServer):
+class Sandbox(Account):
     """The service of docs/service.md on loopback, with an account of its own.
 
     `async with` (or `start` and `stop`) runs it in the current loop, `with` in a thread of its own.
@@ -91,7 +95,6 @@ class Sandbox(Account, LocalServer):
         keep_requests: bool = True,
         **behaviour: Unpack[Behaviour],
     ) -> None:
-        super().__init__(host, port)
         if unknown := behaviour.keys() - Behaviour.__optional_keys__:
             raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
         if retry_after not in ("seconds", "date", None):
@@ -100,6 +103,11 @@ class Sandbox(Account, LocalServer):
         if last < first:
             raise ValueError(f"until ({until}) is before since ({since})")
         bucket = None if rate is None else TokenBucket(rate, burst)
+        self._address = (host, port)
+        self._running: tuple[web.Server, asyncio.Server] | None = None
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._thread = ExitStack()
+        self._portal: BlockingPortal | None = None
         self.apikey = apikey
         self.apisecret = apisecret
         self.requests: list[Arrival] = []
@@ -125,6 +133,83 @@ class Sandbox(Account, LocalServer):
     def faults(self, faults: Iterable[Fault]) -> None:
         self._plan = FaultPlan(faults, self._seed)
 
+    @property
+    def port(self) -> int:
+        """The port it listens on. Raises RuntimeError while it does not run."""
+        if self._running is None:
+            raise RuntimeError("the sandbox is not running")
+        _server, listener = self._running
+        return int(listener.sockets[0].getsockname()[1])
+
+    @property
+    def base_url(self) -> str:
+        """Base address, without a path. Raises RuntimeError while it does not run."""
+        host = self._address[0]
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    async def start(self) -> None:
+        """Generate or open the account and listen. Raises OSError where the port is taken."""
+        if self._running is not None:
+            raise RuntimeError("the sandbox is running already")
+        server = web.Server(self._handle, access_log=None, max_line_size=_MAX_LINE)
+        try:
+            self._open()
+            listener = await asyncio.get_running_loop().create_server(server, *self._address)
+        except BaseException:
+            self._close()
+            raise
+        self._running = server, listener
+
+    async def stop(self) -> None:
+        """Close all connections and stop. May be called again."""
+        if self._portal is None:
+            await self._stop()
+        else:
+            self.close()  # it runs in another loop
+
+    async def _stop(self) -> None:
+        running, self._running = self._running, None
+        if running is None:
+            return
+        server, listener = running
+        # Stop accepting before the listener is closed. A connection accepted just before is known to the
+        # server only some iterations of the loop later; without them it would stay open.
+        for sock in listener.sockets:
+            asyncio.get_running_loop().remove_reader(sock.fileno())
+        for _turn in range(3):
+            await asyncio.sleep(0)
+        listener.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        server.pre_shutdown()
+        await server.shutdown(_GRACE)
+        self._close()
+
+    def close(self) -> None:
+        """End the thread that `with` started. May be called again."""
+        self._portal = None
+        self._thread.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            portal = stack.enter_context(start_blocking_portal())
+            portal.call(self.start)
+            stack.callback(portal.call, self._stop)
+            self._portal, self._thread = portal, stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def _open(self) -> None:
         self._store = Store(self._path)
         if self._store.is_new:
@@ -138,6 +223,15 @@ class Sandbox(Account, LocalServer):
             self._store = None
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            return await self._answer(request)
+        finally:
+            self._tasks.discard(task)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Record a request and answer it; the description of the service is given to anybody, unrecorded."""
         if request.raw_path == "/openapi.json":
             return web.Response(body=_OPENAPI.read_bytes(), content_type="application/json")

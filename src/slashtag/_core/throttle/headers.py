@@ -7,9 +7,9 @@ worse than none. The service documents no rate-limit headers, so that none are r
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Protocol
 
 MAX_DELAY = 86_400.0
 """Longest Retry-After used, in seconds; longer ones are shortened to a day."""
@@ -22,17 +22,11 @@ _DATE = re.compile(
 )
 
 
-class Headers(Protocol):
-    """Mapping of response headers whose `get` ignores case, such as `multidict.CIMultiDictProxy`."""
-
-    def get(self, key: str, /) -> str | None: ...
-
-
-def retry_after(headers: Headers, now_wall: float | None = None) -> float | None:
+def retry_after(headers: Mapping[str, str], now_wall: float | None = None) -> float | None:
     """Return the delay of `Retry-After`, in seconds, or None if it is absent or malformed.
 
-    A date counts from the answer's own `Date` (the server's clock), else from `now_wall` (epoch seconds);
-    with neither it is unknown: None. The delay is never negative, and at most `MAX_DELAY` (one day).
+    The names of `headers` ignore case. A date counts from the answer's own `Date` (the server's clock), else
+    from `now_wall` (epoch seconds); with neither it is unknown: None. The delay is 0 to `MAX_DELAY` (a day).
     """
     value = headers.get("Retry-After")
     if value is None:

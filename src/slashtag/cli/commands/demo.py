@@ -20,6 +20,7 @@ from ... import (
     DateRange,
     GeoStats,
     PeriodStats,
+    Query,
     RangeStats,
     ShortUrl,
     Statistics,
@@ -136,28 +137,23 @@ async def _run(box: Sandbox, steps: list[Step]) -> tuple[list[ShortUrl], RangeSt
             )
             ids = [url.tag_id for url in links]
             tag = max(truth.tags(), key=lambda tag: ids.count(tag.id)).name
+            asked: list[tuple[str, Query[Any], dict[str, Any], TrueRange | TruePeriod | TrueCountry]] = [
+                (f"{YEAR} by day", DateRange(FIRST, LAST), {"keys": links}, truth.range(FIRST, LAST)),
+                (f"{YEAR}, tag {tag}", Year(YEAR), {"tag": tag}, truth.year(YEAR, tag=tag)),
+                ("all time", AllTime(), {"keys": links}, truth.alltime()),
+                (
+                    f"{YEAR}, {COUNTRY}",
+                    CountryGeo(COUNTRY, FIRST, LAST),
+                    {"keys": links},
+                    truth.country(COUNTRY, FIRST, LAST),
+                ),
+            ]
             collect = session.stats.collect
-            days = await step(
-                f"{YEAR} by day",
-                partial(collect, DateRange(FIRST, LAST), keys=links),
-                lambda stats: differences(stats, truth.range(FIRST, LAST)),
-            )
-            await step(
-                f"{YEAR}, tag {tag}",
-                partial(collect, Year(YEAR), tag=tag),
-                lambda stats: differences(stats, truth.year(YEAR, tag=tag)),
-            )
-            await step(
-                "all time",
-                partial(collect, AllTime(), keys=links),
-                lambda stats: differences(stats, truth.alltime()),
-            )
-            await step(
-                f"{YEAR}, {COUNTRY}",
-                partial(collect, CountryGeo(COUNTRY, FIRST, LAST), keys=links),
-                lambda stats: differences(stats, truth.country(COUNTRY, FIRST, LAST)),
-            )
-    return links, days, metrics.learned_rate
+            answers = [
+                await step(name, partial(collect, query, **of), partial(differences, truth=true))
+                for name, query, of, true in asked
+            ]
+    return links, answers[0], metrics.learned_rate
 
 
 def differences(stats: Statistics, truth: TrueRange | TruePeriod | TrueCountry) -> list[str]:
