@@ -153,7 +153,9 @@ async def _run(box: Sandbox, steps: list[Step]) -> tuple[list[ShortUrl], RangeSt
                 await step(name, partial(collect, query, **of), partial(differences, truth=true))
                 for name, query, of, true in asked
             ]
-    return links, answers[0], metrics.learned_rate
+    days = answers[0]
+    assert isinstance(days, RangeStats)
+    return links, days, metrics.learned_rate
 
 
 def differences(stats: Statistics, truth: TrueRange | TruePeriod | TrueCountry) -> list[str]:
