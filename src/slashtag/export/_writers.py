@@ -239,6 +239,8 @@ class TableFile:
             self._writer = open_writer(plain, self._zipped or self._target, table, excel_safe=excel_safe)
         except BaseException:
             self._target.discard()
+            if self._zipped is not None:
+                self._zipped.close()
             raise
 
     def write(self, rows: Iterable[Row], /) -> None:
@@ -259,8 +261,10 @@ class TableFile:
     def abandon(self) -> None:
         """Remove the file; safe to repeat, and without effect once closed."""
         self._target.discard()
-        with suppress(Exception):  # the file is gone: this only frees what the format holds
-            self._writer.close()
+        for held in (self._writer, self._zipped):
+            with suppress(Exception):  # the file is gone: this only frees what the format holds
+                if held is not None:
+                    held.close()
 
     def __enter__(self) -> Self:
         return self
