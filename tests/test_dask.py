@@ -43,18 +43,21 @@ APIKEY, APISECRET = "environmentapikey0123456", "environmentsecret1"
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Sandbox]:
-    with Sandbox(urls=300, clicks=6_000, apikey=APIKEY, apisecret=APISECRET) as box:
+    """Serve an account that the environment, and so every worker's, names."""
+    with (
+        Sandbox(urls=300, clicks=6_000, apikey=APIKEY, apisecret=APISECRET) as box,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("SLASHTAG_BASE_URL", box.base_url)
+        patch.setenv("SLASHTAG_APIKEY", APIKEY)
+        patch.setenv("SLASHTAG_APISECRET", APISECRET)
         yield box
 
 
 @pytest.fixture(scope="module")
 def cluster(box: Sandbox) -> Iterator[Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SLASHTAG_BASE_URL", box.base_url)
-        patch.setenv("SLASHTAG_APIKEY", APIKEY)
-        patch.setenv("SLASHTAG_APISECRET", APISECRET)
-        with local_cluster(workers=2) as cluster:
-            yield cluster
+    with local_cluster(workers=2) as cluster:
+        yield cluster
 
 
 SplitInto = Callable[[int], None]
