@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import signal
 import time
 import zlib
 from collections.abc import AsyncIterator
@@ -19,6 +20,9 @@ settings.register_profile(
 )
 settings.register_profile("more", settings.get_profile("usual"), max_examples=1_000)
 settings.load_profile("usual")
+
+# A shell ignores SIGINT in what it starts in the background, and so would every process of a test.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: What may differ between Pythons: sending, sessions, pickling, types, zones, the command line's start.
 DIFFERS = (

@@ -281,15 +281,6 @@ def test_without_distributed_the_extra_is_named(monkeypatch: pytest.MonkeyPatch,
         collect(None, plan_of(box))
 
 
-@pytest.fixture
-def ctrl_c() -> Iterator[None]:
-    """Have Ctrl-C in force: a shell starts its background jobs with the signal ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupt_ends_the_requests_on_the_workers(
     client: Any, box: Sandbox, split_into: SplitInto
 ) -> None:

@@ -48,20 +48,15 @@ def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def started(*arguments: str, cwd: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-    """Start the script with Ctrl-C enabled, even if the tests run in the background and ignore it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        process = subprocess.Popen(
-            [SCRIPT, *arguments],
-            cwd=cwd,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
-    finally:
-        signal.signal(signal.SIGINT, before)
-    with process:
+    """Start the script; kill it at the end."""
+    with subprocess.Popen(
+        [SCRIPT, *arguments],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    ) as process:
         try:
             yield process
         finally:

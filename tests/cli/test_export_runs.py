@@ -30,11 +30,10 @@ LATENCY = 0.03
 
 #: Runs main() in a child for each line it reads, so that only the first has to import anything.
 STARTER = """
-import json, os, resource, signal, sys
+import json, os, resource, sys
 from slashtag.cli import app, main
 from slashtag import *
 
-signal.signal(signal.SIGINT, signal.default_int_handler)
 for line in sys.stdin:
     arguments, err, limit = json.loads(line)
     child = os.fork()

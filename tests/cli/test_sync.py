@@ -70,8 +70,6 @@ def test_ctrl_c_is_no_error_of_the_destination(cli: Cli, box: Sandbox, tmp_path:
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
-    # Ignored in tests that run in the background.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     box.latency = 0.05
     try:
         thread = threading.Thread(target=interrupt)
@@ -80,7 +78,6 @@ def test_ctrl_c_is_no_error_of_the_destination(cli: Cli, box: Sandbox, tmp_path:
         thread.join()
     finally:
         box.latency = 0.0
-        signal.signal(signal.SIGINT, before)
     assert ran.code == 130
     assert ran.error.startswith("stopped; ")
     assert cli("sync", str(path), *SINCE).code == 0
