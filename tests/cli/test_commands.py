@@ -217,11 +217,11 @@ def test_an_installed_uvloop_is_used_and_is_not_needed(cli: Cli, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("days_complete", "reconciles", "told"),
-    [(True, True, 1), (False, True, 2), (True, False, 2), (False, False, 3)],
+    ("days_complete", "reconciles", "told", "code"),
+    [(True, True, 1, 0), (False, True, 2, 3), (True, False, 2, 3), (False, False, 3, 3)],
 )
 def test_what_is_not_exact_is_told(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, days_complete: bool, reconciles: bool, told: int
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, days_complete: bool, reconciles: bool, told: int, code: int
 ) -> None:
     from slashtag import RangeStats, _resources
 
@@ -230,4 +230,4 @@ def test_what_is_not_exact_is_told(
 
     monkeypatch.setattr(_resources.stats.Stats, "collect", collect)
     ran = cli("stats", "range", "2024-01-01", "2024-03-01", "--all")
-    assert len(ran.err.splitlines()) == told
+    assert (len(ran.err.splitlines()), ran.code) == (told, code)

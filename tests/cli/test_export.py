@@ -351,8 +351,9 @@ def test_a_sum_never_lacks_what_may_still_be_answered(
     path.write_text(KEPT)
     names = [tag.name for tag in box.truth.tags()][:3]
     tags = [word for name in names for word in ("--tag", name)]
-    with failing(box, Fault(kind=kind, path="/api/v1/stats*", times=1)):
-        ran = cli("export", "clicks", *JANUARY, *tags, "--merged", "-o", str(path))
+    times = 2 if kind == "404" else 1  # the first is not believed
+    with failing(box, Fault(kind=kind, path="/api/v1/stats*", times=times)):
+        ran = cli("export", "clicks", *JANUARY, *tags, "--merged", "-o", str(path), "--concurrency", "1")
     assert ran.code == code
     assert ("a sum without it would be wrong" in ran.err) == (code == 1)
     assert (path.read_text() == KEPT) == (code == 1)
@@ -371,7 +372,7 @@ def test_days_that_do_not_add_up_are_told(cli: Cli, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(_jobs.Job, "finish", differing)
     ran = cli("export", "clicks", *SPAN, "--all", "--merged")
-    assert ran.code == 0
+    assert ran.code == 3
     assert "DAYS OF SOME WINDOWS" in ran.err
 
 

@@ -32,6 +32,21 @@ class RangeAnswer(Struct, gc=False):
     referrer: Counts = None
     clicks: Days | UnsetType = UNSET
 
+    def problem(self, window: Window) -> str | None:
+        """Return how the days contradict the total or the window, None if they do not."""
+        total, clicks = self.total_clicks, self.clicks
+        first, last = window.first, window.last
+        if not isinstance(clicks, dict) or not clicks:
+            contradicts = total and clicks is not UNSET and first != last
+            return f"{total} clicks in all, but none on its days" if contradicts else None
+        # The service may list a day beside the window as 0.
+        if (min(clicks) < first or max(clicks) > last) and any(
+            n for day, n in clicks.items() if day < first or day > last
+        ):
+            return f"clicks on days outside the window {window}"
+        counted = sum(clicks.values())
+        return None if counted == total else f"{total} clicks in all, but {counted} on its days"
+
 
 class PeriodAnswer(Struct, gc=False):
     """Answer of statistics for a year or for all time."""
@@ -48,6 +63,14 @@ class PeriodAnswer(Struct, gc=False):
     referrer: Counts = None
     timezone: Counts = None
 
+    def problem(self, year: int | None) -> str | None:
+        """Return how the months contradict the total or the year, None if they do not; None: all time."""
+        months = {each: sum(counts.values()) for each, counts in breakdown_of(self).items()}
+        if year is not None and any(n for each, n in months.items() if each != year):
+            return f"clicks in months of other years than {year}"
+        total, counted = self.clicks_total, sum(months.values())
+        return None if counted == total else f"{total} clicks in all, but {counted} in its months"
+
 
 class GeoAnswer(Struct, gc=False):
     """Answer of country geo-location statistics."""
@@ -55,6 +78,10 @@ class GeoAnswer(Struct, gc=False):
     state: Counts = None
     city: Counts = None
     postalcode: Counts = None
+
+    def problem(self, _: None) -> str | None:
+        """Return None: an answer about a country has nothing to compare."""
+        return None
 
 
 class RowsUpdated(Struct, gc=False):
@@ -80,25 +107,15 @@ class RangeTally(RangeSum):
             elif clicks is UNSET and total:
                 # An answer without clicks needs no `clicks`: it has no days to list.
                 self.days_complete = False
-            elif total:
-                self.reconciles = False
-                return f"{total} clicks in all, but none on its days"
-            return None
-        counted = 0
-        outside = False
-        for day, n in clicks.items():
-            if day < first or day > last:
-                if not n:
-                    continue
-                outside = True
-            into[day] = into.get(day, 0) + n
-            counted += n
-        if counted == total and not outside:
-            return None
-        self.reconciles = False
-        if outside:
-            return f"clicks on days outside the window {window}"
-        return f"{total} clicks in all, but {counted} on its days"
+        else:
+            for day, n in clicks.items():
+                # Days outside belong to another window, which has counted them or will.
+                if first <= day <= last:
+                    into[day] = into.get(day, 0) + n
+        problem = answer.problem(window)
+        if problem:
+            self.reconciles = False
+        return problem
 
     def result(self) -> RangeStats:
         if self._span is None:
@@ -112,15 +129,16 @@ class RangeTally(RangeSum):
 class PeriodTally(PeriodSum):
     """Sum of answers about years or about all time."""
 
-    def __init__(self, span: None = None) -> None:
+    def __init__(self, span: tuple[date, date] | None = None) -> None:
         super().__init__()
+        self._year = span[0].year if span else None
 
     def add_answer(self, answer: PeriodAnswer, window: None) -> str | None:
         self.add(answer)
-        counted = sum(sum(months.values()) for months in breakdown_of(answer).values())
-        if counted != answer.clicks_total:
-            return f"{answer.clicks_total} clicks in all, but {counted} in its months"
-        return None
+        problem = answer.problem(self._year)
+        if problem and self._year is not None:
+            self._breakdown = {self._year: self._breakdown.get(self._year, {})}
+        return problem
 
 
 class GeoTally(GeoSum):

@@ -63,6 +63,11 @@ class Query(Struct, Generic[R_co], frozen=True):
         """Return the first and last date of the result, None for a query without days."""
         return None
 
+    def problem(self, answer: Any, time_slice: TimeSlice) -> str | None:
+        """Return how an answer contradicts itself or what was requested, None if it does not."""
+        problem: str | None = answer.problem(time_slice.window)
+        return problem
+
     def call(self, selector: Selector, time_slice: TimeSlice) -> Call[Any]:
         """Return the call for one time slice and one selector."""
         return Call(
@@ -248,6 +253,12 @@ class Year(Query[PeriodStats], frozen=True):
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         first, last = date(self.year, 1, 1), date(self.year, 12, 31)
         return _whole_period(zone, first, last, f"year {self.year}", ("year", f"{self.year:04d}"))
+
+    def span(self, zone: tzinfo) -> Span:
+        return date(self.year, 1, 1), date(self.year, 12, 31)
+
+    def problem(self, answer: PeriodAnswer, time_slice: TimeSlice) -> str | None:
+        return answer.problem(self.year)
 
 
 class AllTime(Query[PeriodStats], frozen=True):

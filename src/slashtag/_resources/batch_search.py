@@ -128,7 +128,7 @@ class BatchSearch:
             return ()
         call = state.plan.query.call(self._batch.selector(node), time_slice)
         try:
-            answer = await state.sender(state.plan.query, call)
+            answer = await state.sender(state.plan.query, call, time_slice)
         except SlashtagError as error:
             steps = self._recover(time_slice, node, call, error)
             return steps if whole is None else [*steps, *self._resolve(time_slice, other, None)]
@@ -176,7 +176,7 @@ class BatchSearch:
         call = replace(state.plan.query.call(self._batch.selector(origin.node), time_slice), settled_at=inf)
         value: RangeAnswer | None = None
         try:
-            value = additive(await state.sender(state.plan.query, call), window)
+            value = additive(await state.sender(state.plan.query, call, time_slice), window)
         except SlashtagError as error:
             self._batch.parts(origin.node, error)
         if value != origin.value:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from .._core.batches import Batcher, Selector, by_activity, check_slashtag
 from .._core.call import Call, Failure
 from .._core.plan import Plan, StatsRequest
-from .._core.queries import Query
+from .._core.queries import Query, TimeSlice
 from .._core.windows import halves
 from .._errors import (
     APIError,
@@ -56,8 +57,10 @@ class Memory:
         self.samples: dict[str, bool] = {}
         #: Whether all-time statistics have been found to depend on `timezone`.
         self.all_time_reads_zone = False
-        #: Whether an answer was inconsistent.
-        self.saw_inconsistent_answer = False
+        #: Number of inconsistent answers that were added.
+        self.inconsistent = 0
+        #: Whether the service gives inconsistent answers also on a second request.
+        self.stays_inconsistent = False
 
 
 class StatsSender:
@@ -66,6 +69,9 @@ class StatsSender:
     The document states /stats/yearly and /stats/alltime but shows samples against /stats: on a 404 the
     samples' path is tried once and the outcome remembered. See docs/service.md, Statistics for a year;
     Statistics for all time.
+
+    An answer that no statistics request can have is requested once more, since a cache or a load balancer may
+    have sent it: a 404, or one that contradicts itself or is about other days.
     """
 
     def __init__(
@@ -77,47 +83,68 @@ class StatsSender:
         self.replayed_from = replayed_from
 
     def log_inconsistent_answer(self, call: Call[Any], problem: str) -> None:
-        """Log an inconsistent answer: the first as a warning, later ones at DEBUG.
+        """Count and log an inconsistent answer that was added: the first as a warning, later ones at DEBUG.
 
         There may be thousands of them; `reconciles` shows each.
         """
-        level = logging.DEBUG if self.memory.saw_inconsistent_answer else logging.WARNING
-        self.memory.saw_inconsistent_answer = True
+        level = logging.DEBUG if self.memory.inconsistent else logging.WARNING
+        self.memory.inconsistent += 1
         log.log(level, "%s: inconsistent answer: %s", call.label, problem)
 
-    async def __call__(self, query: Query[Any], call: Call[Any]) -> Any:
+    async def __call__(self, query: Query[Any], call: Call[Any], time_slice: TimeSlice) -> Any:
         """Return the answer to a call; an error gets a note that names the batch and window."""
+        memory = self.memory
         try:
-            if query.sample_path is None:
-                return await self._send(call)
-            return await self._send_to_either(query.sample_path, call)
+            answer = await self._request(query, call)
+            problem = query.problem(answer, time_slice)
+            if problem is None or memory.stays_inconsistent:
+                return answer
+            log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
+            # With this `settled_at` the journal does not answer.
+            answer = await self._request(query, replace(call, settled_at=inf))
+            memory.stays_inconsistent |= query.problem(answer, time_slice) is not None
+            return answer
         except SlashtagError as error:
             error.add_note(f"while requesting {call.label}")
             raise
 
-    async def _send_to_either(self, sample_path: str, call: Call[Any]) -> Any:
-        samples, sampled = self.memory.samples, replace(call, path=sample_path)
-        if samples.get(call.path):
-            return await self._send(sampled)
+    async def _request(self, query: Query[Any], call: Call[Any]) -> Any:
+        samples, stated = self.memory.samples, call.path
+        if query.sample_path is None:
+            return await self._confirm_404(call)
+        sampled = replace(call, path=query.sample_path)
+        if samples.get(stated):
+            return await self._confirm_404(sampled)
         try:
-            return await self._send(call)
+            answer = await self._confirm_404(call)
         except (NotFoundError, UnexpectedResponseError) as error:
             # For an unknown path, a router may answer without the service's envelope.
-            if error.status != 404 or samples.get(call.path) is False:
+            if error.status != 404 or samples.get(stated) is False:
                 raise
             missing = error
+        else:
+            samples[stated] = False
+            return answer
         try:
             answer = await self._send(sampled)
         except (NotFoundError, UnexpectedResponseError, BadRequestError) as error:
             # /stats may exist without accepting these queries. See docs/service.md, Errors.
             is_missing = error.status == 404 or "date is required" in error.message.lower()
             if is_missing or isinstance(error, BadRequestError):
-                samples[call.path] = not is_missing
+                samples[stated] = not is_missing
             if is_missing:
                 raise missing from None
             raise
-        samples[call.path] = True
+        samples[stated] = True
         return answer
+
+    async def _confirm_404(self, call: Call[Any]) -> Any:
+        """Send a call, and once more if the answer is a 404: it is undocumented for statistics."""
+        try:
+            return await self._send(call)
+        except NotFoundError as error:
+            log.info("%s: requested once more: %s", call.label, error)
+            return await self._send(call)
 
 
 class ProgressReporter:
@@ -197,7 +224,7 @@ class Collector(Generic[R]):
             return [StatsRequest(item, time_slice) for time_slice in self._plan.time_slices]
         call = self._plan.query.call(item.selector, item.time_slice)
         try:
-            answer = await self._sender(self._plan.query, call)
+            answer = await self._sender(self._plan.query, call, item.time_slice)
         except SlashtagError as error:
             if smaller := self._smaller(item, error):
                 self._reporter.expect(len(smaller) - 1)

@@ -94,6 +94,8 @@ class Connection:
 
     #: What is printed at Ctrl-C.
     stopped: str = field(default="stopped", init=False)
+    #: Whether figures that were printed or written are known to be wrong or to lack days; the exit code is 3.
+    inexact: bool = field(default=False, init=False)
     #: The metrics of the session made last, and when it was made.
     metrics: Metrics | None = field(default=None, init=False)
     began: float = field(default=0.0, init=False)
@@ -143,6 +145,19 @@ class Connection:
         if not self.quiet:
             say(text)
 
+    def report_inconsistent(self, answers: int | None = None) -> None:
+        """Print how many inconsistent answers are in the figures, if any; the exit code is then 3."""
+        if answers is None:
+            answers = self.metrics.inconsistent if self.metrics else 0
+        if answers:
+            self.inexact = True
+            say(
+                f"the figures may be wrong: {many(answers, 'answer')} of the service, requested twice, "
+                "contradicted the total or the days requested",
+                label="inconsistent: ",
+                style="bold red",
+            )
+
     def bars(self) -> AbstractContextManager[Callable[[str], Progress]]:
         """Show progress and waits, unless --quiet, or --verbose sends log lines to the same terminal."""
         return bars(
@@ -188,7 +203,10 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
                 if connection is not None:
                     connection.say(connection.stopped)
                 raise
-        if any(isinstance(value, Selection) and value.left_out for value in given.values()):
+        if connection is not None:
+            connection.report_inconsistent()
+        inexact = connection is not None and connection.inexact
+        if inexact or any(isinstance(value, Selection) and value.left_out for value in given.values()):
             raise typer.Exit(SOME_FAILED)
 
     vars(run)["__signature__"] = takes.replace(parameters=parameters, return_annotation=None)

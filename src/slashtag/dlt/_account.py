@@ -39,6 +39,8 @@ class Monitor:
         self.on_error = on_error
         #: Requests sent, 429 answers, and requests answered from the journal of an interrupted load.
         self.requests = self.throttled = self.replayed = 0
+        #: Answers that contradict themselves.
+        self.inconsistent = 0
 
     def progress(self, table: str) -> Callable[[int, int | None], object] | None:
         """Return the callback for one table."""
@@ -51,6 +53,7 @@ class Monitor:
         self.requests += metrics.attempts
         self.throttled += metrics.throttled
         self.replayed += metrics.replayed
+        self.inconsistent += metrics.inconsistent
 
 
 class Account:

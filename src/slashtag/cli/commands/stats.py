@@ -188,6 +188,9 @@ async def _answer(
             table = Table((Column(by), Column("clicks", "int"), Column("percent", "float")))
             rows = [(label, clicks, percent(clicks, stats.total)) for label, clicks in counts.items()]
             print_rows(table, rows, form, file=shown.output)
+    if isinstance(stats, RangeStats):
+        shows_days = by in (None, "day", "month")
+        connection.inexact = not stats.reconciles or (shows_days and not stats.days_complete)
     for caveat in _caveats(stats, by):
         connection.say(caveat)
     connection.say(f"{span}: {many(stats.total, 'click')}; {connection.cost(session)}")

@@ -101,4 +101,5 @@ def sync(
     )
     if views:
         connection.say(f"made {many(len(views), 'view')}: {', '.join(views)}")
+    connection.report_inconsistent(monitor.inconsistent)
     failures.conclude(connection)
