@@ -32,6 +32,7 @@ from .errors import as_usage, many
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
 from .output import stdout
+from .selection import note_of_shared
 
 OUTPUT = "The output"
 _option = partial(Option, rich_help_panel=OUTPUT)
@@ -189,6 +190,7 @@ def _conclude(
     if summary.learned_rate is not None:
         parts.append(f"{summary.learned_rate:.0f} requests/s allowed")
     if not summary.reconciles:
+        connection.inexact = True
         parts.append(
             "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service gave"
         )
@@ -196,9 +198,6 @@ def _conclude(
         parts.append(f"the days {'of what was answered ' * bool(failures.count)}add up to the totals")
     connection.say("; ".join(parts))
     if summary.shared:
-        connection.say(
-            f"slashtags that several links share: {summary.shared:,}; the service counts clicks by slashtag, "
-            "so the rows hold those of all these links, on whatever domain and selected or not"
-        )
+        connection.say(note_of_shared(summary.shared))
     if failures is not None:
         failures.conclude(connection)

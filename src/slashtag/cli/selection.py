@@ -12,6 +12,7 @@ from typer import Option
 
 from .. import AsyncSession, InvalidRequestError, ShortUrl, SlashtagError
 from .._internal import Progress, check_slashtag
+from ..export import Sharing
 from .credentials_file import credentials
 from .errors import SOME_FAILED, say
 
@@ -51,6 +52,14 @@ async def names_of_tags(session: AsyncSession, wanted: Iterable[str] = ()) -> di
     return names
 
 
+def note_of_shared(slashtags: int) -> str:
+    """Return the note on slashtags of selected links that other links have too."""
+    return (
+        f"slashtags that several links share: {slashtags:,}; the service counts clicks by slashtag, "
+        "so the rows hold those of all these links, on whatever domain and selected or not"
+    )
+
+
 @dataclass
 class Selection:
     """Options of which links a command is about."""
@@ -75,6 +84,8 @@ class Selection:
 
     #: Whether something was left out; the exit code is then 3.
     left_out: bool = field(default=False, init=False)
+    #: What the links listed so far share.
+    sharing: Sharing = field(default_factory=Sharing, init=False)
 
     def __post_init__(self) -> None:
         if sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.every]) != 1:
@@ -102,7 +113,8 @@ class Selection:
         names = await names_of_tags(session, self.tag) if self.tag else {}
         async with session.urls.list(progress=progress) as links:
             async for link in links:
-                if self.tag and (link.tag_id is None or names.get(link.tag_id) not in self.tag):
+                is_tagged = link.tag_id is not None and names.get(link.tag_id) in (self.tag or ())
+                if not self.sharing.take(link, selected=is_tagged or not self.tag):
                     continue
                 try:
                     check_slashtag(link)

@@ -24,7 +24,7 @@ from ..errors import many
 from ..options import Connection, RangeEnd, Timezone, command
 from ..output import FormatOption, OutputFile, chosen, print_rows
 from ..period import Period
-from ..selection import SelectionOrAll
+from ..selection import SelectionOrAll, note_of_shared
 
 #: Links counted together at first: as many as a request may name (Limits).
 GROUP = 100
@@ -85,6 +85,8 @@ async def top(
         f"{start} to {end}, compared with {earlier[0]} to {earlier[1]}: {many(ranking.total, 'click')} of "
         f"{many(len(hits), 'link')}; {connection.cost(session)}"
     )
+    if selection.tag and selection.sharing.count:
+        connection.say(note_of_shared(selection.sharing.count))
 
 
 def _before(start: date, end: date, now: datetime) -> tuple[date, date]:
