@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -201,6 +202,16 @@ def test_progress_shows_on_a_terminal_only(cli: Cli, monkeypatch: pytest.MonkeyP
     assert "counting" in shown.err
     assert shown.out == quiet.out
     assert "reading" in cli("urls", "list").err
+
+
+@pytest.mark.parametrize("limit", [(), ("--limit", "7")])
+def test_a_listing_into_a_file_prints_a_summary(cli: Cli, tmp_path: Path, limit: tuple[str, ...]) -> None:
+    path = tmp_path / "links.csv"
+    ran = cli("urls", "list", "-o", str(path), *limit)
+    assert len(path.read_text("utf-8").splitlines()) == 1 + (7 if limit else 130)
+    assert ran.out == ""
+    assert f"{7 if limit else 130} rows to {path}" in ran.err
+    assert cli("urls", "list", "-q", "-o", str(path)).err == ""
 
 
 def test_rows_on_a_terminal_need_no_bar(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from functools import partial, wraps
 from inspect import Parameter, signature
 from pathlib import Path
+from signal import SIGTERM
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -22,6 +23,9 @@ from .progress import bars
 from .selection import Selection
 
 T = TypeVar("T")
+
+#: The exit code after SIGTERM, as shells have it.
+TERMINATED = 128 + SIGTERM
 
 #: Seconds for which a journaled answer may be replayed; the default of the library.
 MAX_AGE = 86_400.0
@@ -92,7 +96,7 @@ class Connection:
     ] = 30.0
     log_format: Annotated[Literal["text", "json"], Option(help="Form of the lines on stderr.")] = "text"
 
-    #: What is printed at Ctrl-C.
+    #: What is printed at Ctrl-C and SIGTERM.
     stopped: str = field(default="stopped", init=False)
     #: Whether figures that were printed or written are known to be wrong or to lack days; the exit code is 3.
     inexact: bool = field(default=False, init=False)
@@ -131,9 +135,10 @@ class Connection:
         self.metrics, self.began = session.metrics, perf_counter()
         return session
 
-    def cost(self, session: AsyncSession) -> str:
-        """Return the requests and the time that a session took, and the limit that it learnt."""
-        metrics = session.metrics
+    def cost(self, session: AsyncSession | None = None) -> str:
+        """Return the requests and the time that the last session took, and the limit that it learnt."""
+        metrics = self.metrics if session is None else session.metrics
+        assert metrics is not None
         limit = "" if metrics.learned_rate is None else f", {metrics.learned_rate:.0f} requests/s allowed"
         return (
             f"{many(metrics.requests, 'request')}, {many(metrics.throttled, 'time')} 429, "
@@ -199,9 +204,11 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
                 work = function(**given)
                 if work is not None:
                     run_async(work)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as stop:
                 if connection is not None:
                     connection.say(connection.stopped)
+                if isinstance(stop, Terminated):
+                    raise typer.Exit(TERMINATED) from None
                 raise
         if connection is not None:
             connection.report_inconsistent()
@@ -217,13 +224,44 @@ def _options(group: Any) -> list[Field[Any]]:
     return [each for each in fields(group) if each.init]
 
 
+class Terminated(KeyboardInterrupt):
+    """End by SIGTERM, which leaves behind as little as Ctrl-C."""
+
+
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run on a new event loop, uvloop's if it is installed; Ctrl-C cancels."""
+    """Run on a new event loop, uvloop's if it is installed; Ctrl-C cancels, and so does SIGTERM."""
     try:
         import uvloop
     except ImportError:
         new_loop = None
     else:
         new_loop = uvloop.new_event_loop
+    is_terminated = False
+
+    async def cancelled_by_sigterm() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def terminate() -> None:
+            nonlocal is_terminated
+            is_terminated = True
+            # A second signal ends the process at once.
+            loop.remove_signal_handler(SIGTERM)
+            task.cancel()
+
+        # Not on Windows, and not in a thread.
+        with suppress(NotImplementedError, ValueError, RuntimeError):
+            loop.add_signal_handler(SIGTERM, terminate)
+        try:
+            return await work
+        finally:
+            with suppress(NotImplementedError, ValueError, RuntimeError):
+                loop.remove_signal_handler(SIGTERM)
+
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(work)
+        try:
+            return runner.run(cancelled_by_sigterm())
+        except asyncio.CancelledError:
+            if is_terminated:
+                raise Terminated from None
+            raise
