@@ -176,7 +176,10 @@ def test_an_item_that_stays_twice_in_its_page_is_given_once() -> None:
 
 def test_the_first_page_has_to_exist() -> None:
     cursor: PageCursor[Tag] = PageCursor(start_page=5)
-    cursor.ask()
+    assert cursor.ask() == 5
+    assert cursor.may_be_missing
+    cursor.missing()
+    assert cursor.ask() == 5
     assert not cursor.may_be_missing
 
 

@@ -162,7 +162,7 @@ class PageStream(Stream[Page[T]]):
         try:
             return self._outcome(task)
         except NotFoundError:
-            # An earlier page was answered, so the path exists, but not this page.
+            # The first 404 is not believed; after an earlier page, a second one is the end.
             if not self._cursor.may_be_missing:
                 raise
         except BadRequestError:
