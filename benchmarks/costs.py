@@ -1,18 +1,20 @@
-"""Print what stray 429s, a clock of milliseconds and closed connections cost; before: in the last version.
+"""Measure what stray 429s, a clock of milliseconds and closed connections cost.
 
-python benchmarks/costs.py [--requests 2000] [--seed 1]
+python benchmarks/costs.py [--size FACTOR] [--json]
 
-The time of stray 429s is simulated; everything else is sent over real sockets, on asyncio and uvloop.
+The time of strays is simulated and compared with that of a client that honours each Retry-After once, for its
+request alone. The rest is sent over real sockets, both ways, on asyncio and uvloop. Notes have what the
+version before the mend took.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from time import perf_counter
@@ -20,6 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks._measure import Row, parser, report, scaled
 from benchmarks.pacing.peers import EachRetryAfter
 from benchmarks.pacing.servers import Server, Strays
 from benchmarks.pacing.simulate import CONCURRENCY, run
@@ -38,28 +41,25 @@ def answer(status: int, extra: bytes = b"") -> bytes:
     return b"HTTP/1.1 %d Odd\r\n%sContent-Length: %d\r\n\r\n%s" % (status, extra, len(body), body)
 
 
-def row(*cells: object) -> None:
-    """Print a line of a table."""
-    first, *others = map(str, cells)
-    print(f"{first:44}" + "".join(f"{cell:>18}" for cell in others), flush=True)
+def strays(requests: int) -> Iterator[Row]:
+    """Simulate requests to a service without a limit that answers some with 429."""
+    for share in (0.005, 0.01, 0.02, 0.05, 0.1):
+        for told in (None, 1.0, 2.0):
+            ours, ideal = (
+                run(policy, Strays(Server(Random(1)), share, told), requests, 1, give_up=20_000).time
+                for policy in (Throttle(CONCURRENCY), EachRetryAfter())
+            )
+            what = f"{share:.1%} stray 429s" + (f", Retry-After {told:g}" if told else "")
+            before = BEFORE.get((share, told))
+            note = f"{requests:,} requests: {ours:.1f} s" + (f"; before: {before}" if before else "")
+            yield Row(what, ours / ideal, goal="<= 3", note=note)
 
 
-def strays(requests: int, seed: int) -> None:
-    """Print the simulated time of requests to a service without a limit that answers some with 429."""
-    row(f"{requests:,} requests, simulated", "seconds", "Retry-After once", "ratio", "before")
-    for share in (0.0, 0.005, 0.01, 0.02, 0.05, 0.1):
-        for told in (None, 1.0, 2.0) if share else (None,):
-            times = []
-            for policy in (Throttle(CONCURRENCY), EachRetryAfter()):
-                server = Strays(Server(Random(seed)), share, told)
-                times.append(run(policy, server, requests, seed, give_up=20_000).time)
-            label = f"{share:.1%} strays" + (f", Retry-After {told:g}" if told else "")
-            figures = (f"{time:.1f}" for time in times)
-            row(label, *figures, f"{times[0] / times[1]:.2f}", BEFORE.get((share, told), ""))
+Work = Callable[[AsyncSession], Coroutine[Any, Any, tuple[float, str]]]
 
 
-async def serve(reply: Reply, work: Callable[[AsyncSession], Coroutine[Any, Any, str]]) -> str:
-    """Run work against a server; `reply` returns whether to keep the connection."""
+async def serve(reply: Reply, work: Work) -> tuple[float, str]:
+    """Run work against a server and return its figure and a note; `reply`: whether to keep the connection."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -85,47 +85,48 @@ def call(number: int, method: str = "GET") -> Call[Any]:
     return Call(method=method, path=f"echo/{number}", returns=dict, body=body, repeatable=method == "GET")
 
 
-def stray_reads(seed: int) -> tuple[Reply, Callable[[AsyncSession], Coroutine[Any, Any, str]]]:
+def stray_reads(size: float) -> tuple[Reply, Work]:
     """Read 400 times where 1 answer in 10 is a stray 429 with Retry-After: 1."""
-    chance = Random(seed)
+    chance, reads = Random(1), scaled(400, size)
 
     def reply(writer: asyncio.StreamWriter, _: str) -> bool:
         is_stray = chance.random() < 0.1
         writer.write(answer(429, b"Retry-After: 1\r\n") if is_stray else answer(200))
         return True
 
-    async def work(session: AsyncSession) -> str:
+    async def work(session: AsyncSession) -> tuple[float, str]:
         began = perf_counter()
-        await asyncio.gather(*(session.send(call(n)) for n in range(400)))
-        return f"{perf_counter() - began:.1f} s, {session.metrics.throttled} 429s"
+        await asyncio.gather(*(session.send(call(n)) for n in range(reads)))
+        return perf_counter() - began, f"{session.metrics.throttled} 429s"
 
     return reply, work
 
 
-def busy_service(_: int) -> tuple[Reply, Callable[[AsyncSession], Coroutine[Any, Any, str]]]:
-    """Send 8 requests to a service that answers 429 at once for 3 seconds."""
+def busy(size: float) -> tuple[Reply, Work]:
+    """Send 8 requests to a service that answers 429 for 3 seconds."""
     began = perf_counter()
 
     def reply(writer: asyncio.StreamWriter, _: str) -> bool:
-        writer.write(answer(429 if perf_counter() - began < 3 else 200))
+        writer.write(answer(429 if perf_counter() - began < 3 * size else 200))
         return True
 
-    async def work(session: AsyncSession) -> str:
+    async def work(session: AsyncSession) -> tuple[float, str]:
         await asyncio.gather(*(session.send(call(n)) for n in range(8)))
-        return f"{session.metrics.throttled} 429s"
+        return session.metrics.throttled, ""
 
     return reply, work
 
 
-def closing(method: str, count: int) -> tuple[Reply, Callable[[AsyncSession], Coroutine[Any, Any, str]]]:
+def closing(method: str, size: float) -> tuple[Reply, Work]:
     """Send requests, 16 at a time, to a service that closes unannounced after each answer."""
+    numbers = iter(range(scaled(640 if method == "GET" else 300, size)))
 
     def reply(writer: asyncio.StreamWriter, _: str) -> bool:
         writer.write(answer(200))
         return False
 
-    async def work(session: AsyncSession) -> str:
-        numbers, unknown, began = iter(range(count)), 0, perf_counter()
+    async def work(session: AsyncSession) -> tuple[float, str]:
+        unknown, began = 0, perf_counter()
 
         async def worker() -> None:
             nonlocal unknown
@@ -136,44 +137,41 @@ def closing(method: str, count: int) -> tuple[Reply, Callable[[AsyncSession], Co
                     unknown += 1
 
         await asyncio.gather(*(worker() for _ in range(16)))
-        seconds = perf_counter() - began
-        retries = session.metrics.retries
-        return f"{unknown} unknown" if method != "GET" else f"{retries} retries, {seconds:.1f} s"
+        return session.metrics.retries if method == "GET" else unknown, f"{perf_counter() - began:.1f} s"
 
     return reply, work
 
 
-#: What is sent -> (server and client, what the last version took).
-SENT: dict[str, tuple[Callable[[int], Any], str]] = {
-    "400 reads, 10 % strays with Retry-After 1": (stray_reads, "158 after 60 s"),
-    "8 requests, 429s for 3 s": (busy_service, "19,494 429s"),
-    "300 POSTs, closed after each answer": (lambda _: closing("POST", 300), "150 unknown"),
-    "640 GETs, closed after each answer": (lambda _: closing("GET", 640), "624, 5.7 s"),
-}
+#: (What is measured, its unit, the goal, what it was before, server and client.)
+SENT: list[tuple[str, str, str | None, str, Callable[[float], tuple[Reply, Work]]]] = [
+    ("400 reads, 10 % strays, Retry-After 1", "s", None, "158 reads after 60 s", stray_reads),
+    ("8 requests, 429s for 3 s", "429s", "<= 60", "19,494 on uvloop", busy),
+    ("300 POSTs, each connection closed", "unknown", "<= 23", "150", partial(closing, "POST")),
+    ("640 GETs, each connection closed", "retries", "<= 64", "624, 5.7 s", partial(closing, "GET")),
+]
 
 
-def main() -> None:
-    """Print all tables."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("--requests", type=int, default=2_000, help="of the simulation")
-    options.add_argument("--seed", type=int, default=1)
-    given = options.parse_args()
-    strays(given.requests, given.seed)
+def sent(size: float) -> Iterator[Row]:
+    """Send over real sockets."""
     loops: dict[str, Any] = {"asyncio": None}
     with suppress(ImportError):
         import uvloop
 
         loops["uvloop"] = uvloop.new_event_loop
-    ways = [(way, loop) for way in ("fast path", "ClientSession") for loop in loops]
-    print()
-    row("over real sockets", *(f"{way[:4]} {loop}" for way, loop in ways), "before")
-    for what, (make, before) in SENT.items():
-        cells = []
-        for way, loop in ways:
-            os.environ["SLASHTAG_FAST_PATH"] = "1" if way == "fast path" else "0"
-            with asyncio.Runner(loop_factory=loops[loop]) as runner:
-                cells.append(runner.run(serve(*make(given.seed))))
-        row(what, *cells, before)
+    for what, unit, goal, before, make in SENT:
+        for way, switch in (("fast path", "1"), ("ClientSession", "0")):
+            os.environ["SLASHTAG_FAST_PATH"] = switch
+            for loop, factory in loops.items():
+                with asyncio.Runner(loop_factory=factory) as runner:
+                    figure, note = runner.run(serve(*make(size)))
+                notes = "; ".join(filter(None, (note, f"before: {before}")))
+                yield Row(f"{what}; {way}, {loop}", figure, unit, goal, notes)
+
+
+def main() -> None:
+    """Print all rows."""
+    given = parser(__doc__).parse_args()
+    report([*strays(scaled(2_000, given.size, 20)), *sent(given.size)], given.json)
 
 
 if __name__ == "__main__":
