@@ -11,7 +11,6 @@ from ._core.call import REDIRECT_CODES as REDIRECT_CODES
 from ._core.call import SETTLING_SECONDS as SETTLING_SECONDS
 from ._core.change import conflicts as conflicts
 from ._core.windows import by_month as by_month
-from ._core.windows import days as days
 from ._core.windows import flattened as flattened
 from ._core.windows import format_offset as format_offset
 from ._core.windows import halves as halves
@@ -26,6 +25,7 @@ from ._file_lock import lock_file as lock_file
 from ._journal.file import JournalInUseError as JournalInUseError
 from ._journal.file import UnfitJournalError as UnfitJournalError
 from ._journal.file import remove_journal as remove_journal
+from ._models import days as days
 from ._resources.collect import Key as Key
 from ._resources.collect import Keys as Keys
 from ._resources.collect import OnError as OnError

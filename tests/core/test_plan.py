@@ -35,10 +35,10 @@ def plan_of(query: Query[Any], selectors: list[Selector]) -> Plan[Any]:
 
 
 def run(plan: Plan[Any], service: Service) -> Any:
-    tally = plan.query.tally(plan.span)
+    running = plan.query.running_sum(plan.span)
     for ask, call in zip(plan.requests(), plan.calls(), strict=True):
-        tally.add_answer(service(call), ask.time_slice.window)
-    return tally.result()
+        running.add(service(call).stats(ask.time_slice.window)[0])
+    return running.result()
 
 
 plans = st.builds(

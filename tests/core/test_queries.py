@@ -292,7 +292,7 @@ def test_a_question_is_frozen(query: Query[Any]) -> None:
 
 @pytest.mark.parametrize("query", QUERIES, ids=repr)
 def test_a_question_without_answers_gives_empty_statistics(query: Query[Any]) -> None:
-    stats = query.resolve(UTC, NOW).tally(None).result()
+    stats = query.resolve(UTC, NOW).running_sum(None).result()
     assert (stats.total, list(stats.rows()), stats) == (0, [], type(stats).merge([]))
 
 

@@ -20,9 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta, tzinfo
 
-from .._models import breakdown_of
+from .._models import PeriodStats, RangeStats
 from .halving import subtract
-from .payloads import PeriodAnswer, RangeAnswer
 from .queries import AllTime, DateRange, TimeSlice, range_slice
 from .windows import (
     Month,
@@ -79,11 +78,11 @@ class Guide:
         whole_days = not any(isinstance(bound, datetime) for bound in query.bounds)
         self._known = dict(self._months_of_one_offset(zone)) if whole_days else {}
 
-    def counts(self, answers: Sequence[PeriodAnswer]) -> Counts | None:
+    def counts(self, answers: Sequence[PeriodStats]) -> Counts | None:
         """Return the clicks of months that have ended, or None if a breakdown does not add up."""
         found: list[Mapping[Month, int]] = []
         for answer in answers:
-            counts = flattened(breakdown_of(answer))
+            counts = flattened(answer.clicks_breakdown)
             if sum(counts.values()) != answer.clicks_total or any(n < 0 for n in counts.values()):
                 return None
             found.append({month: n for month, n in counts.items() if n and month not in self.always})
@@ -116,7 +115,7 @@ class Guide:
             for window in cut_into_windows(self._parts, (month,))
         ]
 
-    def contradicts(self, answer: RangeAnswer, window: Window, counts: Counts) -> bool:
+    def contradicts(self, answer: RangeStats, window: Window, counts: Counts) -> bool:
         """Return whether the answer for one month differs from the all-time statistics.
 
         Compares only past months that are completely in the range and have one offset.

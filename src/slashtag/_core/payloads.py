@@ -1,19 +1,19 @@
-"""Answers of the service, where they differ from the public models, and their running sums.
+"""Answers of the service, where they differ from the public models.
 
 An empty map may be `[]` or null; counts are numbers or strings of digits, and lax decoding accepts both.
-See docs/service.md, Statistics records. `add_answer` of a sum returns a warning message, or None if the
-answer is consistent.
+See docs/service.md, Statistics records. `stats` converts an answer to a public model, and says what is
+inconsistent in it, if anything.
 """
 
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from .._models import GeoSum, PeriodSum, RangeStats, RangeSum, breakdown_of
-from .windows import Window, days
+from .._models import GeoStats, PeriodStats, RangeStats, Statistics
+from .windows import Window
 
 Nothing = Annotated[list[Any], Meta(max_length=0)]
 Counts = dict[str, int] | Nothing | None
@@ -21,7 +21,15 @@ Days = dict[date, int] | Nothing | None
 Months = dict[int, dict[int, int] | Nothing | None] | Nothing | None
 
 
-class RangeAnswer(Struct, gc=False):
+class Answer(Struct, gc=False):
+    """Answer of a statistics endpoint."""
+
+    def stats(self, window: Window | None) -> tuple[Statistics, str | None]:
+        """Return the answer as public statistics, and what is inconsistent in it; `window` has its days."""
+        raise NotImplementedError
+
+
+class RangeAnswer(Answer, gc=False):
     """Answer of statistics for a date or date range."""
 
     total_clicks: int
@@ -32,8 +40,39 @@ class RangeAnswer(Struct, gc=False):
     referrer: Counts = None
     clicks: Days | UnsetType = UNSET
 
+    def stats(self, window: Window | None) -> tuple[RangeStats, str | None]:
+        assert window is not None
+        total, first, last = self.total_clicks, window.first, window.last
+        clicks: dict[date, int] = _counts(self.clicks)
+        complete, problem = True, None
+        if not clicks and first == last:
+            clicks = {first: total}
+        elif self.clicks is UNSET:
+            # An answer without clicks needs no days.
+            complete = not total
+        else:
+            for day in [day for day in clicks if day < first or day > last]:
+                if clicks[day]:
+                    problem = f"clicks on days outside the window {window}"
+                else:
+                    del clicks[day]
+            if problem is None and (counted := sum(clicks.values())) != total:
+                problem = f"{total} clicks in all, but {counted} on its days"
+        stats = RangeStats(
+            total_clicks=total,
+            clicks=clicks,
+            days_complete=complete,
+            reconciles=problem is None,
+            device=_counts(self.device),
+            browser=_counts(self.browser),
+            platform=_counts(self.platform),
+            country=_counts(self.country),
+            referrer=_counts(self.referrer),
+        )
+        return stats, problem
 
-class PeriodAnswer(Struct, gc=False):
+
+class PeriodAnswer(Answer, gc=False):
     """Answer of statistics for a year or for all time."""
 
     clicks_total: int
@@ -48,87 +87,40 @@ class PeriodAnswer(Struct, gc=False):
     referrer: Counts = None
     timezone: Counts = None
 
+    def stats(self, window: Window | None) -> tuple[PeriodStats, str | None]:
+        years: dict[int, Any] = _counts(self.clicks_breakdown)
+        breakdown: dict[int, dict[int, int]] = {year: _counts(months) for year, months in years.items()}
+        stats = PeriodStats(
+            clicks_total=self.clicks_total,
+            clicks_unique=self.clicks_unique,
+            clicks_repeated=self.clicks_repeated,
+            clicks_breakdown=breakdown,
+            **{name: _counts(getattr(self, name)) for name in PeriodStats.DIMENSIONS},
+        )
+        counted = sum(sum(months.values()) for months in breakdown.values())
+        if counted == self.clicks_total:
+            return stats, None
+        return stats, f"{self.clicks_total} clicks in all, but {counted} in its months"
 
-class GeoAnswer(Struct, gc=False):
+
+class GeoAnswer(Answer, gc=False):
     """Answer of country geo-location statistics."""
 
     state: Counts = None
     city: Counts = None
     postalcode: Counts = None
 
+    def stats(self, window: Window | None) -> tuple[GeoStats, None]:
+        state, city, postalcode = map(_counts, (self.state, self.city, self.postalcode))
+        return GeoStats(state=state, city=city, postalcode=postalcode), None
+
+
+def _counts(found: Any) -> dict[Any, int]:
+    """Return a map of counts; [], null and a missing member mean an empty one."""
+    return cast("dict[Any, int]", found) if isinstance(found, dict) else {}
+
 
 class RowsUpdated(Struct, gc=False):
     """Answer of an update."""
 
     rows_updated: int
-
-
-class RangeTally(RangeSum):
-    """Sum of answers about date ranges; the result holds every day of the span, both ends included."""
-
-    def __init__(self, span: tuple[date, date] | None) -> None:
-        super().__init__()
-        self._span = span
-
-    def add_answer(self, answer: RangeAnswer, window: Window) -> str | None:
-        self.add_totals(answer)
-        first, last = window.first, window.last
-        total, clicks, into = answer.total_clicks, answer.clicks, self.days
-        if not isinstance(clicks, dict) or not clicks:
-            if first == last:
-                into[first] = into.get(first, 0) + total
-            elif clicks is UNSET and total:
-                # An answer without clicks needs no `clicks`: it has no days to list.
-                self.days_complete = False
-            elif total:
-                self.reconciles = False
-                return f"{total} clicks in all, but none on its days"
-            return None
-        counted = 0
-        outside = False
-        for day, n in clicks.items():
-            if day < first or day > last:
-                if not n:
-                    continue
-                outside = True
-            into[day] = into.get(day, 0) + n
-            counted += n
-        if counted == total and not outside:
-            return None
-        self.reconciles = False
-        if outside:
-            return f"clicks on days outside the window {window}"
-        return f"{total} clicks in all, but {counted} on its days"
-
-    def result(self) -> RangeStats:
-        if self._span is None:
-            return super().result()
-        clicks = dict.fromkeys(days(*self._span), 0)
-        length = len(clicks)
-        clicks.update(self.days)
-        return self.result_with(clicks if len(clicks) == length else dict(sorted(clicks.items())))
-
-
-class PeriodTally(PeriodSum):
-    """Sum of answers about years or about all time."""
-
-    def __init__(self, span: None = None) -> None:
-        super().__init__()
-
-    def add_answer(self, answer: PeriodAnswer, window: None) -> str | None:
-        self.add(answer)
-        counted = sum(sum(months.values()) for months in breakdown_of(answer).values())
-        if counted != answer.clicks_total:
-            return f"{answer.clicks_total} clicks in all, but {counted} in its months"
-        return None
-
-
-class GeoTally(GeoSum):
-    """Sum of answers about one country."""
-
-    def __init__(self, span: None = None) -> None:
-        super().__init__()
-
-    def add_answer(self, answer: GeoAnswer, window: None) -> str | None:
-        self.add(answer)
-        return None

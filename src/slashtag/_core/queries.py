@@ -1,6 +1,6 @@
 """Queries of the statistics endpoints.
 
-A new endpoint needs one more class here: its fields, validation, time slices and tally.
+A new endpoint needs one more class here: its fields, validation, time slices, answer and running sum.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from .._errors import InvalidRequestError
-from .._models import GeoStats, PeriodStats, RangeStats, Statistics
+from .._models import GeoStats, GeoSum, PeriodStats, PeriodSum, RangeStats, RangeSum, Statistics
 from .batches import Selector
 from .bounds import parse_bound, parse_day, parse_span
 from .call import Call, check_int
-from .payloads import GeoAnswer, GeoTally, PeriodAnswer, PeriodTally, RangeAnswer, RangeTally
+from .payloads import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
 from .windows import Bound, Window, format_offset, offsets, only_offset, windows
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
@@ -45,9 +45,9 @@ class Query(Struct, Generic[R_co], frozen=True):
     """Base class of all statistics queries; `R_co` is the type of the result."""
 
     path: ClassVar[str]
-    answer: ClassVar[type[Any]]
-    #: Running sum of the answers, which is started with the span of the result.
-    tally: ClassVar[type[Any]]
+    answer: ClassVar[type[Answer]]
+    #: Running sum of the results, which is started with the span of the whole.
+    running_sum: ClassVar[type[Any]]
     #: Path in the document's sample requests, if it differs from the stated one.
     sample_path: ClassVar[str | None] = None
 
@@ -106,7 +106,7 @@ class DateRange(Query[RangeStats], frozen=True):
 
     path = "stats"
     answer = RangeAnswer
-    tally = RangeTally
+    running_sum = RangeSum
 
     start: date | datetime | str
     end: date | datetime | str
@@ -205,7 +205,7 @@ class Day(Query[RangeStats], frozen=True):
 
     path = "stats"
     answer = RangeAnswer
-    tally = RangeTally
+    running_sum = RangeSum
 
     date: _Date | str
 
@@ -237,7 +237,7 @@ class Year(Query[PeriodStats], frozen=True):
     path = "stats/yearly"
     sample_path = "stats"
     answer = PeriodAnswer
-    tally = PeriodTally
+    running_sum = PeriodSum
 
     year: int
 
@@ -260,7 +260,7 @@ class AllTime(Query[PeriodStats], frozen=True):
     path = "stats/alltime"
     sample_path = "stats"
     answer = PeriodAnswer
-    tally = PeriodTally
+    running_sum = PeriodSum
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         return [self.time_slice(only_offset(zone, offsets(zone, EPOCH, now), "all time"))]
@@ -279,7 +279,7 @@ class CountryGeo(Query[GeoStats], frozen=True):
 
     path = "stats/country/geo"
     answer = GeoAnswer
-    tally = GeoTally
+    running_sum = GeoSum
 
     iso_code: str
     start: date | str

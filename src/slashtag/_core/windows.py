@@ -229,9 +229,3 @@ def months(first: date, last: date) -> list[Month]:
     """List every (year, month) from the first date to the last."""
     numbers = range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
     return [(n // 12, n % 12 + 1) for n in numbers]
-
-
-def days(first: date, last: date) -> Iterator[date]:
-    """Yield every date from `first` to `last`, both included."""
-    for n in range((last - first).days + 1):
-        yield first + timedelta(days=n)

@@ -37,7 +37,7 @@ class Job:
         self.name = selector.tag or selector.keys[0]
         self.left = 0
         self.failed = False
-        self.tally: Any = None
+        self.running_sum: Any = None
 
 
 class SearchState(Struct):

@@ -18,7 +18,7 @@ from .._core.batches import Batcher, Selector, by_activity, check_slashtag
 from .._core.call import Call, Failure
 from .._core.plan import Plan, StatsRequest
 from .._core.queries import Query
-from .._core.windows import halves
+from .._core.windows import Window, halves
 from .._errors import (
     APIError,
     BadRequestError,
@@ -76,24 +76,23 @@ class StatsSender:
         #: When the journal's answer to a call was fetched, None if it has none.
         self.replayed_from = replayed_from
 
-    def log_inconsistent_answer(self, call: Call[Any], problem: str) -> None:
-        """Log an inconsistent answer: the first as a warning, later ones at DEBUG.
-
-        There may be thousands of them; `reconciles` shows each.
-        """
-        level = logging.DEBUG if self.memory.saw_inconsistent_answer else logging.WARNING
-        self.memory.saw_inconsistent_answer = True
-        log.log(level, "%s: inconsistent answer: %s", call.label, problem)
-
-    async def __call__(self, query: Query[Any], call: Call[Any]) -> Any:
-        """Return the answer to a call; an error gets a note that names the batch and window."""
+    async def __call__(self, query: Query[Any], call: Call[Any], window: Window | None = None) -> Any:
+        """Return the statistics of an answer; an error gets a note that names the batch and window."""
         try:
             if query.sample_path is None:
-                return await self._send(call)
-            return await self._send_to_either(query.sample_path, call)
+                answer = await self._send(call)
+            else:
+                answer = await self._send_to_either(query.sample_path, call)
         except SlashtagError as error:
             error.add_note(f"while requesting {call.label}")
             raise
+        stats, problem = answer.stats(window)
+        if problem is not None:
+            # The first as a warning. There may be thousands of them; `reconciles` shows each.
+            level = logging.DEBUG if self.memory.saw_inconsistent_answer else logging.WARNING
+            self.memory.saw_inconsistent_answer = True
+            log.log(level, "%s: inconsistent answer: %s", call.label, problem)
+        return stats
 
     async def _send_to_either(self, sample_path: str, call: Call[Any]) -> Any:
         samples, sampled = self.memory.samples, replace(call, path=sample_path)
@@ -177,7 +176,7 @@ class Collector(Generic[R]):
     def __init__(self, sender: StatsSender, plan: Plan[R], reporter: ProgressReporter) -> None:
         self._sender = sender
         self._plan = plan
-        self._tally = plan.query.tally(plan.span)
+        self._sum = plan.query.running_sum(plan.span)
         self._reporter = reporter
 
     async def run(self, source: Source, workers: int, feed: AsyncIterable[Any] | None = None) -> R:
@@ -188,7 +187,7 @@ class Collector(Generic[R]):
         if source:
             pool: WorkerPool[StatsRequest | Selector] = WorkerPool(source, self._work, workers, feed=feed)
             await pool.run()
-        total: R = self._tally.result()
+        total: R = self._sum.result()
         return total
 
     async def _work(self, item: StatsRequest | Selector) -> Sequence[StatsRequest] | None:
@@ -197,7 +196,7 @@ class Collector(Generic[R]):
             return [StatsRequest(item, time_slice) for time_slice in self._plan.time_slices]
         call = self._plan.query.call(item.selector, item.time_slice)
         try:
-            answer = await self._sender(self._plan.query, call)
+            stats = await self._sender(self._plan.query, call, item.time_slice.window)
         except SlashtagError as error:
             if smaller := self._smaller(item, error):
                 self._reporter.expect(len(smaller) - 1)
@@ -205,9 +204,7 @@ class Collector(Generic[R]):
             if not self._reporter.report_failure(call, error):
                 raise
         else:
-            problem = self._tally.add_answer(answer, item.time_slice.window)
-            if problem:
-                self._sender.log_inconsistent_answer(call, problem)
+            self._sum.add(stats)
         self._reporter.done()
         return None
 

@@ -88,9 +88,9 @@ class PerKeyRun(Generic[R]):
         return await BatchSearch(self._state, jobs).start()
 
     def _deliver(self, job: Job) -> None:
-        item: tuple[str, R] | None = None if job.failed else (job.name, job.tally.result())
+        item: tuple[str, R] | None = None if job.failed else (job.name, job.running_sum.result())
         # Free the memory: the batch may refer to the job until it is done.
-        job.tally = None
+        job.running_sum = None
         self._delivered += 1
         self._reporter.done()
         self._held[job.index if self._ordered else self._next_out] = item
