@@ -16,8 +16,8 @@ import msgspec
 from msgspec.structs import replace
 from multidict import CIMultiDict
 
-from ._core.batches import MAX_TARGET_BYTES
 from ._core.call import Call, check_int
+from ._core.plan import MAX_TARGET_BYTES
 from ._core.retry import RetryPolicy, backoff
 from ._core.throttle.throttle import Throttle
 from ._credentials import Credentials, Secrets, parse_base_url, parse_proxy

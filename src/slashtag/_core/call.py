@@ -29,6 +29,8 @@ MAX_INT = 2**63 - 1
 #: service counted before the answer arrived, and by its own clock.
 SETTLING_SECONDS = 300.0
 
+#: Bytes that percent-encoding leaves as they are; any other becomes three.
+UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
 #: Visible ASCII without "#" and "?", which would end the path.
 _PATH = re.compile(r"[!\"$->@-~]+")

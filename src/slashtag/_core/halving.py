@@ -42,7 +42,7 @@ def additive(stats: RangeStats) -> RangeStats | None:
     """
     if not stats.reconciles:
         return None
-    maps = {name: without_zeros(getattr(stats, name)) for name in RangeStats.DIMENSIONS}
+    maps: dict[str, Any] = {name: without_zeros(getattr(stats, name)) for name in RangeStats.DIMENSIONS}
     return _reconciled(stats.total_clicks, maps)
 
 
@@ -56,7 +56,7 @@ def difference(whole: RangeStats, part: RangeStats) -> RangeStats | None:
     return _reconciled(whole.total_clicks - part.total_clicks, maps)
 
 
-def _reconciled(total: int, maps: dict[str, dict[Any, int]]) -> RangeStats | None:
+def _reconciled(total: int, maps: dict[str, Any]) -> RangeStats | None:
     for name, counts in maps.items():
         adds_up = sum(counts.values()) == total and all(n > 0 for n in counts.values())
         if not adds_up and (counts or name == "clicks"):

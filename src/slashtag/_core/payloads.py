@@ -90,12 +90,13 @@ class PeriodAnswer(Answer, gc=False):
     def stats(self, window: Window | None) -> tuple[PeriodStats, str | None]:
         years: dict[int, Any] = _counts(self.clicks_breakdown)
         breakdown: dict[int, dict[int, int]] = {year: _counts(months) for year, months in years.items()}
+        maps: dict[str, Any] = {name: _counts(getattr(self, name)) for name in PeriodStats.DIMENSIONS}
         stats = PeriodStats(
             clicks_total=self.clicks_total,
             clicks_unique=self.clicks_unique,
             clicks_repeated=self.clicks_repeated,
             clicks_breakdown=breakdown,
-            **{name: _counts(getattr(self, name)) for name in PeriodStats.DIMENSIONS},
+            **maps,
         )
         counted = sum(sum(months.values()) for months in breakdown.values())
         if counted == self.clicks_total:

@@ -14,8 +14,7 @@ from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
-from .._core.batches import UNRESERVED
-from .._core.call import Call
+from .._core.call import UNRESERVED, Call
 from .._core.response import Scrubber
 from .._errors import (
     ConfigurationError,
