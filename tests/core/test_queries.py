@@ -207,7 +207,7 @@ def test_the_last_days_end_with_today_in_the_zone(days: int, zone: tzinfo) -> No
 def test_a_call_is_a_get_of_its_path_labelled_with_what_it_asks() -> None:
     query = CountryGeo("US", "2024-01-01", "2024-01-31")
     call = query.call(Selector(tag="t"), query.time_slices(UTC, NOW, "inclusive")[0])
-    assert (call.method, call.path, call.repeatable, call.body) == ("GET", "stats/country/geo", True, None)
+    assert (call.method, call.path, call.repeat, call.body) == ("GET", "stats/country/geo", "always", None)
     assert (call.tag, call.keys, call.label) == ("t", (), "tag 't', US, 2024-01-01 to 2024-01-31")
 
 

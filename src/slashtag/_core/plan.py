@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
-from datetime import date, datetime, tzinfo
+from datetime import date, datetime
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +15,7 @@ from .._models import ShortUrl, Statistics
 from .._show import plan_html
 from .call import UNRESERVED, Call
 from .queries import Query, Selector, TimeSlice
+from .windows import Zone, parse_zone
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
 
@@ -88,13 +89,18 @@ class Plan(Struct, Generic[R_co], frozen=True):
 
 
 def make_plan(
-    query: Query[R_co], selectors: Iterable[Selector], zone: tzinfo, now: datetime, range_end: str
+    query: Query[R_co],
+    selectors: Iterable[Selector],
+    timezone: Zone,
+    now: datetime,
+    range_end: str,
 ) -> Plan[R_co]:
     """Resolve a query, split it along time, and combine each time slice with each selector."""
     given: object = query
     if not isinstance(given, Query):
         kinds = "DateRange, Day, Year, AllTime or CountryGeo"
         raise InvalidRequestError(f"a query is a {kinds}, not {given!r}")
+    zone = parse_zone(timezone)
     query = query.resolve(zone, now)
     selectors = tuple(selectors)
     slices = tuple(query.time_slices(zone, now, range_end))

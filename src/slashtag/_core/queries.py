@@ -88,6 +88,7 @@ class Query(Struct, Generic[R_co], frozen=True):
             params=selector.params() + time_slice.params,
             returns=self.answer,
             label=f"{selector}, {time_slice.label}",
+            replayable=True,
             settled_at=time_slice.settled_at,
         )
 
@@ -95,11 +96,6 @@ class Query(Struct, Generic[R_co], frozen=True):
 def _timezone_param(offset: timedelta) -> tuple[tuple[str, str], ...]:
     # +00:00 is the documented default.
     return (("timezone", format_offset(offset)),) if offset else ()
-
-
-def _ended(window: Window) -> float:
-    # The last second is part of the window.
-    return (window.end + _SECOND).timestamp()
 
 
 def _whole_period(
@@ -110,7 +106,7 @@ def _whole_period(
     if not found:  # Pacific/Apia had no 2011-12-30
         return ()
     offset = only_offset(zone, (window.offset for window in found), label)
-    return (TimeSlice((*params, *_timezone_param(offset)), label, settled_at=_ended(found[-1])),)
+    return (TimeSlice((*params, *_timezone_param(offset)), label, settled_at=found[-1].ended),)
 
 
 class DateRange(Query[RangeStats], frozen=True):
@@ -202,8 +198,8 @@ def range_slice(window: Window, range_end: str) -> TimeSlice:
     """Return the time slice of one window of a date range."""
     end = window.end + _SECOND if range_end == "exclusive" else window.end
     span = f"{window.start.isoformat()},{end.isoformat()}"
-    params = (("date_range", span), *_timezone_param(window.offset))
-    return TimeSlice(params, str(window), window, _ended(window))
+    label, ended, offset = str(window), window.ended, window.offset
+    return TimeSlice((("date_range", span), *_timezone_param(offset)), label, window, ended)
 
 
 def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: str) -> Sequence[TimeSlice]:
@@ -236,7 +232,7 @@ class Day(Query[RangeStats], frozen=True):
         if not whole:
             return [range_slice(window, range_end) for window in found]
         params = (("date", found[0].start.isoformat()), *_timezone_param(found[0].offset))
-        return [TimeSlice(params, str(day), found[0], _ended(found[0]))]
+        return [TimeSlice(params, str(day), found[0], found[0].ended)]
 
     def span(self, zone: tzinfo) -> Span:
         assert not isinstance(self.date, str)

@@ -22,6 +22,7 @@ _OFFSET = re.compile(r"[+-]([01][0-9]|2[0-3]):[0-5][0-9]")
 _SAMPLE = timedelta(hours=12)
 
 Bound = date | datetime
+Zone = str | tzinfo | None
 Month = tuple[int, int]
 S = TypeVar("S")
 
@@ -32,7 +33,7 @@ def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
     return items[:middle], items[middle:]
 
 
-def parse_zone(zone: str | tzinfo | None) -> tzinfo:
+def parse_zone(zone: Zone) -> tzinfo:
     """Return the tzinfo of "+HH:MM", an IANA name, a tzinfo, or None (+00:00)."""
     if zone is None:
         return UTC
@@ -132,6 +133,11 @@ class Window(Struct, frozen=True):
     def offset(self) -> timedelta:
         """The offset of the whole window."""
         return self.start.utcoffset() or timedelta()
+
+    @property
+    def ended(self) -> float:
+        """The wall clock's time (seconds) after the last second of the window."""
+        return (self.end + _SECOND).timestamp()
 
     def __str__(self) -> str:
         return f"{self.first}..{self.last}" if self.first != self.last else str(self.first)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
-from math import inf
 from typing import Any
 
 from msgspec import Struct
@@ -171,8 +170,7 @@ class BatchSearch:
     async def _confirm(self, time_slice: TimeSlice, origin: _Origin) -> Sequence[Step]:
         """Request an answer again; if it has changed, request what was derived from it."""
         state = self._state
-        # With this `settled_at` the journal does not answer.
-        call = replace(state.plan.query.call(self._batch.selector(origin.node), time_slice), settled_at=inf)
+        call = replace(state.plan.query.call(self._batch.selector(origin.node), time_slice), replayable=False)
         value: RangeStats | None = None
         try:
             value = additive(await state.sender(state.plan.query, call, time_slice.window))

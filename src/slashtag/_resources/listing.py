@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from math import inf
 from typing import ClassVar, Generic, Literal, TypeVar, get_args
 
 from msgspec import Struct
@@ -53,10 +52,8 @@ class ListingOptions(Struct, Generic[T], frozen=True):
         params = [("page", str(page)), ("pagesize", str(self.pagesize))]
         if self.orderby is not None:
             params.append(("orderby", self.orderby))
-        # A page has no time at which it becomes final: the journal checks its content.
-        settled_at = inf if anew else -inf
         return Call(
-            method="GET", path=self.path, params=tuple(params), returns=self.returns, settled_at=settled_at
+            method="GET", path=self.path, params=tuple(params), returns=self.returns, replayable=not anew
         )
 
 

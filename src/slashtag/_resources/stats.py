@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from .._core.call import Call
 from .._core.plan import Key, Keys, Plan, make_plan, select
 from .._core.queries import Query
-from .._core.windows import parse_zone
+from .._core.windows import Zone, parse_zone
 from .._fanout import Results, Tasks
 from .._models import Statistics
 from .._sending.sender import Send
@@ -18,8 +18,6 @@ from .collect_each import PerKeyRun, by_activity, sort_by_activity
 from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)
-
-Zone = str | tzinfo | None
 
 
 class Stats:
@@ -70,7 +68,7 @@ class Stats:
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
         report_bad_key = ProgressReporter(query, None, None).report_bad_key
         selectors = select(keys, tag, tags, self._max_keys_bytes, report_bad_key)
-        return make_plan(query, selectors, parse_zone(timezone), datetime.now(UTC), self._range_end)
+        return make_plan(query, selectors, timezone, _now(), self._range_end)
 
     async def run(
         self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError | None = None
@@ -106,14 +104,14 @@ class Stats:
         """
         reporter = ProgressReporter(query, progress, on_error)
         selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)
-        plan = make_plan(query, selectors, parse_zone(timezone), datetime.now(UTC), self._range_end)
-        collector = Collector(self._sender, plan, reporter)
+        plan = make_plan(query, selectors, timezone, _now(), self._range_end)
         if not isinstance(keys, AsyncIterable):
             reporter.total = len(plan)
-            return await collector.run(plan.requests(), self._workers)
+            return await Collector(self._sender, plan, reporter).run(plan.requests(), self._workers)
         # A listing returns a new iterator, which is closed at the end of the run.
         keys = aiter(keys)
-        return await collector.run(read_batches(keys, self._max_keys_bytes, reporter), self._workers, keys)
+        source = read_batches(keys, self._max_keys_bytes, reporter)
+        return await Collector(self._sender, plan, reporter).run(source, self._workers, keys)
 
     def collect_each(
         self,
@@ -148,18 +146,18 @@ class Stats:
         not yielded. Raises the errors of `collect` while iterating. See docs/service.md, Statistics: common
         selector.
         """
-        zone, now = parse_zone(timezone), datetime.now(UTC)
+        now = _now()
         reporter = ProgressReporter(query, progress, on_error)
         sorts = guided and not ordered
         if sorts and isinstance(keys, Iterable) and not isinstance(keys, str | bytes):
             keys = by_activity(keys, changed_since)
         selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)
-        plan = make_plan(query, selectors, zone, now, self._range_end)
+        plan = make_plan(query, selectors, timezone, now, self._range_end)
         run = PerKeyRun(
             self._sender,
             plan,
             reporter,
-            zone=zone,
+            zone=parse_zone(timezone),
             now=now,
             range_end=self._range_end,
             guided=guided,
@@ -172,3 +170,7 @@ class Stats:
         keys = aiter(keys)
         links = sort_by_activity(keys, changed_since) if sorts else keys
         return run.results(self._tasks, read_batches(links, self._max_keys_bytes, reporter), keys)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
