@@ -4,7 +4,6 @@ They use public names of `slashtag` and otherwise only these; tests/test_layers.
 may change without notice. Add one only if the public interface is not sufficient.
 """
 
-from ._core.bounds import parse_span as parse_span
 from ._core.call import MAX_PAGESIZE as MAX_PAGESIZE
 from ._core.call import REDIRECT_CODES as REDIRECT_CODES
 from ._core.call import SETTLING_SECONDS as SETTLING_SECONDS
@@ -12,6 +11,7 @@ from ._core.change import conflicts as conflicts
 from ._core.plan import Key as Key
 from ._core.plan import Keys as Keys
 from ._core.plan import check_slashtag as check_slashtag
+from ._core.spans import parse_span as parse_span
 from ._core.windows import by_month as by_month
 from ._core.windows import flattened as flattened
 from ._core.windows import format_offset as format_offset

@@ -16,9 +16,9 @@ from msgspec.structs import force_setattr
 
 from .._errors import InvalidRequestError
 from .._models import GeoStats, GeoSum, PeriodStats, PeriodSum, RangeStats, RangeSum, Statistics
-from .bounds import parse_bound, parse_day, parse_span
 from .call import Call, check_int
 from .payloads import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
+from .spans import parse_bound, parse_day, parse_span
 from .windows import Bound, Window, format_offset, offsets, only_offset, windows
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
