@@ -25,6 +25,8 @@ ReportBadKey = Callable[[Key, InvalidRequestError], object]
 
 MAX_KEYS = 100
 MAX_TARGET_BYTES = 8_000
+#: Bytes of a request target reserved for parameters other than url_keys.
+OTHER_PARAMETERS_BYTES = 400
 
 
 class StatsRequest(Struct, frozen=True, gc=False):

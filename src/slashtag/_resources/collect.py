@@ -1,10 +1,4 @@
-"""Implementation of `collect`: workers send the requests of a plan, and each answer is added to one sum.
-
-    Collector       starts workers; each sends a request and adds its answer, or halves a refused request
-    StatsSender     chooses between the two documented paths and passes the call to the session's sender
-
-`read_batches` provides the selectors if the slashtags are read asynchronously.
-"""
+"""Implementation of `collect`: workers send the requests of a plan, and each answer is added to one sum."""
 
 from __future__ import annotations
 
@@ -39,6 +33,73 @@ OnError = Callable[[Failure], object]
 Source = Iterable[StatsRequest] | AsyncGenerator[Selector]
 
 log = logging.getLogger("slashtag")
+
+
+class Collector(Generic[R]):
+    """Sender of a plan's requests that adds each answer to a running sum and keeps none."""
+
+    def __init__(self, sender: StatsSender, plan: Plan[R], reporter: ProgressReporter) -> None:
+        self._sender = sender
+        self._plan = plan
+        self._sum = plan.query.running_sum(plan.span)
+        self._reporter = reporter
+
+    async def run(self, source: Source, workers: int, feed: AsyncIterable[Any] | None = None) -> R:
+        """Send all requests and return the sum of the answers; close `feed`, their source, at the end."""
+        if len(self._plan) == 1 and isinstance(source, Iterator):
+            # A worker pool would cost half as much as the request.
+            source = [smaller for request in source for smaller in await self._work(request) or ()]
+        if source:
+            pool: WorkerPool[StatsRequest | Selector] = WorkerPool(source, self._work, workers, feed=feed)
+            await pool.run()
+        total: R = self._sum.result()
+        return total
+
+    async def _work(self, item: StatsRequest | Selector) -> Sequence[StatsRequest] | None:
+        """Send one request; return the requests of a batch, or smaller ones if one was refused."""
+        if isinstance(item, Selector):
+            return [self._plan.request(item, time_slice) for time_slice in self._plan.time_slices]
+        try:
+            stats = await self._sender(self._plan.query, item.call, item.time_slice.window)
+        except SlashtagError as error:
+            if smaller := self._smaller(item, error):
+                return smaller
+            self._reporter.report_failure(item.call, error)
+        else:
+            self._sum.add(stats)
+        self._reporter.done()
+        return None
+
+    def _smaller(self, request: StatsRequest, error: SlashtagError) -> list[StatsRequest] | None:
+        """Split a request refused for its keys (400, with `on_error`) or its length (414)."""
+        keys = request.selector.keys
+        too_long = isinstance(error, APIError) and error.status == 414
+        refused = isinstance(error, BadRequestError) and self._reporter.may_continue(error)
+        if len(keys) < 2 or not (too_long or refused):
+            return None
+        if self._reporter.total is not None:
+            self._reporter.total += 1
+        return [self._plan.request(Selector(keys=tuple(half)), request.time_slice) for half in halves(keys)]
+
+
+async def read_batches(
+    keys: AsyncIterable[Key], max_keys_bytes: int, reporter: ProgressReporter
+) -> AsyncGenerator[Selector]:
+    """Yield batches of an asynchronous iterable of slashtags.
+
+    Slashtags that cannot be requested are reported, since other requests have already been sent.
+    """
+    batcher = Batcher(max_keys_bytes)
+    async for key in keys:
+        try:
+            batch = batcher.add(key)
+        except InvalidRequestError as error:
+            reporter.report_bad_key(key, error)
+            continue
+        if batch:
+            yield Selector(keys=batch)
+    if rest := batcher.remainder():
+        yield Selector(keys=rest)
 
 
 class Memory:
@@ -152,70 +213,3 @@ class ProgressReporter:
         params, label = selector.params(), str(selector)
         call = Call(method="GET", path=self._query.path, params=params, returns=object, label=label)
         self.report_failure(call, error)
-
-
-class Collector(Generic[R]):
-    """Sender of a plan's requests that adds each answer to a running sum and keeps none."""
-
-    def __init__(self, sender: StatsSender, plan: Plan[R], reporter: ProgressReporter) -> None:
-        self._sender = sender
-        self._plan = plan
-        self._sum = plan.query.running_sum(plan.span)
-        self._reporter = reporter
-
-    async def run(self, source: Source, workers: int, feed: AsyncIterable[Any] | None = None) -> R:
-        """Send all requests and return the sum of the answers; close `feed`, their source, at the end."""
-        if len(self._plan) == 1 and isinstance(source, Iterator):
-            # A worker pool would cost half as much as the request.
-            source = [smaller for request in source for smaller in await self._work(request) or ()]
-        if source:
-            pool: WorkerPool[StatsRequest | Selector] = WorkerPool(source, self._work, workers, feed=feed)
-            await pool.run()
-        total: R = self._sum.result()
-        return total
-
-    async def _work(self, item: StatsRequest | Selector) -> Sequence[StatsRequest] | None:
-        """Send one request; return the requests of a batch, or smaller ones if one was refused."""
-        if isinstance(item, Selector):
-            return [self._plan.request(item, time_slice) for time_slice in self._plan.time_slices]
-        try:
-            stats = await self._sender(self._plan.query, item.call, item.time_slice.window)
-        except SlashtagError as error:
-            if smaller := self._smaller(item, error):
-                return smaller
-            self._reporter.report_failure(item.call, error)
-        else:
-            self._sum.add(stats)
-        self._reporter.done()
-        return None
-
-    def _smaller(self, request: StatsRequest, error: SlashtagError) -> list[StatsRequest] | None:
-        """Split a request refused for its keys (400, with `on_error`) or its length (414)."""
-        keys = request.selector.keys
-        too_long = isinstance(error, APIError) and error.status == 414
-        refused = isinstance(error, BadRequestError) and self._reporter.may_continue(error)
-        if len(keys) < 2 or not (too_long or refused):
-            return None
-        if self._reporter.total is not None:
-            self._reporter.total += 1
-        return [self._plan.request(Selector(keys=tuple(half)), request.time_slice) for half in halves(keys)]
-
-
-async def read_batches(
-    keys: AsyncIterable[Key], max_keys_bytes: int, reporter: ProgressReporter
-) -> AsyncGenerator[Selector]:
-    """Yield batches of an asynchronous iterable of slashtags.
-
-    Slashtags that cannot be requested are reported, since other requests have already been sent.
-    """
-    batcher = Batcher(max_keys_bytes)
-    async for key in keys:
-        try:
-            batch = batcher.add(key)
-        except InvalidRequestError as error:
-            reporter.report_bad_key(key, error)
-            continue
-        if batch:
-            yield Selector(keys=batch)
-    if rest := batcher.remainder():
-        yield Selector(keys=rest)
