@@ -138,9 +138,10 @@ class PageStream(Stream[Page[T]]):
                 # Not awaited directly: a cancelled consumer may continue, so keep the request.
                 await asyncio.wait((task,))
             del under_way[cursor.page]
-            page = self._answer(task)
-            if page is None:
-                cursor.missing()
+            try:
+                page = self._outcome(task)
+            except (BadRequestError, NotFoundError) as error:
+                cursor.missing(error)
                 continue
             items = cursor.take(page)
             if cursor.restart_ahead():
@@ -153,19 +154,6 @@ class PageStream(Stream[Page[T]]):
                     self._options.progress(self._given, None)
                 return Page(page=page.page, page_size=page.page_size, items=list(items))
         raise StopAsyncIteration
-
-    def _answer(self, task: asyncio.Task[Page[T]]) -> Page[T] | None:
-        """Return the page, or None if the service answers that it does not exist."""
-        try:
-            return self._outcome(task)
-        except NotFoundError:
-            # An earlier page was answered, so the path exists, but not this page.
-            if not self._cursor.may_be_missing:
-                raise
-        except BadRequestError:
-            if not self._cursor.past_the_end:
-                raise
-        return None
 
 
 class ItemStream(Stream[T]):
