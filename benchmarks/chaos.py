@@ -135,7 +135,7 @@ async def ask(session: AsyncSession, number: int, write: bool, done: Counter[str
         path=f"echo/{number}",
         returns=dict,
         body=b"{}" if write else None,
-        repeatable=not write,
+        repeat="if unsent" if write else "always",
     )
     try:
         data = await session.send(call)

@@ -142,7 +142,7 @@ def test_other_questions_are_answered_alike_and_none_without_a_request(
     assert collect(client, plan) == alone(box, plan)
     forget(box)
     nothing = plan_of(box, keys=[])
-    assert collect(client, nothing) == nothing.query.tally(nothing.span).result()
+    assert collect(client, nothing) == nothing.query.running_sum(nothing.span).result()
     assert not box.requests
 
 

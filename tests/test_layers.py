@@ -307,7 +307,7 @@ BROKEN = [
     (imports_point_down, "_resources/urls.py", "from .._session import AsyncSession"),
     (imports_point_down, "_session.py", "from . import AsyncSession"),
     (imports_point_down, "_resources/urls.py", "from .. import AsyncSession"),
-    (imports_point_down, "_credentials.py", "from ._sending.timeouts import Watchdog"),
+    (imports_point_down, "_credentials.py", "from ._sending.transport import Watchdog"),
     (imports_point_down, "export/csv.py", "from ..report import page"),
     (imports_point_down, "report/page.py", "from ..cli import main"),
     (imports_point_down, "__init__.py", "from .cli import main"),

@@ -129,6 +129,8 @@ class TransportError(_RequestFailedError):
 
     #: True if nothing of the request was sent.
     unsent: bool = False
+    #: True if a connection that had been used before was lost before any byte of the answer.
+    stale: bool = False
 
 
 class RequestTimeoutError(TransportError, TimeoutError):

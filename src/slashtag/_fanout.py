@@ -167,7 +167,7 @@ def _read_failure(task: asyncio.Task[Any]) -> None:
 class AsyncReadable:
     """Base of classes that are read with `async for`, and closed by `aclose` or `async with`."""
 
-    _or = ""
+    _iter_hint = ""
 
     async def aclose(self) -> None:
         """Cancel requests under way and wait until they have ended; safe to repeat."""
@@ -182,7 +182,7 @@ class AsyncReadable:
     if not TYPE_CHECKING:
 
         def __iter__(self) -> NoReturn:
-            raise TypeError(f"{type(self).__name__} is read with `async for`{self._or}")
+            raise TypeError(f"{type(self).__name__} is read with `async for`{self._iter_hint}")
 
 
 class Stream(AsyncReadable, Generic[T]):

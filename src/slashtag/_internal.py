@@ -4,14 +4,15 @@ They use public names of `slashtag` and otherwise only these; tests/test_layers.
 may change without notice. Add one only if the public interface is not sufficient.
 """
 
-from ._core.batches import check_slashtag as check_slashtag
-from ._core.bounds import parse_span as parse_span
 from ._core.call import MAX_PAGESIZE as MAX_PAGESIZE
 from ._core.call import REDIRECT_CODES as REDIRECT_CODES
 from ._core.call import SETTLING_SECONDS as SETTLING_SECONDS
 from ._core.change import conflicts as conflicts
+from ._core.plan import Key as Key
+from ._core.plan import Keys as Keys
+from ._core.plan import check_slashtag as check_slashtag
+from ._core.spans import parse_span as parse_span
 from ._core.windows import by_month as by_month
-from ._core.windows import days as days
 from ._core.windows import flattened as flattened
 from ._core.windows import format_offset as format_offset
 from ._core.windows import halves as halves
@@ -26,11 +27,10 @@ from ._file_lock import lock_file as lock_file
 from ._journal.file import JournalInUseError as JournalInUseError
 from ._journal.file import UnfitJournalError as UnfitJournalError
 from ._journal.file import remove_journal as remove_journal
-from ._resources.collect import Key as Key
-from ._resources.collect import Keys as Keys
+from ._models import days as days
 from ._resources.collect import OnError as OnError
-from ._resources.collect import sort_by_activity as sort_by_activity
 from ._resources.collect_each import GUIDED_FROM as GUIDED_FROM
+from ._resources.collect_each import sort_by_activity as sort_by_activity
 from ._resources.listing import Progress as Progress
 from ._resources.listing import Resource as Resource
 from ._session import account_digest as account_digest

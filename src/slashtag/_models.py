@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import date, datetime
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, datetime, timedelta
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from ._records import ArrowStream, Record, to_arrow
@@ -65,6 +65,12 @@ def without_zeros(counts: dict[K, int]) -> dict[K, int]:
     return {label: n for label, n in counts.items() if n}
 
 
+def days(first: date, last: date) -> Iterator[date]:
+    """Yield every date from `first` to `last`, both included."""
+    for n in range((last - first).days + 1):
+        yield first + timedelta(days=n)
+
+
 def _dimensions(*members: str) -> dict[str, str]:
     """Return the dimension in tidy rows of each map: its name, in the singular."""
     return {name: {"clicks": "day", "languages": "language"}.get(name, name) for name in members}
@@ -83,7 +89,7 @@ class Statistics(Record, frozen=True, kw_only=True):
     @classmethod
     def merge(cls, parts: Iterable[Self]) -> Self:
         """Add up any number of statistics; no parts give empty statistics."""
-        running: Any = _SUMS[cls]()
+        running = _SUMS[cls]()
         for part in parts:
             running.add(part)
         return cast("Self", running.result())
@@ -124,20 +130,21 @@ class Statistics(Record, frozen=True, kw_only=True):
         return stats_html(self, self.total, self.rows())
 
 
-class _MapSum:
-    """Running sum of the maps of statistics, or of answers of the service, which have the same members."""
+class _Sum:
+    """Running sum of statistics of one kind; `result` drops labels that have no clicks."""
 
-    def __init__(self, names: Iterable[str]) -> None:
-        self._maps: dict[str, dict[str, int]] = {name: {} for name in names}
+    _maps: tuple[str, ...]
 
-    def add_maps(self, part: Any) -> None:
-        """Add the maps; one that is not a dict, as in some answers, counts as empty."""
-        for name, into in self._maps.items():
-            add_counts(into, counts_of(getattr(part, name)))
+    def __init__(self, span: tuple[date, date] | None = None) -> None:
+        self._span = span
+        self._counts: dict[str, dict[str, int]] = {name: {} for name in self._maps}
 
-    def maps(self) -> dict[str, Any]:
-        """Return the maps without labels that have no clicks."""
-        return {name: without_zeros(counts) for name, counts in self._maps.items()}
+    def add(self, part: Any, /) -> None:
+        for name, into in self._counts.items():
+            add_counts(into, getattr(part, name))
+
+    def _labels(self) -> dict[str, Any]:
+        return {name: without_zeros(counts) for name, counts in self._counts.items()}
 
 
 class _LabelStats(Statistics, frozen=True, kw_only=True):
@@ -173,38 +180,35 @@ class RangeStats(_LabelStats, frozen=True, kw_only=True):
         return self.total_clicks
 
 
-class RangeSum(_MapSum):
-    """Running sum of RangeStats; the days of the result are in order."""
+class RangeSum(_Sum):
+    """Running sum of RangeStats; the result has every day of the span, both ends included, in order."""
 
-    def __init__(self) -> None:
-        super().__init__(name for name in RangeStats.DIMENSIONS if name != "clicks")
-        self.total = 0
-        self.days: dict[date, int] = {}
-        self.days_complete = True
-        self.reconciles = True
+    _maps = tuple(name for name in RangeStats.DIMENSIONS if name != "clicks")
+
+    def __init__(self, span: tuple[date, date] | None = None) -> None:
+        super().__init__(span)
+        self._total = 0
+        self._days: dict[date, int] = {}
+        self._days_complete = True
+        self._reconciles = True
 
     def add(self, part: RangeStats, /) -> None:
-        self.add_totals(part)
-        add_counts(self.days, part.clicks)
-        self.days_complete = self.days_complete and part.days_complete
-        self.reconciles = self.reconciles and part.reconciles
-
-    def add_totals(self, part: Any) -> None:
-        """Add all but the days."""
-        self.total += part.total_clicks
-        self.add_maps(part)
+        super().add(part)
+        self._total += part.total_clicks
+        add_counts(self._days, part.clicks)
+        self._days_complete = self._days_complete and part.days_complete
+        self._reconciles = self._reconciles and part.reconciles
 
     def result(self) -> RangeStats:
-        return self.result_with(dict(sorted(self.days.items())))
-
-    def result_with(self, clicks: dict[date, int]) -> RangeStats:
-        """Return the sum with these days."""
+        clicks = {} if self._span is None else dict.fromkeys(days(*self._span), 0)
+        length = len(clicks)
+        clicks.update(self._days)
         return RangeStats(
-            total_clicks=self.total,
-            clicks=clicks,
-            days_complete=self.days_complete,
-            reconciles=self.reconciles,
-            **self.maps(),
+            total_clicks=self._total,
+            clicks=clicks if len(clicks) == length else dict(sorted(clicks.items())),
+            days_complete=self._days_complete,
+            reconciles=self._reconciles,
+            **self._labels(),
         )
 
 
@@ -240,25 +244,26 @@ class PeriodStats(_LabelStats, frozen=True, kw_only=True):
         yield from super().rows()
 
 
-class PeriodSum(_MapSum):
+class PeriodSum(_Sum):
     """Running sum of PeriodStats; months without clicks are dropped."""
 
-    def __init__(self) -> None:
-        super().__init__(PeriodStats.DIMENSIONS)
+    _maps = tuple(PeriodStats.DIMENSIONS)
+
+    def __init__(self, span: None = None) -> None:
+        super().__init__(span)
         self._total = self._unique = self._repeated = 0
         self._with_clicks = 0
         self._all_exact = True
         self._breakdown: dict[int, dict[int, int]] = {}
 
-    def add(self, part: Any, /) -> None:
+    def add(self, part: PeriodStats, /) -> None:
+        super().add(part)
         self._total += part.clicks_total
         self._unique += part.clicks_unique
         self._repeated += part.clicks_repeated
         self._with_clicks += part.clicks_total > 0
-        # An answer of the service has no such member and is exact.
-        self._all_exact = self._all_exact and getattr(part, "unique_is_exact", True)
-        self.add_maps(part)
-        for year, months in breakdown_of(part).items():
+        self._all_exact = self._all_exact and part.unique_is_exact
+        for year, months in part.clicks_breakdown.items():
             add_counts(self._breakdown.setdefault(year, {}), months)
 
     def result(self) -> PeriodStats:
@@ -270,7 +275,7 @@ class PeriodSum(_MapSum):
             clicks_repeated=self._repeated,
             clicks_breakdown={year: months for year, months in breakdown.items() if months},
             unique_is_exact=self._all_exact and self._with_clicks < 2,
-            **self.maps(),
+            **self._labels(),
         )
 
 
@@ -294,26 +299,27 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
         return sum(self.state.values())
 
 
-class GeoSum(_MapSum):
+class GeoSum(_Sum):
     """Running sum of GeoStats; `Other` is the last label, and kept if it is 0."""
 
-    def __init__(self) -> None:
-        super().__init__(GeoStats.DIMENSIONS)
+    _maps = tuple(GeoStats.DIMENSIONS)
+
+    def __init__(self, span: None = None) -> None:
+        super().__init__(span)
         self._with_clicks = 0
         self._remainder = False
         self._all_exact = True
 
-    def add(self, part: Any, /) -> None:
-        self.add_maps(part)
-        maps = [counts_of(getattr(part, name)) for name in self._maps]
-        has_clicks = any(any(counts.values()) for counts in maps)
+    def add(self, part: GeoStats, /) -> None:
+        super().add(part)
+        maps = [part.state, part.city, part.postalcode]
+        self._with_clicks += any(any(counts.values()) for counts in maps)
         self._remainder = self._remainder or any(counts.get(OTHER) for counts in maps)
-        self._with_clicks += has_clicks
-        self._all_exact = self._all_exact and getattr(part, "places_are_exact", True)
+        self._all_exact = self._all_exact and part.places_are_exact
 
     def result(self) -> GeoStats:
-        maps = self.maps()
-        for name, counts in self._maps.items():
+        maps = self._labels()
+        for name, counts in self._counts.items():
             if OTHER in counts:
                 maps[name].pop(OTHER, None)
                 maps[name][OTHER] = counts[OTHER]
@@ -321,18 +327,4 @@ class GeoSum(_MapSum):
         return GeoStats(**maps, places_are_exact=self._all_exact and not is_bound)
 
 
-def counts_of(found: Any) -> dict[Any, int]:
-    """Return a map of counts; in answers, [], null and a missing member mean an empty one."""
-    return cast("dict[Any, int]", found) if isinstance(found, dict) else {}
-
-
-def breakdown_of(part: Any) -> dict[int, dict[int, int]]:
-    """Return year -> month -> clicks of PeriodStats or of an answer."""
-    return {year: counts_of(months) for year, months in counts_of(part.clicks_breakdown).items()}
-
-
-_SUMS: dict[type[Statistics], Callable[[], _MapSum]] = {
-    RangeStats: RangeSum,
-    PeriodStats: PeriodSum,
-    GeoStats: GeoSum,
-}
+_SUMS: dict[type[Statistics], Any] = {RangeStats: RangeSum, PeriodStats: PeriodSum, GeoStats: GeoSum}

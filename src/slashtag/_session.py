@@ -16,8 +16,8 @@ import msgspec
 from msgspec.structs import replace
 from multidict import CIMultiDict
 
-from ._core.batches import MAX_TARGET_BYTES
 from ._core.call import Call, check_int
+from ._core.plan import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
 from ._core.retry import RetryPolicy, backoff
 from ._core.throttle.throttle import Throttle
 from ._credentials import Credentials, Secrets, parse_base_url, parse_proxy
@@ -41,9 +41,6 @@ T = TypeVar("T")
 RangeEnd = Literal["inclusive", "exclusive"]
 
 log = logging.getLogger("slashtag")
-
-#: Bytes of a request target reserved for parameters other than url_keys.
-_OTHER_PARAMETERS = 400
 
 
 class _Pool:
@@ -187,7 +184,7 @@ class AsyncSession:
             sender,
             self._tasks,
             workers=self._workers,
-            max_keys_bytes=MAX_TARGET_BYTES - _OTHER_PARAMETERS - len(self._base.raw_path),
+            max_keys_bytes=MAX_TARGET_BYTES - OTHER_PARAMETERS_BYTES - len(self._base.raw_path),
             range_end=self._range_end,
             memory=self._memory,
             replayed_from=journal.fetched_at if journal is not None else lambda call: None,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Literal
 
-from slashtag import Page, Tag
+from slashtag import NotFoundError, Page, Tag
 from slashtag._core.paging import PageCursor
 
 #: What a service answers for a page: the page, or None for a 404.
@@ -104,8 +104,7 @@ def read(
             answered[number] = answer(number)
         found = answered.pop(cursor.page)
         if found is None:
-            assert cursor.may_be_missing
-            cursor.missing()
+            cursor.missing(NotFoundError("no such page", status=404))
         else:
             given += [tag.id for tag in cursor.take(found)]
         if cursor.restart_ahead():

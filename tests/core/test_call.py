@@ -26,14 +26,20 @@ UPDATE = Call(
     path="urls/spring",
     returns=RowsUpdated,
     body=msgspec.json.encode({"password": PASSWORD}),
-    repeatable=False,
-    rename=True,
+    repeat="if not done",
     secrets=(PASSWORD,),
 )
 CALLS: list[Call[Any]] = [
     UPDATE,
-    Call(method="GET", path="urls", returns=Page[ShortUrl], params=(("page", "1"),), settled_at=5.0),
-    Call(method="POST", path="tags", returns=Tag, body=b"{}", repeatable=False),
+    Call(
+        method="GET",
+        path="urls",
+        returns=Page[ShortUrl],
+        params=(("page", "1"),),
+        replayable=True,
+        settled_at=5.0,
+    ),
+    Call(method="POST", path="tags", returns=Tag, body=b"{}", repeat="if unsent"),
     Call(method="GET", path="stats", returns=RangeStats, params=(("url_keys", "a,b"),), label="it"),
 ]
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag import AllTime, DateRange, RangeStats
-from slashtag._core.batches import Selector
+from slashtag import AllTime, DateRange, PeriodStats, RangeStats
 from slashtag._core.guide import Guide, shows_zone
-from slashtag._core.payloads import PeriodAnswer, RangeAnswer
+from slashtag._core.queries import Selector
 from slashtag._core.windows import Month, month_of
 
 from ..support.laws import examples
@@ -26,8 +25,8 @@ LONG_AFTER = datetime(2030, 6, 15, tzinfo=UTC)
 ALL = Selector(keys=tuple(clicklog.KEYS))
 
 
-def all_time(guide: Guide, service: Service) -> list[PeriodAnswer]:
-    return [service(AllTime().call(ALL, time_slice)) for time_slice in guide.all_time]
+def all_time(guide: Guide, service: Service) -> list[PeriodStats]:
+    return [service(AllTime().call(ALL, time_slice)).stats(None)[0] for time_slice in guide.all_time]
 
 
 def guided(query: DateRange, zone: tzinfo, service: Service, now: datetime) -> tuple[RangeStats, bool]:
@@ -36,14 +35,14 @@ def guided(query: DateRange, zone: tzinfo, service: Service, now: datetime) -> t
     counts = guide.counts(all_time(guide, service))
     assert counts is not None
     active = guide.active(counts, zone_is_read=shows_zone(counts))
-    tally = query.tally(query.span(zone))
+    running = query.running_sum(query.span(zone))
     wrong = False
     for time_slice in guide.time_slices(active, "inclusive"):
-        answer = service(query.call(ALL, time_slice))
-        tally.add_answer(answer, time_slice.window)
+        stats, _ = service(query.call(ALL, time_slice)).stats(time_slice.window)
+        running.add(stats)
         assert time_slice.window is not None
-        wrong = wrong or guide.contradicts(answer, time_slice.window, counts)
-    return tally.result(), wrong
+        wrong = wrong or guide.contradicts(stats, time_slice.window, counts)
+    return running.result(), wrong
 
 
 @examples(50)
@@ -53,9 +52,9 @@ def test_no_click_is_lost_where_all_time_months_ignore_the_zone(
 ) -> None:
     log, first = scene
     query = DateRange(first, first + timedelta(days=length))
-    whole = query.tally(query.span(zone))
+    whole = query.running_sum(query.span(zone))
     for part in query.time_slices(zone, LONG_AFTER, "inclusive"):
-        whole.add_answer(Service(log)(query.call(ALL, part)), part.window)
+        whole.add(Service(log)(query.call(ALL, part)).stats(part.window)[0])
     stats, _ = guided(query, zone, Service(log, months_in_utc=True), LONG_AFTER)
     assert stats == whole.result()
 
@@ -67,10 +66,10 @@ def test_the_guided_answer_is_the_whole_answer(
 ) -> None:
     log, first = scene
     query = DateRange(first, first + timedelta(days=length))
-    tally = query.tally(query.span(zone))
+    running = query.running_sum(query.span(zone))
     for piece in query.time_slices(zone, LONG_AFTER, "inclusive"):
-        tally.add_answer(Service(log)(query.call(ALL, piece)), piece.window)
-    assert guided(query, zone, Service(log), LONG_AFTER) == (tally.result(), False)
+        running.add(Service(log)(query.call(ALL, piece)).stats(piece.window)[0])
+    assert guided(query, zone, Service(log), LONG_AFTER) == (running.result(), False)
 
 
 def test_a_click_that_an_earlier_offset_puts_into_the_month_is_found() -> None:
@@ -133,8 +132,8 @@ def test_the_first_days_of_the_calendar_are_guided_too() -> None:
 
 def test_a_breakdown_that_does_not_add_up_does_not_guide() -> None:
     guide = Guide(DateRange("2024-01-01", "2024-12-31"), UTC, LONG_AFTER)
-    assert guide.counts([PeriodAnswer(3, 3, 0, clicks_breakdown={2024: {1: 2}})]) is None
-    assert guide.counts([PeriodAnswer(1, 1, 0, clicks_breakdown={2024: {1: 2, 2: -1}})]) is None
+    assert guide.counts([PeriodStats(clicks_total=3, clicks_breakdown={2024: {1: 2}})]) is None
+    assert guide.counts([PeriodStats(clicks_total=1, clicks_breakdown={2024: {1: 2, 2: -1}})]) is None
 
 
 def test_past_whole_months_of_one_offset_are_compared() -> None:
@@ -144,12 +143,12 @@ def test_past_whole_months_of_one_offset_are_compared() -> None:
     wrong = {
         month_of(window.first)
         for window in windows
-        if window is not None and guide.contradicts(RangeAnswer(total_clicks=7), window, counts)
+        if window is not None and guide.contradicts(RangeStats(total_clicks=7), window, counts)
     }
     # December is cut, March and the eve of April change the offset, June and July still grow.
     assert wrong == {(2024, 1), (2024, 2), (2024, 5)}
     january = next(window for window in windows if window and window.first == date(2024, 1, 1))
-    assert not guide.contradicts(RangeAnswer(total_clicks=2), january, counts)
+    assert not guide.contradicts(RangeStats(total_clicks=2), january, counts)
 
 
 def test_parts_of_a_month_are_not_compared() -> None:
@@ -157,7 +156,7 @@ def test_parts_of_a_month_are_not_compared() -> None:
     guide = Guide(query, UTC, LONG_AFTER)
     for time_slice in guide.time_slices(frozenset(guide.months), "inclusive"):
         assert time_slice.window is not None
-        assert not guide.contradicts(RangeAnswer(total_clicks=7), time_slice.window, [{}])
+        assert not guide.contradicts(RangeStats(total_clicks=7), time_slice.window, [{}])
 
 
 def test_a_half_has_the_months_that_the_other_half_lacks() -> None:
@@ -167,9 +166,9 @@ def test_a_half_has_the_months_that_the_other_half_lacks() -> None:
     assert Guide.beyond([{may: 3}], [{june: 1}]) is None
 
 
-def period(months: dict[Month, int]) -> PeriodAnswer:
+def period(months: dict[Month, int]) -> PeriodStats:
     breakdown: dict[int, dict[int, int]] = {}
     for (year, month), clicks in months.items():
         breakdown.setdefault(year, {})[month] = clicks
     total = sum(months.values())
-    return PeriodAnswer(total, total, 0, clicks_breakdown=breakdown)  # type: ignore[arg-type]
+    return PeriodStats(clicks_total=total, clicks_breakdown=breakdown)

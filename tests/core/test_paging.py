@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag import Page, PaginationError, Tag
+from slashtag import BadRequestError, NotFoundError, Page, PaginationError, Tag
 from slashtag._core.call import MAX_PAGESIZE
 from slashtag._core.paging import PageCursor
 
@@ -176,21 +176,25 @@ def test_an_item_that_stays_twice_in_its_page_is_given_once() -> None:
 
 def test_the_first_page_has_to_exist() -> None:
     cursor: PageCursor[Tag] = PageCursor(start_page=5)
+    missing = NotFoundError("no such page", status=404)
     assert cursor.ask() == 5
-    assert cursor.may_be_missing
-    cursor.missing()
+    cursor.missing(missing)
     assert cursor.ask() == 5
-    assert not cursor.may_be_missing
+    with pytest.raises(NotFoundError):
+        cursor.missing(missing)
 
 
 def test_a_page_may_be_refused_only_past_the_end() -> None:
     cursor: PageCursor[Tag] = PageCursor()
     cursor.ask()
     cursor.take(page(1, [1, 2, 3]))
-    assert [cursor.ask(), cursor.ask(), cursor.past_the_end] == [2, 3, False]
+    assert [cursor.ask(), cursor.ask()] == [2, 3]
+    refused = BadRequestError("no such page", status=400)
+    with pytest.raises(BadRequestError):
+        cursor.missing(refused)
     cursor.take(page(2, [4]))
-    assert (cursor.past_the_end, cursor.done) == (True, False)
-    cursor.missing()
+    assert not cursor.done
+    cursor.missing(refused)
     assert cursor.done
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import AllTime, CountryGeo, DateRange, Day, InvalidRequestError, Query, Year
-from slashtag._core.batches import Selector
+from slashtag._core.queries import Selector
 from slashtag._core.windows import windows
 
 from . import clicklog
@@ -207,7 +207,7 @@ def test_the_last_days_end_with_today_in_the_zone(days: int, zone: tzinfo) -> No
 def test_a_call_is_a_get_of_its_path_labelled_with_what_it_asks() -> None:
     query = CountryGeo("US", "2024-01-01", "2024-01-31")
     call = query.call(Selector(tag="t"), query.time_slices(UTC, NOW, "inclusive")[0])
-    assert (call.method, call.path, call.repeatable, call.body) == ("GET", "stats/country/geo", True, None)
+    assert (call.method, call.path, call.repeat, call.body) == ("GET", "stats/country/geo", "always", None)
     assert (call.tag, call.keys, call.label) == ("t", (), "tag 't', US, 2024-01-01 to 2024-01-31")
 
 
@@ -292,7 +292,7 @@ def test_a_question_is_frozen(query: Query[Any]) -> None:
 
 @pytest.mark.parametrize("query", QUERIES, ids=repr)
 def test_a_question_without_answers_gives_empty_statistics(query: Query[Any]) -> None:
-    stats = query.resolve(UTC, NOW).tally(None).result()
+    stats = query.resolve(UTC, NOW).running_sum(None).result()
     assert (stats.total, list(stats.rows()), stats) == (0, [], type(stats).merge([]))
 
 

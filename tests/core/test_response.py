@@ -39,7 +39,7 @@ from slashtag._core.retry import answer_lost, final_error, retryable
 URLS: Call[Any] = Call(method="GET", path="urls", returns=Page[ShortUrl])
 UPDATE: Call[Any] = Call(method="PUT", path="urls/spring", returns=RowsUpdated, body=b"{}")
 TAGS: Call[Any] = Call(method="GET", path="tags", returns=Page[Tag])
-CREATE: Call[Any] = Call(method="POST", path="tags", returns=Tag, body=b"{}", repeatable=False)
+CREATE: Call[Any] = Call(method="POST", path="tags", returns=Tag, body=b"{}", repeat="if unsent")
 STATS: Call[Any] = Call(method="GET", path="stats", returns=RangeAnswer)
 YEARLY: Call[Any] = Call(method="GET", path="stats/yearly", returns=PeriodAnswer)
 GEO: Call[Any] = Call(method="GET", path="stats/country/geo", returns=GeoAnswer)

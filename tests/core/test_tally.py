@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -25,10 +25,10 @@ from slashtag import (
     Statistics,
     Year,
 )
-from slashtag._core.batches import Selector
-from slashtag._core.payloads import GeoAnswer, GeoTally, PeriodAnswer, PeriodTally, RangeAnswer, RangeTally
-from slashtag._core.windows import Window, days
-from slashtag._models import breakdown_of
+from slashtag._core.payloads import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
+from slashtag._core.queries import Selector
+from slashtag._core.windows import Window
+from slashtag._models import GeoSum, PeriodSum, RangeSum, days
 
 from ..support.laws import examples
 from . import clicklog
@@ -49,11 +49,13 @@ def ask(
 ) -> Any:
     """Ask a question in batches of two slashtags and add up the answers, last to first."""
     batched = [Selector(keys=tuple(keys[at : at + 2])) for at in range(0, len(keys), 2)]
-    tally = query.tally(query.span(zone))
+    running = query.running_sum(query.span(zone))
     for selector in reversed(batched):
         for piece in query.time_slices(zone, NOW, range_end):
-            assert tally.add_answer(service(query.call(selector, piece)), piece.window) is None
-    return tally.result()
+            stats, problem = service(query.call(selector, piece)).stats(piece.window)
+            assert problem is None
+            running.add(stats)
+    return running.result()
 
 
 def counted(labels: Iterable[str]) -> dict[str, int]:
@@ -75,6 +77,7 @@ def check_range(stats: RangeStats, log: list[Click], span: tuple[date, date], zo
 
 scenes = clicklog.scenes()
 many = examples(50)
+SUMS = {RangeStats: RangeSum, PeriodStats: PeriodSum, GeoStats: GeoSum}
 
 
 # --- a merge of a split is the unsplit count -----------------------------------------------------------
@@ -184,10 +187,10 @@ def test_answers_add_up_in_any_order(
     service = Service(log)
     sums = []
     for order in (pieces, data.draw(st.permutations(pieces))):
-        tally = query.tally(query.span(zone))
+        running = query.running_sum(query.span(zone))
         for piece in order:
-            tally.add_answer(service(query.call(Selector(keys=tuple(KEYS)), piece)), piece.window)
-        sums.append(tally.result())
+            running.add(service(query.call(Selector(keys=tuple(KEYS)), piece)).stats(piece.window)[0])
+        sums.append(running.result())
     assert sums[0] == sums[1]
     assert list(sums[0].clicks) == list(sums[1].clicks)
 
@@ -199,9 +202,16 @@ MONDAY = Window(datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 23, 59, 5
 
 
 def one(answer: RangeAnswer, window: Window = WEEK) -> tuple[RangeStats, str | None]:
-    tally = RangeTally((date(2024, 1, 1), date(2024, 1, 7)))
-    problem = tally.add_answer(answer, window)
-    return tally.result(), problem
+    stats, problem = answer.stats(window)
+    return summed(RangeStats, [stats], (date(2024, 1, 1), date(2024, 1, 7))), problem
+
+
+def summed(kind: Any, parts: Iterable[Any], span: Any = None) -> Any:
+    """Add up statistics of one kind."""
+    running = SUMS[kind](span)
+    for part in parts:
+        running.add(part)
+    return running.result()
 
 
 @pytest.mark.parametrize("clicks", [UNSET, None, [], {}])
@@ -224,8 +234,8 @@ def test_days_that_are_left_out_of_no_clicks_are_complete() -> None:
 @pytest.mark.parametrize(
     ("total", "clicks", "problem"),
     [
-        (3, {}, "3 clicks in all, but none on its days"),
-        (3, [], "3 clicks in all, but none on its days"),
+        (3, {}, "3 clicks in all, but 0 on its days"),
+        (3, [], "3 clicks in all, but 0 on its days"),
         (3, {date(2024, 1, 1): 2}, "3 clicks in all, but 2 on its days"),
         (0, {date(2024, 1, 1): 2}, "0 clicks in all, but 2 on its days"),
         (3, {date(2024, 1, 1): 2, date(2024, 1, 8): 1}, "outside the window 2024-01-01..2024-01-07"),
@@ -251,60 +261,59 @@ def test_days_outside_with_clicks_are_left_out() -> None:
 
 
 def test_months_of_another_year_are_told_and_left_out() -> None:
-    tally = PeriodTally(Year(2024).span(UTC))
-    problem = tally.add_answer(PeriodAnswer(5, 5, 0, clicks_breakdown={2024: {1: 2}, 2023: {12: 3}}), None)
+    answer = PeriodAnswer(5, 5, 0, clicks_breakdown={2024: {1: 2}, 2023: {12: 3}})
+    stats, problem = Year(2024).stats(answer, None)
     assert "other years than 2024" in (problem or "")
-    assert tally.result().clicks_breakdown == {2024: {1: 2}}
+    assert stats.clicks_breakdown == {2024: {1: 2}}
 
 
 def test_a_breakdown_that_contradicts_the_total_is_told() -> None:
     answer = PeriodAnswer(3, 2, 1, clicks_breakdown={2024: {1: 2}})
-    assert PeriodTally().add_answer(answer, None) == "3 clicks in all, but 2 in its months"
+    assert answer.stats(None)[1] == "3 clicks in all, but 2 in its months"
 
 
 @pytest.mark.parametrize("breakdown", [None, [], {}, {2024: None}, {2024: []}, {2024: {}}])
 def test_empty_breakdowns_are_empty_in_each_form(breakdown: Any) -> None:
-    answer = PeriodAnswer(0, 0, 0, clicks_breakdown=breakdown)
-    tally = PeriodTally()
-    assert tally.add_answer(answer, None) is None
-    assert tally.result() == PeriodStats()
-    assert not any(breakdown_of(answer).values())
+    stats, problem = PeriodAnswer(0, 0, 0, clicks_breakdown=breakdown).stats(None)
+    assert problem is None
+    assert summed(PeriodStats, [stats]) == PeriodStats()
+    assert not any(stats.clicks_breakdown.values())
 
 
-def test_labels_without_clicks_are_dropped_but_other() -> None:
-    ranged, period, places = RangeTally(None), PeriodTally(), GeoTally()
-    ranged.add_answer(RangeAnswer(total_clicks=0, device={"Desktop": 0}), WEEK)
-    period.add_answer(PeriodAnswer(0, 0, 0, clicks_breakdown={2024: {1: 0}}, browser={"Firefox": 0}), None)
-    places.add_answer(GeoAnswer(state={"Ohio": 0, "Other": 0}), None)
-    assert (ranged.result(), period.result()) == (RangeStats(), PeriodStats())
-    assert places.result() == GeoStats(state={"Other": 0})
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (RangeAnswer(total_clicks=0, device={"Desktop": 0}), RangeStats()),
+        (PeriodAnswer(0, 0, 0, clicks_breakdown={2024: {1: 0}}, browser={"Firefox": 0}), PeriodStats()),
+        (GeoAnswer(state={"Ohio": 0, "Other": 0}), GeoStats(state={"Other": 0})),
+    ],
+)
+def test_labels_without_clicks_are_dropped_but_other(answer: Answer, expected: Statistics) -> None:
+    assert summed(type(expected), [answer.stats(WEEK)[0]]) == expected
 
 
 def test_uniques_are_exact_of_one_answer_with_clicks() -> None:
-    def summed(*totals: int) -> PeriodStats:
-        tally = PeriodTally()
-        for total in totals:
-            tally.add_answer(PeriodAnswer(total, total, 0, clicks_breakdown={2024: {1: total}}), None)
-        return tally.result()
+    def of(*totals: int) -> PeriodStats:
+        answers = (PeriodAnswer(total, total, 0, clicks_breakdown={2024: {1: total}}) for total in totals)
+        stats: PeriodStats = summed(PeriodStats, [answer.stats(None)[0] for answer in answers])
+        return stats
 
-    assert [summed(*totals).unique_is_exact for totals in [(), (0, 3, 0), (3, 3)]] == [True, True, False]
+    assert [of(*totals).unique_is_exact for totals in [(), (0, 3, 0), (3, 3)]] == [True, True, False]
 
 
 def test_places_are_exact_without_a_remainder_or_of_one_answer_with_clicks() -> None:
-    def summed(*answers: GeoAnswer) -> bool:
-        tally = GeoTally()
-        for answer in answers:
-            tally.add_answer(answer, None)
-        return tally.result().places_are_exact
+    def are_exact(*answers: GeoAnswer) -> bool:
+        exact: bool = summed(GeoStats, [answer.stats(None)[0] for answer in answers]).places_are_exact
+        return exact
 
     named, rest, none = GeoAnswer(state={"Ohio": 1}), GeoAnswer(city={"Bonn": 1, "Other": 1}), GeoAnswer()
-    assert summed(named, named)
-    assert summed(rest, none)
-    assert not summed(rest, named)
-    assert not summed(rest, rest)
+    assert are_exact(named, named)
+    assert are_exact(rest, none)
+    assert not are_exact(rest, named)
+    assert not are_exact(rest, rest)
 
 
-# --- a tally and a merge agree -------------------------------------------------------------------------
+# --- a sum of answers and a merge of results agree ------------------------------------------------------
 
 counts = st.dictionaries(st.sampled_from(["x", "y", "Other"]), st.integers(0, 3))
 range_answers = st.builds(
@@ -325,22 +334,14 @@ geo_answers = st.builds(GeoAnswer, state=counts, city=counts | st.none(), postal
 
 @given(st.lists(range_answers | period_answers | geo_answers, max_size=5), st.integers(0, 5))
 def test_sums_of_parts_merge_to_the_sum_of_all(answers: list[Any], cut: int) -> None:
-    for kind, tally, stats in (
-        (RangeAnswer, lambda: RangeTally((date(2024, 1, 1), date(2024, 1, 7))), RangeStats),
-        (PeriodAnswer, PeriodTally, PeriodStats),
-        (GeoAnswer, GeoTally, GeoStats),
+    for kind, span in (
+        (RangeStats, (date(2024, 1, 1), date(2024, 1, 7))),
+        (PeriodStats, None),
+        (GeoStats, None),
     ):
-        mine = [answer for answer in answers if isinstance(answer, kind)]
-        parts = list(_summed(tally, mine[:cut], mine[cut:]))
-        assert Statistics.merge.__func__(stats, parts) == next(_summed(tally, mine))  # type: ignore[attr-defined]
-
-
-def _summed(tally: Callable[[], Any], *parts: list[Any]) -> Iterator[Any]:
-    for part in parts:
-        running = tally()
-        for answer in part:
-            running.add_answer(answer, WEEK)
-        yield running.result()
+        mine = [stats for stats, _ in (answer.stats(WEEK) for answer in answers) if isinstance(stats, kind)]
+        parts = [summed(kind, mine[:cut], span), summed(kind, mine[cut:], span)]
+        assert Statistics.merge.__func__(kind, parts) == summed(kind, mine, span)  # type: ignore[attr-defined]
 
 
 def test_a_service_in_another_zone_would_be_noticed() -> None:

@@ -53,7 +53,7 @@ def journal(path: Path, *, max_age: float = 3600.0) -> Journal:
 
 def call(name: object = "spring") -> Call[Any]:
     """A question about a time that has ended."""
-    return Call(method="GET", path="stats", params=(("tag", str(name)),), returns=object, settled_at=0.0)
+    return Call(method="GET", path="stats", params=(("tag", str(name)),), returns=object, replayable=True)
 
 
 async def fill(path: Path, *bodies: bytes) -> None:
@@ -235,10 +235,10 @@ async def test_other_parameters_are_another_request(path: Path) -> None:
     kept = journal(path)
     kept.open()
     for other in (
-        Call(method="GET", path="stats/yearly", params=call(0).params, returns=object, settled_at=0.0),
+        Call(method="GET", path="stats/yearly", params=call(0).params, returns=object, replayable=True),
         Call(method="GET", path="stats", params=(("tag", "0"), ("timezone", "+01:00")), returns=object),
-        Call(method="GET", path="stats", params=(("url_keys", "0"),), returns=object, settled_at=0.0),
-        Call(method="PUT", path="stats", params=call(0).params, returns=object, settled_at=0.0),
+        Call(method="GET", path="stats", params=(("url_keys", "0"),), returns=object, replayable=True),
+        Call(method="PUT", path="stats", params=call(0).params, returns=object, replayable=True),
     ):
         assert kept.find(other) is None
     assert kept.find(call(0)) == b"body"

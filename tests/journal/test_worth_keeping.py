@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from math import inf
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag._core.batches import Selector
 from slashtag._core.call import SETTLING_SECONDS, Call
-from slashtag._core.queries import AllTime, CountryGeo, DateRange, Day, Query, Year
+from slashtag._core.queries import AllTime, CountryGeo, DateRange, Day, Query, Selector, Year
 from slashtag._journal.journal import is_worth_keeping
 from slashtag._models import Page
 
@@ -23,7 +21,7 @@ SETTLED = NOW.timestamp() + SETTLING_SECONDS + 1
 def page_call(page: int = 3, orderby: str | None = "date") -> Call[Any]:
     order = (("orderby", orderby),) if orderby else ()
     params = (("page", str(page)), ("pagesize", "2"), *order)
-    return Call(method="GET", path="urls", params=params, returns=Page, settled_at=-inf)
+    return Call(method="GET", path="urls", params=params, returns=Page, replayable=True)
 
 
 def page(number: int = 3, items: int = 2, page_size: int = 2) -> Page[object]:
@@ -52,7 +50,7 @@ def test_a_page_that_can_change_does_not_hold(call: Call[Any], answer: Page[obje
 @pytest.mark.parametrize("method", ["PUT", "POST"])
 def test_a_write_is_never_replayed(method: str) -> None:
     assert not is_worth_keeping(
-        Call(method=method, path="tags", returns=object, settled_at=-inf), None, SETTLED
+        Call(method=method, path="tags", returns=object, replayable=True), None, SETTLED
     )
 
 

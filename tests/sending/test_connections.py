@@ -22,7 +22,7 @@ from slashtag import (
     SessionClosedError,
     TransportError,
 )
-from slashtag._sending.connections import KEEP_ALIVE, MAX_INTERIM, has_leftover, keep_alive
+from slashtag._sending.fast_path import KEEP_ALIVE, MAX_INTERIM, has_leftover, keep_alive
 
 from ..support import wire as wires
 from ..support.sending import OPERATIONS, PAGE, TAG, admission_of, budget_of, connect, get, post, put, until

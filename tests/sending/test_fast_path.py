@@ -25,8 +25,7 @@ from slashtag import (
 )
 from slashtag._core.call import Call
 from slashtag._sending import fast_path as http1
-from slashtag._sending.connections import KEEP_ALIVE
-from slashtag._sending.timeouts import Attempt
+from slashtag._sending.fast_path import KEEP_ALIVE, Attempt
 
 from ..support import wire as wires
 from ..support.sending import APIKEY, PAGE, ROWS, TAG, connect, get, post, put, until
@@ -188,7 +187,7 @@ def test_these_tests_run_with_a_version_that_is_trusted() -> None:
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("transport.is_plain", KeyError("_request_class")),
+        ("fast_path.is_plain", KeyError("_request_class")),
         ("transport.FastPath.__init__", TypeError("unexpected keyword argument")),
         ("fast_path.FastPath._take", AttributeError("is_connected")),
     ],

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from slashtag._sending.timeouts import Attempt, Watchdog
+from slashtag._sending.fast_path import Attempt
+from slashtag._sending.transport import Watchdog
 
 
 async def bounded(watchdog: Watchdog, work: Awaitable[Any]) -> Attempt:

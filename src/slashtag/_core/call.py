@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from functools import lru_cache
-from math import inf
 from typing import Any, Generic, Literal, TypeVar, get_args
 from urllib.parse import quote
 
@@ -15,6 +14,7 @@ from .._errors import InvalidRequestError, SlashtagError
 
 T_co = TypeVar("T_co", covariant=True)
 
+Repeat = Literal["always", "if not done", "if unsent"]
 RedirectCode = Literal[301, 302, 303, 304, 307, 308]
 REDIRECT_CODES: tuple[int, ...] = get_args(RedirectCode)
 MAX_PAGESIZE = 500
@@ -29,6 +29,8 @@ MAX_INT = 2**63 - 1
 #: service counted before the answer arrived, and by its own clock.
 SETTLING_SECONDS = 300.0
 
+#: Bytes that percent-encoding leaves as they are; any other becomes three.
+UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
 #: Visible ASCII without "#" and "?", which would end the path.
 _PATH = re.compile(r"[!\"$->@-~]+")
@@ -42,12 +44,13 @@ def _is_path(text: str) -> bool:
 class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     """One API call: the request, and the type of the answer's `data`.
 
-    `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeatable`: it may
-    be sent again even if it may have been done. `rename`: it may be sent again after an error of the
-    service, but not after a lost answer, because the old slashtag may no longer exist. `secrets` are
-    strings (a link's password) that no error and no log may show. Raises InvalidRequestError for a method
-    other than GET, POST, PUT and DELETE, for a path with a query, a fragment, blanks or control characters,
-    and for a parameter that is not a str.
+    `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeat` says after
+    which failures it may be sent again: all of them, those after which it cannot have been done, or only if
+    nothing was sent (see `retry.py`). A journal may answer it if it is `replayable`, and if `settled_at`, the
+    wall clock's time (seconds) at which the period of the answer ends, has passed; without one, what the
+    answer holds decides. `secrets` are strings (a link's password) that no error and no log may show. Raises
+    InvalidRequestError for a method other than GET, POST, PUT and DELETE, for a path with a query, a
+    fragment, blanks or control characters, and for a parameter that is not a str.
     """
 
     method: str
@@ -55,12 +58,11 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     returns: type[T_co]
     params: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
-    repeatable: bool = True
-    rename: bool = False
+    repeat: Repeat = "always"
     secrets: tuple[str, ...] = ()
     label: str = ""
-    #: The wall clock's time (seconds) at which the period of the answer ends; inf: never.
-    settled_at: float = inf
+    replayable: bool = False
+    settled_at: float | None = None
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -84,8 +86,8 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
         return dict(self.params).get("tag")
 
     def is_final(self, fetched: float) -> bool:
-        """Return whether an answer that was fetched at this time (wall clock, seconds) no longer changes."""
-        return fetched > self.settled_at + SETTLING_SECONDS
+        """Return whether an answer fetched at this time (wall clock, seconds) may be replayed."""
+        return self.replayable and (self.settled_at is None or fetched > self.settled_at + SETTLING_SECONDS)
 
     def __repr__(self) -> str:
         # Without the body, which may contain a password, and without up to 100 slashtags.

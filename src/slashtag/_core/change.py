@@ -75,9 +75,8 @@ class Change(Struct, frozen=True):
             path=f"urls/{path_segment(self.key)}",
             returns=RowsUpdated,
             body=msgspec.json.encode(members),
-            repeatable=not (once or rename),
-            # A change that is sent once cannot get a 404 because of its own earlier attempt.
-            rename=rename and not once,
+            # After a rename that was done, the old slashtag no longer exists.
+            repeat="if unsent" if once else "if not done" if rename else "always",
             secrets=(self.password,) if self.password else (),
         )
 

@@ -11,8 +11,6 @@ has clicks in which months. Both use the same tree of halves, so they can be com
 
 The probability that only one half has clicks is estimated from similar nodes of this run, by clicks and
 number of slashtags. The initial estimate is the probability that independent clicks all fall into one half.
-To improve the estimates, nodes are also explored that seem not worth it, within the savings so far and
-0.4 % of the requests for windows.
 """
 
 from __future__ import annotations
@@ -20,9 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta, tzinfo
 
-from .._models import breakdown_of
+from .._models import PeriodStats, RangeStats
 from .halving import subtract
-from .payloads import PeriodAnswer, RangeAnswer
 from .queries import AllTime, DateRange, TimeSlice, range_slice
 from .windows import (
     Month,
@@ -38,8 +35,6 @@ from .windows import (
 )
 
 _DAY = timedelta(days=1)
-#: Share of the requests for windows that may be spent on exploring.
-EXPLORED = 0.004
 
 #: Clicks by month, of all time, under each offset of a guide.
 Counts = Sequence[Mapping[Month, int]]
@@ -79,11 +74,11 @@ class Guide:
         whole_days = not any(isinstance(bound, datetime) for bound in query.bounds)
         self._known = dict(self._months_of_one_offset(zone)) if whole_days else {}
 
-    def counts(self, answers: Sequence[PeriodAnswer]) -> Counts | None:
+    def counts(self, answers: Sequence[PeriodStats]) -> Counts | None:
         """Return the clicks of months that have ended, or None if a breakdown does not add up."""
         found: list[Mapping[Month, int]] = []
         for answer in answers:
-            counts = flattened(breakdown_of(answer))
+            counts = flattened(answer.clicks_breakdown)
             if sum(counts.values()) != answer.clicks_total or any(n < 0 for n in counts.values()):
                 return None
             found.append({month: n for month, n in counts.items() if n and month not in self.always})
@@ -116,7 +111,7 @@ class Guide:
             for window in cut_into_windows(self._parts, (month,))
         ]
 
-    def contradicts(self, answer: RangeAnswer, window: Window, counts: Counts) -> bool:
+    def contradicts(self, answer: RangeStats, window: Window, counts: Counts) -> bool:
         """Return whether the answer for one month differs from the all-time statistics.
 
         Compares only past months that are completely in the range and have one offset.
@@ -152,30 +147,19 @@ class GuideCost:
 
     def __init__(self, offsets: int = 1) -> None:
         self._price = offsets
-        self._to_explore = 0.0
         #: [nodes, nodes with clicks in only one half], by size and clicks.
         self._seen: dict[tuple[int, int], list[int]] = {}
 
-    def begin(self, keys: int, windows: int, active: int) -> None:
-        """Record the all-time statistics of a batch, after which `active` of its windows remain."""
-        self._to_explore += windows - active + EXPLORED * active * keys
-
-    def observe(self, keys: int, clicks: int, *, one_sided: bool, guided: bool = False) -> None:
-        """Record whether only one half of a node had clicks in a window, and whether that saved a request."""
+    def observe(self, keys: int, clicks: int, *, one_sided: bool) -> None:
+        """Record whether only one half of a node had clicks in a window."""
         entry = self._seen.setdefault(_class(keys, clicks), [0, 0])
         entry[0] += 1
         entry[1] += one_sided
-        self._to_explore += guided and one_sided
 
     def is_worth(self, keys: int, clicks: Iterable[int]) -> bool:
         """Return whether to request all-time statistics of half a node, given its clicks in each window."""
         windows = [(n, 1.0) for n in clicks if n > 0]
-        if keys < 2 or not windows:
-            return False
-        if self._to_explore < self._price and self._gain(keys, windows) <= 0:
-            return False
-        self._to_explore -= self._price
-        return True
+        return keys > 1 and bool(windows) and self._gain(keys, windows) > 0
 
     def _gain(self, keys: int, windows: list[tuple[int, float]]) -> float:
         """Return the expected savings minus cost; `windows` are (clicks, probability of any)."""

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from .._models import counts_of, without_zeros
+from .._models import RangeStats, without_zeros
 from .call import SETTLING_SECONDS
-from .payloads import RangeAnswer
-from .windows import Window
 
 K = TypeVar("K")
 
 #: Range (start, stop) of keys in a batch.
 Node = tuple[int, int]
-MAPS = ("clicks", "device", "browser", "platform", "country", "referrer")
 
 
 def children(node: Node) -> tuple[Node, Node]:
@@ -36,43 +33,35 @@ def of_one_run(whole: float, part: float) -> bool:
     return abs(whole - part) <= SETTLING_SECONDS
 
 
-def additive(answer: RangeAnswer, window: Window) -> RangeAnswer | None:
-    """Return the answer in a form that can be subtracted, None if it does not reconcile.
+def additive(stats: RangeStats) -> RangeStats | None:
+    """Return an answer in a form that can be subtracted, None if it does not reconcile.
 
     Its days must lie in the window and add up to the total. Each map must add up to it too, or be empty:
     otherwise it may list only the most frequent labels, and a difference of such maps can be wrong without
     being negative. See docs/service.md, Statistics for a date or date range.
     """
-    maps = {name: without_zeros(counts_of(getattr(answer, name))) for name in MAPS}
-    if not maps["clicks"] and window.first == window.last:
-        # A window of one day may come without `clicks`.
-        maps["clicks"] = without_zeros({window.first: answer.total_clicks})
-    if any(day < window.first or day > window.last for day in maps["clicks"]):
+    if not stats.reconciles:
         return None
-    return _reconciled(answer.total_clicks, maps)
+    maps: dict[str, Any] = {name: without_zeros(getattr(stats, name)) for name in RangeStats.DIMENSIONS}
+    return _reconciled(stats.total_clicks, maps)
 
 
-def is_empty(answer: RangeAnswer) -> bool:
-    """Return whether an additive answer has no clicks, and so none of its slashtags has."""
-    return not answer.total_clicks
-
-
-def difference(whole: RangeAnswer, part: RangeAnswer) -> RangeAnswer | None:
+def difference(whole: RangeStats, part: RangeStats) -> RangeStats | None:
     """Return the difference of two additive answers, None if they are inconsistent."""
     maps: dict[str, Any] = {}
-    for name in MAPS:
-        maps[name] = subtract(counts_of(getattr(whole, name)), counts_of(getattr(part, name)))
+    for name in RangeStats.DIMENSIONS:
+        maps[name] = subtract(getattr(whole, name), getattr(part, name))
         if maps[name] is None:
             return None
     return _reconciled(whole.total_clicks - part.total_clicks, maps)
 
 
-def _reconciled(total: int, maps: dict[str, dict[Any, int]]) -> RangeAnswer | None:
+def _reconciled(total: int, maps: dict[str, Any]) -> RangeStats | None:
     for name, counts in maps.items():
         adds_up = sum(counts.values()) == total and all(n > 0 for n in counts.values())
         if not adds_up and (counts or name == "clicks"):
             return None
-    return RangeAnswer(total_clicks=total, **maps)
+    return RangeStats(total_clicks=total, **maps)
 
 
 def subtract(whole: Mapping[K, int], part: Mapping[K, int]) -> dict[K, int] | None:

@@ -46,7 +46,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from .._errors import PaginationError
+from .._errors import BadRequestError, NotFoundError, PaginationError, SlashtagError
 from .._models import Page
 from .given_items import GivenItems, HasId
 
@@ -59,8 +59,8 @@ CAP_STEP = 10
 class PageCursor(Generic[T]):
     """State of one listing; the rules are those of the table above.
 
-    The caller requests the pages that `ask()` returns, passes the answer for `page` to `take()` or calls
-    `missing()` if there is no such page, drops pages under way if `restart_ahead()` is True, and ends when
+    The caller requests the pages that `ask()` returns, passes the answer for `page` to `take()` or its error
+    to `missing()`, drops pages under way if `restart_ahead()` is True, and ends when
     `done` is True. The window of pages under way grows by one for every page taken, up to `prefetch`.
     Nothing beyond `limit` items is requested. `latest_first` says that insertions shift the pages.
     """
@@ -130,20 +130,15 @@ class PageCursor(Generic[T]):
         restart, self._restart = self._restart, False
         return restart
 
-    @property
-    def may_be_missing(self) -> bool:
-        """True if a 404 for `page` can mean that the listing has ended, or has to be confirmed."""
-        return self.page > self._start or not self.again
-
-    @property
-    def past_the_end(self) -> bool:
-        """True if `page` is expected to be empty, so the service may refuse it."""
-        return self._last is not None
-
     # --- answers -------------------------------------------------------------------------------------
 
-    def missing(self) -> None:
-        """Process the answer that `page` does not exist."""
+    def missing(self, error: SlashtagError) -> None:
+        """Process the error for `page`, or raise it if it cannot mean that the listing has ended."""
+        # A page behind the end may be refused. Two 404s for the first page are for the path.
+        is_refused = isinstance(error, BadRequestError) and self._last is not None
+        may_end = isinstance(error, NotFoundError) and (self.page > self._start or not self.again)
+        if not is_refused and not may_end:
+            raise error
         again, stale = self._begin()
         self._nothing(again, stale)
 

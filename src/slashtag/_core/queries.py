@@ -1,6 +1,6 @@
 """Queries of the statistics endpoints.
 
-A new endpoint needs one more class here: its fields, validation, time slices and tally.
+A new endpoint needs one more class here: its fields, validation, time slices, answer and running sum.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from math import inf
 from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from .._errors import InvalidRequestError
-from .._models import GeoStats, PeriodStats, RangeStats, Statistics
-from .batches import Selector
-from .bounds import parse_bound, parse_day, parse_span
+from .._models import GeoStats, GeoSum, PeriodStats, PeriodSum, RangeStats, RangeSum, Statistics
 from .call import Call, check_int
-from .payloads import GeoAnswer, GeoTally, PeriodAnswer, PeriodTally, RangeAnswer, RangeTally
+from .payloads import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
+from .spans import parse_bound, parse_day, parse_span
 from .windows import Bound, Window, format_offset, offsets, only_offset, windows
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
@@ -29,6 +28,24 @@ _Date = date
 #: No click is older: link shorteners with statistics did not exist.
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
+
+
+class Selector(Struct, frozen=True):
+    """Slashtags or tag of one request. See docs/service.md, Statistics: common selector."""
+
+    keys: tuple[str, ...] = ()
+    tag: str | None = None
+
+    def params(self) -> tuple[tuple[str, str], ...]:
+        """Return the query parameter of the selector."""
+        return (("tag", self.tag),) if self.tag is not None else (("url_keys", ",".join(self.keys)),)
+
+    def __str__(self) -> str:
+        if self.tag is not None:
+            return f"tag {self.tag!r}"
+        if len(self.keys) == 1:
+            return f"slashtag {self.keys[0]!r}"
+        return f"{len(self.keys)} slashtags from {self.keys[0]!r} to {self.keys[-1]!r}"
 
 
 class TimeSlice(Struct, frozen=True):
@@ -45,9 +62,9 @@ class Query(Struct, Generic[R_co], frozen=True):
     """Base class of all statistics queries; `R_co` is the type of the result."""
 
     path: ClassVar[str]
-    answer: ClassVar[type[Any]]
-    #: Running sum of the answers, which is started with the span of the result.
-    tally: ClassVar[type[Any]]
+    answer: ClassVar[type[Answer]]
+    #: Running sum of the results, which is started with the span of the whole.
+    running_sum: ClassVar[type[Any]]
     #: Path in the document's sample requests, if it differs from the stated one.
     sample_path: ClassVar[str | None] = None
 
@@ -63,10 +80,9 @@ class Query(Struct, Generic[R_co], frozen=True):
         """Return the first and last date of the result, None for a query without days."""
         return None
 
-    def problem(self, answer: Any, time_slice: TimeSlice) -> str | None:
-        """Return how an answer contradicts itself or what was requested, None if it does not."""
-        problem: str | None = answer.problem(time_slice.window)
-        return problem
+    def stats(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
+        """Return the statistics of an answer, and what is inconsistent in it, if anything."""
+        return answer.stats(window)
 
     def call(self, selector: Selector, time_slice: TimeSlice) -> Call[Any]:
         """Return the call for one time slice and one selector."""
@@ -76,6 +92,7 @@ class Query(Struct, Generic[R_co], frozen=True):
             params=selector.params() + time_slice.params,
             returns=self.answer,
             label=f"{selector}, {time_slice.label}",
+            replayable=True,
             settled_at=time_slice.settled_at,
         )
 
@@ -83,11 +100,6 @@ class Query(Struct, Generic[R_co], frozen=True):
 def _timezone_param(offset: timedelta) -> tuple[tuple[str, str], ...]:
     # +00:00 is the documented default.
     return (("timezone", format_offset(offset)),) if offset else ()
-
-
-def _ended(window: Window) -> float:
-    # The last second is part of the window.
-    return (window.end + _SECOND).timestamp()
 
 
 def _whole_period(
@@ -98,7 +110,7 @@ def _whole_period(
     if not found:  # Pacific/Apia had no 2011-12-30
         return ()
     offset = only_offset(zone, (window.offset for window in found), label)
-    return (TimeSlice((*params, *_timezone_param(offset)), label, settled_at=_ended(found[-1])),)
+    return (TimeSlice((*params, *_timezone_param(offset)), label, settled_at=found[-1].ended),)
 
 
 class DateRange(Query[RangeStats], frozen=True):
@@ -111,7 +123,7 @@ class DateRange(Query[RangeStats], frozen=True):
 
     path = "stats"
     answer = RangeAnswer
-    tally = RangeTally
+    running_sum = RangeSum
 
     start: date | datetime | str
     end: date | datetime | str
@@ -190,8 +202,8 @@ def range_slice(window: Window, range_end: str) -> TimeSlice:
     """Return the time slice of one window of a date range."""
     end = window.end + _SECOND if range_end == "exclusive" else window.end
     span = f"{window.start.isoformat()},{end.isoformat()}"
-    params = (("date_range", span), *_timezone_param(window.offset))
-    return TimeSlice(params, str(window), window, _ended(window))
+    label, ended, offset = str(window), window.ended, window.offset
+    return TimeSlice((("date_range", span), *_timezone_param(offset)), label, window, ended)
 
 
 def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: str) -> Sequence[TimeSlice]:
@@ -210,7 +222,7 @@ class Day(Query[RangeStats], frozen=True):
 
     path = "stats"
     answer = RangeAnswer
-    tally = RangeTally
+    running_sum = RangeSum
 
     date: _Date | str
 
@@ -224,7 +236,7 @@ class Day(Query[RangeStats], frozen=True):
         if not whole:
             return [range_slice(window, range_end) for window in found]
         params = (("date", found[0].start.isoformat()), *_timezone_param(found[0].offset))
-        return [TimeSlice(params, str(day), found[0], _ended(found[0]))]
+        return [TimeSlice(params, str(day), found[0], found[0].ended)]
 
     def span(self, zone: tzinfo) -> Span:
         assert not isinstance(self.date, str)
@@ -242,7 +254,7 @@ class Year(Query[PeriodStats], frozen=True):
     path = "stats/yearly"
     sample_path = "stats"
     answer = PeriodAnswer
-    tally = PeriodTally
+    running_sum = PeriodSum
 
     year: int
 
@@ -254,11 +266,14 @@ class Year(Query[PeriodStats], frozen=True):
         first, last = date(self.year, 1, 1), date(self.year, 12, 31)
         return _whole_period(zone, first, last, f"year {self.year}", ("year", f"{self.year:04d}"))
 
-    def span(self, zone: tzinfo) -> Span:
-        return date(self.year, 1, 1), date(self.year, 12, 31)
-
-    def problem(self, answer: PeriodAnswer, time_slice: TimeSlice) -> str | None:
-        return answer.problem(self.year)
+    def stats(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
+        assert isinstance(answer, PeriodAnswer)
+        stats, problem = answer.stats(window)
+        months = stats.clicks_breakdown.get(self.year, {})
+        if sum(months.values()) != sum(map(sum, map(dict.values, stats.clicks_breakdown.values()))):
+            problem = f"clicks in months of other years than {self.year}"
+            stats = replace(stats, clicks_breakdown={self.year: months})
+        return stats, problem
 
 
 class AllTime(Query[PeriodStats], frozen=True):
@@ -271,7 +286,7 @@ class AllTime(Query[PeriodStats], frozen=True):
     path = "stats/alltime"
     sample_path = "stats"
     answer = PeriodAnswer
-    tally = PeriodTally
+    running_sum = PeriodSum
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         return [self.time_slice(only_offset(zone, offsets(zone, EPOCH, now), "all time"))]
@@ -290,7 +305,7 @@ class CountryGeo(Query[GeoStats], frozen=True):
 
     path = "stats/country/geo"
     answer = GeoAnswer
-    tally = GeoTally
+    running_sum = GeoSum
 
     iso_code: str
     start: date | str

@@ -1,12 +1,12 @@
 """Retry rules: which calls are repeated after which errors, and which error is raised in the end.
 
-                      nothing     error of the    answer lost, or 404, 408,    other 4xx from
-                      was sent    service:        5xx from something in        something in
-                                  408, 5xx        between                      between
-GET                   repeat      repeat          repeat                       fail
-update, same values   repeat      repeat          repeat, then unknown         unknown
-rename by slashtag    repeat      repeat          unknown                      unknown
-create, `once`        repeat      fail            unknown                      unknown
+                      `repeat`       nothing     error of the   answer lost, or 404,    other 4xx from
+                                     was sent    service:       408, 5xx from           something in
+                                                 408, 5xx       something in between    between
+GET                   "always"       repeat      repeat         repeat                  fail
+update, same values   "always"       repeat      repeat         repeat, then unknown    unknown
+rename by slashtag    "if not done"  repeat      repeat         unknown                 unknown
+create, `once`        "if unsent"    repeat      fail           unknown                 unknown
 
 "unknown" is OutcomeUnknownError. An error comes from something in between (a proxy, a gateway) if it lacks
 the service's envelope, or has a gateway status: 502, 504, 520 and above. An unreadable 2xx also counts as a
@@ -102,14 +102,14 @@ def retryable(call: Call[Any], error: BaseException) -> bool:
             return False
     elif not (isinstance(error, UnexpectedResponseError) and error.repeatable):
         return False
-    return call.repeatable or (call.rename and not answer_lost(error))
+    return call.repeat == "always" or (call.repeat == "if not done" and not answer_lost(error))
 
 
 def final_error(call: Call[Any], error: SlashtagError, attempts: int, *, lost: bool) -> SlashtagError:
     """Return the error to raise for a call; `lost`: the answer was lost in one of its attempts."""
     if isinstance(error, APIError | TransportError | UnexpectedResponseError):
         error.attempts = attempts
-    renamed = call.rename and isinstance(error, NotFoundError) and attempts > 1
+    renamed = call.repeat == "if not done" and isinstance(error, NotFoundError) and attempts > 1
     if call.method == "GET" or not (lost or renamed):
         return error
     unknown = OutcomeUnknownError(

@@ -22,6 +22,7 @@ _OFFSET = re.compile(r"[+-]([01][0-9]|2[0-3]):[0-5][0-9]")
 _SAMPLE = timedelta(hours=12)
 
 Bound = date | datetime
+Zone = str | tzinfo | None
 Month = tuple[int, int]
 S = TypeVar("S")
 
@@ -32,7 +33,7 @@ def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
     return items[:middle], items[middle:]
 
 
-def parse_zone(zone: str | tzinfo | None) -> tzinfo:
+def parse_zone(zone: Zone) -> tzinfo:
     """Return the tzinfo of "+HH:MM", an IANA name, a tzinfo, or None (+00:00)."""
     if zone is None:
         return UTC
@@ -133,6 +134,11 @@ class Window(Struct, frozen=True):
         """The offset of the whole window."""
         return self.start.utcoffset() or timedelta()
 
+    @property
+    def ended(self) -> float:
+        """The wall clock's time (seconds) after the last second of the window."""
+        return (self.end + _SECOND).timestamp()
+
     def __str__(self) -> str:
         return f"{self.first}..{self.last}" if self.first != self.last else str(self.first)
 
@@ -229,9 +235,3 @@ def months(first: date, last: date) -> list[Month]:
     """List every (year, month) from the first date to the last."""
     numbers = range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
     return [(n // 12, n % 12 + 1) for n in numbers]
-
-
-def days(first: date, last: date) -> Iterator[date]:
-    """Yield every date from `first` to `last`, both included."""
-    for n in range((last - first).days + 1):
-        yield first + timedelta(days=n)

@@ -8,12 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from .._core.batches import Selector
 from .._core.call import SETTLING_SECONDS, Call
 from .._core.guide import Counts, Guide, GuideCost, shows_zone
 from .._core.halving import Node, children, of_one_run
 from .._core.plan import Plan
-from .._core.queries import AllTime, TimeSlice
+from .._core.queries import AllTime, Selector, TimeSlice
 from .._core.windows import Month, months
 from .._errors import APIError, NotFoundError, SlashtagError
 from .._fanout import WorkerPool
@@ -37,7 +36,7 @@ class Job:
         self.name = selector.tag or selector.keys[0]
         self.left = 0
         self.failed = False
-        self.tally: Any = None
+        self.running_sum: Any = None
 
 
 class SearchState(Struct):
@@ -114,14 +113,13 @@ class Batch:
         if counts is None:
             return
         self._note(guide, whole, counts)
-        self.state.cost.begin(len(self.jobs), len(guide.months), len(self._active[whole]))
         await WorkerPool([(whole, fetched)], partial(self._learn_half, guide), AT_ONCE).run()
 
     async def _all_time(self, guide: Guide, node: Node) -> tuple[Counts | None, float]:
         query, sender = AllTime(), self.state.sender
-        calls = [(query.call(self.selector(node), time_slice), time_slice) for time_slice in guide.all_time]
-        answers = [await sender(query, *call) for call in calls]
-        return guide.counts(answers), self.state.fetched_at(calls[0][0])
+        calls = [query.call(self.selector(node), time_slice) for time_slice in guide.all_time]
+        answers = [await sender(query, call, is_used=False) for call in calls]
+        return guide.counts(answers), self.state.fetched_at(calls[0])
 
     async def _learn_zone(self, guide: Guide, counts: Counts) -> None:
         memory = self.state.sender.memory
@@ -130,7 +128,7 @@ class Batch:
         compared = list(counts)
         if guide.in_utc is not None:
             call = AllTime().call(self.selector(self.whole), guide.in_utc)
-            compared += guide.counts([await self.state.sender(AllTime(), call, guide.in_utc)]) or ()
+            compared += guide.counts([await self.state.sender(AllTime(), call, is_used=False)]) or ()
         memory.all_time_reads_zone = shows_zone(compared)
 
     def _note(self, guide: Guide, node: Node, counts: Counts) -> None:
@@ -162,7 +160,7 @@ class Batch:
         self._note(guide, right, rest)
         for a, b in zip(guide.clicks(part), guide.clicks(rest), strict=True):
             if a or b:
-                cost.observe(node[1] - node[0], a + b, one_sided=not (a and b), guided=True)
+                cost.observe(node[1] - node[0], a + b, one_sided=not (a and b))
         return (left, part_fetched), (right, rest_fetched)
 
     def time_slices(self) -> Sequence[TimeSlice]:

@@ -16,17 +16,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
-from math import inf
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.call import Call
-from .._core.halving import Node, additive, children, difference, is_empty, of_one_run
-from .._core.payloads import RangeAnswer
+from .._core.halving import Node, additive, children, difference, of_one_run
 from .._core.queries import AllTime, TimeSlice
 from .._errors import SlashtagError
+from .._models import RangeStats, Statistics
 from .batch import Batch, Job, SearchState, Step, singles
 
 log = logging.getLogger("slashtag")
@@ -36,16 +35,16 @@ class _Origin(Struct):
     """Answer to be confirmed: the number of halves under way, and the answers derived by subtraction."""
 
     node: Node
-    value: RangeAnswer
+    value: RangeStats
     under_way: int = 0
-    derived: list[tuple[Node, RangeAnswer]] = []
+    derived: list[tuple[Node, RangeStats]] = []
 
 
 class _Answer(Struct, frozen=True):
     """Additive answer for a node, and when it was fetched (see `SearchState.fetched_at`)."""
 
     node: Node
-    value: RangeAnswer
+    value: RangeStats
     fetched_at: float
     origin: _Origin | None
     is_derived: bool = False
@@ -79,7 +78,7 @@ class BatchSearch:
     def _request_time_slices(self) -> Sequence[Step]:
         state, time_slices = self._state, self._batch.time_slices()
         for job in self._jobs:
-            job.tally = state.plan.query.tally(state.plan.span)
+            job.running_sum = state.plan.query.running_sum(state.plan.span)
             job.left = len(time_slices)
             if not time_slices:
                 state.deliver(job)
@@ -91,13 +90,13 @@ class BatchSearch:
         """Complete the slashtags of a node whose clicks are known; return requests for the others."""
         is_single = node[1] - node[0] == 1
         if self._batch.rules_out(node, time_slice):
-            self._settle(time_slice, node, None)
+            self._settle(node, None)
             return []
-        if answer is not None and (is_single or is_empty(answer.value)):
+        if answer is not None and (is_single or not answer.value.total_clicks):
             if answer.is_derived and answer.origin is not None:
                 answer.origin.derived.append((node, answer.value))
             else:
-                self._settle(time_slice, node, answer.value)
+                self._settle(node, answer.value if answer.value.total_clicks else None)
             return []
         if is_single:
             return [partial(self._request, time_slice, node)]
@@ -128,30 +127,32 @@ class BatchSearch:
             return ()
         call = state.plan.query.call(self._batch.selector(node), time_slice)
         try:
-            answer = await state.sender(state.plan.query, call, time_slice)
+            # Of a batch, only consistent answers are used.
+            is_used = node[1] - node[0] == 1
+            stats = await state.sender(state.plan.query, call, window, is_used=is_used)
         except SlashtagError as error:
             steps = self._recover(time_slice, node, call, error)
             return steps if whole is None else [*steps, *self._resolve(time_slice, other, None)]
         if self._is_done(covered):
             return ()
-        if self._batch.contradicts(answer, time_slice, node):
+        if self._batch.contradicts(stats, time_slice, node):
             return self._start_over()
         size, found = node[1] - node[0], None
         if window is not None and (size > 1 or whole is not None):
-            value = additive(answer, window)
+            value = additive(stats)
             if value is not None:
                 origin = _Origin(node, value) if state.is_recent(time_slice) else None
                 origin = origin if whole is None else whole.origin
                 found = _Answer(node, value, state.fetched_at(call), origin)
         if size == 1:
-            self._add(call, answer, time_slice, node)
+            self._settle(node, stats)
             steps = []
         elif found is None:
             # Request slashtags one by one, also in later batches unless empty batches saved more requests.
             state.balance -= 1
             steps = [partial(self._request, time_slice, part) for part in singles(node)]
         else:
-            state.balance += size - 1 if is_empty(found.value) else 0
+            state.balance += size - 1 if not found.value.total_clicks else 0
             steps = self._resolve(time_slice, node, found)
         if whole is not None:
             steps += self._resolve(time_slice, other, self._subtract(call, whole, found))
@@ -170,13 +171,12 @@ class BatchSearch:
 
     async def _confirm(self, time_slice: TimeSlice, origin: _Origin) -> Sequence[Step]:
         """Request an answer again; if it has changed, request what was derived from it."""
-        state, window = self._state, time_slice.window
-        assert window is not None
-        # With this `settled_at` the journal does not answer.
-        call = replace(state.plan.query.call(self._batch.selector(origin.node), time_slice), settled_at=inf)
-        value: RangeAnswer | None = None
+        state = self._state
+        call = replace(state.plan.query.call(self._batch.selector(origin.node), time_slice), replayable=False)
+        value: RangeStats | None = None
         try:
-            value = additive(await state.sender(state.plan.query, call, time_slice), window)
+            stats = await state.sender(state.plan.query, call, time_slice.window, is_used=False)
+            value = additive(stats)
         except SlashtagError as error:
             self._batch.parts(origin.node, error)
         if value != origin.value:
@@ -184,7 +184,7 @@ class BatchSearch:
             return [partial(self._request, time_slice, node) for node, _ in origin.derived]
         if not self._is_done(origin.node):
             for node, answer in origin.derived:
-                self._settle(time_slice, node, answer)
+                self._settle(node, answer if answer.total_clicks else None)
         return ()
 
     def _subtract(self, call: Call[Any], whole: _Answer, part: _Answer | None) -> _Answer | None:
@@ -197,7 +197,7 @@ class BatchSearch:
             log.warning("%s: more clicks than in a batch that contains them; requesting the rest", call.label)
             return None
         size = whole.node[1] - whole.node[0]
-        one_sided = is_empty(part.value) or is_empty(rest)
+        one_sided = not (part.value.total_clicks and rest.total_clicks)
         self._state.cost.observe(size, whole.value.total_clicks, one_sided=one_sided)
         other = part.node[1], whole.node[1]
         return _Answer(other, rest, part.fetched_at, whole.origin, is_derived=True)
@@ -210,21 +210,13 @@ class BatchSearch:
 
     # --- results ---------------------------------------------------------------------------------------
 
-    def _add(self, call: Call[Any], answer: Any, time_slice: TimeSlice, node: Node) -> None:
-        if self._jobs[node[0]].failed:
-            return
-        problem = self._jobs[node[0]].tally.add_answer(answer, time_slice.window)
-        if problem:
-            self._state.sender.log_inconsistent_answer(call, problem)
-        self._settle(time_slice, node, None)
-
-    def _settle(self, time_slice: TimeSlice, node: Node, answer: RangeAnswer | None) -> None:
+    def _settle(self, node: Node, stats: Statistics | None) -> None:
         """Record that a time slice of some slashtags is complete; None adds nothing."""
         for job in self._jobs[slice(*node)]:
             if job.failed:
                 continue
-            if answer is not None and not is_empty(answer):
-                job.tally.add_answer(answer, time_slice.window)
+            if stats is not None:
+                job.running_sum.add(stats)
             job.left -= 1
             if not job.left:
                 self._state.deliver(job)

@@ -1,25 +1,17 @@
-"""Implementation of `collect`: workers send the requests of a plan, and each answer is added to one sum.
-
-    Collector       starts workers; each sends a request and adds its answer, or halves a refused request
-    StatsSender     chooses between the two documented paths and passes the call to the session's sender
-
-`read_batches` provides the selectors if the slashtags are read asynchronously.
-"""
+"""Implementation of `collect`: workers send the requests of a plan, and each answer is added to one sum."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
-from math import inf
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.batches import Batcher, Selector, by_activity, check_slashtag
 from .._core.call import Call, Failure
-from .._core.plan import Plan, StatsRequest
-from .._core.queries import Query, TimeSlice
-from .._core.windows import halves
+from .._core.plan import Batcher, Key, Plan, StatsRequest
+from .._core.queries import Query, Selector
+from .._core.windows import Window, halves
 from .._errors import (
     APIError,
     BadRequestError,
@@ -30,23 +22,84 @@ from .._errors import (
     is_fatal,
 )
 from .._fanout import WorkerPool
-from .._models import ShortUrl, Statistics
+from .._models import Statistics
 from .._sending.sender import Send
 from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)
 
-Key = str | ShortUrl
-Keys = Iterable[Key] | AsyncIterable[Key]
 OnError = Callable[[Failure], object]
-ReportBadKey = Callable[[object, InvalidRequestError], object]
 #: Requests, or selectors that are read asynchronously.
 Source = Iterable[StatsRequest] | AsyncGenerator[Selector]
 
-#: Number of links read ahead to be sorted in `collect_each`.
-SORTED_AHEAD = 10_000
-
 log = logging.getLogger("slashtag")
+
+
+class Collector(Generic[R]):
+    """Sender of a plan's requests that adds each answer to a running sum and keeps none."""
+
+    def __init__(self, sender: StatsSender, plan: Plan[R], reporter: ProgressReporter) -> None:
+        self._sender = sender
+        self._plan = plan
+        self._sum = plan.query.running_sum(plan.span)
+        self._reporter = reporter
+
+    async def run(self, source: Source, workers: int, feed: AsyncIterable[Any] | None = None) -> R:
+        """Send all requests and return the sum of the answers; close `feed`, their source, at the end."""
+        if len(self._plan) == 1 and isinstance(source, Iterator):
+            # A worker pool would cost half as much as the request.
+            source = [smaller for request in source for smaller in await self._work(request) or ()]
+        if source:
+            pool: WorkerPool[StatsRequest | Selector] = WorkerPool(source, self._work, workers, feed=feed)
+            await pool.run()
+        total: R = self._sum.result()
+        return total
+
+    async def _work(self, item: StatsRequest | Selector) -> Sequence[StatsRequest] | None:
+        """Send one request; return the requests of a batch, or smaller ones if one was refused."""
+        if isinstance(item, Selector):
+            return [self._plan.request(item, time_slice) for time_slice in self._plan.time_slices]
+        try:
+            stats = await self._sender(self._plan.query, item.call, item.time_slice.window)
+        except SlashtagError as error:
+            if smaller := self._smaller(item, error):
+                return smaller
+            self._reporter.report_failure(item.call, error)
+        else:
+            self._sum.add(stats)
+        self._reporter.done()
+        return None
+
+    def _smaller(self, request: StatsRequest, error: SlashtagError) -> list[StatsRequest] | None:
+        """Split a request refused for its keys (400, with `on_error`) or its length (414)."""
+        keys = request.selector.keys
+        too_long = isinstance(error, APIError) and error.status == 414
+        refused = isinstance(error, BadRequestError) and self._reporter.may_continue(error)
+        if len(keys) < 2 or not (too_long or refused):
+            return None
+        if self._reporter.total is not None:
+            self._reporter.total += 1
+        return [self._plan.request(Selector(keys=tuple(half)), request.time_slice) for half in halves(keys)]
+
+
+async def read_batches(
+    keys: AsyncIterable[Key], max_keys_bytes: int, reporter: ProgressReporter
+) -> AsyncGenerator[Selector]:
+    """Yield batches of an asynchronous iterable of slashtags.
+
+    Slashtags that cannot be requested are reported, since other requests have already been sent.
+    """
+    batcher = Batcher(max_keys_bytes)
+    async for key in keys:
+        try:
+            batch = batcher.add(key)
+        except InvalidRequestError as error:
+            reporter.report_bad_key(key, error)
+            continue
+        if batch:
+            yield Selector(keys=batch)
+    if rest := batcher.remainder():
+        yield Selector(keys=rest)
 
 
 class Memory:
@@ -57,7 +110,7 @@ class Memory:
         self.samples: dict[str, bool] = {}
         #: Whether all-time statistics have been found to depend on `timezone`.
         self.all_time_reads_zone = False
-        #: Number of inconsistent answers that were added.
+        #: Number of inconsistent answers that were used.
         self.inconsistent = 0
         #: Whether the service gives inconsistent answers also on a second request.
         self.stays_inconsistent = False
@@ -82,31 +135,30 @@ class StatsSender:
         #: When the journal's answer to a call was fetched, None if it has none.
         self.replayed_from = replayed_from
 
-    def log_inconsistent_answer(self, call: Call[Any], problem: str) -> None:
-        """Count and log an inconsistent answer that was added: the first as a warning, later ones at DEBUG.
+    async def __call__(
+        self, query: Query[Any], call: Call[Any], window: Window | None = None, *, is_used: bool = True
+    ) -> Any:
+        """Return the statistics of an answer; an error gets a note that names the batch and window.
 
-        There may be thousands of them; `reconciles` shows each.
+        An inconsistent answer is counted and logged if it `is_used`.
         """
-        level = logging.DEBUG if self.memory.inconsistent else logging.WARNING
-        self.memory.inconsistent += 1
-        log.log(level, "%s: inconsistent answer: %s", call.label, problem)
-
-    async def __call__(self, query: Query[Any], call: Call[Any], time_slice: TimeSlice) -> Any:
-        """Return the answer to a call; an error gets a note that names the batch and window."""
         memory = self.memory
         try:
-            answer = await self._request(query, call)
-            problem = query.problem(answer, time_slice)
-            if problem is None or memory.stays_inconsistent:
-                return answer
-            log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
-            # With this `settled_at` the journal does not answer.
-            answer = await self._request(query, replace(call, settled_at=inf))
-            memory.stays_inconsistent |= query.problem(answer, time_slice) is not None
-            return answer
+            stats, problem = query.stats(await self._request(query, call), window)
+            if problem is not None and not memory.stays_inconsistent:
+                log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
+                answer = await self._request(query, replace(call, replayable=False))
+                stats, problem = query.stats(answer, window)
+                memory.stays_inconsistent |= problem is not None
         except SlashtagError as error:
             error.add_note(f"while requesting {call.label}")
             raise
+        if problem is not None and is_used:
+            # The first as a warning. There may be thousands of them; `reconciles` shows each.
+            level = logging.DEBUG if memory.inconsistent else logging.WARNING
+            memory.inconsistent += 1
+            log.log(level, "%s: inconsistent answer: %s", call.label, problem)
+        return stats
 
     async def _request(self, query: Query[Any], call: Call[Any]) -> Any:
         samples, stated = self.memory.samples, call.path
@@ -150,11 +202,10 @@ class StatsSender:
 class ProgressReporter:
     """Reporter to the callbacks: `progress` after each step, `on_error`, if given, for failures."""
 
-    def __init__(
-        self, query: Query[Any], total: int | None, progress: Progress | None, on_error: OnError | None
-    ) -> None:
+    def __init__(self, query: Query[Any], progress: Progress | None, on_error: OnError | None) -> None:
+        #: The number of steps, None while it is unknown.
+        self.total: int | None = None
         self._query = query
-        self._total = total
         self._done = 0
         self._progress = progress
         self._on_error = on_error
@@ -163,121 +214,28 @@ class ProgressReporter:
         """Count one step as done."""
         self._done += 1
         if self._progress is not None:
-            self._progress(self._done, self._total)
-
-    def expect(self, more: int) -> None:
-        """Add steps to the total."""
-        if self._total is not None:
-            self._total += more
+            self._progress(self._done, self.total)
 
     def may_continue(self, error: SlashtagError) -> bool:
         """Return whether other requests continue after an error."""
         return self._on_error is not None and not is_fatal(error)
 
-    def report_failure(self, call: Call[Any], error: SlashtagError) -> bool:
-        """Report a failure to `on_error`; return False if it must be raised instead."""
+    def report_failure(self, call: Call[Any], error: SlashtagError) -> None:
+        """Report a failure to `on_error`; raise it if the others must not continue."""
         if self._on_error is None or is_fatal(error):
-            return False
+            raise error
         self._on_error(Failure(call, error))
-        return True
 
-    def report_bad_key(self, key: object, error: InvalidRequestError) -> None:
+    def report_bad_key(self, key: Key, error: InvalidRequestError) -> None:
         """Report a slashtag that cannot be requested.
 
         Without `on_error` the error is raised for a str. For a link of the account, which the caller cannot
         correct, a warning is logged and the others continue.
         """
-        slashtag = key if isinstance(key, str) else getattr(key, "slashtag", "")
-        selector = Selector(keys=(slashtag,))
-        params, label = selector.params(), str(selector)
-        unsent = Call(method="GET", path=self._query.path, params=params, returns=object, label=label)
-        if self.report_failure(unsent, error):
+        if self._on_error is None and not isinstance(key, str):
+            log.warning("a link is missing from the statistics: %s", error)
             return
-        if isinstance(key, str):
-            raise error
-        log.warning("a link is missing from the statistics: %s", error)
-
-
-class Collector(Generic[R]):
-    """Sender of requests that adds each answer to a running sum and keeps none."""
-
-    def __init__(self, sender: StatsSender, plan: Plan[R], reporter: ProgressReporter) -> None:
-        self._sender = sender
-        self._plan = plan
-        self._tally = plan.query.tally(plan.span)
-        self._reporter = reporter
-
-    async def run(self, source: Source, workers: int, feed: AsyncIterable[Any] | None = None) -> R:
-        """Send all requests and return the sum of the answers; close `feed`, their source, at the end."""
-        if len(self._plan) == 1 and isinstance(source, Iterator):
-            # A worker pool would cost half as much as the request.
-            source = [smaller for request in source for smaller in await self._work(request) or ()]
-        if source:
-            pool: WorkerPool[StatsRequest | Selector] = WorkerPool(source, self._work, workers, feed=feed)
-            await pool.run()
-        total: R = self._tally.result()
-        return total
-
-    async def _work(self, item: StatsRequest | Selector) -> Sequence[StatsRequest] | None:
-        """Send one request; return the requests of a batch, or smaller ones if one was refused."""
-        if isinstance(item, Selector):
-            return [StatsRequest(item, time_slice) for time_slice in self._plan.time_slices]
-        call = self._plan.query.call(item.selector, item.time_slice)
-        try:
-            answer = await self._sender(self._plan.query, call, item.time_slice)
-        except SlashtagError as error:
-            if smaller := self._smaller(item, error):
-                self._reporter.expect(len(smaller) - 1)
-                return smaller
-            if not self._reporter.report_failure(call, error):
-                raise
-        else:
-            problem = self._tally.add_answer(answer, item.time_slice.window)
-            if problem:
-                self._sender.log_inconsistent_answer(call, problem)
-        self._reporter.done()
-        return None
-
-    def _smaller(self, request: StatsRequest, error: SlashtagError) -> list[StatsRequest] | None:
-        """Split a request refused for its keys (400, with `on_error`) or its length (414)."""
-        keys = request.selector.keys
-        too_long = isinstance(error, APIError) and error.status == 414
-        refused = isinstance(error, BadRequestError) and self._reporter.may_continue(error)
-        if len(keys) < 2 or not (too_long or refused):
-            return None
-        return [StatsRequest(Selector(keys=tuple(half)), request.time_slice) for half in halves(keys)]
-
-
-async def read_batches(
-    keys: AsyncIterable[Key], max_keys_bytes: int, report_bad_key: ReportBadKey
-) -> AsyncGenerator[Selector]:
-    """Yield batches of an asynchronous iterable of slashtags.
-
-    Slashtags that cannot be requested go to `report_bad_key`, since other requests have already been sent.
-    """
-    batcher = Batcher(max_keys_bytes)
-    async for key in keys:
-        try:
-            batch = batcher.add(check_slashtag(key))
-        except InvalidRequestError as error:
-            report_bad_key(key, error)
-            continue
-        if batch:
-            yield Selector(keys=batch)
-    if rest := batcher.remainder():
-        yield Selector(keys=rest)
-
-
-async def sort_by_activity(
-    keys: AsyncIterable[Key], changed_since: Mapping[str, int] | None = None
-) -> AsyncGenerator[Key]:
-    """Yield links sorted by activity within blocks of `SORTED_AHEAD`; plain slashtags are not reordered."""
-    ahead: list[Key] = []
-    async for key in keys:
-        ahead.append(key)
-        if isinstance(key, str) or len(ahead) == SORTED_AHEAD:
-            for link in by_activity(ahead, changed_since):
-                yield link
-            ahead.clear()
-    for link in by_activity(ahead, changed_since):
-        yield link
+        selector = Selector(keys=(key if isinstance(key, str) else key.slashtag,))
+        params, label = selector.params(), str(selector)
+        call = Call(method="GET", path=self._query.path, params=params, returns=object, label=label)
+        self.report_failure(call, error)

@@ -6,15 +6,14 @@ BatchSearch    requests the data for the jobs of one batch (batch_search.py)
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any, Generic, TypeVar
 
-from .._core.batches import MAX_KEYS, Selector
 from .._core.guide import Guide, GuideCost
 from .._core.payloads import RangeAnswer
-from .._core.plan import Plan
-from .._core.queries import DateRange
+from .._core.plan import MAX_KEYS, Key, Plan
+from .._core.queries import DateRange, Selector
 from .._fanout import ResultQueue, Results, Tasks, WorkerPool
 from .._models import Statistics
 from .batch import Job, SearchState, Step
@@ -22,6 +21,9 @@ from .batch_search import BatchSearch
 from .collect import ProgressReporter, StatsSender
 
 R = TypeVar("R", bound=Statistics)
+
+#: Number of links read ahead to be sorted.
+SORTED_AHEAD = 10_000
 
 #: Minimum number of windows for which requesting all-time statistics first can pay.
 GUIDED_FROM = 3
@@ -88,9 +90,9 @@ class PerKeyRun(Generic[R]):
         return await BatchSearch(self._state, jobs).start()
 
     def _deliver(self, job: Job) -> None:
-        item: tuple[str, R] | None = None if job.failed else (job.name, job.tally.result())
+        item: tuple[str, R] | None = None if job.failed else (job.name, job.running_sum.result())
         # Free the memory: the batch may refer to the job until it is done.
-        job.tally = None
+        job.running_sum = None
         self._delivered += 1
         self._reporter.done()
         self._held[job.index if self._ordered else self._next_out] = item
@@ -116,3 +118,35 @@ class PerKeyRun(Generic[R]):
             selectors, self._work, self._workers, self._results.wait_for_capacity, feed
         )
         return Results(tasks, pool, self._results)
+
+
+async def sort_by_activity(
+    keys: AsyncIterable[Key], changed_since: Mapping[str, int] | None = None
+) -> AsyncGenerator[Key]:
+    """Yield links sorted by activity within blocks of `SORTED_AHEAD`; plain slashtags are not reordered."""
+    ahead: list[Key] = []
+    async for key in keys:
+        ahead.append(key)
+        if isinstance(key, str) or len(ahead) == SORTED_AHEAD:
+            for link in by_activity(ahead, changed_since):
+                yield link
+            ahead.clear()
+    for link in by_activity(ahead, changed_since):
+        yield link
+
+
+def by_activity(keys: Iterable[Any], changed_since: Mapping[str, int] | None = None) -> list[Any]:
+    """Sort links so that those likely to have clicks are adjacent; slashtags keep their order.
+
+    First the links whose `hits` differ most from those of an earlier listing, then those with most hits. The
+    order affects only the number of requests of a per-link query, never its results.
+    """
+    before = changed_since or {}
+
+    def rank(link: Any) -> tuple[int, int]:
+        hits = getattr(link, "hits", None)
+        if not isinstance(hits, int):
+            return 0, 0
+        return -abs(hits - before.get(link.slashtag, 0)) if before else 0, -hits
+
+    return sorted(keys, key=rank)

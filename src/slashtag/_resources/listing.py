@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from math import inf
 from typing import ClassVar, Generic, Literal, TypeVar, get_args
 
 from msgspec import Struct
@@ -53,10 +52,8 @@ class ListingOptions(Struct, Generic[T], frozen=True):
         params = [("page", str(page)), ("pagesize", str(self.pagesize))]
         if self.orderby is not None:
             params.append(("orderby", self.orderby))
-        # A page has no time at which it becomes final: the journal checks its content.
-        settled_at = inf if anew else -inf
         return Call(
-            method="GET", path=self.path, params=tuple(params), returns=self.returns, settled_at=settled_at
+            method="GET", path=self.path, params=tuple(params), returns=self.returns, replayable=not anew
         )
 
 
@@ -141,9 +138,10 @@ class PageStream(Stream[Page[T]]):
                 # Not awaited directly: a cancelled consumer may continue, so keep the request.
                 await asyncio.wait((task,))
             del under_way[cursor.page]
-            page = self._answer(task)
-            if page is None:
-                cursor.missing()
+            try:
+                page = self._outcome(task)
+            except (BadRequestError, NotFoundError) as error:
+                cursor.missing(error)
                 continue
             items = cursor.take(page)
             if cursor.restart_ahead():
@@ -156,19 +154,6 @@ class PageStream(Stream[Page[T]]):
                     self._options.progress(self._given, None)
                 return Page(page=page.page, page_size=page.page_size, items=list(items))
         raise StopAsyncIteration
-
-    def _answer(self, task: asyncio.Task[Page[T]]) -> Page[T] | None:
-        """Return the page, or None if the service answers that it does not exist."""
-        try:
-            return self._outcome(task)
-        except NotFoundError:
-            # The first 404 is not believed; after an earlier page, a second one is the end.
-            if not self._cursor.may_be_missing:
-                raise
-        except BadRequestError:
-            if not self._cursor.past_the_end:
-                raise
-        return None
 
 
 class ItemStream(Stream[T]):
@@ -202,7 +187,7 @@ class Listing(AsyncReadable, Generic[T]):
     Each of these reads the listing from its start. `async with` cancels unfinished requests at the end.
     """
 
-    _or = ", or at once with `await listing.to_list()`"
+    _iter_hint = ", or at once with `await listing.to_list()`"
 
     def __init__(self, options: ListingOptions[T], tasks: Tasks) -> None:
         self._options = options

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime, tzinfo
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from .._core.batches import Selector, batches, by_activity, check_slashtag, check_tag, plain_batches
 from .._core.call import Call
-from .._core.plan import Plan, make_plan
+from .._core.plan import Key, Keys, Plan, make_plan, select
 from .._core.queries import Query
-from .._core.windows import parse_zone
-from .._errors import InvalidRequestError
+from .._core.windows import Zone, parse_zone
 from .._fanout import Results, Tasks
 from .._models import Statistics
 from .._sending.sender import Send
-from .collect import (
-    Collector,
-    Key,
-    Keys,
-    Memory,
-    OnError,
-    ProgressReporter,
-    ReportBadKey,
-    StatsSender,
-    read_batches,
-    sort_by_activity,
-)
-from .collect_each import PerKeyRun
+from .collect import Collector, Memory, OnError, ProgressReporter, StatsSender, read_batches
+from .collect_each import PerKeyRun, by_activity, sort_by_activity
 from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)
-
-Zone = str | tzinfo | None
 
 
 class Stats:
@@ -79,11 +64,11 @@ class Stats:
         windows of at most 32 days. Raises TypeError for a wrong selector, InvalidRequestError for other
         invalid arguments. See docs/service.md, Statistics: common selector; Limits.
         """
-        _check_selector(keys, tag, tags)
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        selectors = self._selectors(query, keys, tag, tags)
-        return make_plan(query, selectors, parse_zone(timezone), _now(), self._range_end)
+        report_bad_key = ProgressReporter(query, None, None).report_bad_key
+        selectors = select(keys, tag, tags, self._max_keys_bytes, report_bad_key)
+        return make_plan(query, selectors, timezone, _now(), self._range_end)
 
     async def run(
         self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError | None = None
@@ -92,7 +77,8 @@ class Stats:
 
         `progress` is called with (requests done, total). See `collect` for errors and `on_error`.
         """
-        reporter = ProgressReporter(plan.query, len(plan), progress, on_error)
+        reporter = ProgressReporter(plan.query, progress, on_error)
+        reporter.total = len(plan)
         return await Collector(self._sender, plan, reporter).run(plan.requests(), self._workers)
 
     async def collect(
@@ -116,18 +102,16 @@ class Stats:
         before anything is sent, and errors of requests with a note naming the batch and window.
         See docs/service.md, Statistics: common selector.
         """
-        _check_selector(keys, tag, tags)
-        zone, now = parse_zone(timezone), _now()
+        reporter = ProgressReporter(query, progress, on_error)
+        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)
+        plan = make_plan(query, selectors, timezone, _now(), self._range_end)
         if not isinstance(keys, AsyncIterable):
-            selectors = self._selectors(query, keys, tag, tags, on_error)
-            plan = make_plan(query, selectors, zone, now, self._range_end)
-            return await self.run(plan, progress=progress, on_error=on_error)
+            reporter.total = len(plan)
+            return await Collector(self._sender, plan, reporter).run(plan.requests(), self._workers)
         # A listing returns a new iterator, which is closed at the end of the run.
         keys = aiter(keys)
-        plan = make_plan(query, (), zone, now, self._range_end)
-        reporter = ProgressReporter(plan.query, None, progress, on_error)
-        read = read_batches(keys, self._max_keys_bytes, reporter.report_bad_key)
-        return await Collector(self._sender, plan, reporter).run(read, self._workers, keys)
+        source = read_batches(keys, self._max_keys_bytes, reporter)
+        return await Collector(self._sender, plan, reporter).run(source, self._workers, keys)
 
     def collect_each(
         self,
@@ -162,22 +146,18 @@ class Stats:
         not yielded. Raises the errors of `collect` while iterating. See docs/service.md, Statistics: common
         selector.
         """
-        _check_selector(keys, tag, tags)
-        zone, now = parse_zone(timezone), _now()
-        sorts, is_async = guided and not ordered, isinstance(keys, AsyncIterable)
-        given: Iterable[Selector] = ()
-        if not isinstance(keys, AsyncIterable):
-            if sorts and keys is not None:
-                keys = by_activity(keys, changed_since)
-            given = self._selectors(query, keys, tag, tags, on_error)
-        plan = make_plan(query, given, zone, now, self._range_end)
-        total = None if is_async else sum(len(selector.keys) or 1 for selector in plan.selectors)
-        reporter = ProgressReporter(plan.query, total, progress, on_error)
+        now = _now()
+        reporter = ProgressReporter(query, progress, on_error)
+        sorts = guided and not ordered
+        if sorts and isinstance(keys, Iterable) and not isinstance(keys, str | bytes):
+            keys = by_activity(keys, changed_since)
+        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)
+        plan = make_plan(query, selectors, timezone, now, self._range_end)
         run = PerKeyRun(
             self._sender,
             plan,
             reporter,
-            zone=zone,
+            zone=parse_zone(timezone),
             now=now,
             range_end=self._range_end,
             guided=guided,
@@ -185,57 +165,11 @@ class Stats:
             workers=self._workers,
         )
         if not isinstance(keys, AsyncIterable):
+            reporter.total = sum(len(selector.keys) or 1 for selector in plan.selectors)
             return run.results(self._tasks, plan.selectors)
         keys = aiter(keys)
         links = sort_by_activity(keys, changed_since) if sorts else keys
-        selectors = read_batches(links, self._max_keys_bytes, reporter.report_bad_key)
-        return run.results(self._tasks, selectors, keys)
-
-    def _selectors(
-        self,
-        query: Query[R],
-        keys: Iterable[Key] | None,
-        tag: str | None,
-        tags: Iterable[str] | None,
-        on_error: OnError | None = None,
-    ) -> Iterator[Selector]:
-        """Yield the checked selectors of a call."""
-        if keys is not None:
-            keys = tuple(keys)
-            found: Iterable[tuple[str, ...]] | None = plain_batches(keys, self._max_keys_bytes)
-            if found is None:
-                report_bad_key = ProgressReporter(query, None, None, on_error).report_bad_key
-                found = batches(_slashtags(keys, report_bad_key), self._max_keys_bytes)
-            for batch in found:
-                yield Selector(keys=batch)
-        elif tag is not None:
-            yield Selector(tag=tag)
-        else:
-            for name in dict.fromkeys(map(check_tag, () if tags is None else tags)):
-                yield Selector(tag=name)
-
-
-def _slashtags(keys: Iterable[Key], report_bad_key: ReportBadKey) -> Iterator[str]:
-    for key in keys:
-        try:
-            slashtag = check_slashtag(key)
-        except InvalidRequestError as error:
-            if isinstance(key, str):
-                raise
-            report_bad_key(key, error)
-        else:
-            yield slashtag
-
-
-def _check_selector(keys: object, tag: object, tags: object) -> None:
-    if sum(selector is not None for selector in (keys, tag, tags)) != 1:
-        raise TypeError("pass exactly one of keys=, tag= and tags=")
-    if isinstance(keys, str | bytes):
-        raise TypeError(f"keys= takes an iterable of slashtags, not one {type(keys).__name__}: keys=[...]")
-    if isinstance(tags, str | bytes):
-        raise TypeError(f"tags= takes an iterable of names, not one {type(tags).__name__}: tag=...")
-    if tag is not None:
-        check_tag(tag)
+        return run.results(self._tasks, read_batches(links, self._max_keys_bytes, reporter), keys)
 
 
 def _now() -> datetime:

@@ -28,7 +28,7 @@ class Tags(Resource[Tag]):
         if description is not None:
             members["description"] = check_text("description", description, MAX_TAG_DESCRIPTION, empty=True)
         call = Call(
-            method="POST", path="tags", returns=Tag, body=msgspec.json.encode(members), repeatable=False
+            method="POST", path="tags", returns=Tag, body=msgspec.json.encode(members), repeat="if unsent"
         )
         return await self._send(call)
 

@@ -13,27 +13,24 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
+import select
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
+from aiohttp.http import HttpProcessingError
+from multidict import istr
 from yarl import URL
 
 from .._core.call import Call
-from .connections import (
-    SWITCHING_PROTOCOLS,
-    has_leftover,
-    keep_alive,
-    lost_before_answer,
-    read_head,
-    readable,
-)
-from .timeouts import Attempt
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.connector import Connection
+    from aiohttp.http import RawResponseMessage
 
 #: The deadline of an attempt replaces aiohttp's timeouts, which include the wait for a pool slot and do not
 #: end a body that arrives very slowly.
@@ -44,6 +41,42 @@ TESTED = aiohttp.__version__ in {"3.14.1", "3.14.2", "3.14.3", "3.14.4", "3.14.5
 
 #: Set it to 0 to send every request through `ClientSession.request`.
 SWITCH = "SLASHTAG_FAST_PATH"
+
+
+#: Seconds that an idle connection is kept, as in aiohttp's own pool: some networks drop it later.
+KEEP_ALIVE = 15.0
+
+_HEADER = istr("Keep-Alive")
+_TIMEOUT = re.compile(r'(?:^|,)\s*timeout\s*=\s*"?([0-9]{1,9})"?\s*(?:,|$)', re.IGNORECASE)
+
+SWITCHING_PROTOCOLS = 101
+
+#: Interim answers (1xx) before an answer: a real service sends one or two.
+MAX_INTERIM = 16
+
+
+class Attempt:
+    """One attempt of the current task: its deadline and the state of its connection."""
+
+    # Defaults of the class, not slots: most attempts set only two of them.
+    expired = False
+    #: Whether a byte of the request may have been written; None if that is not known.
+    written: bool | None = False
+    #: Whether to open a new connection instead of reusing one.
+    fresh = False
+    #: Whether the connection had carried an earlier request.
+    reused = False
+    #: Whether a reused connection was lost before any byte of the answer.
+    stale = False
+
+    def __init__(self, task: asyncio.Task[Any], at: float) -> None:
+        self.task = task
+        self.at = at
+        self._cancelling = task.cancelling()
+
+    def take_back(self) -> bool:
+        """Withdraw the cancellation of an expired deadline; return False if there was another one."""
+        return self.task.uncancel() <= self._cancelling
 
 
 def _original(function: object) -> object:
@@ -128,7 +161,7 @@ class PooledConnection:
 
 
 class FastPath:
-    """Sender of requests to one origin over the connections of one ClientSession.
+    """Sender of requests to one origin over the connections of one ClientSession with plain settings.
 
     Idle connections are kept here and return to aiohttp's pool only to be closed, because taking one from
     the pool costs as much as sending a request.
@@ -138,6 +171,8 @@ class FastPath:
         self._loop = loop = asyncio.get_running_loop()
         #: Idle connections; the most recently used is reused first.
         self._idle: list[PooledConnection] = []
+        if not is_plain(http):
+            raise LookupError("the session has settings that the fast path does not support")
         assert http.connector is not None
         self._connector = http.connector
         #: Passed to the connector for every connection: all requests go to one origin with the same headers.
@@ -220,3 +255,64 @@ class FastPath:
         if not self._loop.is_closed():
             for pooled in self._idle:
                 pooled.connection.close()
+
+
+def readable(transport: asyncio.BaseTransport) -> Callable[[], object]:
+    """Return a function that checks whether the socket has anything to read: data, EOF or an error.
+
+    The event loop may not have noticed it yet if the caller blocked the loop.
+    """
+    sock = transport.get_extra_info("socket")
+    if not hasattr(select, "poll"):  # Windows
+        return lambda: select.select([sock], (), (), 0)[0]
+    poll = select.poll()
+    poll.register(sock.fileno(), select.POLLIN)
+    return partial(poll.poll, 0)
+
+
+def has_leftover(parser: Any) -> bool:
+    """Return whether the parser of a complete answer contains the start of another one.
+
+    Closes the parser. aiohttp would drop these bytes and use the rest as the answer to the next request.
+    """
+    try:
+        return parser.feed_eof() is not None
+    except Exception:  # The pure-Python parser raises for some data.
+        return True
+
+
+def keep_alive(headers: Any) -> float:
+    """Return the seconds that a connection may be idle after an answer with these headers."""
+    text = headers.get(_HEADER)
+    found = None if text is None else _TIMEOUT.search(text)
+    if found is None:
+        return KEEP_ALIVE
+    seconds = int(found[1])
+    # The service counts from when it sent the answer, and a request takes time to arrive.
+    return min(KEEP_ALIVE, max(seconds - 1.0, seconds / 2))
+
+
+async def read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, aiohttp.StreamReader]:
+    """Return the head of the answer, after interim ones, and its body as a stream.
+
+    Raises HttpProcessingError after more than MAX_INTERIM interim answers.
+    """
+    message = None
+    for _ in range(MAX_INTERIM + 1):
+        try:
+            message, content = await protocol.read()
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+            if message is None:
+                raise
+            raise aiohttp.ServerDisconnectedError(message) from None  # the answer had begun
+        if not 100 <= message.code <= 199 or message.code == SWITCHING_PROTOCOLS:
+            return message, content
+    raise HttpProcessingError(message="too many interim answers")
+
+
+def lost_before_answer(error: BaseException) -> bool:
+    """Return whether a connection was lost before any byte of the answer."""
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        # Its message is the incomplete answer if there is one, otherwise a str.
+        return isinstance(error.message, str)
+    return isinstance(error, aiohttp.ClientOSError)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from .._core.throttle.throttle import Throttle
@@ -32,14 +31,6 @@ class Metrics:
         self.bytes_received = 0
         #: Whether a call has succeeded, or a warning says that none has.
         self.is_reached = False
-
-    def level_of_failure(self) -> int:
-        """Return the log level of a failure that is repeated: a warning for the first if nothing succeeded.
-
-        The address or the network may then be wrong.
-        """
-        is_news, self.is_reached = not self.is_reached, True
-        return logging.WARNING if is_news else logging.INFO
 
     def __repr__(self) -> str:
         names = ("requests", "replayed", "attempts", "retries", "throttled", "bytes_received", "learned_rate")

@@ -20,15 +20,14 @@ from .._errors import (
     APIError,
     ConfigurationError,
     RateLimitError,
-    RequestTimeoutError,
     SessionClosedError,
     SlashtagError,
+    TransportError,
 )
 from .admission import Admission, WaitTooLongError
 from .metrics import Metrics
 from .retry_budget import RetryBudget
-from .timeouts import Attempt, Watchdog
-from .transport import RawResponse, Transport, closed_error
+from .transport import Transport, Watchdog
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -138,17 +137,17 @@ class Sender:
                 now = loop.time()
             metrics.attempts += 1
             state.attempts += 1
-            attempt = self._watchdog.start(loop, now)
-            if state.resent:
-                attempt.fresh = True
             try:
-                answer = await self._exchange(call, attempt)
+                answer = await self._shared.transport.exchange(
+                    call, self._options.max_response_bytes, self._watchdog, now, fresh=state.resent
+                )
                 metrics.bytes_received += len(answer.body)
                 wall = None if answer.status == 200 else time()
                 data = parse(call, answer.status, answer.headers, answer.body, self._shared.secrets, wall)
             except SlashtagError as error:
                 after = loop.time()
-                if attempt.stale and call.method == "GET" and not state.resent:
+                is_stale = isinstance(error, TransportError) and error.stale
+                if is_stale and call.method == "GET" and not state.resent:
                     # The service closed an idle connection as the request was written. Use a new connection.
                     # This is no sign of an outage.
                     state.resent = True
@@ -200,27 +199,6 @@ class Sender:
             retry_after=seconds,
         )
 
-    async def _exchange(self, call: Call[Any], attempt: Attempt) -> RawResponse:
-        try:
-            return await self._shared.transport.exchange(call, self._options.max_response_bytes, attempt)
-        except BaseException as error:
-            if not attempt.expired:
-                raise
-            # Withdraw it even if the error is another one: a middleware of the user may have replaced it.
-            if not attempt.take_back() or not isinstance(error, asyncio.CancelledError):
-                raise
-        finally:
-            self._watchdog.stop(attempt)
-        if self._shared.closing.is_set():
-            raise closed_error(call, attempt)
-        unsent = attempt.written is False
-        text = "no connection" if unsent else "no complete answer"
-        failure = RequestTimeoutError(
-            f"{text} within {self._watchdog.seconds:g} s", method=call.method, path=call.path
-        )
-        failure.unsent = unsent
-        raise failure
-
     def _give_back(self, ticket: Ticket, error: SlashtagError, now: float) -> None:
         if is_failure(error):
             self._admission.failed(ticket, now, pause_of_503(error))
@@ -262,7 +240,9 @@ class Sender:
         clock = asyncio.get_running_loop().time
         began = clock()
         closing = self._shared.closing
-        level = self._metrics.level_of_failure()
+        # The first is a warning if nothing has succeeded: the address or the network may be wrong.
+        level = logging.INFO if self._metrics.is_reached else logging.WARNING
+        self._metrics.is_reached = True
         log.log(level, "%s; attempt %d failed, again in %.2f s", state.last, state.attempts, seconds)
         # Not asyncio.timeout: up to Python 3.11.2 it cannot end in a task that was cancelled before.
         with anyio.move_on_after(seconds):

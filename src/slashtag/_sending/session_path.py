@@ -12,9 +12,7 @@ import aiohttp
 from yarl import URL
 
 from .._core.call import Call
-from .connections import has_leftover, lost_before_answer, read_head, readable
-from .fast_path import NO_TIMEOUT, TESTED
-from .timeouts import Attempt
+from .fast_path import NO_TIMEOUT, TESTED, Attempt, has_leftover, lost_before_answer, read_head, readable
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler

@@ -14,19 +14,18 @@ from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
-from .._core.batches import UNRESERVED
-from .._core.call import Call
+from .._core.call import UNRESERVED, Call
 from .._core.response import Scrubber
 from .._errors import (
     ConfigurationError,
+    RequestTimeoutError,
     SessionClosedError,
     SlashtagError,
     TransportError,
     UnexpectedResponseError,
 )
-from .fast_path import SWITCH, FastPath, PooledConnection, can_bypass_session, is_plain
+from .fast_path import SWITCH, Attempt, FastPath, PooledConnection, can_bypass_session
 from .session_path import DroppedError, SessionPath, describe, is_unsent
-from .timeouts import Attempt
 
 log = logging.getLogger("slashtag")
 
@@ -39,15 +38,56 @@ class RawResponse(NamedTuple):
     body: bytes
 
 
-def closed_error(call: Call[Any], attempt: Attempt) -> SlashtagError:
-    """Return the error of a call whose session was closed during an attempt."""
-    if attempt.written is False:
-        return SessionClosedError("the session is closed; nothing was sent")
-    text = "the session was closed during the request"
-    if call.method == "GET":
-        return SessionClosedError(text)
-    # A lost answer: the write may have been done.
-    return TransportError(text, method=call.method, path=call.path)
+class Watchdog:
+    """One timer for all attempts, which cancels those that take longer than `seconds`.
+
+    All deadlines have the same length, so they expire in the order in which they were set: a dict keeps
+    that order and drops a finished one in constant time.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.closed = False
+        self._running: dict[Attempt, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop, now: float) -> Attempt:
+        """Start an attempt of the current task."""
+        task = asyncio.current_task(loop)
+        assert task is not None
+        attempt = Attempt(task, now + self.seconds)
+        self._running[attempt] = None
+        if self._timer is None:
+            self._timer = loop.call_at(attempt.at, self._expire, loop)
+        return attempt
+
+    def stop(self, attempt: Attempt) -> None:
+        """Remove the deadline of an attempt."""
+        self._running.pop(attempt, None)
+
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        self._timer = None
+        while self._running:
+            attempt = next(iter(self._running))
+            if attempt.at > now:
+                self._timer = loop.call_at(attempt.at, self._expire, loop)
+                return
+            self._cancel(attempt)
+
+    def close(self) -> None:
+        """Stop the timer and cancel all running attempts, as if they had expired."""
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._running:
+            self._cancel(next(iter(self._running)))
+
+    def _cancel(self, attempt: Attempt) -> None:
+        del self._running[attempt]
+        attempt.expired = True
+        attempt.task.cancel()
 
 
 class Transport:
@@ -102,21 +142,48 @@ class Transport:
             return path
         return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in call.params])}"
 
-    async def exchange(self, call: Call[Any], max_bytes: int, attempt: Attempt) -> RawResponse:
-        """Send a call once and read the complete answer.
+    async def exchange(
+        self, call: Call[Any], max_bytes: int, watchdog: Watchdog, now: float, *, fresh: bool
+    ) -> RawResponse:
+        """Send a call once and read the complete answer in time; `fresh`: over a new connection.
 
         Raises TransportError (`unsent` if the service cannot have received anything), UnexpectedResponseError
         for a decompressed body over `max_bytes`, SessionClosedError.
         """
+        assert self._loop is not None
+        attempt = watchdog.start(self._loop, now)
+        attempt.fresh = fresh
+        try:
+            return await self._exchange(call, max_bytes, attempt)
+        except BaseException as error:
+            if not attempt.expired:
+                if attempt.stale and isinstance(error, TransportError):
+                    error.stale = True
+                raise
+            # Withdraw it even if the error is another one: a middleware of the user may have replaced it.
+            if not attempt.take_back() or not isinstance(error, asyncio.CancelledError):
+                raise
+        finally:
+            watchdog.stop(attempt)
+        if watchdog.closed:
+            raise _closed_error(call, attempt)
+        unsent = attempt.written is False
+        text = f"no {'connection' if unsent else 'complete answer'} within {watchdog.seconds:g} s"
+        failure = RequestTimeoutError(text, method=call.method, path=call.path)
+        failure.unsent = unsent
+        raise failure
+
+    async def _exchange(self, call: Call[Any], max_bytes: int, attempt: Attempt) -> RawResponse:
         http = self._http()
-        on_fast_path = self._use_fast_path and can_bypass_session(http)
         target = self.target(call)
+        on_fast_path = self._use_fast_path and can_bypass_session(http)
         failure: SlashtagError
         try:
             response: PooledConnection | aiohttp.ClientResponse
             if on_fast_path:
-                path = self._fast_path or self._make_fast_path(http)
-                response = await path.request(call, target, attempt)
+                if self._fast_path is None:
+                    self._fast_path = FastPath(http, self._base)
+                response = await self._fast_path.request(call, target, attempt)
             else:
                 # Encoded already: yarl must neither decode nor normalise it.
                 url = URL(self._origin + target, encoded=True)
@@ -153,23 +220,17 @@ class Transport:
             self._use_fast_path = False
             self.close()
             if not attempt.written:
-                return await self.exchange(call, max_bytes, attempt)
+                return await self._exchange(call, max_bytes, attempt)
             failure = self._failure(call, "the answer could not be read")
         except (RuntimeError, AssertionError):
             # aiohttp asserts that its connector exists.
             if not http.closed:
                 raise
-            failure = closed_error(call, attempt)
+            failure = _closed_error(call, attempt)
         if isinstance(failure, TransportError) and http.closed:
-            failure = closed_error(call, attempt)
+            failure = _closed_error(call, attempt)
         # Raised outside the handlers: aiohttp's errors contain the request headers with the credentials.
         raise failure
-
-    def _make_fast_path(self, http: aiohttp.ClientSession) -> FastPath:
-        if not is_plain(http):
-            raise LookupError("the session has settings that the fast path does not support")
-        self._fast_path = FastPath(http, self._base)
-        return self._fast_path
 
     def close(self) -> None:
         """Close idle connections of the fast path."""
@@ -183,6 +244,17 @@ class Transport:
 
     def _scrubber(self, call: Call[Any]) -> Scrubber:
         return Scrubber([*self._secrets, *call.secrets])
+
+
+def _closed_error(call: Call[Any], attempt: Attempt) -> SlashtagError:
+    """Return the error of a call whose session was closed during an attempt."""
+    if attempt.written is False:
+        return SessionClosedError("the session is closed; nothing was sent")
+    text = "the session was closed during the request"
+    if call.method == "GET":
+        return SessionClosedError(text)
+    # A lost answer: the write may have been done.
+    return TransportError(text, method=call.method, path=call.path)
 
 
 #: Bytes allowed unencoded in a query: unreserved in RFC 3986, and the comma between slashtags.

@@ -32,7 +32,7 @@ class ChangeRow(Struct, frozen=True):
     @property
     def repeatable(self) -> bool:
         """Whether it can be repeated after a lost answer: not a rename by slashtag."""
-        return self.change.call().repeatable
+        return self.change.call().repeat == "always"
 
 
 class Problem(Struct, frozen=True, order=True):

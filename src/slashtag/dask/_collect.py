@@ -81,7 +81,7 @@ def collect(
                 if len(part)
             )
             # Also the result of a plan without requests.
-            empty: R = plan.query.tally(plan.span).result()
+            empty: R = plan.query.running_sum(plan.span).result()
             return empty.merge([empty, *await _gather(client, futures, progress)])
         except OSError as error:
             if isinstance(error, SlashtagError):  # a RequestTimeoutError

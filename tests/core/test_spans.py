@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import DateRange, InvalidRequestError
-from slashtag._core.bounds import parse_span
+from slashtag._core.spans import parse_span
 
 TODAY = date(2024, 3, 31)  # a Sunday
 DAYS = st.dates(date(1990, 1, 1), date(2090, 12, 31))
