@@ -42,11 +42,10 @@ TESTED = aiohttp.__version__ in {"3.14.1", "3.14.2", "3.14.3", "3.14.4", "3.14.5
 #: Set it to 0 to send every request through `ClientSession.request`.
 SWITCH = "SLASHTAG_FAST_PATH"
 
-
 #: Seconds that an idle connection is kept, as in aiohttp's own pool: some networks drop it later.
 KEEP_ALIVE = 15.0
 
-_HEADER = istr("Keep-Alive")
+_KEEP_ALIVE_HEADER = istr("Keep-Alive")
 _TIMEOUT = re.compile(r'(?:^|,)\s*timeout\s*=\s*"?([0-9]{1,9})"?\s*(?:,|$)', re.IGNORECASE)
 
 SWITCHING_PROTOCOLS = 101
@@ -283,7 +282,7 @@ def has_leftover(parser: Any) -> bool:
 
 def keep_alive(headers: Any) -> float:
     """Return the seconds that a connection may be idle after an answer with these headers."""
-    text = headers.get(_HEADER)
+    text = headers.get(_KEEP_ALIVE_HEADER)
     found = None if text is None else _TIMEOUT.search(text)
     if found is None:
         return KEEP_ALIVE
