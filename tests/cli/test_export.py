@@ -119,14 +119,6 @@ def test_clicks_by_tag_and_merged_and_by_dimension(cli: Cli, box: Sandbox) -> No
     assert "slashtag" in one
 
 
-def test_the_last_day_is_today_where_none_is_given(cli: Cli) -> None:
-    start = date.today() - timedelta(2)
-    rows = objects(
-        cli("export", "clicks", str(start), "--keys", "nobody", "--no-check", "--timezone", "+14:00").out
-    )
-    assert len(rows) in (3, 4)
-
-
 @pytest.mark.parametrize("how", [(), ("--merged",)])
 def test_links_without_a_tag_are_told_where_all_tags_are_meant(
     cli: Cli, own: Sandbox, how: tuple[str, ...]
@@ -464,7 +456,7 @@ def test_a_dry_run_sends_only_what_it_takes_to_know_the_links(cli: Cli, box: San
     links = len({url.slashtag for url in box.truth.urls()})
     assert plan["links"] == str(links)
     assert (plan["batches"], plan["windows"]) == ("2", "4")
-    assert plan["requests"] == f"2 to {int(4 * links * 1.01) + 4 * 2} (links without clicks cost less)"
+    assert plan["requests"].startswith(f"2 to {int(4 * links * 1.01) + 4 * 2} ")
     assert plan["seconds"].endswith("at 20 requests/s (assumed; give yours with --rate)")
     assert plan["sent"] == f"{len(box.requests)} (to list the links; nothing else)"
     assert {arrival.path for arrival in box.requests} == {"/api/v1/urls"}

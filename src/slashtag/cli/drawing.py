@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from itertools import groupby
+from operator import itemgetter
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -58,11 +60,13 @@ def draw(stats: Statistics) -> None:
     """Print the clicks by day or month and the largest labels of each dimension, with bars and a total."""
     table = _new_table()
     _add(table, _times(stats), stats.total)
-    for name in stats.DIMENSIONS:
-        if name != "clicks":
-            table.add_row(Text(name, "bold"))
-            labels = _largest(getattr(stats, name)).items()
-            _add(table, {f"  {label}": clicks for label, clicks in labels}, stats.total)
+    for dimension, rows in groupby(stats.rows(), itemgetter(0)):
+        if dimension not in ("day", "month"):
+            table.add_row(Text(dimension, "bold"))
+            counts = [(f"  {label}", clicks) for _, label, clicks in rows]
+            if len(rest := counts[MOST_LABELS:]) > 1:
+                counts[MOST_LABELS:] = [(f"  {len(rest)} others", sum(n for _, n in rest))]
+            _add(table, dict(counts), stats.total)
     if isinstance(stats, PeriodStats):
         bound = "" if stats.unique_is_exact else " at most"
         table.add_row(Text(f"unique{bound}", "bold"), f"{stats.clicks_unique:,}")
@@ -114,16 +118,3 @@ def _times(stats: Statistics) -> dict[str, int]:
 def months_of(clicks: dict[date, int]) -> dict[str, int]:
     """Return the clicks of days by month, `YYYY-MM`."""
     return {f"{year}-{month:02d}": n for (year, month), n in sorted(by_month(clicks).items())}
-
-
-def ranked(counts: dict[str, int]) -> list[tuple[str, int]]:
-    """Return labels and clicks, most clicks first; equal ones by label."""
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-
-
-def _largest(counts: dict[str, int]) -> dict[str, int]:
-    labels = ranked(counts)
-    if len(labels) <= MOST_LABELS + 1:
-        return dict(labels)
-    rest = labels[MOST_LABELS:]
-    return dict(labels[:MOST_LABELS]) | {f"{len(rest)} others": sum(n for _, n in rest)}

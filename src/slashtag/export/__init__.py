@@ -2,7 +2,7 @@
 
 from ._hours import hourly_clicks
 from ._jobs import Summary, export_clicks, export_tags, export_urls
-from ._selection import Sharing, selection
+from ._selection import By, Sharing, names_of_tags, selection
 from ._table import (
     NAMED_URLS,
     TAGS,
@@ -39,6 +39,7 @@ __all__ = [
     "TEXT_FORMATS",
     "URLS",
     "AtomicFile",
+    "By",
     "Column",
     "Row",
     "Sharing",
@@ -61,6 +62,7 @@ __all__ = [
     "hourly_clicks",
     "load_arrow",
     "named_url_row",
+    "names_of_tags",
     "open_writer",
     "remove_parts",
     "selection",

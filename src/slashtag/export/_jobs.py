@@ -19,7 +19,7 @@ from .. import (
     SlashtagError,
 )
 from .._internal import Keys, OnError, Progress, in_thread, parse_zone, sort_by_activity
-from ._selection import By, Sharing, selection
+from ._selection import By, Sharing, names_of_tags, selection
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row, url_row
 from ._writers import BATCH, Writer
 
@@ -121,8 +121,7 @@ async def export_urls(
             unknown = {url.tag_id for url in page.items if url.tag_id is not None} - names.keys()
             if with_tag_names and unknown:
                 # Also for a tag that was created meanwhile; one that stays unknown is looked for once.
-                tags = await session.tags.list().to_list()
-                names = {**dict.fromkeys(unknown), **names, **{tag.id: tag.name for tag in tags}}
+                names |= dict.fromkeys(unknown) | await names_of_tags(session)
             await job.add(named_url_row(url, names) if with_tag_names else url_row(url) for url in page.items)
     return await job.finish()
 

@@ -1,9 +1,8 @@
 """`slashtag export`: links, tags and clicks into files, resumable."""
 
-from collections.abc import AsyncIterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from typer import Option
@@ -21,7 +20,6 @@ from ...export import (
     export_tags,
     export_urls,
 )
-from ...export import selection as selection_of
 from ..dryrun import bounds_of_each, print_plan
 from ..export_job import OUTPUT, Destination, export
 from ..failures import Failures, MaxFailures
@@ -104,13 +102,11 @@ async def clicks(
 ) -> None:
     """Export the clicks of a range of days: a row for every link and day, zeros too.
 
-    A single date is the first day of a range that ends today.
-
     What fails goes to FILE.failures.jsonl while the rest goes on; the exit code is then 3. Where the service
     cannot be reached, nothing is answered, or a sum would lack what may still be answered, it stops with 1
     and the file stays as it was.
     """
-    query = DateRange(*period.dates(series.timezone, until_today=True))
+    query = DateRange(*period.dates(series.timezone))
     if (period.start, period.end) != (str(query.start), str(query.end)):
         connection.say(f"clicks of {query.start} to {query.end}")
     if series.by == "tag":
@@ -118,7 +114,16 @@ async def clicks(
     if dry_run and destination.form is not None:
         raise typer.BadParameter("--dry-run prints its plan in words: leave --format out")
     if dry_run:
-        await _print_plan(query, selection, series, connection)
+        bounds = None if series.merged else bounds_of_each
+        async with connection.session(range_end=series.range_end) as session:
+            chosen = selection.chosen(session, series.by, merged=series.merged, dry_run=True)
+            async with chosen as (keys, tags):
+                shown: dict[str, Any] = {
+                    "timezone": series.timezone,
+                    "rate": connection.rate,
+                    "bounds": bounds,
+                }
+                await print_plan(session, query, keys, tags, **shown)
         return
     if series.by == "tag" and selection.every:
         connection.say("links without a tag are in no row")
@@ -142,14 +147,3 @@ async def clicks(
     column = None if series.merged else series.by
     table = dimensions_table(column) if series.dimensions else clicks_table(column)
     await export(destination, connection, table, work, failures=failures, range_end=series.range_end)
-
-
-async def _print_plan(query: DateRange, selection: Selection, series: Series, connection: Connection) -> None:
-    async with connection.session(range_end=series.range_end) as session:
-        selector = await selection.selector(session, dry_run=True)
-        async with selection_of(session, **selector, by=series.by, merged=series.merged) as (keys, tags):
-            if isinstance(keys, AsyncIterable):
-                keys = [key async for key in keys]
-            plan = session.stats.plan(query, keys=keys, tags=tags, timezone=series.timezone)
-        bounds = () if series.merged else bounds_of_each(plan)
-        print_plan(session, plan, connection.rate, *bounds)
