@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 
@@ -18,10 +18,10 @@ from .. import (
     RangeStats,
     SlashtagError,
 )
-from .._internal import Keys, OnError, Progress, in_thread, parse_zone, sort_by_activity
+from .._internal import Key, Keys, OnError, Progress, in_thread, parse_zone, sort_by_activity
 from ._selection import By, Sharing, names_of_tags, selection
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row, url_row
-from ._writers import BATCH, Writer
+from ._writers import BATCH, Writer, check_rows
 
 
 class Summary(Struct, frozen=True, kw_only=True):
@@ -188,6 +188,16 @@ async def export_clicks(
     sharing = None if merged else job.sharing
     are_listed = keys is None
     async with selection(session, keys, tags, by, merged=merged, sharing=sharing) as (keys, tags):
+        if not merged and getattr(writer, "most_rows", None) is not None:
+            days = (end - start).days + 1
+            if isinstance(keys, AsyncIterable):
+                keys = _limited(keys, lambda links: check_rows(writer, links * days))
+            elif tags is not None:
+                tags = dict.fromkeys(tags)
+                check_rows(writer, len(tags) * days)
+            else:
+                keys = list(keys or ())
+                check_rows(writer, len({getattr(key, "slashtag", key) for key in keys}) * days)
         if merged:
             stats = await session.stats.collect(
                 resolved, keys=keys, tags=tags, timezone=zone, progress=count, on_error=job.on_error
@@ -213,3 +223,12 @@ async def export_clicks(
                     await job.add(rows_of(stats, name))
             job.require(answered)
     return await job.finish()
+
+
+async def _limited(links: AsyncIterable[Key], check: Callable[[int], object]) -> AsyncGenerator[Key]:
+    """Yield links, and call `check` with the number of slashtags so far before each."""
+    found: set[str] = set()
+    async for link in links:
+        found.add(link if isinstance(link, str) else link.slashtag)
+        check(len(found))
+        yield link

@@ -24,9 +24,10 @@ class Column(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """The columns of a table."""
+    """The columns of a table; each value of the column `sheet_by` has a sheet of its own in a workbook."""
 
     columns: tuple[Column, ...]
+    sheet_by: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,7 +71,7 @@ def clicks_table(by: str | None) -> Table:
 
 def dimensions_table(by: str | None) -> Table:
     """Return the table of clicks by dimension and label; `by` as in `clicks_table`."""
-    return Table(((Column(by),) if by else ()) + _LABELS)
+    return Table(((Column(by),) if by else ()) + _LABELS, sheet_by="dimension")
 
 
 def url_row(url: ShortUrl) -> Row:

@@ -210,6 +210,13 @@ def format_of(path: str | os.PathLike[str]) -> str:
     return ending
 
 
+def check_rows(writer: Writer, rows: int) -> None:
+    """Raise ExportError if a file cannot hold so many rows."""
+    most = getattr(writer, "most_rows", None)
+    if most is not None and rows > most:
+        raise ExportError(f"{rows:,} rows are more than a sheet's {most:,}; export to .csv or .parquet")
+
+
 def open_writer(format: str, file: Sink, table: Table, *, excel_safe: bool = False) -> Writer:
     """Begin to write a table to a binary file, in one of FORMATS but not gzipped; `excel_safe` is for CSV."""
     make = _WRITERS.get(format.removeprefix("."))
@@ -242,6 +249,7 @@ class TableFile:
             if self._zipped is not None:
                 self._zipped.close()
             raise
+        self.most_rows: int | None = getattr(self._writer, "most_rows", None)
 
     def write(self, rows: Iterable[Row], /) -> None:
         """Write rows."""

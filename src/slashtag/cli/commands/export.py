@@ -14,6 +14,7 @@ from ...export import (
     URLS,
     Summary,
     Writer,
+    check_rows,
     clicks_table,
     dimensions_table,
     export_clicks,
@@ -106,7 +107,8 @@ async def clicks(
     cannot be reached, nothing is answered, or a sum would lack what may still be answered, it stops with 1
     and the file stays as it was.
     """
-    query = DateRange(*period.dates(series.timezone))
+    start, end = period.dates(series.timezone)
+    query = DateRange(start, end)
     if (period.start, period.end) != (str(query.start), str(query.end)):
         connection.say(f"clicks of {query.start} to {query.end}")
     if series.by == "tag":
@@ -130,6 +132,8 @@ async def clicks(
     failures = Failures(destination.file, max_failures, merged=series.merged)
 
     async def work(session: AsyncSession, writer: Writer) -> Summary:
+        if not (selection.tag or selection.every or series.merged):
+            check_rows(writer, len(set(selection.slashtags)) * ((end - start).days + 1))
         with connection.bars() as begin:
             return await export_clicks(
                 session,
