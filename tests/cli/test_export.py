@@ -439,6 +439,7 @@ async def test_two_exports_to_one_file_are_one_too_many(cli: Cli, box: Sandbox, 
 def test_what_a_killed_run_had_written_is_removed(cli: Cli, tmp_path: Path) -> None:
     for name in (".a.csv.0123abcd.part", ".b.csv.0123abcd.part", ".a.csv.part"):
         (tmp_path / name).touch()
+        os.utime(tmp_path / name, (0, 0))
     assert cli("export", "tags", "-o", str(tmp_path / "a.csv")).code == 0
     assert names(tmp_path) == [".a.csv.part", ".b.csv.0123abcd.part", "a.csv"]
 

@@ -16,25 +16,21 @@ from typer import Option
 from .. import AsyncSession, SlashtagError
 from .._internal import JournalInUseError, UnfitJournalError, remove_journal
 from ..export import (
-    FORMATS,
     TEXT_FORMATS,
     Summary,
     Table,
     TableFile,
     TextFormat,
     Writer,
-    ending_of,
     format_of,
     open_writer,
-    remove_parts,
 )
-from .errors import as_usage, many
+from .errors import many
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
-from .output import stdout
+from .output import OutputFile, stdout
 
-OUTPUT = "The output"
-_option = partial(Option, rich_help_panel=OUTPUT)
+_option = partial(Option, rich_help_panel="The output")
 
 Work = Callable[[AsyncSession, Writer], Awaitable[Summary]]
 
@@ -43,15 +39,7 @@ Work = Callable[[AsyncSession, Writer], Awaitable[Summary]]
 class Destination:
     """Options about the output of an export."""
 
-    output: Annotated[
-        Path | None,
-        _option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help=f"File, its name in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; - or none: stdout.",
-        ),
-    ] = None
+    output: OutputFile = None
     form: Annotated[
         TextFormat | None,
         _option("--format", help=f"Format of what goes to stdout. Default: {TEXT_FORMATS[0]}."),
@@ -70,20 +58,14 @@ class Destination:
     ] = False
 
     @property
-    def file(self) -> Path | None:
-        """File to write, None for stdout."""
-        return None if self.output is None or str(self.output) == "-" else self.output
-
-    @property
-    def stdout_format(self) -> str:
-        """Format of what goes to stdout."""
-        return f".{self.form or TEXT_FORMATS[0]}"
+    def format(self) -> str:
+        """Format of the file, or of what goes to stdout."""
+        return f".{self.form or TEXT_FORMATS[0]}" if self.output is None else format_of(self.output)
 
     def __post_init__(self) -> None:
-        if self.file is not None and self.form is not None:
+        if self.output is not None and self.form is not None:
             raise typer.BadParameter("--format is for stdout; the name of a file says its format")
-        ending = self.stdout_format if self.file is None else ending_of(self.file)
-        if self.excel_safe and not (ending and ending.startswith(".csv")):
+        if self.excel_safe and not self.format.startswith(".csv"):
             raise typer.BadParameter("--excel is for CSV; .xlsx needs no option")
 
 
@@ -103,17 +85,15 @@ async def export(
     range_end: RangeEnd = "inclusive",
 ) -> None:
     """Write a table to a file or stdout, print how it went, and exit with 3 if keys failed."""
-    file, excel_safe = destination.file, destination.excel_safe
+    file, excel_safe = destination.output, destination.excel_safe
     if file is None:
         async with connection.session(range_end=range_end) as session:
-            writer = open_writer(destination.stdout_format, stdout(), table, excel_safe=excel_safe)
+            writer = open_writer(destination.format, stdout(), table, excel_safe=excel_safe)
             summary = await work(session, writer)
             writer.close()
             sys.stdout.flush()
     else:
         # Whatever is wrong with the file is reported before anything is sent or left behind.
-        with as_usage():
-            format_of(file)
         TableFile(file, table).abandon()
         max_age = 0.0 if destination.fresh else MAX_AGE
         async with _journaled(connection, file, max_age, failures, range_end) as session:
@@ -130,7 +110,6 @@ async def _journaled(
 
     The journal stays if the job stopped, or if another run may get an answer to what failed.
     """
-    path = Path(realpath(target))
     journal = journal_of(target)
     ours = False
     try:
@@ -139,8 +118,6 @@ async def _journaled(
             connection.stopped = (
                 f"stopped; run the same command again to go on: {journal} holds the answers so far"
             )
-            # The journal is ours, so no other run is under way.
-            remove_parts(path.parent, [path.name], nobody_writes=True)
             yield session
         if failures is not None:
             failures.commit()

@@ -18,7 +18,7 @@ from ._table import (
     tag_row,
     url_row,
 )
-from ._target import AtomicFile, checked_path, remove_parts
+from ._target import AtomicFile
 from ._writers import (
     FORMATS,
     TEXT_FORMATS,
@@ -27,7 +27,6 @@ from ._writers import (
     Writer,
     arrow_schema,
     check_rows,
-    ending_of,
     format_of,
     load_arrow,
     open_writer,
@@ -51,12 +50,10 @@ __all__ = [
     "Writer",
     "arrow_schema",
     "check_rows",
-    "checked_path",
     "clicks_rows",
     "clicks_table",
     "dimension_rows",
     "dimensions_table",
-    "ending_of",
     "export_clicks",
     "export_tags",
     "export_urls",
@@ -66,7 +63,6 @@ __all__ = [
     "named_url_row",
     "names_of_tags",
     "open_writer",
-    "remove_parts",
     "selection",
     "tag_row",
     "url_row",

@@ -22,7 +22,7 @@ from ...export import (
     export_urls,
 )
 from ..dryrun import bounds_of_each, print_plan
-from ..export_job import OUTPUT, Destination, export
+from ..export_job import Destination, export
 from ..failures import Failures, MaxFailures
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
 from ..period import Period
@@ -33,7 +33,7 @@ app = typer.Typer(
     "interrupted, run again, requests only what is missing.",
     no_args_is_help=True,
 )
-_option = partial(Option, rich_help_panel=OUTPUT)
+_option = partial(Option, rich_help_panel="The output")
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ async def clicks(
         return
     if series.by == "tag" and selection.every:
         connection.say("links without a tag are in no row")
-    failures = Failures(destination.file, max_failures, merged=series.merged)
+    failures = Failures(destination.output, max_failures, merged=series.merged)
 
     async def work(session: AsyncSession, writer: Writer) -> Summary:
         if not (selection.tag or selection.every or series.merged):

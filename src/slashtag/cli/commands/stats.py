@@ -44,6 +44,7 @@ MORE: dict[type[Any], set[str]] = {RangeStats: {"month", "hour"}, PeriodStats: {
 BOUNDS = {"tag": bounds_of_each, "hour": bounds_of_hours}
 #: The most requests for hours that are sent without --yes.
 MOST_HOURLY = 2_000
+Yes = Annotated[bool, Option("--yes", help=f"With --by hour: send more than {MOST_HOURLY:,} requests too.")]
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,6 @@ class Presentation:
     form: FormatOption = None
     output: OutputFile = None
     dry_run: DryRun = False
-    yes: Annotated[
-        bool, Option("--yes", help=f"With --by hour: also send over {MOST_HOURLY:,} requests.")
-    ] = False
 
     def __post_init__(self) -> None:
         if self.dry_run and self.form not in (None, "table"):
@@ -79,10 +77,11 @@ async def stats_range(
     connection: Connection,
     shown: Presentation,
     range_end: RangeEnd = "inclusive",
+    yes: Yes = False,
 ) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
     start, end = period.dates(shown.timezone)
-    await _answer(DateRange(start, end), f"{start} to {end}", selection, connection, shown, range_end)
+    await _answer(DateRange(start, end), f"{start} to {end}", selection, connection, shown, range_end, yes)
 
 
 @app.command("day")
@@ -93,13 +92,14 @@ async def stats_day(
     connection: Connection,
     shown: Presentation,
     range_end: RangeEnd = "inclusive",
+    yes: Yes = False,
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
     start, end = Period(day).dates(shown.timezone)
     if start != end:
         raise typer.BadParameter(f"{day} is more than one day: ask with `stats range`")
     query = DateRange(start, start) if shown.by == "hour" else Day(start)
-    await _answer(query, str(start), selection, connection, shown, range_end)
+    await _answer(query, str(start), selection, connection, shown, range_end, yes)
 
 
 @app.command("year")
@@ -143,6 +143,7 @@ async def _answer(
     connection: Connection,
     shown: Presentation,
     range_end: RangeEnd = "inclusive",
+    yes: bool = False,
 ) -> None:
     """Request the statistics, print them and what they cost."""
     by, timezone = shown.by, shown.timezone
@@ -181,7 +182,7 @@ async def _answer(
                     counts = {name: found.total for name, found in by_tag.items()}
                     counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
                 elif by == "hour" and isinstance(query, DateRange):
-                    confirm = partial(_confirm, connection, shown)
+                    confirm = partial(_confirm, connection, yes)
                     hours = await hourly_clicks(session, *query.bounds, **selected, confirm=confirm)
                     stats = RangeStats(total_clicks=sum(hours.values()))
                     counts = {hour.isoformat(timespec="minutes"): clicks for hour, clicks in hours.items()}
@@ -197,10 +198,10 @@ async def _answer(
     connection.say(f"{span}: {many(stats.total, 'click')}; {connection.cost(session)}")
 
 
-def _confirm(connection: Connection, shown: Presentation, cost: int) -> None:
+def _confirm(connection: Connection, yes: bool, cost: int) -> None:
     """Print how many requests the hours take; refuse many without --yes."""
     connection.say(f"hours of the days with clicks: {many(cost, 'request')}")
-    if cost > MOST_HOURLY and not shown.yes:
+    if cost > MOST_HOURLY and not yes:
         raise typer.BadParameter(
             f"{cost:,} requests are more than {MOST_HOURLY:,}: give --yes, fewer days, or --tag"
         )
