@@ -38,6 +38,8 @@ TOP = Table(
         Column("change_percent", "float"),
     )
 )
+#: Columns that are drawn, each from this width of the terminal on.
+SHOWN = dict.fromkeys(TOP.names, 0) | {"clicks_before": 80, "change_percent": 60}
 Count = Callable[[Sequence[str]], Awaitable[int]]
 
 
@@ -81,7 +83,7 @@ async def top(
     for slashtag, clicks, earlier_clicks in places:
         change = percent(clicks - earlier_clicks, earlier_clicks) if earlier_clicks else None
         rows.append((slashtag, clicks, percent(clicks, ranking.total), earlier_clicks, change))
-    print_rows(TOP, rows, form, file=output)
+    print_rows(TOP, rows, form, shown=SHOWN, file=output)
     connection.say(
         f"{start} to {end}, compared with {earlier[0]} to {earlier[1]}: {many(ranking.total, 'click')} of "
         f"{many(len(hits), 'link')}; {connection.cost(session)}"
