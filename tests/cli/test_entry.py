@@ -92,10 +92,10 @@ SERVICE = (
 SELECTION = "all check keys keys-file tag"
 FILE = "excel format fresh output"
 OPTIONS = {
-    "export clicks": f"{SERVICE} {SELECTION} {FILE} by dimensions dry-run last max-failures merged "
+    "export clicks": f"{SERVICE} {SELECTION} {FILE} by dimensions dry-run last max-failures "
     "range-end timezone",
     "export tags": f"{SERVICE} {FILE}",
-    "export urls": f"{SERVICE} {FILE} with-tag-names",
+    "export urls": f"{SERVICE} {FILE}",
     "api": SERVICE,
     "doctor": f"{SERVICE} format keys",
     "login": "allow-http base-url list profile remove status timeout",

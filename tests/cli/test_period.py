@@ -80,7 +80,7 @@ def test_instants_are_of_the_time_zone(cli: Cli, box: Sandbox) -> None:
 
 def test_an_export_covers_the_days_that_are_named(cli: Cli, tmp_path: Path) -> None:
     def days(*arguments: str) -> tuple[str, str]:
-        rows = objects(cli("export", "clicks", *arguments, "--all", "--merged").out)
+        rows = objects(cli("export", "clicks", *arguments, "--all").out)
         return rows[0]["date"], rows[-1]["date"]
 
     assert days("2024-02") == ("2024-02-01", "2024-02-29")

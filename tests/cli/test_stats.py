@@ -202,15 +202,13 @@ def test_all_links_are_asked_for_while_their_list_is_read(cli: Cli, monkeypatch:
 
 
 def test_bounds_are_called_bounds(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter(
-        [
-            PeriodStats(clicks_total=5, clicks_unique=4, unique_is_exact=False),
-            GeoStats(places_are_exact=False),
-        ]
-    )
+    answers = [
+        PeriodStats(clicks_total=5, clicks_unique=4, unique_is_exact=False),
+        GeoStats(places_are_exact=False),
+    ]
 
-    async def collect(*_: object, **__: object) -> object:
-        return next(answers)
+    async def collect(*_: object, keys: object, **__: object) -> object:
+        return answers[0] if keys == () else answers.pop(0)
 
     monkeypatch.setattr(_resources.stats.Stats, "collect", collect)
     ran = cli("stats", "alltime", "--all", "--format", "table")

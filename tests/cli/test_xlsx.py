@@ -29,7 +29,7 @@ def sheet(path: Path) -> list[tuple[Any, ...]]:
 
 def test_links_are_exported_as_typed_cells(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
     path = tmp_path / "links.xlsx"
-    assert cli("export", "urls", "-o", str(path), "--with-tag-names").code == 0
+    assert cli("export", "urls", "-o", str(path)).code == 0
     header, *rows = sheet(path)
     listed = objects(cli("urls", "list").out)
     assert list(header) == list(listed[0])

@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Any
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Plan, RangeStats
 from .._internal import Keys, Progress, Window, WorkerPool, parse_zone, windows
@@ -40,56 +41,54 @@ async def hourly_clicks(
     so far). A day that is over and whose hours do not add up to its clicks is logged as a warning. Raises
     what `collect` raises (Statistics for a date or date range).
     """
-    zone = parse_zone(timezone)
+    zone, now = parse_zone(timezone), datetime.now(UTC)
     hours = list(_hours(DateRange(start, end), zone))
     clicks = dict.fromkeys((hour.start for hour in hours), 0)
-    done = total = 0
+    async with selection(session, keys, tags, "slashtag", merged=True) as (keys, tags):
+        if isinstance(keys, AsyncIterable):
+            keys = [key async for key in keys]
+    whole = session.stats.plan(DateRange(start, end), keys=keys, tags=tags, timezone=zone)
+    days = RangeStats()
+    jobs: list[tuple[Plan[RangeStats], Window]] = []
+    done, total = 0, len(whole)
 
-    def count_request() -> None:
+    def step(*_: object) -> None:
         nonlocal done
         done += 1
         if progress is not None:
             progress(done, total)
 
-    async with selection(session, keys, tags, "slashtag", merged=True) as (keys, tags):
-        if isinstance(keys, AsyncIterable):
-            keys = [key async for key in keys]
-    whole = session.stats.plan(DateRange(start, end), keys=keys, tags=tags, timezone=zone)
-    total = len(whole)
-    found: list[tuple[Plan[RangeStats], RangeStats]] = []
-
     async def count_days(batch: Plan[RangeStats]) -> None:
-        found.append((batch, await session.stats.run(batch, progress=lambda *_: count_request())))
-
-    batches = whole.split(max(1, len(whole.selectors)))
-    await WorkerPool(batches, count_days, WORKERS).run()
-    now = datetime.now(UTC)
-    needed: list[tuple[Plan[RangeStats], list[Window]]] = []
-    for batch, stats in found:
+        nonlocal days
+        stats = await session.stats.run(batch, progress=step)
+        days = RangeStats.merge([days, stats])
         # A day without clicks is known only from days that are complete.
         known = stats.days_complete and stats.reconciles
-        asked = [
-            hour for hour in hours if hour.start <= now and not (known and stats.clicks[hour.first] == 0)
-        ]
-        needed.append((batch, asked if batch else []))
-    total += (cost := sum(len(asked) for _, asked in needed))
-    if confirm is not None:
-        confirm(cost)
+        jobs.extend(
+            (batch, hour) for hour in hours if hour.start <= now and (stats.clicks[hour.first] or not known)
+        )
 
     async def count_hour(job: tuple[Plan[RangeStats], Window]) -> None:
         (selector,), hour = job[0].selectors, job[1]
-        stats = await session.stats.collect(
-            DateRange(hour.start, hour.end),
-            keys=None if selector.tag else selector.keys,
-            tag=selector.tag,
-            timezone=hour.start.tzinfo,
-        )
+        selected: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": selector.keys}
+        span = DateRange(hour.start, hour.end)
+        stats = await session.stats.collect(span, **selected, timezone=hour.start.tzinfo)
         clicks[hour.start] += stats.total
-        count_request()
+        step()
 
-    jobs = ((batch, hour) for batch, asked in needed for hour in asked)
+    batches = whole.split(len(whole.selectors)) if whole.selectors else []
+    await WorkerPool(batches, count_days, WORKERS).run()
+    total += len(jobs)
+    if confirm is not None:
+        confirm(len(jobs))
     await WorkerPool(jobs, count_hour, WORKERS).run()
-    _check(clicks, RangeStats.merge(stats for _, stats in found), now.astimezone(zone).date())
+    sums: Counter[date] = Counter()
+    for hour, count in clicks.items():
+        sums[hour.date()] += count
+    today = now.astimezone(zone).date()
+    wrong = [day for day, count in days.clicks.items() if day < today and sums[day] != count]
+    if wrong and days.days_complete:
+        log.warning("the hours do not add up to the clicks of the day on %s", ", ".join(map(str, wrong)))
     return clicks
 
 
@@ -104,17 +103,3 @@ def _hours(query: DateRange, zone: tzinfo) -> Iterator[Window]:
             ends = min(begins.replace(minute=59, second=59), window.end)
             yield Window(begins, ends)
             begins = ends + timedelta(seconds=1)
-
-
-def _check(clicks: dict[datetime, int], stats: RangeStats, today: date) -> None:
-    """Log the days whose hours do not add up to them."""
-    sums: Counter[date] = Counter()
-    for hour, count in clicks.items():
-        sums[hour.date()] += count
-    wrong = [day for day, count in stats.clicks.items() if day < today and sums[day] != count]
-    if wrong and stats.days_complete:
-        log.warning(
-            "the hours do not add up to the clicks of the day: %s",
-            ", ".join(f"{day} has {stats.clicks[day]:,}, its hours {sums[day]:,}" for day in wrong[:3])
-            + (f", and so on: {len(wrong)} days" if len(wrong) > 3 else ""),
-        )

@@ -14,13 +14,11 @@ from .. import (
     DateRange,
     Day,
     Failure,
-    InvalidRequestError,
-    RangeStats,
     SlashtagError,
 )
 from .._internal import Key, Keys, OnError, Progress, in_thread, parse_zone, sort_by_activity
 from ._selection import By, Sharing, names_of_tags, selection
-from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row, url_row
+from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row
 from ._writers import BATCH, Writer, check_rows
 
 
@@ -59,8 +57,6 @@ class Job:
         self.on_error: OnError | None = None if on_error is None else self._count
         self._failures = 0
         self._first: SlashtagError | None = None
-        #: Requests that were sent and failed.
-        self.failed_requests = 0
         self.reconciles = True
         self.sharing = Sharing()
 
@@ -100,29 +96,26 @@ class Job:
 
     def _count(self, failure: Failure) -> None:
         self._failures += 1
-        self.failed_requests += not isinstance(failure.error, InvalidRequestError)
         self._first = self._first or failure.error
         if self._tell is not None:
             self._tell(failure)
 
 
-async def export_urls(
-    session: AsyncSession, writer: Writer, *, with_tag_names: bool = False, progress: Progress | None = None
-) -> Summary:
-    """Write every link of the account as a row of URLS, with tag names of NAMED_URLS.
+async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
+    """Write every link of the account as a row of NAMED_URLS.
 
     `progress` is called with (links so far, None). The writer is left open. Raises what a listing raises,
-    and ExportError (List short URLs).
+    and ExportError (List short URLs; List tags).
     """
     job = Job(session, writer)
     names: dict[int, str | None] = {}
     async with session.urls.list(progress=progress).pages() as pages:
         async for page in pages:
             unknown = {url.tag_id for url in page.items if url.tag_id is not None} - names.keys()
-            if with_tag_names and unknown:
+            if unknown:
                 # Also for a tag that was created meanwhile; one that stays unknown is looked for once.
                 names |= dict.fromkeys(unknown) | await names_of_tags(session)
-            await job.add(named_url_row(url, names) if with_tag_names else url_row(url) for url in page.items)
+            await job.add(named_url_row(url, names) for url in page.items)
     return await job.finish()
 
 
@@ -143,7 +136,6 @@ async def export_clicks(
     keys: Keys | None = None,
     tags: Iterable[str] | None = None,
     by: By = "slashtag",
-    merged: bool = False,
     dimensions: bool = False,
     timezone: str | tzinfo | None = None,
     progress: Progress | None = None,
@@ -154,16 +146,14 @@ async def export_clicks(
     Rows come in the order of `keys` or of tags. Listed links come by `hits`, the most first, among as many as
     are read ahead (10,000), which takes fewer requests than the order of the listing (see `collect_each`).
 
-    `by="tag"` has one series a tag instead, `merged` one over all that is selected; `dimensions` has a row
-    for every label of every dimension instead of the days, with the days asked for as its window. The table
-    is `clicks_table(by)` or `dimensions_table(by)`, with None for `by` where merged. Selected are `keys`
-    (also asynchronous), or `tags`: the links that bear one of them, or with `by="tag"` and where merged the
-    tags themselves; neither means all links, or all tags, of the account.
+    `by="tag"` has one series a tag instead; `dimensions` has a row for every label of every dimension instead
+    of the days, with the days asked for as its window. The table is `clicks_table(by)` or
+    `dimensions_table(by)`. Selected are `keys` (also asynchronous), or `tags`: the links that bear one of
+    them, or with `by="tag"` the tags themselves; neither means all links, or all tags, of the account.
 
-    `progress` is called with (series done, series or None), where merged with (requests done, requests or
-    None). With `on_error` what failed is told as a Failure and left out; where nothing was answered the
-    first failure is raised as well. Raises TypeError for a wrong selector, ExportError, and what `collect`
-    and `collect_each` raise (Statistics for a date or date range).
+    `progress` is called with (series done, series or None). With `on_error` what failed is told as a Failure
+    and left out; where nothing was answered the first failure is raised as well. Raises TypeError for a wrong
+    selector, ExportError, and what `collect_each` raises (Statistics for a date or date range).
     """
     zone = parse_zone(timezone)
     # The present day is looked up once: a range that ends with it must not move at midnight.
@@ -171,24 +161,9 @@ async def export_clicks(
     resolved = query.resolve(zone, now) if isinstance(query, DateRange) else query
     start, end = resolved.span(zone)
     job = Job(session, writer, on_error)
-
-    def rows_of(stats: RangeStats, *of: str) -> Iterable[Row]:
-        job.reconciles &= stats.reconciles and stats.days_complete
-        return dimension_rows(stats, start, end, *of) if dimensions else clicks_rows(stats, *of)
-
-    done = 0
-
-    def count(so_far: int, total: int | None) -> None:
-        nonlocal done
-        done = so_far
-        if progress is not None:
-            progress(so_far, total)
-
-    # One sum counts each slashtag once.
-    sharing = None if merged else job.sharing
-    are_listed = keys is None
-    async with selection(session, keys, tags, by, merged=merged, sharing=sharing) as (keys, tags):
-        if not merged and getattr(writer, "most_rows", None) is not None:
+    are_listed, answered = keys is None, False
+    async with selection(session, keys, tags, by, sharing=job.sharing) as (keys, tags):
+        if getattr(writer, "most_rows", None) is not None:
             days = (end - start).days + 1
             if isinstance(keys, AsyncIterable):
                 keys = _limited(keys, lambda links: check_rows(writer, links * days))
@@ -198,30 +173,24 @@ async def export_clicks(
             else:
                 keys = list(keys or ())
                 check_rows(writer, len({getattr(key, "slashtag", key) for key in keys}) * days)
-        if merged:
-            stats = await session.stats.collect(
-                resolved, keys=keys, tags=tags, timezone=zone, progress=count, on_error=job.on_error
-            )
-            job.require(done > job.failed_requests)
-            await job.add(rows_of(stats))
-        else:
-            if are_listed and isinstance(keys, AsyncIterable):
-                keys = sort_by_activity(keys)
-            each = session.stats.collect_each(
-                resolved,
-                keys=keys,
-                tags=tags,
-                timezone=zone,
-                ordered=True,
-                progress=progress,
-                on_error=job.on_error,
-            )
-            answered = False
-            async with each:
-                async for name, stats in each:
-                    answered = True
-                    await job.add(rows_of(stats, name))
-            job.require(answered)
+        if are_listed and isinstance(keys, AsyncIterable):
+            keys = sort_by_activity(keys)
+        each = session.stats.collect_each(
+            resolved,
+            keys=keys,
+            tags=tags,
+            timezone=zone,
+            ordered=True,
+            progress=progress,
+            on_error=job.on_error,
+        )
+        async with each:
+            async for name, stats in each:
+                answered = True
+                job.reconciles &= stats.reconciles and stats.days_complete
+                rows = dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
+                await job.add(rows)
+        job.require(answered)
     return await job.finish()
 
 

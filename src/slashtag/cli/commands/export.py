@@ -11,7 +11,6 @@ from ... import AsyncSession, DateRange
 from ...export import (
     NAMED_URLS,
     TAGS,
-    URLS,
     Summary,
     Writer,
     check_rows,
@@ -45,12 +44,6 @@ class Series:
         Literal["slashtag", "tag"],
         _option(help="A series for each link, or for each tag; links without a tag are in none."),
     ] = "slashtag"
-    merged: Annotated[
-        bool,
-        _option(
-            "--merged", help="One series, the sum of all that is selected; with --by tag of the tags only."
-        ),
-    ] = False
     dimensions: Annotated[
         bool,
         _option(
@@ -65,17 +58,14 @@ class Series:
 async def urls(
     destination: Destination,
     connection: Connection,
-    with_tag_names: Annotated[
-        bool, Option("--with-tag-names", help="Add a column with the name of the tag.")
-    ] = False,
 ) -> None:
     """Export every link of the account."""
 
     async def work(session: AsyncSession, writer: Writer) -> Summary:
         with connection.bars() as start:
-            return await export_urls(session, writer, with_tag_names=with_tag_names, progress=start("links"))
+            return await export_urls(session, writer, progress=start("links"))
 
-    await export(destination, connection, NAMED_URLS if with_tag_names else URLS, work)
+    await export(destination, connection, NAMED_URLS, work)
 
 
 @app.command("tags")
@@ -104,8 +94,7 @@ async def clicks(
     """Export the clicks of a range of days: a row for every link and day, zeros too.
 
     What fails goes to FILE.failures.jsonl while the rest goes on; the exit code is then 3. Where the service
-    cannot be reached, nothing is answered, or a sum would lack what may still be answered, it stops with 1
-    and the file stays as it was.
+    cannot be reached or nothing is answered, it stops with 1 and the file stays as it was.
     """
     start, end = period.dates(series.timezone)
     query = DateRange(start, end)
@@ -116,23 +105,22 @@ async def clicks(
     if dry_run and destination.form is not None:
         raise typer.BadParameter("--dry-run prints its plan in words: leave --format out")
     if dry_run:
-        bounds = None if series.merged else bounds_of_each
         async with connection.session(range_end=series.range_end) as session:
-            chosen = selection.chosen(session, series.by, merged=series.merged, dry_run=True)
+            chosen = selection.chosen(session, series.by, dry_run=True)
             async with chosen as (keys, tags):
                 shown: dict[str, Any] = {
                     "timezone": series.timezone,
                     "rate": connection.rate,
-                    "bounds": bounds,
+                    "bounds": bounds_of_each,
                 }
                 await print_plan(session, query, keys, tags, **shown)
         return
     if series.by == "tag" and selection.every:
         connection.say("links without a tag are in no row")
-    failures = Failures(destination.output, max_failures, merged=series.merged)
+    failures = Failures(destination.output, max_failures)
 
     async def work(session: AsyncSession, writer: Writer) -> Summary:
-        if not (selection.tag or selection.every or series.merged):
+        if not (selection.tag or selection.every):
             check_rows(writer, len(set(selection.slashtags)) * ((end - start).days + 1))
         with connection.bars() as begin:
             return await export_clicks(
@@ -141,13 +129,11 @@ async def clicks(
                 writer,
                 **await selection.selector(session, begin("checking")),
                 by=series.by,
-                merged=series.merged,
                 dimensions=series.dimensions,
                 timezone=series.timezone,
                 progress=begin("clicks"),
                 on_error=failures,
             )
 
-    column = None if series.merged else series.by
-    table = dimensions_table(column) if series.dimensions else clicks_table(column)
+    table = dimensions_table(series.by) if series.dimensions else clicks_table(series.by)
     await export(destination, connection, table, work, failures=failures, range_end=series.range_end)

@@ -38,8 +38,7 @@ Dimension = Literal[
 ]
 # fmt: on
 COUNTS = Table((Column("dimension"), Column("label"), Column("clicks", "int")))
-#: The type of the answer to a query, RangeStats for others; and what else than its maps it is shown by.
-KINDS: dict[type[Any], type[Statistics]] = {CountryGeo: GeoStats, Year: PeriodStats, AllTime: PeriodStats}
+#: What else than its maps statistics are shown by.
 MORE: dict[type[Any], set[str]] = {RangeStats: {"month", "hour"}, PeriodStats: {"month"}, GeoStats: set()}
 BOUNDS = {"tag": bounds_of_each, "hour": bounds_of_hours}
 #: The most requests for hours that are sent without --yes.
@@ -147,16 +146,15 @@ async def _answer(
 ) -> None:
     """Request the statistics, print them and what they cost."""
     by, timezone = shown.by, shown.timezone
-    kind: type[Any] = KINDS.get(type(query), RangeStats)
-    known = {"tag", *kind.DIMENSIONS.values()} | MORE[kind]
-    if by is not None and by not in known:
-        raise typer.BadParameter(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
     if by == "tag":
         selection.require_tags("--by tag")
     counts: dict[str, int] = {}
     async with connection.session(range_end=range_end) as session:
-        # Refuse an impossible query before the links of the account are listed.
-        session.stats.plan(query, keys=(), timezone=timezone)
+        # Refuse an impossible query before anything is sent.
+        empty = await session.stats.collect(query, keys=(), timezone=timezone)
+        known = {"tag", *empty.DIMENSIONS.values(), *MORE[type(empty)]}
+        if by is not None and by not in known:
+            raise typer.BadParameter(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
         if by == "hour" and isinstance(query, DateRange):
             await hourly_clicks(session, *query.bounds, keys=(), timezone=timezone)
         with connection.bars() as begin:
@@ -178,7 +176,7 @@ async def _answer(
                 if by == "tag":
                     each = session.stats.collect_each(query, **selected)
                     by_tag = {name: found async for name, found in each}
-                    stats = kind.merge(by_tag.values())
+                    stats = empty.merge(by_tag.values())
                     counts = {name: found.total for name, found in by_tag.items()}
                     counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
                 elif by == "hour" and isinstance(query, DateRange):
