@@ -273,19 +273,7 @@ async def test_the_links_of_an_unknown_tag_are_an_error(session: AsyncSession, k
 async def test_the_summary_counts_what_the_export_did(
     box: Sandbox, session: AsyncSession, kept: Kept
 ) -> None:
-    await export_urls(session, kept)
-    before = len(box.requests)
-    summary = await export_clicks(session, SPAN, kept, keys=slashtags(box)[:7])
-    assert summary.requests == len(box.requests) - before
-    assert 0 < summary.seconds < 60
-    assert summary == Summary(
-        rows=7 * 120,
-        requests=summary.requests,
-        replayed=0,
-        throttled=0,
-        seconds=summary.seconds,
-        learned_rate=None,
-    )
+    assert await export_clicks(session, SPAN, kept, keys=slashtags(box)[:7]) == Summary(rows=7 * 120)
 
 
 async def test_failures_of_single_keys_are_told_counted_and_left_out(
@@ -362,14 +350,3 @@ async def test_cancelling_waits_for_the_rows_that_are_being_written(session: Asy
     with pytest.raises(asyncio.CancelledError):
         await export
     assert done == [True]
-
-
-async def test_what_a_journal_replayed_is_counted(box: Sandbox, tmp_path: Any, kept: Kept) -> None:
-    summaries: list[Summary] = []
-    for _ in range(2):
-        async with AsyncSession(
-            box.base_url, apikey=box.apikey, apisecret=box.apisecret, journal=tmp_path / "j"
-        ) as session:
-            summaries.append(await export_clicks(session, SPAN, kept, keys=slashtags(box)))
-    assert [summary.replayed for summary in summaries] == [0, summaries[0].requests]
-    assert kept.rows == days(box, slashtags(box)) * 2

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from os.path import realpath
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated
 
 import typer
 from typer import Option
 
-from .. import AsyncSession, SlashtagError
+from .. import AsyncSession, Metrics, SlashtagError
 from .._internal import JournalInUseError, UnfitJournalError, remove_journal
 from ..export import (
     TEXT_FORMATS,
@@ -99,7 +100,7 @@ async def export(
         async with _journaled(connection, file, max_age, failures, range_end) as session:
             with TableFile(file, table, excel_safe=excel_safe) as writer:
                 summary = await work(session, writer)
-    _conclude(connection, file, summary, session.metrics.attempts, failures)
+    _conclude(connection, file, summary, session.metrics, failures)
 
 
 @asynccontextmanager
@@ -153,18 +154,18 @@ def _is_empty(journal: Path) -> bool:
 
 
 def _conclude(
-    connection: Connection, file: Path | None, summary: Summary, sent: int, failures: Failures | None
+    connection: Connection, file: Path | None, summary: Summary, metrics: Metrics, failures: Failures | None
 ) -> None:
     """Print how an export went, and exit with 3 if keys failed."""
-    # `sent` and not the requests of the summary, which include pages beyond the end that were never sent.
+    # Attempts and not requests, which include pages beyond the end that were never sent.
     parts = [
         f"{many(summary.rows, 'row')} to {file or 'stdout'}",
-        f"requests: {summary.replayed:,} replayed, {sent:,} sent",
-        f"{many(summary.throttled, 'time')} 429",
-        f"{summary.seconds:.1f} s",
+        f"requests: {metrics.replayed:,} replayed, {metrics.attempts:,} sent",
+        f"{many(metrics.throttled, 'time')} 429",
+        f"{perf_counter() - connection.began:.1f} s",
     ]
-    if summary.learned_rate is not None:
-        parts.append(f"{summary.learned_rate:.0f} requests/s allowed")
+    if metrics.learned_rate is not None:
+        parts.append(f"{metrics.learned_rate:.0f} requests/s allowed")
     if not summary.reconciles:
         parts.append(
             "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service gave"

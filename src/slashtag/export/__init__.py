@@ -28,7 +28,6 @@ from ._writers import (
     arrow_schema,
     check_rows,
     format_of,
-    load_arrow,
     open_writer,
 )
 
@@ -59,7 +58,6 @@ __all__ = [
     "export_urls",
     "format_of",
     "hourly_clicks",
-    "load_arrow",
     "named_url_row",
     "names_of_tags",
     "open_writer",

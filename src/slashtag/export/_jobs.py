@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from datetime import UTC, datetime, tzinfo
 from functools import partial
@@ -25,18 +24,13 @@ from ._writers import BATCH, Writer, check_rows
 class Summary(Struct, frozen=True, kw_only=True):
     """Result of an export.
 
-    `rows` were written; of `requests` the journal answered `replayed`; `throttled` counts 429s; `seconds` is
-    wall time; `learned_rate` as in Metrics; `failures` went to `on_error`; `reconciles` is False where days
-    were left out or do not add up to the totals; `shared` slashtags of the listed links belong to links on
-    other domains too, selected or not, whose clicks are in the rows, as the service counts by slashtag.
+    `rows` were written; `failures` went to `on_error`; `reconciles` is False where days were left out or do
+    not add up to the totals; `shared` slashtags of the listed links belong to links on other domains too,
+    selected or not, whose clicks are in the rows, as the service counts by slashtag. `session.metrics` has
+    the requests.
     """
 
     rows: int
-    requests: int
-    replayed: int
-    throttled: int
-    seconds: float
-    learned_rate: float | None
     failures: int = 0
     reconciles: bool = True
     shared: int = 0
@@ -45,10 +39,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 class Job:
     """One export: rows that a thread writes in batches, and counts for the summary."""
 
-    def __init__(self, session: AsyncSession, writer: Writer, on_error: OnError | None = None) -> None:
-        self._metrics = session.metrics
-        self._before = self._metrics.requests, self._metrics.replayed, self._metrics.throttled
-        self._began = time.monotonic()
+    def __init__(self, writer: Writer, on_error: OnError | None = None) -> None:
         self._writer = writer
         self._waiting: list[Row] = []
         self._written = 0
@@ -81,14 +72,8 @@ class Job:
         """Write the rows that are left, and return the summary."""
         if self._waiting:
             await self._flush()
-        requests, replayed, throttled = self._before
         return Summary(
             rows=self._written,
-            requests=self._metrics.requests - requests,
-            replayed=self._metrics.replayed - replayed,
-            throttled=self._metrics.throttled - throttled,
-            seconds=time.monotonic() - self._began,
-            learned_rate=self._metrics.learned_rate,
             failures=self._failures,
             reconciles=self.reconciles,
             shared=self.sharing.count,
@@ -107,7 +92,7 @@ async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progre
     `progress` is called with (links so far, None). The writer is left open. Raises what a listing raises,
     and ExportError (List short URLs; List tags).
     """
-    job = Job(session, writer)
+    job = Job(writer)
     names: dict[int, str | None] = {}
     async with session.urls.list(progress=progress).pages() as pages:
         async for page in pages:
@@ -121,7 +106,7 @@ async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progre
 
 async def export_tags(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
     """Write every tag of the account as a row of TAGS; otherwise as `export_urls` (List tags)."""
-    job = Job(session, writer)
+    job = Job(writer)
     async with session.tags.list(progress=progress).pages() as pages:
         async for page in pages:
             await job.add(map(tag_row, page.items))
@@ -160,7 +145,7 @@ async def export_clicks(
     now = datetime.now(UTC)
     resolved = query.resolve(zone, now) if isinstance(query, DateRange) else query
     start, end = resolved.span(zone)
-    job = Job(session, writer, on_error)
+    job = Job(writer, on_error)
     are_listed, answered = keys is None, False
     async with selection(session, keys, tags, by, sharing=job.sharing) as (keys, tags):
         if getattr(writer, "most_rows", None) is not None:
