@@ -92,18 +92,18 @@ SERVICE = (
 SELECTION = "all check keys keys-file tag"
 FILE = "excel format fresh output"
 OPTIONS = {
-    "export clicks": f"{SERVICE} {SELECTION} {FILE} by dimensions dry-run last max-failures merged "
+    "export clicks": f"{SERVICE} {SELECTION} {FILE} by dimensions dry-run last max-failures "
     "range-end timezone",
     "export tags": f"{SERVICE} {FILE}",
-    "export urls": f"{SERVICE} {FILE} with-tag-names",
+    "export urls": f"{SERVICE} {FILE}",
     "api": SERVICE,
     "doctor": f"{SERVICE} format keys",
     "login": "allow-http base-url list profile remove status timeout",
     "report": f"{SERVICE} {SELECTION} last output range-end timezone top",
     "stats alltime": f"{SERVICE} {SELECTION} by dry-run format timezone output",
     "stats country": f"{SERVICE} {SELECTION} by dry-run format last timezone output",
-    "stats day": f"{SERVICE} {SELECTION} by dry-run format range-end timezone output",
-    "stats range": f"{SERVICE} {SELECTION} by dry-run format last range-end timezone output",
+    "stats day": f"{SERVICE} {SELECTION} by dry-run format range-end timezone output yes",
+    "stats range": f"{SERVICE} {SELECTION} by dry-run format last range-end timezone output yes",
     "stats year": f"{SERVICE} {SELECTION} by dry-run format timezone output",
     "top": f"{SERVICE} {SELECTION} by format last limit range-end timezone output",
     "sync": f"{SERVICE} by-tag dataset destination dimensions lookback max-failures range-end since timezone",

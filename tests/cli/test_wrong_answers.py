@@ -50,7 +50,6 @@ def serving(monkeypatch: pytest.MonkeyPatch, wrong: Callable[[int], bool]) -> It
 
 
 COMMANDS = [
-    ("export", "clicks", *SPAN, "--all", "--merged", "-o", "clicks.csv"),
     ("export", "clicks", *SPAN, "--all", "-o", "clicks.csv"),
     ("stats", "range", *SPAN, "--all", "--by", "day", "-o", "clicks.csv"),
     ("stats", "range", *SPAN, "--all", "--by", "device"),
@@ -78,4 +77,4 @@ def test_answers_about_other_days(
         days = {cell for line in lines for cell in line.split(",") if cell.startswith("2024-")}
         assert (min(days), max(days), len(days)) == (*SPAN, DAYS)
         if not always and command[0] == "export":
-            assert {line.rpartition(",")[2] for line in lines[1:]} == {"3" if "--merged" in command else "1"}
+            assert {line.rpartition(",")[2] for line in lines[1:]} == {"1"}

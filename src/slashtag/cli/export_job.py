@@ -8,34 +8,31 @@ from dataclasses import dataclass
 from functools import partial
 from os.path import realpath
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated
 
 import typer
 from typer import Option
 
-from .. import AsyncSession, SlashtagError
+from .. import AsyncSession, Metrics, SlashtagError
 from .._internal import JournalInUseError, UnfitJournalError, remove_journal
 from ..export import (
-    FORMATS,
     TEXT_FORMATS,
     Summary,
     Table,
     TableFile,
     TextFormat,
     Writer,
-    ending_of,
     format_of,
     open_writer,
-    remove_parts,
 )
-from .errors import as_usage, many
+from .errors import many
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
-from .output import stdout
+from .output import OutputFile, stdout
 from .selection import note_of_shared
 
-OUTPUT = "The output"
-_option = partial(Option, rich_help_panel=OUTPUT)
+_option = partial(Option, rich_help_panel="The output")
 
 Work = Callable[[AsyncSession, Writer], Awaitable[Summary]]
 
@@ -44,15 +41,7 @@ Work = Callable[[AsyncSession, Writer], Awaitable[Summary]]
 class Destination:
     """Options about the output of an export."""
 
-    output: Annotated[
-        Path | None,
-        _option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help=f"File, its name in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; - or none: stdout.",
-        ),
-    ] = None
+    output: OutputFile = None
     form: Annotated[
         TextFormat | None,
         _option("--format", help=f"Format of what goes to stdout. Default: {TEXT_FORMATS[0]}."),
@@ -71,20 +60,14 @@ class Destination:
     ] = False
 
     @property
-    def file(self) -> Path | None:
-        """File to write, None for stdout."""
-        return None if self.output is None or str(self.output) == "-" else self.output
-
-    @property
-    def stdout_format(self) -> str:
-        """Format of what goes to stdout."""
-        return f".{self.form or TEXT_FORMATS[0]}"
+    def format(self) -> str:
+        """Format of the file, or of what goes to stdout."""
+        return f".{self.form or TEXT_FORMATS[0]}" if self.output is None else format_of(self.output)
 
     def __post_init__(self) -> None:
-        if self.file is not None and self.form is not None:
+        if self.output is not None and self.form is not None:
             raise typer.BadParameter("--format is for stdout; the name of a file says its format")
-        ending = self.stdout_format if self.file is None else ending_of(self.file)
-        if self.excel_safe and not (ending and ending.startswith(".csv")):
+        if self.excel_safe and not self.format.startswith(".csv"):
             raise typer.BadParameter("--excel is for CSV; .xlsx needs no option")
 
 
@@ -104,23 +87,21 @@ async def export(
     range_end: RangeEnd = "inclusive",
 ) -> None:
     """Write a table to a file or stdout, print how it went, and exit with 3 if keys failed."""
-    file, excel_safe = destination.file, destination.excel_safe
+    file, excel_safe = destination.output, destination.excel_safe
     if file is None:
         async with connection.session(range_end=range_end) as session:
-            writer = open_writer(destination.stdout_format, stdout(), table, excel_safe=excel_safe)
+            writer = open_writer(destination.format, stdout(), table, excel_safe=excel_safe)
             summary = await work(session, writer)
             writer.close()
             sys.stdout.flush()
     else:
         # Whatever is wrong with the file is reported before anything is sent or left behind.
-        with as_usage():
-            format_of(file)
         TableFile(file, table).abandon()
         max_age = 0.0 if destination.fresh else MAX_AGE
         async with _journaled(connection, file, max_age, failures, range_end) as session:
             with TableFile(file, table, excel_safe=excel_safe) as writer:
                 summary = await work(session, writer)
-    _conclude(connection, file, summary, session.metrics.attempts, failures)
+    _conclude(connection, file, summary, session.metrics, failures)
 
 
 @asynccontextmanager
@@ -131,7 +112,6 @@ async def _journaled(
 
     The journal stays if the job stopped, or if another run may get an answer to what failed.
     """
-    path = Path(realpath(target))
     journal = journal_of(target)
     ours = False
     try:
@@ -140,8 +120,6 @@ async def _journaled(
             connection.stopped = (
                 f"stopped; run the same command again to go on: {journal} holds the answers so far"
             )
-            # The journal is ours, so no other run is under way.
-            remove_parts(path.parent, [path.name], nobody_writes=True)
             yield session
         if failures is not None:
             failures.commit()
@@ -177,18 +155,18 @@ def _is_empty(journal: Path) -> bool:
 
 
 def _conclude(
-    connection: Connection, file: Path | None, summary: Summary, sent: int, failures: Failures | None
+    connection: Connection, file: Path | None, summary: Summary, metrics: Metrics, failures: Failures | None
 ) -> None:
     """Print how an export went, and exit with 3 if keys failed."""
-    # `sent` and not the requests of the summary, which include pages beyond the end that were never sent.
+    # Attempts and not requests, which include pages beyond the end that were never sent.
     parts = [
         f"{many(summary.rows, 'row')} to {file or 'stdout'}",
-        f"requests: {summary.replayed:,} replayed, {sent:,} sent",
-        f"{many(summary.throttled, 'time')} 429",
-        f"{summary.seconds:.1f} s",
+        f"requests: {metrics.replayed:,} replayed, {metrics.attempts:,} sent",
+        f"{many(metrics.throttled, 'time')} 429",
+        f"{perf_counter() - connection.began:.1f} s",
     ]
-    if summary.learned_rate is not None:
-        parts.append(f"{summary.learned_rate:.0f} requests/s allowed")
+    if metrics.learned_rate is not None:
+        parts.append(f"{metrics.learned_rate:.0f} requests/s allowed")
     if not summary.reconciles:
         connection.inexact = True
         parts.append(

@@ -6,7 +6,8 @@ clicks are halved until the first places are all held by single links: no link h
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from functools import partial
 from heapq import nlargest
@@ -37,6 +38,8 @@ TOP = Table(
         Column("change_percent", "float"),
     )
 )
+#: Columns that are drawn, each from this width of the terminal on.
+SHOWN = dict.fromkeys(TOP.names, 0) | {"clicks_before": 80, "change_percent": 60}
 Count = Callable[[Sequence[str]], Awaitable[int]]
 
 
@@ -80,7 +83,7 @@ async def top(
     for slashtag, clicks, earlier_clicks in places:
         change = percent(clicks - earlier_clicks, earlier_clicks) if earlier_clicks else None
         rows.append((slashtag, clicks, percent(clicks, ranking.total), earlier_clicks, change))
-    print_rows(TOP, rows, form, file=output)
+    print_rows(TOP, rows, form, shown=SHOWN, file=output)
     connection.say(
         f"{start} to {end}, compared with {earlier[0]} to {earlier[1]}: {many(ranking.total, 'click')} of "
         f"{many(len(hits), 'link')}; {connection.cost(session)}"
@@ -120,12 +123,13 @@ def _query(session: AsyncSession, start: date, end: date, timezone: Any) -> Quer
 
 async def _hits(session: AsyncSession, selection: SelectionOrAll, progress: Progress) -> dict[str, int]:
     """Return the slashtags of the selected links with the hits of all time."""
-    selected = await selection.selector(session, progress)
-    if selected["keys"] is not None:
-        return dict.fromkeys(selected["keys"], 0)
-    hits: dict[str, int] = {}
-    async for url in selection.links(session, progress):
-        hits[url.slashtag] = hits.get(url.slashtag, 0) + url.hits
+    hits: Counter[str] = Counter()
+    async with selection.chosen(session, progress=progress) as (keys, _):
+        if isinstance(keys, AsyncIterable):
+            async for url in keys:
+                hits[url.slashtag] += url.hits
+        else:
+            hits.update({str(key): 0 for key in keys or ()})
     return hits
 
 
