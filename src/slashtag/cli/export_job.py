@@ -168,7 +168,7 @@ def _conclude(
     if metrics.learned_rate is not None:
         parts.append(f"{metrics.learned_rate:.0f} requests/s allowed")
     if not summary.reconciles:
-        connection.inexact = True
+        connection.left_out = True
         parts.append(
             "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service gave"
         )

@@ -98,8 +98,10 @@ class Connection:
 
     #: What is printed at Ctrl-C and SIGTERM.
     stopped: str = field(default="stopped", init=False)
-    #: Whether figures that were printed or written are known to be wrong or to lack days; the exit code is 3.
-    inexact: bool = field(default=False, init=False)
+    #: Whether figures lack days or contradict each other; the exit code is then 3.
+    left_out: bool = field(default=False, init=False)
+    #: The metrics of all sessions made.
+    made: list[Metrics] = field(default_factory=list[Metrics], init=False)
     #: The metrics of the session made last, and when it was made.
     metrics: Metrics | None = field(default=None, init=False)
     began: float = field(default=0.0, init=False)
@@ -133,12 +135,12 @@ class Connection:
             **self.session_options(),
         )
         self.metrics, self.began = session.metrics, perf_counter()
+        self.made.append(session.metrics)
         return session
 
     def cost(self, session: AsyncSession | None = None) -> str:
         """Return the requests and the time that the last session took, and the limit that it learnt."""
-        metrics = self.metrics if session is None else session.metrics
-        assert metrics is not None
+        metrics = self.made[-1] if session is None else session.metrics
         limit = "" if metrics.learned_rate is None else f", {metrics.learned_rate:.0f} requests/s allowed"
         return (
             f"{many(metrics.requests, 'request')}, {many(metrics.throttled, 'time')} 429, "
@@ -150,12 +152,11 @@ class Connection:
         if not self.quiet:
             say(text)
 
-    def report_inconsistent(self, answers: int | None = None) -> None:
+    def report_inconsistent(self, answers: int = 0) -> None:
         """Print how many inconsistent answers are in the figures, if any; the exit code is then 3."""
-        if answers is None:
-            answers = self.metrics.inconsistent if self.metrics else 0
+        answers += sum(metrics.inconsistent for metrics in self.made)
         if answers:
-            self.inexact = True
+            self.left_out = True
             say(
                 f"the figures may be wrong: {many(answers, 'answer')} of the service, requested twice, "
                 "contradicted the total or the days requested",
@@ -212,8 +213,7 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
                 raise
         if connection is not None:
             connection.report_inconsistent()
-        inexact = connection is not None and connection.inexact
-        if inexact or any(isinstance(value, Selection) and value.left_out for value in given.values()):
+        if any(isinstance(value, Selection | Connection) and value.left_out for value in given.values()):
             raise typer.Exit(SOME_FAILED)
 
     vars(run)["__signature__"] = takes.replace(parameters=parameters, return_annotation=None)

@@ -192,7 +192,7 @@ async def _answer(
         counts = {label: clicks for dimension, label, clicks in stats.rows() if dimension == by}
     if isinstance(stats, RangeStats):
         shows_days = by in (None, "day", "month")
-        connection.inexact = not stats.reconciles or (shows_days and not stats.days_complete)
+        connection.left_out |= not stats.reconciles or (shows_days and not stats.days_complete)
     _show(stats, by, counts, shown)
     for caveat in _caveats(stats, by):
         connection.say(caveat)
