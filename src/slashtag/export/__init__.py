@@ -1,5 +1,6 @@
 """Links, tags and clicks of an account as rows, in files of several formats."""
 
+from ._hours import hourly_clicks
 from ._jobs import Summary, export_clicks, export_tags, export_urls
 from ._selection import Sharing, selection
 from ._table import (
@@ -57,6 +58,7 @@ __all__ = [
     "export_tags",
     "export_urls",
     "format_of",
+    "hourly_clicks",
     "load_arrow",
     "named_url_row",
     "open_writer",
