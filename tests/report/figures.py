@@ -146,7 +146,7 @@ class Seen:
 
     @property
     def heat(self) -> list[list[int | None]]:
-        rows = self.root.one("table", id="heat").one("tbody").all("tr")
+        rows = self.root.one("table", id="weekdays").one("tbody").all("tr")
         return [[plain(cell.text) if cell.text else None for cell in row.all("td")] for row in rows]
 
     @property

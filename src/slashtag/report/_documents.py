@@ -1,61 +1,94 @@
-"""The report as one HTML page without scripts, fonts or anything else to load, and as a picture.
+"""A report as documents: an HTML page without scripts or anything else to load, a PNG, a PDF.
 
-Both are templates; the chart of clicks by day in them is drawn by vl-convert from a Vega-Lite specification.
+The page and the picture are templates; the chart of clicks by day in them is drawn by vl-convert from a
+Vega-Lite specification.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping
 from datetime import date
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from .. import ExportError
+from .. import ExportError, InvalidRequestError
+from ..export import AtomicFile
 from . import _format as fmt
 from ._figures import CHART_DAILY, Figures
 
-# style.css matches these colours by value and replaces them in dark mode.
-MUTED, LINE, ACCENT, SOFT = "#59636f", "#e3e6ea", "#3355d1", "#dfe6fb"
+#: Endings of the files that a report can be written to.
+FORMATS = (".html", ".png", ".pdf")
 
+# In a page the style sheet has the colours, for light and dark.
+_CSS = {name: f"var(--{name})" for name in ("accent", "soft", "muted", "line", "card", "ink")}
 #: Up to so many days each is a bar; more of them are one line.
 BARS = 62
 _DAY = 86_400_000  # milliseconds
 _EPOCH = date(1970, 1, 1)
 _ROOT = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
-_CONFIG = {
-    "font": "Liberation Sans, Arial, sans-serif",
-    "aria": False,
-    "view": {"stroke": None},
-    "axis": {
-        "labelColor": MUTED,
-        "labelFontSize": 12,
-        "gridColor": LINE,
-        "domainColor": LINE,
-        "tickColor": LINE,
-        "title": None,
-    },
-}
 # In a long span the first day of a month stands for it, and that of a year for the year.
 _TICK = "utcFormat(datum.value, utcdate(datum.value) > 1 ? '%-d %b' : utcmonth(datum.value) ? '%b' : '%Y')"
 
 
-def page(report: Figures) -> str:
-    """Return the report as a document."""
-    html: str = _templates().get_template("page.html").render(report=report)
-    return html
+class Report(Figures, frozen=True, kw_only=True):
+    """Figures of a report, and the documents that show them.
+
+    All documents need the extra `report` and raise ExportError where it is not installed.
+    """
+
+    def to_html(self) -> str:
+        """Return the report as one page that loads nothing and runs no script."""
+        html: str = _templates().get_template("page.html").render(report=self)
+        return html
+
+    def to_png(self, scale: float = 2) -> bytes:
+        """Return the main charts and all caveats as one picture, 1,200 x `scale` pixels wide."""
+        if not 0 < scale <= 10:
+            raise ExportError(f"scale is {scale}; it must be a positive number up to 10")
+        png: bytes = extra("vl_convert").svg_to_png(self._svg(), scale=scale)
+        return png
+
+    def to_pdf(self) -> bytes:
+        """Return the picture of `to_png` as one page, as wide as A4 and at least as high."""
+        pdf: bytes = extra("vl_convert").svg_to_pdf(self._svg(width=595, min_height=842))
+        return pdf
+
+    def _svg(self, width: int = 1200, min_height: int = 0) -> str:
+        template = _templates().get_template("picture.svg")
+        svg: str = template.render(report=self, width=width, min_height=min_height)
+        return svg
 
 
-def picture(report: Figures, scale: float) -> bytes:
-    """Draw the main charts, with the caveats below, as one PNG."""
-    if not 0 < scale <= 10:
-        raise ExportError(f"scale is {scale}; it must be a positive number up to 10")
-    svg = _templates().get_template("picture.svg").render(report=report)
-    png: bytes = extra("vl_convert").svg_to_png(svg, scale=scale)
-    return png
+def check_path(path: str | os.PathLike[str]) -> None:
+    """Check that `write` can write this file, before anything is requested.
+
+    Raises InvalidRequestError for another ending than FORMATS, ExportError where the file cannot be written
+    or the extra `report` is not installed.
+    """
+    found = Path(path)
+    if found.suffix.lower() not in FORMATS:
+        endings = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+        raise InvalidRequestError(f"a report is written to a file that ends in {endings}, not {found.name}")
+    for name in ("jinja2", "vl_convert"):
+        extra(name)
+    AtomicFile(found).discard()
+
+
+def write(report: Report, path: str | os.PathLike[str]) -> None:
+    """Write a report to a .html, .png or .pdf file atomically; raises what `check_path` raises."""
+    check_path(path)
+    ending = Path(path).suffix.lower()
+    with AtomicFile(Path(path)) as file:
+        if ending == ".html":
+            file.write(report.to_html().encode())
+        else:
+            file.write(report.to_png() if ending == ".png" else report.to_pdf())
 
 
 def extra(name: str) -> Any:
@@ -97,8 +130,9 @@ def heat_step(clicks: int, most: int) -> int:
     return -(-clicks * 5 // most) if clicks else 0
 
 
-def chart(report: Figures, width: int, height: int, labels: int) -> str:
+def chart(report: Figures, width: int, height: int, labels: int, colours: Mapping[str, str] = _CSS) -> str:
     """Draw the clicks by day, with about so many labels below, as SVG that is as wide as what holds it."""
+    accent, soft, muted, grid = (colours[name] for name in ("accent", "soft", "muted", "line"))
     days = report.counted_days
     clicks = [report.stats.clicks.get(day, 0) for day in days]
     now, before = report.curves
@@ -118,18 +152,20 @@ def chart(report: Figures, width: int, height: int, labels: int) -> str:
         # Bars of a few days are kept narrow.
         half = min(0.4, 0.05 * len(days))
         bars = [{"x": at(n - half), "x2": at(n + half), "y": count} for n, count in enumerate(clicks)]
-        for rows, colour in ((bars[: report.days_over], ACCENT), (bars[report.days_over :], SOFT)):
-            mark = {"type": "rect", "color": colour, "stroke": ACCENT, "strokeWidth": 0.5}
+        for rows, colour in ((bars[: report.days_over], accent), (bars[report.days_over :], soft)):
+            mark = {"type": "rect", "color": colour, "stroke": accent, "strokeWidth": 0.5}
             layers.append(_layer(mark, rows, x2={"field": "x2"}, y2={"datum": 0}))
     else:
-        line = {"color": ACCENT, "strokeWidth": 1.5, "strokeJoin": "round"}
-        layers.append(_layer({"type": "area", "color": SOFT, "line": line}, points(now)))
+        line = {"color": accent, "strokeWidth": 1.5, "strokeJoin": "round"}
+        layers.append(_layer({"type": "area", "color": soft, "line": line}, points(now)))
         if report.partial_day and is_daily:
-            today = {"type": "point", "color": ACCENT, "fill": SOFT, "size": 30, "opacity": 1}
+            today = {"type": "point", "color": accent, "fill": soft, "size": 30, "opacity": 1}
             layers.append(_layer(today, points([(len(days) - 1, clicks[-1])])))
     if len(before) > 1:
-        dashed = {"type": "line", "color": MUTED, "strokeWidth": 1.2, "strokeDash": [4, 3]}
-        layers.append(_layer(dashed, points(before)))
+        # A margin lets the line be seen on bars too.
+        margin = {"color": colours["card"], "strokeWidth": 4, "strokeOpacity": 0.75}
+        dashed = {"color": colours["ink"], "strokeWidth": 1.2, "strokeDash": [4, 3]}
+        layers += [_layer({"type": "line"} | style, points(before)) for style in (margin, dashed)]
     x = {
         "field": "x",
         "type": "temporal",
@@ -146,7 +182,17 @@ def chart(report: Figures, width: int, height: int, labels: int) -> str:
     y = {"field": "y", "type": "quantitative", "scale": {"domain": [0, most], "nice": 4}, "axis": y_axis}
     spec = {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "config": _CONFIG,
+        "config": {
+            "font": "Liberation Sans, Arial, sans-serif",
+            "aria": False,
+            "view": {"stroke": None},
+            "axis": {
+                "labelColor": muted,
+                "labelFontSize": 12,
+                **dict.fromkeys(("gridColor", "domainColor", "tickColor"), grid),
+                "title": None,
+            },
+        },
         "background": "transparent",
         "width": width,
         "height": height,
