@@ -43,8 +43,7 @@ def test_what_cannot_be_shown_is_refused(options: dict[str, Any]) -> None:
 
 @given(COLOURS)
 def test_text_can_be_read_in_any_accent_colour(accent: str) -> None:
-    branding = Branding(accent=accent)
-    for colours in (branding.light, branding.dark):
+    for colours in Branding(accent=accent).palettes:
         for name in ("ink", "muted", "accent", "up", "down"):
             assert contrast(colours[name], colours["card"]) >= 4.5, name
             assert contrast(colours[name], colours["page"]) >= 4.5, name
@@ -60,11 +59,11 @@ def test_contrast_is_that_of_the_guidelines() -> None:
 
 
 def test_a_readable_accent_is_left_as_it_is() -> None:
-    assert Branding(accent="#0A7F5A").light["accent"] == "#0a7f5a"
-    assert Branding(accent="#ffee00").light["accent"] != "#ffee00"
+    assert Branding(accent="#0A7F5A").palettes[0]["accent"] == "#0a7f5a"
+    assert Branding(accent="#ffee00").palettes[0]["accent"] != "#ffee00"
     style = read(report([1], branding=Branding(accent="#0a7f5a")).to_html()).one("style").text
     light, dark = re.findall(r"--accent: (#\w{6})", style)
-    assert (light, dark) == ("#0a7f5a", Branding(accent="#0a7f5a").dark["accent"])
+    assert (light, dark) == ("#0a7f5a", Branding(accent="#0a7f5a").palettes[1]["accent"])
 
 
 def test_a_title_and_a_logo_are_on_the_page() -> None:

@@ -149,8 +149,7 @@ def test_rows_and_days_are_compared_with_the_span_before() -> None:
     before = stats(date(2023, 12, 30), [2, 4], country={"DE": 4, "US": 2})
     found = report([1, 5], country={"DE": 1, "US": 4, "FR": 1}, before=6, before_stats=before)
     seen = Seen(found.to_html())
-    changes = [found.change_of("country", label) for label in ("DE", "US", "FR")]
-    assert changes == [-0.75, 1.0, None]
+    assert found.changes_of("country") == {"DE": -0.75, "US": 1.0, "FR": None}
     table = seen.root.one("table", data_dimension="country")
     assert [row.all("td")[2].text for row in table.one("tbody").all("tr")] == ["+100.0 %", "−75.0 %", ""]
     assert found.curves == ([(0, 1), (1, 5)], [(0, 2), (1, 4)])

@@ -42,7 +42,7 @@ class Branding(Struct, frozen=True, kw_only=True):
         """Check all options."""
         if not isinstance(self.title, str) or len(self.title) > 200:
             raise InvalidRequestError("the title must be a text of at most 200 characters")
-        if not isinstance(self.logo, bytes) or (self.logo and not self._logo_type):
+        if not isinstance(self.logo, bytes) or (self.logo and not self.logo_uri):
             raise InvalidRequestError("the logo must be the content of a PNG or JPEG file")
         if len(self.logo) > MAX_LOGO:
             raise InvalidRequestError(f"the logo is larger than {MAX_LOGO:,} bytes")
@@ -50,26 +50,18 @@ class Branding(Struct, frozen=True, kw_only=True):
             raise InvalidRequestError(f"accent is {self.accent!r}; it must be a colour such as #3355d1")
 
     @property
-    def _logo_type(self) -> str | None:
-        return next((kind for start, kind in _TYPES.items() if self.logo.startswith(start)), None)
-
-    @property
     def logo_uri(self) -> str:
-        """The logo as a data URI; empty without one."""
-        return f"data:{self._logo_type};base64,{b64encode(self.logo).decode()}" if self.logo else ""
+        """The logo as a data URI; empty without one, or for another type."""
+        kind = next((kind for start, kind in _TYPES.items() if self.logo.startswith(start)), None)
+        return f"data:{kind};base64,{b64encode(self.logo).decode()}" if kind else ""
 
     @property
-    def light(self) -> dict[str, str]:
-        """Colours on a light background, by name.
+    def palettes(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Colours by name, on a light and on a dark background.
 
         `soft` is the background of a label, h0 to h5 are the steps of the heat scale, o0 to o5 text on them.
         """
-        return self._palette(0, 0.16)
-
-    @property
-    def dark(self) -> dict[str, str]:
-        """Colours on a dark background, as in `light`."""
-        return self._palette(1, 0.28)
+        return self._palette(0, 0.16), self._palette(1, 0.28)
 
     def _palette(self, mode: int, tint: float) -> dict[str, str]:
         colours = {name: pair[mode] for name, pair in _NEUTRAL.items()}

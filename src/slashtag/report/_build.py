@@ -74,11 +74,11 @@ class Links:
         return (dict(counts), shared) if len(counts) > 1 else ({}, set())
 
     def notes(self) -> Iterator[str]:
-        """Yield what to say about them."""
+        """Yield what limits the figures of these links."""
         if self.sharing.repeated:
             yield (
-                f"Shared slashtags: {len(self.sharing.repeated):,}. Several links, on different domains, "
-                "have them. The service counts clicks by slashtag, so such links are one here."
+                f"Shared slashtags: {len(self.sharing.repeated):,}. Links on several domains have them. The "
+                "service counts clicks by slashtag, so such links are one here."
             )
         if self.sharing.foreign:
             yield (

@@ -32,8 +32,6 @@ BARS = 62
 _DAY = 86_400_000  # milliseconds
 _EPOCH = date(1970, 1, 1)
 _ROOT = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
-# In a long span the first day of a month stands for it, and that of a year for the year.
-_TICK = "utcFormat(datum.value, utcdate(datum.value) > 1 ? '%-d %b' : utcmonth(datum.value) ? '%b' : '%Y')"
 
 
 class Report(Figures, frozen=True, kw_only=True):
@@ -111,18 +109,13 @@ def _templates() -> Any:
         undefined=jinja2.StrictUndefined,
         finalize=_cleaned,
     )
-    environment.globals |= {"fmt": fmt, "chart": chart, "ranked": ranked, "wrap": wrap}
+    environment.globals |= {"fmt": fmt, "chart": chart, "wrap": wrap}
     environment.filters |= {"heat_step": heat_step}
     return environment
 
 
 def _cleaned(value: object) -> object:
     return fmt.plain(value) if type(value) is str else value  # other strings are markup
-
-
-def ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return the labels with most clicks first; equals by label."""
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def heat_step(clicks: int, most: int) -> int:
@@ -132,76 +125,40 @@ def heat_step(clicks: int, most: int) -> int:
 
 def chart(report: Figures, width: int, height: int, labels: int, colours: Mapping[str, str] = _CSS) -> str:
     """Draw the clicks by day, with about so many labels below, as SVG that is as wide as what holds it."""
-    accent, soft, muted, grid = (colours[name] for name in ("accent", "soft", "muted", "line"))
     days = report.counted_days
+    is_daily = len(days) <= CHART_DAILY
     clicks = [report.stats.clicks.get(day, 0) for day in days]
     now, before = report.curves
-    is_daily = len(days) <= CHART_DAILY
-    shown = clicks if is_daily else [count for _, count in now]
-    most = math.ceil(max([*shown, *(count for _, count in before)], default=0)) or 1
+    half = min(0.4, 0.05 * len(days))  # bars of a few days are narrow
 
     def at(n: float) -> float:
         """Return the time of a day of the span, in UTC: the machine's time zone must not matter."""
         return ((days[0] - _EPOCH).days + n) * _DAY
 
-    def points(curve: Iterable[tuple[float, float]]) -> list[dict[str, float]]:
-        return [{"x": at(n), "y": count} for n, count in curve]
+    def points(curve: Iterable[tuple[float, float]], width: float = 0) -> list[dict[str, Any]]:
+        return [
+            {"x": at(n - width), "x2": at(n + width), "y": count, "over": n < report.days_over}
+            for n, count in curve
+        ]
 
-    layers: list[Any] = []
-    if len(days) <= BARS:
-        # Bars of a few days are kept narrow.
-        half = min(0.4, 0.05 * len(days))
-        bars = [{"x": at(n - half), "x2": at(n + half), "y": count} for n, count in enumerate(clicks)]
-        for rows, colour in ((bars[: report.days_over], accent), (bars[report.days_over :], soft)):
-            mark = {"type": "rect", "color": colour, "stroke": accent, "strokeWidth": 0.5}
-            layers.append(_layer(mark, rows, x2={"field": "x2"}, y2={"datum": 0}))
-    else:
-        line = {"color": accent, "strokeWidth": 1.5, "strokeJoin": "round"}
-        layers.append(_layer({"type": "area", "color": soft, "line": line}, points(now)))
-        if report.partial_day and is_daily:
-            today = {"type": "point", "color": accent, "fill": soft, "size": 30, "opacity": 1}
-            layers.append(_layer(today, points([(len(days) - 1, clicks[-1])])))
-    if len(before) > 1:
-        # A margin lets the line be seen on bars too.
-        margin = {"color": colours["card"], "strokeWidth": 4, "strokeOpacity": 0.75}
-        dashed = {"color": colours["ink"], "strokeWidth": 1.2, "strokeDash": [4, 3]}
-        layers += [_layer({"type": "line"} | style, points(before)) for style in (margin, dashed)]
-    x = {
-        "field": "x",
-        "type": "temporal",
-        "scale": {"type": "utc", "domain": [at(-0.5), at(len(days) - 0.5)], "nice": False},
-        "axis": {
-            "grid": False,
-            "tickCount": labels if len(days) > labels else {"interval": "day", "step": 1},
-            "labelFlush": True,
-            "labelPadding": 6,
-            **({"format": "%-d %b"} if len(days) <= BARS else {"labelExpr": _TICK}),
-        },
-    }
-    y_axis = {"format": ",d", "tickCount": min(4, most), "domain": False, "ticks": False, "labelPadding": 8}
-    y = {"field": "y", "type": "quantitative", "scale": {"domain": [0, most], "nice": 4}, "axis": y_axis}
-    spec = {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "config": {
-            "font": "Liberation Sans, Arial, sans-serif",
-            "aria": False,
-            "view": {"stroke": None},
-            "axis": {
-                "labelColor": muted,
-                "labelFontSize": 12,
-                **dict.fromkeys(("gridColor", "domainColor", "tickColor"), grid),
-                "title": None,
-            },
-        },
-        "background": "transparent",
-        "width": width,
-        "height": height,
-        "encoding": {"x": x, "y": y},
-        "layer": layers,
-    }
+    spec = (
+        _templates()
+        .get_template("chart.json")
+        .render(
+            width=width,
+            height=height,
+            labels=labels,
+            colours=colours,
+            days=len(days),
+            domain=(at(-0.5), at(len(days) - 0.5)),
+            most=math.ceil(
+                max(count for _, count in [(0, 1), *now, *before, *enumerate(clicks if is_daily else ())])
+            ),
+            bars=points(enumerate(clicks), half) if len(days) <= BARS else [],
+            now=points(now),
+            today=points([(len(days) - 1, clicks[-1])] if report.partial_day and is_daily else []),
+            before=points(before),
+        )
+    )
     svg: str = extra("vl_convert").vegalite_to_svg(spec, allowed_base_urls=[])
     return _ROOT.sub(r'<svg viewBox="0 0 \1 \2" aria-hidden="true" focusable="false">', svg, count=1)
-
-
-def _layer(mark: dict[str, Any], rows: list[dict[str, float]], **encoding: Any) -> dict[str, Any]:
-    return {"mark": mark, "data": {"values": rows}, "encoding": encoding}

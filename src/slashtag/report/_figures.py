@@ -138,15 +138,10 @@ class Figures(Struct, frozen=True, kw_only=True):
         found: dict[str, int] = getattr(holder, dimension)
         return found
 
-    @property
-    def compares_labels(self) -> bool:
-        """Whether the clicks of labels can be compared with the span before."""
-        return self.is_complete and self.before_stats.total_clicks > 0
-
-    def change_of(self, dimension: str, label: str) -> float | None:
-        """Return the change of a label's clicks against the span before; None where they do not compare."""
-        before = getattr(self.before_stats, dimension, {}).get(label)
-        return _change(self.counts(dimension).get(label, 0), before) if self.is_complete else None
+    def changes_of(self, dimension: str) -> dict[str, float | None]:
+        """Return the change of each label against the span before; None where they do not compare."""
+        before = getattr(self.before_stats, dimension, {}) if self.is_complete else {}
+        return {label: _change(clicks, before.get(label)) for label, clicks in self.counts(dimension).items()}
 
     def change_of_link(self, link: TopLink) -> float | None:
         """Return the change of a link's clicks on the days that are over; None where they do not compare."""
@@ -211,28 +206,21 @@ class Figures(Struct, frozen=True, kw_only=True):
         stats = self.stats
         yield "Days", f"are whole days in {self.zone}, the first and the last one included."
         if self.unfinished:
-            yield (
-                "Not over yet:",
-                f"{self.unfinished}. Averages and the comparison leave out the day that is not over.",
-            )
+            yield "Not over yet:", f"{self.unfinished}. Averages and the comparison leave that day out."
         if not stats.days_complete:
             yield (
                 "Days are missing:",
-                "the service left out the days of some windows. The total is complete; the figures by day, "
-                "month and weekday are not.",
+                "the service left some out. The total and the breakdowns are complete.",
             )
         if not stats.reconciles:
-            yield (
-                "Days and totals differ:",
-                "for some windows the days that the service sent do not add up to the total that it sent.",
-            )
-        if self.shows_unique:
+            yield "Days and totals differ:", "some days that the service sent do not add up to its totals."
+        if self.shows_unique and self.unique_is_exact:
+            yield "Unique clicks", "are exact: one answer of the service covers all links and days."
+        elif self.shows_unique:
             yield (
                 "Unique clicks",
-                "are exact: one answer of the service covers all links and days."
-                if self.unique_is_exact
-                else "are an upper bound: the sum of what the service counts for each calendar year and for "
-                "each tag or group of up to 100 links. A visitor of several of them is counted once in each.",
+                "are an upper bound: the sum of what the service counts for each calendar year and for each tag "
+                "or group of up to 100 links. A visitor of several of them is counted once in each.",
             )
         yield "Labels", "are as the service sends them; Unknown is what it did not recognise."
         if self.shared:
@@ -241,7 +229,7 @@ class Figures(Struct, frozen=True, kw_only=True):
                 "are sums of their links. Rows marked * include clicks of other links, on another domain, "
                 "with the same slashtag: the service counts clicks of a link by slashtag.",
             )
-        if self.before_span and (self.compares_labels or any(link.before for link in self.top)):
+        if self.before_span and (self.before_stats.total_clicks or any(link.before for link in self.top)):
             yield "Changes", f"of rows compare with {fmt.days(*self.before_span)}."
         for note in self.notes:
             head, _, rest = note.partition(": ")
