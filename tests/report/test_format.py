@@ -62,6 +62,21 @@ def test_destinations_have_no_query_and_no_credentials(destination: str, shown: 
     assert fmt.page_of(destination) == shown
 
 
+@pytest.mark.parametrize(
+    ("n", "shown"),
+    [
+        (0, "0"),
+        (99_999, "99,999"),
+        (100_000, "100k"),
+        (999_499, "999k"),
+        (999_500, "1.0M"),
+        (12_345_678, "12.3M"),
+    ],
+)
+def test_large_counts_fit_into_narrow_cells(n: int, shown: str) -> None:
+    assert fmt.compact(n) == shown
+
+
 def test_names() -> None:
     assert fmt.name_of("country", "DE") == "Germany"
     assert fmt.name_of("country", "??") == "??"

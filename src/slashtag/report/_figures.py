@@ -210,7 +210,7 @@ class Figures(Struct, frozen=True, kw_only=True):
         if not stats.days_complete:
             yield (
                 "Days are missing:",
-                "the service left some out. The total and the breakdowns are complete.",
+                "the service left some out. Total and breakdowns are complete.",
             )
         if not stats.reconciles:
             yield "Days and totals differ:", "some days that the service sent do not add up to its totals."
@@ -219,8 +219,8 @@ class Figures(Struct, frozen=True, kw_only=True):
         elif self.shows_unique:
             yield (
                 "Unique clicks",
-                "are an upper bound: the sum of what the service counts for each calendar year and for each tag "
-                "or group of up to 100 links. A visitor of several of them is counted once in each.",
+                "are an upper bound: the sum of what the service counts for each calendar year and for each "
+                "tag or group of up to 100 links. A visitor of several of them is counted once in each.",
             )
         yield "Labels", "are as the service sends them; Unknown is what it did not recognise."
         if self.shared:

@@ -59,6 +59,13 @@ def change(ratio: float) -> str:
     return f"{'+' if percent > 0 else '−'}{abs(percent):,.1f} %"
 
 
+def compact(n: int) -> str:
+    """Write a count for a narrow cell: 99,999, 100k, 1.2M."""
+    if n < 100_000:
+        return f"{n:,}"
+    return f"{n / 1000:.0f}k" if n < 999_500 else f"{n / 1e6:,.1f}M"
+
+
 def day(when: date) -> str:
     """Write a day: 4 Mar 2024."""
     return f"{short(when)} {when.year}"
