@@ -42,8 +42,7 @@ class Report(Figures, frozen=True, kw_only=True):
 
     def to_html(self) -> str:
         """Return the report as one page that loads nothing and runs no script."""
-        html: str = _templates().get_template("page.html").render(report=self)
-        return html
+        return _render("page.html", report=self)
 
     def to_png(self, scale: float = 2) -> bytes:
         """Return the main charts and all caveats as one picture, 1,200 x `scale` pixels wide."""
@@ -58,9 +57,7 @@ class Report(Figures, frozen=True, kw_only=True):
         return pdf
 
     def _svg(self, width: int = 1200, min_height: int = 0) -> str:
-        template = _templates().get_template("picture.svg")
-        svg: str = template.render(report=self, width=width, min_height=min_height)
-        return svg
+        return _render("picture.svg", report=self, width=width, min_height=min_height)
 
 
 def check_path(path: str | os.PathLike[str]) -> None:
@@ -95,6 +92,11 @@ def extra(name: str) -> Any:
         return import_module(name)
     except ImportError:
         raise ExportError('a report needs jinja2 and vl-convert: pip install "slashtag[report]"') from None
+
+
+def _render(template: str, **values: Any) -> str:
+    text: str = _templates().get_template(template).render(values)
+    return text
 
 
 @cache
@@ -141,24 +143,20 @@ def chart(report: Figures, width: int, height: int, labels: int, colours: Mappin
             for n, count in curve
         ]
 
-    spec = (
-        _templates()
-        .get_template("chart.json")
-        .render(
-            width=width,
-            height=height,
-            labels=labels,
-            colours=colours,
-            days=len(days),
-            domain=(at(-0.5), at(len(days) - 0.5)),
-            most=math.ceil(
-                max(count for _, count in [(0, 1), *now, *before, *enumerate(clicks if is_daily else ())])
-            ),
-            bars=points(enumerate(clicks), half) if len(days) <= BARS else [],
-            now=points(now),
-            today=points([(len(days) - 1, clicks[-1])] if report.partial_day and is_daily else []),
-            before=points(before),
-        )
+    highest = max(count for _, count in [(0, 1), *now, *before, *enumerate(clicks if is_daily else ())])
+    spec = _render(
+        "chart.json",
+        width=width,
+        height=height,
+        labels=labels,
+        colours=colours,
+        days=len(days),
+        domain=(at(-0.5), at(len(days) - 0.5)),
+        most=math.ceil(highest),
+        bars=points(enumerate(clicks), half) if len(days) <= BARS else [],
+        now=points(now),
+        today=points([(len(days) - 1, clicks[-1])] if report.partial_day and is_daily else []),
+        before=points(before),
     )
     svg: str = extra("vl_convert").vegalite_to_svg(spec, allowed_base_urls=[])
     return _ROOT.sub(r'<svg viewBox="0 0 \1 \2" aria-hidden="true" focusable="false">', svg, count=1)
