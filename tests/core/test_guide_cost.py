@@ -118,6 +118,7 @@ def account(kind: str, links: int, windows: int, density: float, seed: int) -> L
 KINDS = ["independent", "lively or never", "one stretch", "few have most", "sorted", "alike"]
 
 
+@pytest.mark.unmeasured
 @examples(40)
 @given(
     st.sampled_from(KINDS),

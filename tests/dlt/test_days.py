@@ -47,6 +47,7 @@ def hits(box: Sandbox) -> dict[str, int]:
 
 
 # Each load costs dlt a second or two, so that only one destination goes all the way here.
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("target", "days"),
     [("duckdb", 10), ("sqlite", 3), ("filesystem", 3), ("postgres", 3)],

@@ -263,6 +263,7 @@ def test_a_table_file_appears_whole_or_leaves_no_trace(
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("form", FORMATS)
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path, form: str) -> None:
     def rows(n: int) -> Iterator[Row]:

@@ -52,6 +52,7 @@ def paths(box: Sandbox) -> Counter[str]:
 # --- guided ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 async def test_300_slashtags_over_three_years_are_true_for_under_7000_requests(
     account: Account,
 ) -> None:
@@ -500,6 +501,7 @@ async def test_years_all_time_and_countries_are_asked_once_a_slashtag(account: A
 # --- a slow consumer ---------------------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("guided", [False, True])

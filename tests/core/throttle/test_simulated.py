@@ -30,6 +30,8 @@ from slashtag._core.throttle.throttle import Throttle, Ticket
 
 from ...support.laws import examples
 
+pytestmark = pytest.mark.unmeasured
+
 GOALS = {f"{case.row}: {case.label}": case for case in cases()}
 
 maybe_told = st.sampled_from([None, 0.0, 1.0, 2.0, 5.0])
