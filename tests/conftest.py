@@ -44,9 +44,9 @@ DIFFERS = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--third", type=int, metavar="N", help="run a third of the tests, chosen by N")
+    parser.addoption("--quarter", type=int, metavar="N", help="run a quarter of the tests, chosen by N")
     parser.addoption(
-        "--differs", action="store_true", help="with --third, all that may differ between Pythons"
+        "--differs", action="store_true", help="with --quarter, all that may differ between Pythons"
     )
 
 
@@ -63,7 +63,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    number = config.getoption("third")
+    number = config.getoption("quarter")
     if number is None:
         return
     differs = DIFFERS if config.getoption("differs") else ()
@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = [
         item
         for item in items
-        if item.nodeid.startswith(differs) or zlib.crc32(item.nodeid.encode()) % 3 == number % 3
+        if item.nodeid.startswith(differs) or zlib.crc32(item.nodeid.encode()) % 4 == number % 4
     ]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = chosen
