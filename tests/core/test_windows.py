@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
-from zoneinfo import ZoneInfo
+from unittest.mock import Mock
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
 from hypothesis import example, given
@@ -78,6 +79,14 @@ def test_an_offset_is_read_as_it_is_written(zone: timezone) -> None:
 def test_a_timezone_of_another_form_is_refused(zone: object) -> None:
     with pytest.raises(InvalidRequestError, match="timezone must be"):
         parse_zone(zone)  # type: ignore[arg-type]
+
+
+def test_a_system_without_time_zones_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Windows is."""
+    monkeypatch.setattr("slashtag._core.windows.ZoneInfo", Mock(side_effect=ZoneInfoNotFoundError))
+    monkeypatch.setattr("slashtag._core.windows.available_timezones", set)
+    with pytest.raises(InvalidRequestError, match="pip install tzdata"):
+        parse_zone("Europe/Berlin")
 
 
 def test_no_timezone_is_utc() -> None:
