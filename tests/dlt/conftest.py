@@ -84,6 +84,14 @@ def options(box: Sandbox, **more: Any) -> dict[str, Any]:
     }
 
 
+def truth(box: Sandbox, end: date) -> dict[tuple[str, date], int]:
+    return {
+        (name, day): clicks
+        for name in dict.fromkeys(url.slashtag for url in box.truth.urls())
+        for day, clicks in box.truth.range(START.isoformat(), end.isoformat(), keys=[name]).clicks.items()
+    }
+
+
 LOADER = """
 import json, sys
 from datetime import datetime
@@ -160,6 +168,19 @@ def local(destination: str, folder: Path) -> Target:
         "pipelines_dir": folder / "pipelines",
     }
     return Target(arguments, latest if destination == "filesystem" else sql_rows)
+
+
+@pytest.fixture
+def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
+    if request.param != "postgres":
+        return local(request.param, tmp_path)
+    monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", request.getfixturevalue("postgres"))
+    arguments = {
+        "destination": "postgres",
+        "dataset": f"d{tmp_path.name}",
+        "pipelines_dir": tmp_path / "pipelines",
+    }
+    return Target(arguments, sql_rows)
 
 
 @pytest.fixture

@@ -15,28 +15,7 @@ from slashtag.dlt import Monitor
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import forget, settle
 
-from .conftest import DAY, START, Clock, Target, local, sql_rows
-
-
-@pytest.fixture
-def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
-    if request.param != "postgres":
-        return local(request.param, tmp_path)
-    monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", request.getfixturevalue("postgres"))
-    arguments = {
-        "destination": "postgres",
-        "dataset": f"d{tmp_path.name}",
-        "pipelines_dir": tmp_path / "pipelines",
-    }
-    return Target(arguments, sql_rows)
-
-
-def truth(box: Sandbox, end: date) -> dict[tuple[str, date], int]:
-    return {
-        (name, day): clicks
-        for name in dict.fromkeys(url.slashtag for url in box.truth.urls())
-        for day, clicks in box.truth.range(START.isoformat(), end.isoformat(), keys=[name]).clicks.items()
-    }
+from .conftest import DAY, Clock, Target, truth
 
 
 def hits(box: Sandbox) -> dict[str, int]:

@@ -7,14 +7,15 @@ import os
 import time
 import warnings
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import dlt
 from dlt.common.pipeline import get_dlt_pipelines_dir
 from dlt.common.runtime.telemetry import stop_telemetry
-from dlt.pipeline.exceptions import PipelineStepFailed
+from dlt.common.destination.exceptions import DestinationUndefinedEntity
+from dlt.pipeline.state_sync import load_pipeline_state_from_destination
 from msgspec import Struct
 
 from .. import ExportError, SlashtagError
@@ -22,6 +23,10 @@ from .._internal import HAS_LOCKS, lock_file, remove_journal
 
 #: Destinations that are a file or folder, and the default dataset in each.
 LOCAL = {"duckdb": "slashtag", "sqlite": "main", "filesystem": "slashtag"}
+
+#: Errors that a load raises as they are.
+_OWN = (SlashtagError, KeyboardInterrupt)
+_BUSY = "another load of this pipeline or into its destination is under way"
 
 
 class Loaded(Struct, frozen=True):
@@ -71,26 +76,55 @@ def local_pipeline(
 
 
 def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
-    """Load the pending data of an interrupted run, then a source.
+    """Load the pending data of an interrupted run, then a source made by `slashtag_source`.
 
-    Raises errors of the source; ExportError if another load of this pipeline is running or the destination
-    fails.
+    Raises errors of the source; ExportError if another load of this pipeline is running, if another machine
+    has loaded meanwhile, or if the destination fails.
     """
     began = time.monotonic()
     with _locked(pipeline), _unwrapped(pipeline), warnings.catch_warnings():
         # Warnings of dlt and of drivers about how they load.
         warnings.simplefilter("ignore")
+        if not _is_current(pipeline):
+            # Another machine has loaded since, or the destination was restored from a backup.
+            pipeline.drop()
         pipeline.sync_destination()
         if pipeline.has_pending_data:
-            pipeline.run()
-        pipeline.run(source)
+            _commit(pipeline)
+        pipeline.extract(source)
+        rows = _commit(pipeline)
         for journal in Path(pipeline.working_dir).glob("slashtag-*.journal"):
             remove_journal(journal)
-        trace = pipeline.last_trace
-        info = None if trace is None else trace.last_normalize_info
-        counts = {} if info is None else info.row_counts
-        rows = {table: count for table, count in counts.items() if not table.startswith("_dlt")}
     return Loaded(rows, time.monotonic() - began)
+
+
+def _is_current(pipeline: dlt.Pipeline) -> bool:
+    """Return whether what the pipeline's folder has is based on what the destination has.
+
+    Both states have the number of loads; a load that is pending is not yet counted at the destination.
+    """
+    try:
+        with pipeline.destination_client() as client:
+            state = load_pipeline_state_from_destination(pipeline.pipeline_name, client)
+    except DestinationUndefinedEntity:
+        state = None
+    return _number(state) + pipeline.has_pending_data == _number(pipeline.state)
+
+
+def _number(state: Any) -> int:
+    sources = state.get("sources", {}) if state else {}
+    return sum(source.get("loads", 0) for source in sources.values())
+
+
+def _commit(pipeline: dlt.Pipeline) -> dict[str, int]:
+    """Load what was extracted, unless the destination has changed since; return the rows of each table."""
+    counts = pipeline.normalize().row_counts
+    with _destination_locked(pipeline):
+        if not _is_current(pipeline):
+            pipeline.drop()
+            raise ExportError("another load has changed the destination meanwhile: run this one again")
+        pipeline.load()
+    return {table: count for table, count in counts.items() if not table.startswith("_dlt")}
 
 
 @contextmanager
@@ -98,10 +132,36 @@ def _locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
     """Refuse a second load with a pipeline's folder."""
     folder = Path(pipeline.pipelines_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / "slashtag.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    with _file_locked(folder / "slashtag.lock"):
+        yield
+
+
+@contextmanager
+def _destination_locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
+    """Refuse a second load into a DuckDB or SQLite file, or into a dataset of PostgreSQL."""
+    name = pipeline.destination.destination_name
+    if name not in ("duckdb", "sqlalchemy", "postgres"):
+        yield
+        return
+    # DuckDB locks a file while it is open.
+    with pipeline.sql_client() as client, ExitStack() as stack:
+        if name == "postgres":
+            ((free,),) = client.execute_sql(
+                "SELECT pg_try_advisory_lock(hashtext(%s))", client.fully_qualified_dataset_name()
+            )
+            if not free:
+                raise ExportError(_BUSY)
+        elif getattr(client, "dialect_name", "") == "sqlite":
+            stack.enter_context(_file_locked(Path(client.engine.url.database)))
+        yield
+
+
+@contextmanager
+def _file_locked(path: Path) -> Generator[None, None, None]:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not lock_file(handle) and HAS_LOCKS:
-            raise ExportError("another load of this pipeline is under way")
+            raise ExportError(_BUSY)
         yield
     finally:
         os.close(handle)
@@ -109,16 +169,16 @@ def _locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
 
 @contextmanager
 def _unwrapped(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
-    """Raise errors of this library as themselves, and others as ExportError."""
+    """Raise errors of this library and Ctrl-C as themselves, and others as ExportError."""
     try:
         yield
-    except PipelineStepFailed as failed:
+    except (SlashtagError, KeyboardInterrupt):
+        raise
+    except Exception as failed:
         cause: BaseException = failed
-        while not isinstance(cause, SlashtagError) and (deeper := cause.__cause__ or cause.__context__):
+        while not isinstance(cause, _OWN) and (deeper := cause.__cause__ or cause.__context__):
             cause = deeper
-            if isinstance(cause, KeyboardInterrupt):
-                raise cause from None
-        if isinstance(cause, SlashtagError):
+        if isinstance(cause, _OWN):
             raise cause from None
         lines = str(cause).strip().splitlines()
         raise ExportError(
