@@ -6,7 +6,6 @@ import random
 import time
 from datetime import UTC, date, datetime
 from datetime import time as clock_time
-from pathlib import Path
 
 import pytest
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import dlt
+from dlt.common.destination.exceptions import DestinationUndefinedEntity
 from dlt.common.pipeline import get_dlt_pipelines_dir
 from dlt.common.runtime.telemetry import stop_telemetry
-from dlt.common.destination.exceptions import DestinationUndefinedEntity
 from dlt.pipeline.state_sync import load_pipeline_state_from_destination
 from msgspec import Struct
 
