@@ -28,8 +28,7 @@ from slashtag.dlt._account import Account
 from slashtag.dlt._load import _locked
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import forget
-
-from .conftest import DAY, START, Clock, Target, options, truth
+from tests.support.warehouses import DAY, START, Clock, Target, options, truth
 
 
 def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(

@@ -15,10 +15,10 @@ import pytest
 from slashtag import ExportError
 from slashtag.dlt import slashtag_source
 from slashtag.sandbox import Sandbox
+from tests.support.warehouse_days import DESTINATIONS
+from tests.support.warehouses import DAY, Clock, Target, options, truth
 
-from .conftest import DAY, Clock, Target, options, truth
-
-EVERYWHERE = pytest.mark.parametrize("target", ["duckdb", "sqlite", "filesystem", "postgres"], indirect=True)
+EVERYWHERE = pytest.mark.parametrize("target", DESTINATIONS, indirect=True)
 
 
 def on_another_machine(target: Target, tmp_path: Path) -> Target:
