@@ -25,7 +25,7 @@ from slashtag import (
 )
 from slashtag.dlt import Monitor, create_views, load, local_pipeline, slashtag_source
 from slashtag.dlt._account import Account
-from slashtag.dlt._load import _locked
+from slashtag.dlt._load import _file_locked
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import forget
 from tests.support.warehouses import DAY, START, Clock, Target, options, truth
@@ -171,8 +171,8 @@ def test_another_timezone_or_a_wrong_argument_is_refused(box: Sandbox, clock: Cl
 
 
 def test_two_loads_at_once_are_one_too_many(box: Sandbox, clock: Clock, duck: Target) -> None:
-    pipeline = duck.pipeline()
-    with _locked(pipeline), pytest.raises(ExportError, match="is under way"):
+    lock = Path(duck.pipeline().pipelines_dir) / "slashtag.lock"
+    with _file_locked(lock), pytest.raises(ExportError, match="is under way"):
         duck.load(box)
     assert not box.requests
 
@@ -247,6 +247,18 @@ def test_a_first_load_that_is_killed_goes_on_and_is_merged_once(
     true = box.truth.range("2023-01-01", now.date().isoformat())
     assert sum(duck.daily().values()) == true.total_clicks
     assert not list((tmp_path / "pipelines").rglob("*.journal"))
+
+
+def test_what_was_requested_before_a_kill_is_loaded_without_requests(
+    box: Sandbox, clock: Clock, duck: Target
+) -> None:
+    # As if the process had been killed before it loaded what it had requested.
+    duck.pipeline().extract(slashtag_source(**options(box)))
+    forget(box)
+    assert "clicks_daily" not in duck.load(box).rows
+    # Links and tags, one page read ahead, and batches of the days that may have changed.
+    assert len(box.requests) <= 3 + ceil(130 / 100)
+    assert duck.daily() == truth(box, clock.today)
 
 
 def settled(box: Sandbox) -> list[tuple[tuple[str, str], ...]]:

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from .. import ExportError, SlashtagError
 from .._internal import HAS_LOCKS, lock_file, remove_journal
+from ._account import number_of_loads
 
 #: Destinations that are a file or folder, and the default dataset in each.
 LOCAL = {"duckdb": "slashtag", "sqlite": "main", "filesystem": "slashtag"}
@@ -27,6 +28,7 @@ LOCAL = {"duckdb": "slashtag", "sqlite": "main", "filesystem": "slashtag"}
 #: Errors that a load raises as they are.
 _OWN = (SlashtagError, KeyboardInterrupt)
 _BUSY = "another load of this pipeline or into its destination is under way"
+_LOCK = "SELECT pg_try_advisory_lock(hashtext(%s))"
 
 
 class Loaded(Struct, frozen=True):
@@ -82,15 +84,17 @@ def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
     has loaded meanwhile, or if the destination fails.
     """
     began = time.monotonic()
-    with _locked(pipeline), _unwrapped(pipeline), warnings.catch_warnings():
+    lock = Path(pipeline.pipelines_dir) / "slashtag.lock"
+    with _unwrapped(pipeline), _file_locked(lock), warnings.catch_warnings():
         # Warnings of dlt and of drivers about how they load.
         warnings.simplefilter("ignore")
         if not _is_current(pipeline):
             # Another machine has loaded since, or the destination was restored from a backup.
             pipeline.drop()
-        pipeline.sync_destination()
         if pipeline.has_pending_data:
             _commit(pipeline)
+        else:
+            pipeline.sync_destination()
         pipeline.extract(source)
         rows = _commit(pipeline)
         for journal in Path(pipeline.working_dir).glob("slashtag-*.journal"):
@@ -108,12 +112,7 @@ def _is_current(pipeline: dlt.Pipeline) -> bool:
             state = load_pipeline_state_from_destination(pipeline.pipeline_name, client)
     except DestinationUndefinedEntity:
         state = None
-    return _number(state) + pipeline.has_pending_data == _number(pipeline.state)
-
-
-def _number(state: Any) -> int:
-    sources = state.get("sources", {}) if state else {}
-    return sum(source.get("loads", 0) for source in sources.values())
+    return number_of_loads(state or {}) + pipeline.has_pending_data == number_of_loads(pipeline.state)
 
 
 def _commit(pipeline: dlt.Pipeline) -> dict[str, int]:
@@ -128,36 +127,25 @@ def _commit(pipeline: dlt.Pipeline) -> dict[str, int]:
 
 
 @contextmanager
-def _locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
-    """Refuse a second load with a pipeline's folder."""
-    folder = Path(pipeline.pipelines_dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    with _file_locked(folder / "slashtag.lock"):
-        yield
-
-
-@contextmanager
 def _destination_locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
     """Refuse a second load into a DuckDB or SQLite file, or into a dataset of PostgreSQL."""
     name = pipeline.destination.destination_name
-    if name not in ("duckdb", "sqlalchemy", "postgres"):
-        yield
-        return
-    # DuckDB locks a file while it is open.
-    with pipeline.sql_client() as client, ExitStack() as stack:
-        if name == "postgres":
-            ((free,),) = client.execute_sql(
-                "SELECT pg_try_advisory_lock(hashtext(%s))", client.fully_qualified_dataset_name()
-            )
-            if not free:
+    with ExitStack() as stack:
+        if name in ("duckdb", "postgres", "sqlalchemy"):
+            # DuckDB locks a file while it is open.
+            client = stack.enter_context(pipeline.sql_client())
+            dataset = client.fully_qualified_dataset_name()
+            if name == "postgres" and client.execute_sql(_LOCK, dataset) != [(True,)]:
                 raise ExportError(_BUSY)
-        elif getattr(client, "dialect_name", "") == "sqlite":
-            stack.enter_context(_file_locked(Path(client.engine.url.database)))
+            if getattr(client, "dialect_name", None) == "sqlite":
+                stack.enter_context(_file_locked(Path(client.engine.url.database)))
         yield
 
 
 @contextmanager
 def _file_locked(path: Path) -> Generator[None, None, None]:
+    """Lock a file, which is made if it is missing; refuse if it is locked."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not lock_file(handle) and HAS_LOCKS:
@@ -172,8 +160,6 @@ def _unwrapped(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
     """Raise errors of this library and Ctrl-C as themselves, and others as ExportError."""
     try:
         yield
-    except (SlashtagError, KeyboardInterrupt):
-        raise
     except Exception as failed:
         cause: BaseException = failed
         while not isinstance(cause, _OWN) and (deeper := cause.__cause__ or cause.__context__):
