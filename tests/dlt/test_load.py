@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections import Counter
 from contextlib import closing
@@ -25,7 +26,7 @@ from slashtag import (
 )
 from slashtag.dlt import Monitor, create_views, load, local_pipeline, slashtag_source
 from slashtag.dlt._account import Account
-from slashtag.dlt._load import _file_locked
+from slashtag.dlt._load import _destination_locked, _file_locked
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import forget
 from tests.support.warehouses import DAY, START, Clock, Target, options, truth
@@ -184,6 +185,37 @@ def test_a_destination_that_refuses_is_an_error_of_ours(
     with pytest.raises(ExportError, match="duckdb failed"):
         duck.load(box)
     assert (tmp_path / "clicks.duckdb").read_text() == "my only copy"
+
+
+@pytest.mark.parametrize(("destination", "package"), [("sqlite", "sqlalchemy"), ("postgres", "psycopg2")])
+def test_a_missing_package_of_a_destination_is_named(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, destination: str, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    for module in [name for name in sys.modules if name.startswith(f"dlt.destinations.impl.{destination}")]:
+        monkeypatch.delitem(sys.modules, module)
+    path = tmp_path / "clicks" if destination == "sqlite" else None
+    monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", "postgresql://loader:x@127.0.0.1:1/clicks")
+    with pytest.raises(ConfigurationError, match=r"pip install \"dlt\["):
+        load(local_pipeline(destination, path, pipelines_dir=tmp_path), slashtag_source(**options(box)))
+    assert not box.requests
+
+
+def test_a_destination_that_is_not_configured_is_refused(box: Sandbox, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="set DESTINATION__POSTGRES__CREDENTIALS"):
+        load(local_pipeline("postgres", pipelines_dir=tmp_path), slashtag_source(**options(box)))
+    assert not box.requests
+
+
+@pytest.mark.parametrize("target", ["postgres", "sqlite"], indirect=True)
+def test_a_destination_into_which_another_loads_is_refused(
+    box: Sandbox, clock: Clock, target: Target
+) -> None:
+    target.load(box, since=clock.today)
+    with _destination_locked(target.pipeline()), pytest.raises(ExportError, match="is under way"):
+        target.load(box)
+    target.load(box)
+    assert target.daily() == truth(box, clock.today)
 
 
 def test_views_add_up_and_one_that_was_changed_stays(

@@ -8,17 +8,19 @@ import time
 import warnings
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import dlt
+from dlt.common.configuration.exceptions import ConfigFieldMissingException
 from dlt.common.destination.exceptions import DestinationUndefinedEntity
 from dlt.common.pipeline import get_dlt_pipelines_dir
 from dlt.common.runtime.telemetry import stop_telemetry
 from dlt.pipeline.state_sync import load_pipeline_state_from_destination
 from msgspec import Struct
 
-from .. import ExportError, SlashtagError
+from .. import ConfigurationError, ExportError, SlashtagError
 from .._internal import HAS_LOCKS, lock_file, remove_journal
 from ._account import number_of_loads
 
@@ -48,12 +50,13 @@ def local_pipeline(
     """Return a pipeline into a file, a folder or another destination, with its own working folder.
 
     `destination` is "duckdb", "sqlite" or "filesystem" with a `path`, or another destination of dlt's without
-    one, set in dlt's configuration. dlt's telemetry is off unless its configuration turns it on.
+    one, set in dlt's configuration. dlt's telemetry is off unless its configuration turns it on. Raises
+    ConfigurationError if packages that dlt needs for the destination are missing.
     """
-    _quiet()
     if (destination in LOCAL) != (path is not None):
         needs = "needs the path of its file or folder" if path is None else "takes no path"
         raise TypeError(f"{destination} {needs}")
+    _quiet()
     target: Any = destination
     name = dataset or LOCAL.get(destination, "slashtag")
     if path is not None:
@@ -71,10 +74,12 @@ def local_pipeline(
             _set_default("normalize.parquet_normalizer.add_dlt_load_id", "true")
             _set_default("normalize.loader_file_format", "parquet")
     where = hashlib.sha256(f"{destination}\0{path or ''}\0{name}".encode()).hexdigest()[:12]
-    folder = Path(pipelines_dir) if pipelines_dir else Path(get_dlt_pipelines_dir())
-    return dlt.pipeline(
-        "slashtag", pipelines_dir=str(folder / f"slashtag-{where}"), destination=target, dataset_name=name
-    )
+    folder = Path(pipelines_dir or get_dlt_pipelines_dir()) / f"slashtag-{where}"
+    with _unwrapped(destination):
+        if destination == "sqlite":
+            # Without it dlt fails with an unclear error.
+            import_module("sqlalchemy")
+        return dlt.pipeline("slashtag", pipelines_dir=str(folder), destination=target, dataset_name=name)
 
 
 def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
@@ -85,7 +90,7 @@ def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
     """
     began = time.monotonic()
     lock = Path(pipeline.pipelines_dir) / "slashtag.lock"
-    with _unwrapped(pipeline), _file_locked(lock), warnings.catch_warnings():
+    with _unwrapped(pipeline.destination.destination_name), _file_locked(lock), warnings.catch_warnings():
         # Warnings of dlt and of drivers about how they load.
         warnings.simplefilter("ignore")
         if not _is_current(pipeline):
@@ -156,7 +161,7 @@ def _file_locked(path: Path) -> Generator[None, None, None]:
 
 
 @contextmanager
-def _unwrapped(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
+def _unwrapped(destination: str) -> Generator[None, None, None]:
     """Raise errors of this library and Ctrl-C as themselves, and others as ExportError."""
     try:
         yield
@@ -166,10 +171,15 @@ def _unwrapped(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
             cause = deeper
         if isinstance(cause, _OWN):
             raise cause from None
+        if isinstance(cause, ImportError):
+            extra = {"sqlite": "sqlalchemy"}.get(destination, destination)
+            problem = f'{destination} needs more packages: pip install "dlt[{extra}]"'
+            raise ConfigurationError(problem) from failed
+        if isinstance(cause, ConfigFieldMissingException):
+            variable = f"DESTINATION__{destination.upper()}__CREDENTIALS"
+            raise ConfigurationError(f"{destination} is not configured: set {variable}") from failed
         lines = str(cause).strip().splitlines()
-        raise ExportError(
-            f"{pipeline.destination.destination_name} failed: {lines[0] if lines else type(cause).__name__}"
-        ) from failed
+        raise ExportError(f"{destination} failed: {lines[0] if lines else type(cause).__name__}") from failed
 
 
 def _quiet() -> None:
