@@ -113,7 +113,8 @@ def _is_current(pipeline: dlt.Pipeline) -> bool:
     Both states have the number of loads; a load that is pending is not yet counted at the destination.
     """
     try:
-        with pipeline.destination_client() as client:
+        connection: Any = pipeline.destination_client()
+        with connection as client:
             state = load_pipeline_state_from_destination(pipeline.pipeline_name, client)
     except DestinationUndefinedEntity:
         state = None
@@ -138,7 +139,8 @@ def _destination_locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
     with ExitStack() as stack:
         if name in ("duckdb", "postgres", "sqlalchemy"):
             # DuckDB locks a file while it is open.
-            client = stack.enter_context(pipeline.sql_client())
+            connection: Any = pipeline.sql_client()
+            client = stack.enter_context(connection)
             dataset = client.fully_qualified_dataset_name()
             if name == "postgres" and client.execute_sql(_LOCK, dataset) != [(True,)]:
                 raise ExportError(_BUSY)
