@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from textwrap import dedent
 
@@ -87,6 +87,8 @@ def test_the_queries_of_the_example_answer(box: Sandbox, clock: Clock, target: T
             tagged.setdefault(names[url.tag_id], set()).add(url.slashtag)
     for (slashtag, _), clicks in daily.items():
         totals[slashtag] += clicks
+    assert {type(month) for month, _ in months} == {date}
+    assert {type(clicks) for _, _, clicks in top} == {int}
     assert sum(clicks for _, clicks in months) == totals.total()
     by_clicks = sorted(totals.items(), key=lambda item: (-item[1], item[0]))
     assert [(slashtag, clicks) for slashtag, _, clicks in top] == by_clicks[:10]
