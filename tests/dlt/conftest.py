@@ -1,65 +1,37 @@
-"""Accounts, a present day to be set, and destinations of dlt: files, and a PostgreSQL server."""
+"""Accounts, a present day to be set, and destinations of dlt."""
 
 from __future__ import annotations
 
-import json
 import os
-import pwd
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 
 if not os.environ.get("CI"):
     pytest.importorskip("dlt")
 
-import duckdb
-
-from slashtag.dlt import Loaded, Monitor, _incremental, load, local_pipeline, slashtag_source
 from slashtag.sandbox import Sandbox
-
-DAY = timedelta(days=1)
-START = date(2024, 2, 20)
-
-
-class Clock:
-    """The present day of loads, at noon."""
-
-    def __init__(self) -> None:
-        self.today = date(2024, 3, 10)
-
-    def now(self) -> datetime:
-        return datetime(self.today.year, self.today.month, self.today.day, 12, tzinfo=UTC)
+from tests.support.warehouses import (
+    Clock,
+    Target,
+    local,
+    postgres_server,
+    postgres_target,
+    simulated_clock,
+    small_account,
+)
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-
-    class Datetime(datetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> Any:
-            return clock.now()
-
-    monkeypatch.setattr(_incremental, "datetime", Datetime)
-    return clock
+def clock() -> Iterator[Clock]:
+    with simulated_clock() as clock:
+        yield clock
 
 
 @pytest.fixture
 def box() -> Iterator[Sandbox]:
-    with Sandbox(
-        urls=130, clicks=1_300, tags=3, since="2024-02-01T00:00:00Z", until="2024-03-10T12:00:00Z"
-    ) as box:
+    with small_account() as box:
         yield box
 
 
@@ -74,92 +46,11 @@ def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
             del os.environ[name]
 
 
-def options(box: Sandbox, **more: Any) -> dict[str, Any]:
-    return {
-        "base_url": box.base_url,
-        "apikey": box.apikey,
-        "apisecret": box.apisecret,
-        "since": START,
-        **more,
-    }
-
-
-LOADER = """
-import json, sys
-from datetime import datetime
-from slashtag.dlt import _incremental, load, local_pipeline, slashtag_source
-
-now, pipeline, source = json.loads(sys.argv[1])
-
-class Clock(datetime):
-    @classmethod
-    def now(cls, tz=None):
-        return datetime.fromisoformat(now)
-
-_incremental.datetime = Clock
-load(local_pipeline(**pipeline), slashtag_source(**source))
-"""
-
-
-@dataclass
-class Target:
-    """A destination: the arguments of its pipeline, and its rows."""
-
-    arguments: dict[str, Any]
-    read: Callable[[Target, str], list[tuple[Any, ...]]]
-
-    def pipeline(self) -> Any:
-        return local_pipeline(**self.arguments)
-
-    def rows(self, table: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a table of clicks: (series, date, clicks, final)."""
-        return self.read(self, table)
-
-    def start(self, box: Sandbox, now: datetime, **more: Any) -> subprocess.Popen[bytes]:
-        """Start a load in a process of its own."""
-        source = {name: str(value) for name, value in options(box).items()}
-        arguments = json.dumps([now.isoformat(), self.arguments, {**source, **more}], default=str)
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        return subprocess.Popen([sys.executable, "-c", LOADER, arguments], **quiet)
-
-    def load(self, box: Sandbox, monitor: Monitor | None = None, **more: Any) -> Loaded:
-        return load(self.pipeline(), slashtag_source(**options(box, **more), monitor=monitor))
-
-    def daily(self) -> dict[tuple[str, date], int]:
-        rows = self.rows("clicks_daily")
-        found = {(name, as_date(day)): clicks for name, day, clicks, _ in rows}
-        assert len(found) == len(rows), "no day is there twice"
-        return found
-
-
-def as_date(value: Any) -> date:
-    return date.fromisoformat(value[:10]) if isinstance(value, str) else value
-
-
-def sql_rows(target: Target, table: str) -> list[tuple[Any, ...]]:
-    with target.pipeline().sql_client() as client:
-        name = client.make_qualified_table_name(table)
-        return [tuple(row) for row in client.execute_sql(f"SELECT * FROM {name}") or ()]
-
-
-def latest(target: Target, table: str) -> list[tuple[Any, ...]]:
-    """Return the rows of Parquet files to which each load only appends, as docs/warehouse.md reads them."""
-    files = target.arguments["path"] / "slashtag" / table / "*.parquet"
-    query = f"""
-        SELECT * EXCLUDE (_dlt_load_id) FROM read_parquet('{files}')
-        QUALIFY row_number() OVER (PARTITION BY slashtag, date ORDER BY _dlt_load_id DESC) = 1
-    """
-    return duckdb.sql(query).fetchall()
-
-
-def local(destination: str, folder: Path) -> Target:
-    names = {"duckdb": "clicks.duckdb", "sqlite": "clicks.sqlite", "filesystem": "clicks"}
-    arguments = {
-        "destination": destination,
-        "path": folder / names[destination],
-        "pipelines_dir": folder / "pipelines",
-    }
-    return Target(arguments, latest if destination == "filesystem" else sql_rows)
+@pytest.fixture
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
+    if request.param != "postgres":
+        return local(request.param, tmp_path)
+    return postgres_target(request.getfixturevalue("postgres"), f"d{tmp_path.name}", tmp_path)
 
 
 @pytest.fixture
@@ -167,38 +58,9 @@ def duck(tmp_path: Path) -> Target:
     return local("duckdb", tmp_path)
 
 
-def _server_programs() -> Path | None:
-    if found := shutil.which("initdb"):
-        return Path(found).resolve().parent
-    return next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), None)
-
-
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """Run a PostgreSQL server; its programs come with Debian's package `postgresql`."""
-    programs = _server_programs()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed")
-    # A server refuses to run as root, and its user may not enter pytest's folders.
-    user = "postgres" if os.geteuid() == 0 else None
-    with TemporaryDirectory(prefix="slashtag-postgres-", ignore_cleanup_errors=True) as folder:
-        if user is not None:
-            os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        make = [programs / "initdb", "-D", f"{folder}/data", "-U", "postgres", "-A", "trust", "--no-sync"]
-        subprocess.run(make, check=True, user=user, stdout=subprocess.DEVNULL, cwd=folder)
-        place = ["-h", "127.0.0.1", "-p", port]
-        serve = [programs / "postgres", "-D", f"{folder}/data", "-F", *place, "-k", folder]
-        with (
-            open(f"{folder}/log", "wb") as log,
-            subprocess.Popen(serve, user=user, cwd=folder, stdout=log, stderr=log) as server,
-        ):
-            try:
-                ready = [programs / "pg_isready", "-q", *place]
-                while subprocess.run(ready, check=False).returncode and server.poll() is None:
-                    time.sleep(0.05)
-                yield f"postgresql://postgres:unused@127.0.0.1:{port}/postgres"
-            finally:
-                server.send_signal(signal.SIGINT)
+    with postgres_server() as url:
+        if url is None:
+            pytest.skip("PostgreSQL is not installed")
+        yield url

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections import Counter
 from contextlib import closing
@@ -25,12 +26,10 @@ from slashtag import (
 )
 from slashtag.dlt import Monitor, create_views, load, local_pipeline, slashtag_source
 from slashtag.dlt._account import Account
-from slashtag.dlt._load import _locked
+from slashtag.dlt._load import _destination_locked, _file_locked
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import forget
-
-from .conftest import DAY, START, Clock, Target, options
-from .test_days import truth
+from tests.support.warehouses import DAY, START, Clock, Target, options, truth
 
 
 def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
@@ -173,8 +172,8 @@ def test_another_timezone_or_a_wrong_argument_is_refused(box: Sandbox, clock: Cl
 
 
 def test_two_loads_at_once_are_one_too_many(box: Sandbox, clock: Clock, duck: Target) -> None:
-    pipeline = duck.pipeline()
-    with _locked(pipeline), pytest.raises(ExportError, match="another load of this pipeline is under way"):
+    lock = Path(duck.pipeline().pipelines_dir) / "slashtag.lock"
+    with _file_locked(lock), pytest.raises(ExportError, match="is under way"):
         duck.load(box)
     assert not box.requests
 
@@ -186,6 +185,37 @@ def test_a_destination_that_refuses_is_an_error_of_ours(
     with pytest.raises(ExportError, match="duckdb failed"):
         duck.load(box)
     assert (tmp_path / "clicks.duckdb").read_text() == "my only copy"
+
+
+@pytest.mark.parametrize(("destination", "package"), [("sqlite", "sqlalchemy"), ("postgres", "psycopg2")])
+def test_a_missing_package_of_a_destination_is_named(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, destination: str, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    for module in [name for name in sys.modules if name.startswith(f"dlt.destinations.impl.{destination}")]:
+        monkeypatch.delitem(sys.modules, module)
+    path = tmp_path / "clicks" if destination == "sqlite" else None
+    monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", "postgresql://loader:x@127.0.0.1:1/clicks")
+    with pytest.raises(ConfigurationError, match=r"pip install \"dlt\["):
+        load(local_pipeline(destination, path, pipelines_dir=tmp_path), slashtag_source(**options(box)))
+    assert not box.requests
+
+
+def test_a_destination_that_is_not_configured_is_refused(box: Sandbox, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="set DESTINATION__POSTGRES__CREDENTIALS"):
+        load(local_pipeline("postgres", pipelines_dir=tmp_path), slashtag_source(**options(box)))
+    assert not box.requests
+
+
+@pytest.mark.parametrize("target", ["postgres", "sqlite"], indirect=True)
+def test_a_destination_into_which_another_loads_is_refused(
+    box: Sandbox, clock: Clock, target: Target
+) -> None:
+    target.load(box, since=clock.today)
+    with _destination_locked(target.pipeline()), pytest.raises(ExportError, match="is under way"):
+        target.load(box)
+    target.load(box)
+    assert target.daily() == truth(box, clock.today)
 
 
 def test_views_add_up_and_one_that_was_changed_stays(
@@ -249,6 +279,18 @@ def test_a_first_load_that_is_killed_goes_on_and_is_merged_once(
     true = box.truth.range("2023-01-01", now.date().isoformat())
     assert sum(duck.daily().values()) == true.total_clicks
     assert not list((tmp_path / "pipelines").rglob("*.journal"))
+
+
+def test_what_was_requested_before_a_kill_is_loaded_without_requests(
+    box: Sandbox, clock: Clock, duck: Target
+) -> None:
+    # As if the process had been killed before it loaded what it had requested.
+    duck.pipeline().extract(slashtag_source(**options(box)))
+    forget(box)
+    assert "clicks_daily" not in duck.load(box).rows
+    # Links and tags, one page read ahead, and batches of the days that may have changed.
+    assert len(box.requests) <= 3 + ceil(130 / 100)
+    assert duck.daily() == truth(box, clock.today)
 
 
 def settled(box: Sandbox) -> list[tuple[tuple[str, str], ...]]:

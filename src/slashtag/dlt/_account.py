@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -69,7 +69,6 @@ class Account:
         self._options = session_options
         self._stack = ExitStack()
         self._users = 0
-        self._number: int | None = None
         self._links: list[ShortUrl] | None = None
         self._tags: list[Tag] | None = None
 
@@ -89,7 +88,7 @@ class Account:
         """Close the session after its last user."""
         if error is None:
             # Committed with the rows or not at all, so that an interrupted load finds its journal again.
-            dlt.current.source_state()["loads"] = (self._number or 0) + 1
+            dlt.current.source_state()["loads"] = number_of_loads(dlt.current.pipeline().state) + 1
         self._users -= 1
         if not self._users:
             self._stack.close()
@@ -97,10 +96,9 @@ class Account:
 
     def _journal(self) -> Path:
         """Return the journal of this load, and remove those of loads that were committed."""
-        if self._number is None:
-            self._number = dlt.current.source_state().get("loads", 0)
-        folder = Path(dlt.current.pipeline().working_dir)
-        wanted = folder / f"slashtag-{self._number}.journal"
+        pipeline = dlt.current.pipeline()
+        folder = Path(pipeline.working_dir)
+        wanted = folder / f"slashtag-{number_of_loads(pipeline.state)}.journal"
         for journal in folder.glob("slashtag-*.journal"):
             if journal != wanted:
                 remove_journal(journal)
@@ -153,6 +151,11 @@ class Account:
     async def tag_names(self, session: AsyncSession) -> dict[str, int | None]:
         """Return the names of all tags, without hits, as the listing has none."""
         return {tag.name: None for tag in await self.tags(session) if tag.name}
+
+
+def number_of_loads(state: Mapping[str, Any]) -> int:
+    """Return how many loads a pipeline's state has seen; not those of an extraction under way."""
+    return max((source.get("loads", 0) for source in state.get("sources", {}).values()), default=0)
 
 
 async def _next(items: AsyncGenerator[T, None]) -> T | None:

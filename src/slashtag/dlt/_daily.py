@@ -36,13 +36,14 @@ class DailyClicks(Incremental):
         self, session: AsyncSession, hits: Mapping[str, int | None]
     ) -> AsyncGenerator[Iterator[Row], None]:
         new = [key for key in hits if key not in self._before]
-        same = [key for key in hits if key in self._before and self._before[key][0] == hits[key] is not None]
+        old = [key for key in hits if key in self._before]
+        same = [key for key in old if hits[key] is not None and hits[key] == self._before[key][0]]
         span = DateRange(self._first, self._today)
         different = set(await self._find_different(session, span, same, self._is_known))
         unchanged = set(same) - different
         for key in unchanged:
             yield self._changes(key, self._expected(key), hits[key])
-        changed = [key for key in hits if key in self._before and key not in unchanged]
+        changed = [key for key in old if key not in unchanged]
         for keys, first in ((new, self.since), (changed, self._first)):
             async with session.stats.collect_each(
                 DateRange(first, self._today),

@@ -7,21 +7,30 @@ import os
 import time
 import warnings
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import dlt
+from dlt.common.configuration.exceptions import ConfigFieldMissingException
+from dlt.common.destination.exceptions import DestinationUndefinedEntity
 from dlt.common.pipeline import get_dlt_pipelines_dir
 from dlt.common.runtime.telemetry import stop_telemetry
-from dlt.pipeline.exceptions import PipelineStepFailed
+from dlt.pipeline.state_sync import load_pipeline_state_from_destination
 from msgspec import Struct
 
-from .. import ExportError, SlashtagError
+from .. import ConfigurationError, ExportError, SlashtagError
 from .._internal import HAS_LOCKS, lock_file, remove_journal
+from ._account import number_of_loads
 
 #: Destinations that are a file or folder, and the default dataset in each.
 LOCAL = {"duckdb": "slashtag", "sqlite": "main", "filesystem": "slashtag"}
+
+#: Errors that a load raises as they are.
+_OWN = (SlashtagError, KeyboardInterrupt)
+_BUSY = "another load of this pipeline or into its destination is under way"
+_LOCK = "SELECT pg_try_advisory_lock(hashtext(%s))"
 
 
 class Loaded(Struct, frozen=True):
@@ -41,12 +50,13 @@ def local_pipeline(
     """Return a pipeline into a file, a folder or another destination, with its own working folder.
 
     `destination` is "duckdb", "sqlite" or "filesystem" with a `path`, or another destination of dlt's without
-    one, set in dlt's configuration. dlt's telemetry is off unless its configuration turns it on.
+    one, set in dlt's configuration. dlt's telemetry is off unless its configuration turns it on. Raises
+    ConfigurationError if packages that dlt needs for the destination are missing.
     """
-    _quiet()
     if (destination in LOCAL) != (path is not None):
         needs = "needs the path of its file or folder" if path is None else "takes no path"
         raise TypeError(f"{destination} {needs}")
+    _quiet()
     target: Any = destination
     name = dataset or LOCAL.get(destination, "slashtag")
     if path is not None:
@@ -64,66 +74,114 @@ def local_pipeline(
             _set_default("normalize.parquet_normalizer.add_dlt_load_id", "true")
             _set_default("normalize.loader_file_format", "parquet")
     where = hashlib.sha256(f"{destination}\0{path or ''}\0{name}".encode()).hexdigest()[:12]
-    folder = Path(pipelines_dir) if pipelines_dir else Path(get_dlt_pipelines_dir())
-    return dlt.pipeline(
-        "slashtag", pipelines_dir=str(folder / f"slashtag-{where}"), destination=target, dataset_name=name
-    )
+    folder = Path(pipelines_dir or get_dlt_pipelines_dir()) / f"slashtag-{where}"
+    with _unwrapped(destination):
+        if destination == "sqlite":
+            # Without it dlt fails with an unclear error.
+            import_module("sqlalchemy")
+        return dlt.pipeline("slashtag", pipelines_dir=str(folder), destination=target, dataset_name=name)
 
 
 def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
-    """Load the pending data of an interrupted run, then a source.
+    """Load the pending data of an interrupted run, then a source made by `slashtag_source`.
 
-    Raises errors of the source; ExportError if another load of this pipeline is running or the destination
-    fails.
+    Raises errors of the source; ExportError if another load of this pipeline is running, if another machine
+    has loaded meanwhile, or if the destination fails.
     """
     began = time.monotonic()
-    with _locked(pipeline), _unwrapped(pipeline), warnings.catch_warnings():
+    lock = Path(pipeline.pipelines_dir) / "slashtag.lock"
+    with _unwrapped(pipeline.destination.destination_name), _file_locked(lock), warnings.catch_warnings():
         # Warnings of dlt and of drivers about how they load.
         warnings.simplefilter("ignore")
-        pipeline.sync_destination()
+        if not _is_current(pipeline):
+            # Another machine has loaded since, or the destination was restored from a backup.
+            pipeline.drop()
         if pipeline.has_pending_data:
-            pipeline.run()
-        pipeline.run(source)
+            _commit(pipeline)
+        else:
+            pipeline.sync_destination()
+        pipeline.extract(source)
+        rows = _commit(pipeline)
         for journal in Path(pipeline.working_dir).glob("slashtag-*.journal"):
             remove_journal(journal)
-        trace = pipeline.last_trace
-        info = None if trace is None else trace.last_normalize_info
-        counts = {} if info is None else info.row_counts
-        rows = {table: count for table, count in counts.items() if not table.startswith("_dlt")}
     return Loaded(rows, time.monotonic() - began)
 
 
+def _is_current(pipeline: dlt.Pipeline) -> bool:
+    """Return whether what the pipeline's folder has is based on what the destination has.
+
+    Both states have the number of loads; a load that is pending is not yet counted at the destination.
+    """
+    try:
+        connection: Any = pipeline.destination_client()
+        with connection as client:
+            state = load_pipeline_state_from_destination(pipeline.pipeline_name, client)
+    except DestinationUndefinedEntity:
+        state = None
+    return number_of_loads(state or {}) + pipeline.has_pending_data == number_of_loads(pipeline.state)
+
+
+def _commit(pipeline: dlt.Pipeline) -> dict[str, int]:
+    """Load what was extracted, unless the destination has changed since; return the rows of each table."""
+    counts = pipeline.normalize().row_counts
+    with _destination_locked(pipeline):
+        if not _is_current(pipeline):
+            pipeline.drop()
+            raise ExportError("another load has changed the destination meanwhile: run this one again")
+        pipeline.load()
+    return {table: count for table, count in counts.items() if not table.startswith("_dlt")}
+
+
 @contextmanager
-def _locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
-    """Refuse a second load with a pipeline's folder."""
-    folder = Path(pipeline.pipelines_dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / "slashtag.lock", os.O_RDWR | os.O_CREAT, 0o600)
+def _destination_locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
+    """Refuse a second load into a DuckDB or SQLite file, or into a dataset of PostgreSQL."""
+    name = pipeline.destination.destination_name
+    with ExitStack() as stack:
+        if name in ("duckdb", "postgres", "sqlalchemy"):
+            # DuckDB locks a file while it is open.
+            connection: Any = pipeline.sql_client()
+            client = stack.enter_context(connection)
+            dataset = client.fully_qualified_dataset_name()
+            if name == "postgres" and client.execute_sql(_LOCK, dataset) != [(True,)]:
+                raise ExportError(_BUSY)
+            if getattr(client, "dialect_name", None) == "sqlite":
+                stack.enter_context(_file_locked(Path(client.engine.url.database)))
+        yield
+
+
+@contextmanager
+def _file_locked(path: Path) -> Generator[None, None, None]:
+    """Lock a file, which is made if it is missing; refuse if it is locked."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not lock_file(handle) and HAS_LOCKS:
-            raise ExportError("another load of this pipeline is under way")
+            raise ExportError(_BUSY)
         yield
     finally:
         os.close(handle)
 
 
 @contextmanager
-def _unwrapped(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
-    """Raise errors of this library as themselves, and others as ExportError."""
+def _unwrapped(destination: str) -> Generator[None, None, None]:
+    """Raise errors of this library and Ctrl-C as themselves, and others as ExportError."""
     try:
         yield
-    except PipelineStepFailed as failed:
+    except Exception as failed:
         cause: BaseException = failed
-        while not isinstance(cause, SlashtagError) and (deeper := cause.__cause__ or cause.__context__):
+        while not isinstance(cause, _OWN) and (deeper := cause.__cause__ or cause.__context__):
             cause = deeper
-            if isinstance(cause, KeyboardInterrupt):
-                raise cause from None
-        if isinstance(cause, SlashtagError):
+        if isinstance(cause, _OWN):
             raise cause from None
+        if isinstance(cause, ImportError):
+            extra = {"sqlite": "sqlalchemy"}.get(destination, destination)
+            problem = f'{destination} needs more packages: pip install "dlt[{extra}]"'
+            raise ConfigurationError(problem) from failed
+        if isinstance(cause, ConfigFieldMissingException):
+            variable = f"DESTINATION__{destination.upper()}__CREDENTIALS"
+            raise ConfigurationError(f"{destination} is not configured: set {variable}") from failed
         lines = str(cause).strip().splitlines()
-        raise ExportError(
-            f"{pipeline.destination.destination_name} failed: {lines[0] if lines else type(cause).__name__}"
-        ) from failed
+        raise ExportError(f"{destination} failed: {lines[0] if lines else type(cause).__name__}") from failed
 
 
 def _quiet() -> None:

@@ -7,18 +7,19 @@ import dlt
 #: Name and SQL of each view; `{dataset}` is the schema that the tables are in.
 VIEWS = {
     "clicks_monthly": """
-        SELECT slashtag, date_trunc('month', date) AS month, sum(clicks) AS clicks
+        SELECT slashtag, CAST(date_trunc('month', date) AS date) AS month,
+            CAST(sum(clicks) AS bigint) AS clicks
         FROM {dataset}.clicks_daily GROUP BY 1, 2
     """,
     "clicks_of_tags": """
-        SELECT name AS tag, date, sum(clicks) AS clicks
+        SELECT name AS tag, date, CAST(sum(clicks) AS bigint) AS clicks
         FROM {dataset}.clicks_daily
         JOIN (SELECT DISTINCT slashtag, tag_id FROM {dataset}.links) AS tagged USING (slashtag)
         JOIN {dataset}.tags ON tags.id = tagged.tag_id
         GROUP BY 1, 2
     """,
     "top_links": """
-        SELECT slashtag, min(destination) AS destination, sum(clicks) AS clicks
+        SELECT slashtag, min(destination) AS destination, CAST(sum(clicks) AS bigint) AS clicks
         FROM {dataset}.clicks_daily
         LEFT JOIN (SELECT slashtag, min(destination) AS destination FROM {dataset}.links GROUP BY 1) AS known
         USING (slashtag)

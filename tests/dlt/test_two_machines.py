@@ -1,0 +1,85 @@
+"""Machines that load into one destination, each with a working folder of its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, time
+from pathlib import Path
+from typing import Any
+
+import dlt
+import pytest
+
+from slashtag import ExportError
+from slashtag.dlt import slashtag_source
+from slashtag.sandbox import Sandbox
+from tests.support.warehouse_days import DESTINATIONS
+from tests.support.warehouses import DAY, Clock, Target, options, truth
+
+
+def on_another_machine(target: Target, tmp_path: Path) -> Target:
+    return replace(target, arguments={**target.arguments, "pipelines_dir": tmp_path / "other"})
+
+
+def click(box: Sandbox, clock: Clock) -> None:
+    for url in box.truth.urls()[:20]:
+        box.add_click(url.slashtag, datetime.combine(clock.today, time(9), UTC))
+
+
+@pytest.mark.parametrize("target", DESTINATIONS, indirect=True)
+def test_a_load_refuses_a_destination_that_another_has_changed_meanwhile(
+    box: Sandbox, clock: Clock, target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = on_another_machine(target, tmp_path)
+    target.load(box)
+    click(box, clock)
+    normalize: Callable[..., Any] = dlt.Pipeline.normalize
+
+    def overtaken(pipeline: dlt.Pipeline) -> Any:
+        # All is requested. The other machine sees more clicks, and is the first to load.
+        click(box, clock)
+        with other.start(box, clock.now()) as running:
+            pass
+        assert running.returncode == 0
+        patched.undo()
+        return normalize(pipeline)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dlt.Pipeline, "normalize", overtaken)
+        with pytest.raises(ExportError, match="run this one again"):
+            target.load(box)
+    assert target.daily() == truth(box, clock.today)
+    target.load(box)
+    assert target.daily() == truth(box, clock.today)
+
+
+@pytest.mark.parametrize("target", ["duckdb", "postgres"], indirect=True)
+def test_an_interrupted_load_does_not_undo_those_of_another_machine(
+    box: Sandbox, clock: Clock, target: Target, tmp_path: Path
+) -> None:
+    target.load(box)
+    click(box, clock)
+    # As if the process had been killed before it loaded what it had requested.
+    target.pipeline().extract(slashtag_source(**options(box)))
+    click(box, clock)
+    clock.today += 5 * DAY
+    on_another_machine(target, tmp_path).load(box)
+    assert target.daily() == truth(box, clock.today)
+    target.load(box)
+    assert target.daily() == truth(box, clock.today)
+
+
+def test_a_destination_restored_from_a_backup_is_filled(
+    box: Sandbox, clock: Clock, duck: Target, tmp_path: Path
+) -> None:
+    duck.load(box)
+    shutil.copy(tmp_path / "clicks.duckdb", tmp_path / "backup")
+    for _ in range(2):
+        clock.today += 5 * DAY
+        click(box, clock)
+        duck.load(box)
+    shutil.copy(tmp_path / "backup", tmp_path / "clicks.duckdb")
+    duck.load(box)
+    assert duck.daily() == truth(box, clock.today)
