@@ -92,6 +92,8 @@ class Connection:
     ] = 30.0
     log_format: Annotated[Literal["text", "json"], Option(help="Form of the lines on stderr.")] = "text"
 
+    #: Whether something failed or was left out; the exit code is then 3.
+    left_out: bool = field(default=False, init=False)
     #: What is printed at Ctrl-C.
     stopped: str = field(default="stopped", init=False)
     #: The metrics of the session made last, and when it was made.
@@ -188,7 +190,7 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
                 if connection is not None:
                     connection.say(connection.stopped)
                 raise
-        if any(isinstance(value, Selection) and value.left_out for value in given.values()):
+        if any(isinstance(value, Selection | Connection) and value.left_out for value in given.values()):
             raise typer.Exit(SOME_FAILED)
 
     vars(run)["__signature__"] = takes.replace(parameters=parameters, return_annotation=None)

@@ -22,10 +22,11 @@ from ...export import (
     export_urls,
 )
 from ...export import selection as selection_of
+from ..accounts import Accounts
 from ..dryrun import bounds_of_each, print_plan
 from ..export_job import OUTPUT, Destination, export
 from ..failures import Failures, MaxFailures
-from ..options import Connection, DryRun, RangeEnd, Timezone, command
+from ..options import DryRun, RangeEnd, Timezone, command
 from ..period import Period
 from ..selection import Selection
 
@@ -65,14 +66,14 @@ class Series:
 @command
 async def urls(
     destination: Destination,
-    connection: Connection,
+    connection: Accounts,
     with_tag_names: Annotated[
         bool, Option("--with-tag-names", help="Add a column with the name of the tag.")
     ] = False,
 ) -> None:
     """Export every link of the account."""
 
-    async def work(session: AsyncSession, writer: Writer) -> Summary:
+    async def work(session: AsyncSession, writer: Writer, failures: Failures | None) -> Summary:
         with connection.bars() as start:
             return await export_urls(session, writer, with_tag_names=with_tag_names, progress=start("links"))
 
@@ -81,10 +82,10 @@ async def urls(
 
 @app.command("tags")
 @command
-async def tags(destination: Destination, connection: Connection) -> None:
+async def tags(destination: Destination, connection: Accounts) -> None:
     """Export every tag of the account."""
 
-    async def work(session: AsyncSession, writer: Writer) -> Summary:
+    async def work(session: AsyncSession, writer: Writer, failures: Failures | None) -> Summary:
         with connection.bars() as start:
             return await export_tags(session, writer, progress=start("tags"))
 
@@ -98,7 +99,7 @@ async def clicks(
     selection: Selection,
     series: Series,
     destination: Destination,
-    connection: Connection,
+    connection: Accounts,
     max_failures: MaxFailures = 100,
     dry_run: DryRun = False,
 ) -> None:
@@ -117,14 +118,15 @@ async def clicks(
         selection.require_tags("--by tag")
     if dry_run and destination.form is not None:
         raise typer.BadParameter("--dry-run prints its plan in words: leave --format out")
+    if dry_run and connection.all_profiles:
+        raise typer.BadParameter("--dry-run is about one account: give --profile, not --all-profiles")
     if dry_run:
         await _print_plan(query, selection, series, connection)
         return
     if series.by == "tag" and selection.every:
         connection.say("links without a tag are in no row")
-    failures = Failures(destination.file, max_failures, merged=series.merged)
 
-    async def work(session: AsyncSession, writer: Writer) -> Summary:
+    async def work(session: AsyncSession, writer: Writer, failures: Failures | None) -> Summary:
         with connection.bars() as begin:
             return await export_clicks(
                 session,
@@ -141,10 +143,18 @@ async def clicks(
 
     column = None if series.merged else series.by
     table = dimensions_table(column) if series.dimensions else clicks_table(column)
-    await export(destination, connection, table, work, failures=failures, range_end=series.range_end)
+    await export(
+        destination,
+        connection,
+        table,
+        work,
+        max_failures=max_failures,
+        merged=series.merged,
+        range_end=series.range_end,
+    )
 
 
-async def _print_plan(query: DateRange, selection: Selection, series: Series, connection: Connection) -> None:
+async def _print_plan(query: DateRange, selection: Selection, series: Series, connection: Accounts) -> None:
     async with connection.session(range_end=series.range_end) as session:
         selector = await selection.selector(session, dry_run=True)
         async with selection_of(session, **selector, by=series.by, merged=series.merged) as (keys, tags):
