@@ -5,9 +5,9 @@ import logging
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from errno import EADDRINUSE
+from types import SimpleNamespace
 
 from rich.console import Console
 from rich.text import Text
@@ -33,7 +33,8 @@ from .. import (
 #: The exit code if some keys or rows failed or were left out and the rest was done.
 SOME_FAILED = 3
 
-_as_json = ContextVar("_as_json", default=False)
+#: Whether lines are JSON, also those of other threads.
+_form = SimpleNamespace(is_json=False)
 
 # Text in an error of the library, and the option to name instead.
 _OPTIONS = {
@@ -73,7 +74,7 @@ def many(n: int, one: str) -> str:
 
 def say(text: str, *, label: str = "", style: str = "") -> None:
     """Print one line on stderr, however narrow the terminal is; as JSON with --log-format json."""
-    if _as_json.get():
+    if _form.is_json:
         level = label.strip(": ") or "info"
         record = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "level": level, "message": text}
         print(json.dumps(record), file=sys.stderr)
@@ -135,7 +136,7 @@ def log_lines(level: int, *, as_json: bool = False) -> Generator[None, None, Non
     log.setLevel(level)
     log.propagate = False
     log.addHandler(lines)
-    _as_json.set(as_json)
+    _form.is_json = as_json
     try:
         yield
     finally:
@@ -143,4 +144,4 @@ def log_lines(level: int, *, as_json: bool = False) -> Generator[None, None, Non
         log.setLevel(before[0])
         log.propagate = before[1]
     # Not after an error: its line, which `report` prints, has the same form.
-    _as_json.set(False)
+    _form.is_json = False

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from functools import partial, wraps
 from inspect import Parameter, signature
@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal, TypeVar
 import typer
 from typer import Option
 
-from .. import AsyncSession, Metrics
+from .. import AsyncSession
 from .._internal import Progress, parse_base_url
-from .credentials_file import credentials
+from .credentials_file import Found, credentials
 from .errors import SOME_FAILED, as_usage, log_lines, many, say
-from .progress import bars
+from .progress import Watch, bars
 from .selection import Selection
 
 T = TypeVar("T")
@@ -38,28 +38,26 @@ DryRun = Annotated[
 Timezone = Annotated[
     str | None, Option(metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00.")
 ]
-# These stand alone, as `slashtag login` has them too.
-BaseUrl = Annotated[
-    str | None, _option(envvar="SLASHTAG_BASE_URL", metavar="URL", help="Address of the service.")
-]
-Timeout = Annotated[float, _option(min=0.001, metavar="SECONDS", help="Seconds that one attempt may take.")]
-AllowHttp = Annotated[
-    bool, _option("--allow-http", help="Send credentials unencrypted, also off this machine.")
-]
 
 
 @dataclass
 class Connection:
     """Options of which service is used, how fast, and what is printed on stderr."""
 
-    base_url: BaseUrl = None
+    base_url: Annotated[
+        str | None, _option(envvar="SLASHTAG_BASE_URL", metavar="URL", help="Address of the service.")
+    ] = None
     concurrency: Annotated[int, _option(min=1, metavar="N", help="Most requests in flight.")] = 32
     rate: Annotated[
         float | None,
         _option(min=0.001, metavar="N", help="Requests/s that the service allows; learnt if not given."),
     ] = None
-    timeout: Timeout = 30.0
-    allow_http: AllowHttp = False
+    timeout: Annotated[
+        float, _option(min=0.001, metavar="SECONDS", help="Seconds that one attempt may take.")
+    ] = 30.0
+    allow_http: Annotated[
+        bool, _option("--allow-http", help="Send credentials unencrypted, also off this machine.")
+    ] = False
     proxy: Annotated[
         str | None,
         _option(envvar="SLASHTAG_PROXY", metavar="URL", help="Send requests through this HTTP proxy."),
@@ -72,7 +70,7 @@ class Connection:
         _option(
             envvar="SLASHTAG_PROFILE",
             metavar="NAME",
-            help="Use what `slashtag login --profile NAME` saved, whatever the environment has.",
+            help="The account that `slashtag login --profile NAME` saved, whatever the environment has.",
         ),
     ] = None
     verbose: Annotated[
@@ -96,16 +94,17 @@ class Connection:
     left_out: bool = field(default=False, init=False)
     #: What is printed at Ctrl-C.
     stopped: str = field(default="stopped", init=False)
-    #: The metrics of the session made last, and when it was made.
-    metrics: Metrics | None = field(default=None, init=False)
+    #: When the last session was made.
     began: float = field(default=0.0, init=False)
+    watch: Watch = field(init=False)
 
     def __post_init__(self) -> None:
+        self.watch = Watch(self.say, self.log_every)
         if self.base_url:
             with as_usage():
                 parse_base_url(self.base_url, allow_http=self.allow_http)
 
-    def credentials(self) -> tuple[str, str, str]:
+    def credentials(self) -> Found:
         """Return the address, apikey and apisecret to use; raises ConfigurationError."""
         return credentials(self.base_url, self.profile)
 
@@ -115,10 +114,15 @@ class Connection:
         return {name: getattr(self, name) for name in names}
 
     def session(
-        self, *, range_end: RangeEnd = "inclusive", journal: Path | None = None, max_age: float = MAX_AGE
+        self,
+        credentials: Found | None = None,
+        *,
+        range_end: RangeEnd = "inclusive",
+        journal: Path | None = None,
+        max_age: float = MAX_AGE,
     ) -> AsyncSession:
-        """Make a session with the credentials of the environment or those saved by a login."""
-        base_url, apikey, apisecret = self.credentials()
+        """Make a session, by default with the credentials of the environment or those saved by a login."""
+        base_url, apikey, apisecret = credentials or self.credentials()
         session = AsyncSession(
             base_url,
             apikey=apikey,
@@ -128,7 +132,7 @@ class Connection:
             journal_max_age=max_age,
             **self.session_options(),
         )
-        self.metrics, self.began = session.metrics, perf_counter()
+        self.watch.source, self.began = lambda: session.metrics, perf_counter()
         return session
 
     def cost(self, session: AsyncSession) -> str:
@@ -147,18 +151,16 @@ class Connection:
 
     def bars(self) -> AbstractContextManager[Callable[[str], Progress]]:
         """Show progress and waits, unless --quiet, or --verbose sends log lines to the same terminal."""
-        return bars(
-            shown=not self.quiet and not self.verbose and self.log_format == "text",
-            metrics=self.metrics,
-            quiet=self.quiet,
-            every=self.log_every,
-        )
+        shown = not self.quiet and not self.verbose and self.log_format == "text"
+        return bars(shown=shown, watch=self.watch)
 
-    def log(self) -> AbstractContextManager[None]:
-        """Print what the library logs: warnings, more with --verbose, errors only with --quiet."""
+    @contextmanager
+    def running(self) -> Generator[None, None, None]:
+        """Print waits and what the library logs: warnings, more with --verbose, errors only with --quiet."""
         levels = (logging.WARNING, logging.INFO, logging.DEBUG)
         level = logging.ERROR if self.quiet else levels[min(self.verbose, 2)]
-        return log_lines(level, as_json=self.log_format == "json")
+        with log_lines(level, as_json=self.log_format == "json"), self.watch.running():
+            yield
 
 
 def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:
@@ -181,7 +183,7 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
         for name, group in groups.items():
             given[name] = group(**{option.name: given.pop(option.name) for option in _options(group)})
         connection = next((value for value in given.values() if isinstance(value, Connection)), None)
-        with nullcontext() if connection is None else connection.log():
+        with nullcontext() if connection is None else connection.running():
             try:
                 work = function(**given)
                 if work is not None:

@@ -6,21 +6,13 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from ... import AsyncSession
 from .. import credentials_file
-from ..errors import say
-from ..options import AllowHttp, BaseUrl, Timeout, command
+from ..options import Connection, command
 
 
 @command
 async def login(
-    base_url: BaseUrl = None,
-    allow_http: AllowHttp = False,
-    timeout: Timeout = 30.0,
-    profile: Annotated[
-        str | None,
-        Option(envvar="SLASHTAG_PROFILE", metavar="NAME", help="Name of the account for --profile."),
-    ] = None,
+    connection: Connection,
     remove: Annotated[bool, Option("--remove", help="Remove the saved credentials.")] = False,
     status: Annotated[
         bool, Option("--status", help="Show which credentials are used, and check them.")
@@ -34,11 +26,12 @@ async def login(
     that only you can read. If stdin is not a terminal, they are read from it, one a line. Credentials in the
     environment take precedence.
     """
+    profile = connection.profile
     file = credentials_file.path(profile)
     if remove:
         saved = file.exists()
         credentials_file.remove(profile)
-        say(f"removed {file}" if saved else "no credentials were saved")
+        connection.say(f"removed {file}" if saved else "no credentials were saved")
         return
     if list_:
         for name in credentials_file.profiles():
@@ -46,21 +39,19 @@ async def login(
             print(credentials_file.shown(name), base_url, credentials_file.place(name), sep="\t")
         return
     if status:
-        base_url, apikey, apisecret = credentials_file.credentials(base_url, profile)
+        base_url, apikey, apisecret = connection.credentials()
     else:
-        base_url = base_url or _ask("address of the service", shown=True)
+        base_url = connection.base_url or _ask("address of the service", shown=True)
         apikey, apisecret = _ask("apikey"), _ask("apisecret")
-    async with AsyncSession(
-        base_url, apikey=apikey, apisecret=apisecret, allow_http=allow_http, timeout=timeout
-    ) as session:
+    async with connection.session((base_url, apikey, apisecret)) as session:
         await session.urls.page(pagesize=1)
     if status:
         is_given = credentials_file.in_environment(profile)
         where = "the environment" if is_given else credentials_file.place(profile)
-        say(f"{base_url} accepts the credentials of {where}")
+        connection.say(f"{base_url} accepts the credentials of {where}")
         return
     credentials_file.save(base_url, apikey, apisecret, profile)
-    say(f"the service accepts them; saved in {credentials_file.place(profile)}")
+    connection.say(f"the service accepts them; saved in {credentials_file.place(profile)}")
 
 
 def _ask(what: str, *, shown: bool = False) -> str:
