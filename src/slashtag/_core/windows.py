@@ -53,7 +53,7 @@ def parse_zone(zone: Zone) -> tzinfo:
         except (ZoneInfoNotFoundError, ValueError, OSError):
             pass
     raise InvalidRequestError(
-        f'timezone must be "+HH:MM", "-HH:MM", an IANA name, a tzinfo or None, not {zone!r}'
+        f"the timezone must be +HH:MM, -HH:MM or a name such as Europe/Berlin, not {zone!r}"
     )
 
 
@@ -108,7 +108,7 @@ def only_offset(zone: tzinfo, found: Iterable[timedelta], what: str) -> timedelt
     if others:
         raise InvalidRequestError(
             f"{zone} has {1 + len(others)} UTC offsets within {what}, but the service accepts only "
-            'one: pass a fixed offset such as "+01:00", or ask for a DateRange'
+            "one: give a fixed offset such as +01:00, or ask for a range of days"
         )
     return first
 

@@ -36,17 +36,6 @@ SOME_FAILED = 3
 #: Whether lines are JSON, also those of other threads.
 _form = SimpleNamespace(is_json=False)
 
-# Text in an error of the library, and the option to name instead.
-_OPTIONS = {
-    "allow_http=True": "--allow-http",
-    "proxy must": "--proxy must",
-    "base_url": "--base-url",
-    '"+HH:MM", "-HH:MM", an IANA name, a tzinfo or None': "+HH:MM, -HH:MM or a name such as Europe/Berlin",
-    'pass a fixed offset such as "+01:00", or ask for a DateRange': (
-        "give --timezone as an offset such as +01:00, or ask with `stats range`"
-    ),
-}
-
 # The first match is used.
 _ADVICE: list[tuple[type[SlashtagError], str]] = [
     (AuthenticationError, "run `slashtag login`, or check SLASHTAG_APIKEY and SLASHTAG_APISECRET"),
@@ -67,11 +56,6 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-def many(n: int, one: str) -> str:
-    """Return a count with its noun, in the plural unless it is 1."""
-    return f"{n:,} {one}{'' if n == 1 else 's'}"
-
-
 def say(text: str, *, label: str = "", style: str = "") -> None:
     """Print one line on stderr, however narrow the terminal is; as JSON with --log-format json."""
     if _form.is_json:
@@ -84,11 +68,7 @@ def say(text: str, *, label: str = "", style: str = "") -> None:
 
 
 def _print_error(error: SlashtagError) -> None:
-    text = str(error).rstrip(".")
-    if isinstance(error, InvalidRequestError | ConfigurationError):
-        for argument, option in _OPTIONS.items():
-            text = text.replace(argument, option)
-    parts = [text, *getattr(error, "__notes__", ())]
+    parts = [str(error).rstrip("."), *getattr(error, "__notes__", ())]
     if isinstance(error, NotFoundError) and error.method == "PUT":
         parts.append("`slashtag urls list` shows the links that exist")
     else:

@@ -23,7 +23,7 @@ import typer
 from typer import Option
 
 from .. import AsyncSession, SlashtagError
-from .._internal import JournalInUseError, UnfitJournalError, remove_journal
+from .._internal import JournalInUseError, UnfitJournalError, many, remove_journal
 from ..export import (
     FORMATS,
     TEXT_FORMATS,
@@ -38,7 +38,7 @@ from ..export import (
     remove_parts,
 )
 from .accounts import Accounts, Spool
-from .errors import as_usage, many
+from .errors import as_usage
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
 from .output import stdout

@@ -14,8 +14,9 @@ from .. import (
     SlashtagError,
     TransportError,
 )
+from .._internal import many
 from ..export import Column, Table, TableFile
-from .errors import many, one_line, say
+from .errors import one_line, say
 from .options import Connection
 
 MaxFailures = Annotated[int, Option(min=0, metavar="N", help="Stop if more requests fail than this.")]

@@ -15,9 +15,9 @@ import typer
 from typer import Option
 
 from .. import AsyncSession
-from .._internal import Progress, parse_base_url
+from .._internal import Progress, many, parse_base_url
 from .credentials_file import Found, credentials
-from .errors import SOME_FAILED, as_usage, log_lines, many, say
+from .errors import SOME_FAILED, as_usage, log_lines, say
 from .progress import Watch, bars
 from .selection import Selection
 

@@ -6,8 +6,9 @@ from typing import Annotated
 from typer import Option
 
 from ... import DateRange
+from ..._internal import many
 from ...report import build, check_ending, check_path, write
-from ..errors import as_usage, many
+from ..errors import as_usage
 from ..options import Connection, RangeEnd, Timezone, command
 from ..period import Period
 from ..selection import SelectionOrAll

@@ -19,10 +19,10 @@ from ... import (
     Statistics,
     Year,
 )
+from ..._internal import many
 from ...export import Column, Row, Table
 from ..drawing import draw, draw_labels, months_of, percent, ranked
 from ..dryrun import print_plan
-from ..errors import many
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
 from ..output import FormatOption, OutputFile, chosen, print_rows
 from ..period import Period

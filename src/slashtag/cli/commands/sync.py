@@ -8,7 +8,7 @@ import typer
 from typer import Argument, Option
 
 from ... import ConfigurationError, DateRange
-from ..errors import many
+from ..._internal import many
 from ..failures import Failures, MaxFailures
 from ..options import Connection, RangeEnd, Timezone, command
 

@@ -17,11 +17,10 @@ from msgspec import Struct
 from typer import Option
 
 from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
-from ..._internal import Progress, last_day, parse_zone
+from ..._internal import Progress, last_day, many, parse_zone
 from ...export import Column, Row, Table
 from ..accounts import Accounts
 from ..drawing import percent
-from ..errors import many
 from ..options import RangeEnd, Timezone, command
 from ..output import FormatOption, OutputFile, chosen, print_rows
 from ..period import Period
