@@ -140,6 +140,7 @@ def test_profiles_are_kept_apart_and_chosen_by_name(
     monkeypatch.setenv("SLASHTAG_PROFILE", "client-a")
     assert len(cli("urls", "list").out.splitlines()) == 60
     assert cli("login", "--status").err == f"{own.base_url} accepts the credentials of {file}\n"
+    logged_in.with_name("credentialsfoo.json").touch()
     listed = [line.split("\t") for line in cli("login", "--list").out.splitlines()]
     assert [name for name, *_ in listed] == ["(no name)", "client-a"]
     assert listed[1][1:] == [own.base_url, str(file)]

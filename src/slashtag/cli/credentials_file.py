@@ -35,17 +35,23 @@ def credentials(base_url: str | None, profile: str | None = None) -> Found:
     the file without a profile. Those of a file are sent only to the service that they were saved for. Raises
     ConfigurationError.
     """
-    given = [os.environ.get(name) for name in VARIABLES] if in_environment(profile) else []
+    is_given = in_environment(profile)
     if profile and base_url == os.environ.get("SLASHTAG_BASE_URL"):
         base_url = None
-    saved = None if given and base_url else load(profile)
-    if profile and saved is None:
+    saved_for = "" if is_given and base_url else (read(profile) or {}).get("base_url", "")
+    if profile and not saved_for:
         raise ConfigurationError(
             f"there is no profile {profile!r}; `slashtag login --profile {profile}` makes one, "
             "`slashtag login --list` shows those there are"
         )
-    if saved is None or given:
-        base_url = base_url or (saved[0] if saved else None)
+    if not is_given and base_url and saved_for and _address(base_url) != _address(saved_for):
+        raise ConfigurationError(
+            f"the saved credentials are for {saved_for} and are not sent elsewhere; "
+            f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
+        )
+    found = None if is_given else load(profile)
+    if found is None:
+        base_url = base_url or saved_for
         missing = [name for name in VARIABLES if not os.environ.get(name)]
         if not base_url:
             missing.insert(0, "SLASHTAG_BASE_URL")
@@ -54,14 +60,9 @@ def credentials(base_url: str | None, profile: str | None = None) -> Found:
                 f"not set in the environment: {', '.join(missing)}; "
                 "`slashtag login` saves them in a file, `slashtag sandbox` prints some to try"
             )
-        apikey, apisecret = given
-        return str(base_url), str(apikey), str(apisecret)
-    if base_url and _address(base_url) != _address(saved[0]):
-        raise ConfigurationError(
-            f"the saved credentials are for {saved[0]} and are not sent elsewhere; "
-            f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
-        )
-    return saved
+        apikey, apisecret = (os.environ[name] for name in VARIABLES)
+        return base_url, apikey, apisecret
+    return found
 
 
 def in_environment(profile: str | None) -> bool:
@@ -83,8 +84,8 @@ def path(profile: str | None = None) -> Path:
 
 def profiles() -> list[str]:
     """Return the names of the saved profiles; that of the one without a name is empty."""
-    names = [file.stem.partition("-") for file in path().parent.glob("credentials*.json")]
-    return sorted(name for _, dash, name in names if not dash or _NAME.fullmatch(name))
+    named = [file.stem.partition("-")[2] for file in path().parent.glob("credentials-*.json")]
+    return [""] * path().exists() + sorted(filter(_NAME.fullmatch, named))
 
 
 def shown(profile: str) -> str:
