@@ -92,8 +92,8 @@ SERVICE = (
 SELECTION = "all check keys keys-file tag"
 FILE = "excel format fresh output"
 OPTIONS = {
-    "export clicks": f"{SERVICE} all-profiles {SELECTION} {FILE} by dimensions dry-run last max-failures merged "
-    "range-end timezone",
+    "export clicks": f"{SERVICE} all-profiles {SELECTION} {FILE} by dimensions dry-run last max-failures "
+    "merged range-end timezone",
     "export tags": f"{SERVICE} all-profiles {FILE}",
     "export urls": f"{SERVICE} all-profiles {FILE} with-tag-names",
     "api": SERVICE,

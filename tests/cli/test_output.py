@@ -54,6 +54,7 @@ class Counters:
     waiting: int = 0
     paused_until: float = 0.0
     retry_at: float = 0.0
+    clock_offset: float = 0.0
     learned_rate: float | None = None
 
 
@@ -114,6 +115,15 @@ def test_the_seconds_to_a_retry_are_counted_down(looked: Any) -> None:
     counters.in_flight, counters.attempts, counters.retry_at = 0, 2, 1_016.5
     assert after(1) == "retrying in 12 s"
     assert after(12) == "no answer for 16 s"
+
+
+def test_the_clock_of_the_event_loop_may_be_another(looked: Any) -> None:
+    counters, after, _ = looked
+    counters.clock_offset = 36_000.0
+    counters.retry_at = 37_006.0
+    assert after(1) == "retrying in 5 s"
+    counters.paused_until, counters.waiting = 37_043.0, 3
+    assert after(1) == "waiting 41 s for the service's limit"
 
 
 def test_a_drawn_bar_shows_waits_and_nothing_is_printed(looked: Any) -> None:

@@ -26,6 +26,8 @@ class Metrics:
         self.retries = 0
         self.bytes_received = 0
         self.retry_at = 0.0
+        #: The event loop's time less `time.monotonic()`: on macOS uvloop's clock runs on during sleep.
+        self.clock_offset = 0.0
         #: Whether a call has succeeded, or a warning says that none has.
         self.is_reached = False
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Iterable
-from time import time
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
@@ -103,6 +103,7 @@ class Sender:
         loop = running_loop()
         if loop is not self._loop:
             self._loop = self._shared.transport.bind(loop)
+            self._metrics.clock_offset = loop.time() - monotonic()
         self._metrics.requests += 1
         journal = self._shared.journal
         if journal is not None and (body := await journal.replay(call)) is not None:

@@ -51,7 +51,7 @@ class Watch:
                 self.look(monotonic())
 
     def look(self, now: float) -> None:
-        """Show and print what there is to say at a time of the event loop."""
+        """Show and print what there is to say at a time of `time.monotonic`."""
         metrics = self.source()
         if metrics is None:
             return
@@ -89,7 +89,8 @@ class Watch:
             self._answers, self._at_answer = answers, (metrics.attempts, now)
             self._pause = PRINTED_AFTER
         attempts, answered_at = self._at_answer
-        until_open, until_retry = metrics.paused_until - now, metrics.retry_at - now
+        loop_time = now + metrics.clock_offset
+        until_open, until_retry = metrics.paused_until - loop_time, metrics.retry_at - loop_time
         if metrics.waiting and until_open >= SHOWN_AFTER:
             # The library logs long waits itself.
             return f"waiting {until_open:.0f} s for the service's limit", False
