@@ -28,7 +28,7 @@ def run(*arguments: str) -> str:
     return told.stdout
 
 
-SCRIPTS = ["request", "listing", "spans", "each", "memory", "startup", "cluster"]
+SCRIPTS = ["request", "listing", "spans", "each", "memory", "startup", "cluster", "costs"]
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -12,6 +12,7 @@ from ._core.plan import Key as Key
 from ._core.plan import Keys as Keys
 from ._core.plan import check_slashtag as check_slashtag
 from ._core.spans import parse_span as parse_span
+from ._core.windows import Window as Window
 from ._core.windows import by_month as by_month
 from ._core.windows import flattened as flattened
 from ._core.windows import format_offset as format_offset
@@ -20,6 +21,7 @@ from ._core.windows import last_day as last_day
 from ._core.windows import midnight as midnight
 from ._core.windows import months as months
 from ._core.windows import parse_zone as parse_zone
+from ._core.windows import windows as windows
 from ._credentials import parse_base_url as parse_base_url
 from ._fanout import WorkerPool as WorkerPool
 from ._file_lock import HAS_LOCKS as HAS_LOCKS

@@ -162,8 +162,8 @@ class RangeStats(_LabelStats, frozen=True, kw_only=True):
 
     `clicks` has every day of the range, including zeros; the other maps have only labels with clicks.
     `days_complete` is False if the service omitted the days of a window longer than one day; `reconciles` is
-    False if a window's days did not add up to its total or were outside it. See docs/service.md, Statistics
-    for a date or date range.
+    False if a window's days did not add up to its total, or were outside it: those are left out. See
+    docs/service.md, Statistics for a date or date range.
     """
 
     DIMENSIONS: ClassVar[dict[str, str]] = _dimensions(

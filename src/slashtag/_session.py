@@ -138,7 +138,7 @@ class AsyncSession:
         self._range_end = range_end
         self._workers = _within_pool(concurrency, http)
         self._tasks = Tasks()
-        self._memory = Memory()
+        self._memory = memory = Memory()
         self._pool = _Pool(http, credentials, proxy=via, trust_env=trust_env)
         self._closing = asyncio.Lock()
         self._journal: Journal | None = None
@@ -163,7 +163,7 @@ class AsyncSession:
             admission=admission,
             # Without jitter: only one request at a time waits here.
             budget=RetryBudget(lambda failures: backoff(RetryPolicy(), failures + 1, 0.75)),
-            metrics=Metrics(throttle, lambda: admission.waiting),
+            metrics=Metrics(throttle, lambda: admission.waiting, lambda: memory.inconsistent),
             secrets=secrets,
             closing=asyncio.Event(),
             journal=self._journal,

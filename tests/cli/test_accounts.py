@@ -102,7 +102,7 @@ def test_an_account_that_fails_half_way_has_no_rows(cli: Cli, box: Sandbox, tmp_
 @pytest.mark.usefixtures("profiles")
 def test_links_that_fail_are_listed_by_account(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
     target = tmp_path / "clicks.csv"
-    box.faults = [Fault(kind="400", path="*/stats*", every=20)]
+    box.faults = [Fault(kind="400", path="*/stats*", every=5)]
     try:
         ran = cli("export", "clicks", "2024-01-01", "2024-01-31", *YEAR, "-o", str(target))
     finally:

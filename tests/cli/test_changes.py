@@ -97,12 +97,11 @@ def test_all_errors_are_told_with_their_lines_and_nothing_is_sent(
         ("slashtag,destinations", "no column can be called 'destinations'"),
         ("slashtag,password,password", "a column is there twice"),
         ("destination", "there must be a column slashtag or id"),
-        ("", "there must be a column slashtag or id"),
     ],
 )
 def test_a_header_that_will_not_do_is_told(cli: Cli, tmp_path: Path, header: str, problem: str) -> None:
     path = tmp_path / "changes.csv"
-    path.write_text(f"{header}\n" if header else "", "utf-8")
+    path.write_text(f"{header}\n", "utf-8")
     ran = cli("urls", "update", "--from", str(path))
     assert ran.code == 1
     assert ran.err.startswith(f"error: line 1: {problem}")
@@ -113,6 +112,7 @@ def test_a_header_that_will_not_do_is_told(cli: Cli, tmp_path: Path, header: str
     ("arguments", "problem"),
     [
         (("--from", "missing.csv"), "--from names no file"),
+        (("--from", "empty.csv"), "empty.csv is empty"),
         (("--from", "binary.csv"), "is not a CSV file in UTF-8"),
         (("--from", "quotes.csv"), "is not a CSV file in UTF-8"),
         (("--dry-run", "a1"), "belong to --from"),
@@ -126,6 +126,7 @@ def test_wrong_usage_exits_with_2(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], problem: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("empty.csv").touch()
     Path("binary.csv").write_bytes(b"slashtag\n\xff\n")
     Path("quotes.csv").write_text('slashtag,destination\na1,"x"y\n', "utf-8")
     ran = cli("urls", "update", *arguments)

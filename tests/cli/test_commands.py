@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -203,6 +204,16 @@ def test_progress_shows_on_a_terminal_only(cli: Cli, monkeypatch: pytest.MonkeyP
     assert "reading" in cli("urls", "list").err
 
 
+@pytest.mark.parametrize("limit", [(), ("--limit", "7")])
+def test_a_listing_into_a_file_prints_a_summary(cli: Cli, tmp_path: Path, limit: tuple[str, ...]) -> None:
+    path = tmp_path / "links.csv"
+    ran = cli("urls", "list", "-o", str(path), *limit)
+    assert len(path.read_text("utf-8").splitlines()) == 1 + (7 if limit else 130)
+    assert ran.out == ""
+    assert f"{7 if limit else 130} rows to {path}" in ran.err
+    assert cli("urls", "list", "-q", "-o", str(path)).err == ""
+
+
 def test_rows_on_a_terminal_need_no_bar(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr("slashtag.cli.listing.sys.stdout.isatty", lambda: True, raising=False)
@@ -217,11 +228,11 @@ def test_an_installed_uvloop_is_used_and_is_not_needed(cli: Cli, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("days_complete", "reconciles", "told"),
-    [(True, True, 1), (False, True, 2), (True, False, 2), (False, False, 3)],
+    ("days_complete", "reconciles", "told", "code"),
+    [(True, True, 1, 0), (False, True, 2, 3), (True, False, 2, 3), (False, False, 3, 3)],
 )
 def test_what_is_not_exact_is_told(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, days_complete: bool, reconciles: bool, told: int
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, days_complete: bool, reconciles: bool, told: int, code: int
 ) -> None:
     from slashtag import RangeStats, _resources
 
@@ -230,4 +241,4 @@ def test_what_is_not_exact_is_told(
 
     monkeypatch.setattr(_resources.stats.Stats, "collect", collect)
     ran = cli("stats", "range", "2024-01-01", "2024-03-01", "--all")
-    assert len(ran.err.splitlines()) == told
+    assert (len(ran.err.splitlines()), ran.code) == (told, code)

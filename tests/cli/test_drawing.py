@@ -10,7 +10,7 @@ import pytest
 
 from slashtag.sandbox import Sandbox
 
-from .conftest import Cli
+from .conftest import Cli, objects
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
@@ -47,6 +47,31 @@ def test_the_name_of_a_record_is_cut_last(cli: Cli, own: Sandbox, monkeypatch: p
     out = cli("urls", "list", "--orderby", "-date", "--limit", "2", "--format", "table").out
     assert "…" in out
     assert "/long " in out
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("top", "2024-06"),
+        ("stats", "day", "2024-10-27", "--all", "--by", "hour", "--timezone", "Europe/Berlin"),
+        ("stats", "country", "US", "2022..2025", "--all"),
+        ("stats", "year", "2024", "--all"),
+    ],
+)
+def test_labels_and_numbers_are_whole_and_bars_give_way(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    out = cli(*command, "--format", "table").out
+    assert max(map(len, out.splitlines())) <= width
+    assert "…" not in out
+    # The labels that are summed in one line would dwarf the others.
+    assert not any("█" in line for line in out.splitlines() if " others " in line)
+    if command[0] == "top":
+        assert all(f" {row['slashtag']} " in out for row in objects(cli(*command).out))
+    else:
+        assert max(line.count("█") for line in out.splitlines()) >= 18
 
 
 @pytest.mark.parametrize("form", ["jsonl", "json", "csv", "table"])

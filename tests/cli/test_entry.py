@@ -93,17 +93,17 @@ SELECTION = "all check keys keys-file tag"
 FILE = "excel format fresh output"
 OPTIONS = {
     "export clicks": f"{SERVICE} all-profiles {SELECTION} {FILE} by dimensions dry-run last max-failures "
-    "merged range-end timezone",
+    "range-end timezone",
     "export tags": f"{SERVICE} all-profiles {FILE}",
-    "export urls": f"{SERVICE} all-profiles {FILE} with-tag-names",
+    "export urls": f"{SERVICE} all-profiles {FILE}",
     "api": SERVICE,
     "doctor": f"{SERVICE} format keys",
     "login": f"{SERVICE} list remove status",
-    "report": f"{SERVICE} {SELECTION} last output range-end timezone top",
+    "report": f"{SERVICE} {SELECTION} accent hours last logo output range-end timezone title top",
     "stats alltime": f"{SERVICE} {SELECTION} by dry-run format timezone output",
     "stats country": f"{SERVICE} {SELECTION} by dry-run format last timezone output",
-    "stats day": f"{SERVICE} {SELECTION} by dry-run format range-end timezone output",
-    "stats range": f"{SERVICE} {SELECTION} by dry-run format last range-end timezone output",
+    "stats day": f"{SERVICE} {SELECTION} by dry-run format range-end timezone output yes",
+    "stats range": f"{SERVICE} {SELECTION} by dry-run format last range-end timezone output yes",
     "stats year": f"{SERVICE} {SELECTION} by dry-run format timezone output",
     "top": f"{SERVICE} all-profiles {SELECTION} by format last limit range-end timezone output",
     "sync": f"{SERVICE} by-tag dataset destination dimensions lookback max-failures range-end since timezone",

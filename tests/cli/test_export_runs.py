@@ -206,13 +206,16 @@ def test_an_export_killed_again_and_again_ends_with_the_truth(
     assert names(tmp_path) == [file.name]
 
 
-def test_ctrl_c_says_how_to_go_on(start: Start, slow: Sandbox, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_sigterm_say_how_to_go_on(
+    start: Start, slow: Sandbox, tmp_path: Path, number: int, exit_code: int
+) -> None:
     command = ["export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "a.csv"), "--concurrency", "4"]
     running = start(*command)
     arrived(slow, 40)
-    running.send(signal.SIGINT)
+    running.send(number)
     code, said = running.wait()
-    assert code == 130
+    assert code == exit_code
     (line,) = said.splitlines()
     assert line.startswith("stopped; run the same command again to go on: ")
     assert names(tmp_path) == [".a.csv.journal"]

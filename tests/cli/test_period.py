@@ -78,13 +78,14 @@ def test_instants_are_of_the_time_zone(cli: Cli, box: Sandbox) -> None:
     assert objects(ran.out)[0]["clicks"] == truth.total_clicks
 
 
-def test_an_export_of_a_month_ends_with_it_and_one_from_a_day_on_today(cli: Cli, tmp_path: Path) -> None:
+def test_an_export_covers_the_days_that_are_named(cli: Cli, tmp_path: Path) -> None:
     def days(*arguments: str) -> tuple[str, str]:
-        rows = objects(cli("export", "clicks", *arguments, "--all", "--merged").out)
+        rows = objects(cli("export", "clicks", *arguments, "--all").out)
         return rows[0]["date"], rows[-1]["date"]
 
     assert days("2024-02") == ("2024-02-01", "2024-02-29")
-    assert days("2024-02-27") == ("2024-02-27", "2024-03-31")
+    assert days("2024-02-27") == ("2024-02-27", "2024-02-27")
+    assert days("2024-02-27", "today") == ("2024-02-27", "2024-03-31")
     assert "2024-02-01 to 2024-02-29" in cli("export", "clicks", "last-month", "--all").err
     assert days("2024-02-27", "2024-02-28") == ("2024-02-27", "2024-02-28")
     assert days("yesterday") == ("2024-03-30", str(date(2024, 3, 30)))

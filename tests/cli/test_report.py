@@ -67,16 +67,52 @@ def test_a_span_that_is_not_over_is_said(cli: Cli) -> None:
     assert "3 of 7 days over" in Path("report.html").read_text("utf-8")
 
 
-def test_it_draws_a_picture(cli: Cli) -> None:
-    ran = cli(*JULY, "-o", "report.png", "--all", "--quiet", "--top", "0")
+def test_title_logo_and_colour_are_on_the_page(cli: Cli, folder: Path) -> None:
+    assert cli(*JULY, "-o", "logo.png", "--keys", "nope", "--no-check").code == 0
+    given = ("--title", "July <at> us", "--logo", "logo.png", "--accent", "#0a7f5a", "--top", "0")
+    assert cli(*JULY, "-o", "report.html", *given).code == 0
+    page = Path("report.html").read_text("utf-8")
+    assert "<h1><bdi>July &lt;at&gt; us</bdi></h1>" in page
+    assert "data:image/png;base64," in page
+    assert "--accent: #0a7f5a;" in page
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--logo", "logo.svg"), ("--logo", "missing.png"), ("--accent", "blue"), ("--title", "x" * 201)],
+)
+def test_a_logo_or_colour_that_will_not_do_is_told_first(
+    cli: Cli, box: Sandbox, options: tuple[str, str]
+) -> None:
+    Path("logo.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    asked = len(box.requests)
+    assert cli(*JULY, "-o", "report.html", *options).code == (1 if "missing.png" in options else 2)
+    assert len(box.requests) == asked
+    assert not Path("report.html").exists()
+
+
+def test_it_shows_hours(cli: Cli, box: Sandbox) -> None:
+    each = box.truth.per_key("2024-07-01", "2024-07-07")
+    key = max(each, key=lambda key: each[key].total_clicks)
+    ran = cli("report", "2024-07-01", "2024-07-07", "-o", "report.html", "--hours", "--keys", key)
+    assert ran.code == 0
+    assert 'id="hours"' in Path("report.html").read_text("utf-8")
+    asked = len(box.requests)
+    assert cli("report", "2024", "-o", "report.html", "--hours").code == 2
+    assert len(box.requests) == asked
+
+
+@pytest.mark.parametrize(("name", "start"), [("report.png", b"\x89PNG"), ("report.pdf", b"%PDF")])
+def test_it_draws_a_picture(cli: Cli, name: str, start: bytes) -> None:
+    ran = cli(*JULY, "-o", name, "--all", "--quiet", "--top", "0")
     assert (ran.code, ran.err) == (0, "")
-    assert Path("report.png").read_bytes().startswith(b"\x89PNG")
+    assert Path(name).read_bytes().startswith(start)
 
 
 @pytest.mark.parametrize(
     ("output", "problem"),
     [
-        ("report.pdf", "a report is written to a file that ends in .html or .png, not report.pdf"),
+        ("report.txt", "a report is written to a file that ends in .html, .png or .pdf, not report.txt"),
         ("folder.html", "folder.html cannot be written: it is a folder"),
         ("missing/report.html", "cannot write beside missing/report.html: No such file or directory"),
     ],
@@ -87,7 +123,7 @@ def test_a_target_that_will_not_do_is_told_before_anything_is_asked(
     Path("folder.html").mkdir()
     asked = len(box.requests)
     ran = cli(*JULY, "-o", output)
-    assert ran.code == (2 if output.endswith(".pdf") else 1)
+    assert ran.code == (2 if output.endswith(".txt") else 1)
     assert problem in ran.error
     assert len(box.requests) == asked
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from slashtag import GeoStats, PeriodStats, _resources
+from slashtag.cli.commands import stats
 from slashtag.sandbox import Sandbox
 
-from .conftest import APIKEY, APISECRET, Cli
+from .conftest import APIKEY, APISECRET, Cli, objects
 
 
 def counts(out: str) -> dict[str, dict[str, int]]:
@@ -116,6 +119,41 @@ def test_every_tag_is_counted_alone(cli: Cli, box: Sandbox) -> None:
     assert [json.loads(one)[name] for name in ("tag", "percent")] == [names[0], 100.0]
 
 
+@pytest.mark.parametrize("command", [("range", "2024-10-26", "2024-10-27"), ("day", "2024-10-27")])
+def test_hours_are_counted_and_their_cost_is_told_first(
+    cli: Cli, box: Sandbox, command: tuple[str, ...]
+) -> None:
+    zone = ("--timezone", "Europe/Berlin")
+    ran = cli("stats", *command, "--all", "--by", "hour", *zone)
+    rows = objects(ran.out)
+    total = box.truth.range(command[1], command[-1], timezone=ZoneInfo("Europe/Berlin")).total_clicks
+    assert len(rows) == 24 * len(command) - 23
+    assert rows[-1]["hour"] == "2024-10-27T23:00+01:00"
+    assert sum(row["clicks"] for row in rows) == total > 0
+    drawn = cli("stats", *command, "--all", "--by", "hour", *zone, "--format", "table").out
+    assert drawn.split()[-2:] == ["total", str(total)]
+    cost, summary = ran.err.splitlines()
+    assert re.search(r"\b\d+ requests", cost)
+    assert f": {total} click" in summary
+
+
+def test_many_requests_for_hours_need_a_yes(cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "MOST_HOURLY", 20)
+    command = ("stats", "range", "2024-10-26", "2024-10-27", "--all", "--by", "hour")
+    ran = cli(*command)
+    assert ran.code == 2
+    assert "--yes" in ran.err
+    assert len(box.requests) < 20
+    assert cli(*command, "--yes").code == 0
+
+
+def test_a_dry_run_has_both_bounds_of_the_hours_and_of_tags(cli: Cli, box: Sandbox) -> None:
+    out = cli("stats", "range", "2024-10-26", "2024-10-27", "--all", "--by", "hour", "--dry-run").out
+    assert "requests 2 to 100 " in out
+    assert "requests 20\n" in cli("stats", "day", "2024-10-26", "--all", "--by", "tag", "--dry-run").out
+    assert {arrival.path for arrival in box.requests} == {"/api/v1/urls", "/api/v1/tags"}
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -123,7 +161,9 @@ def test_every_tag_is_counted_alone(cli: Cli, box: Sandbox) -> None:
         ("range", "2024", "--all", "--by", "city"),
         ("country", "DE", "2024", "--all", "--by", "month"),
         ("range", "2024", "--keys", "a", "--by", "tag"),
-        ("range", "2024", "--all", "--by", "tag", "--dry-run"),
+        ("range", "2024", "--all", "--by", "hour"),
+        ("range", "2024-01-01", "2024-02-02", "--keys", "a", "--by", "hour"),
+        ("year", "2024", "--all", "--by", "hour"),
     ],
 )
 def test_a_dimension_that_is_not_counted_is_refused(cli: Cli, box: Sandbox, wrong: tuple[str, ...]) -> None:
@@ -162,15 +202,13 @@ def test_all_links_are_asked_for_while_their_list_is_read(cli: Cli, monkeypatch:
 
 
 def test_bounds_are_called_bounds(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter(
-        [
-            PeriodStats(clicks_total=5, clicks_unique=4, unique_is_exact=False),
-            GeoStats(places_are_exact=False),
-        ]
-    )
+    answers = [
+        PeriodStats(clicks_total=5, clicks_unique=4, unique_is_exact=False),
+        GeoStats(places_are_exact=False),
+    ]
 
-    async def collect(*_: object, **__: object) -> object:
-        return next(answers)
+    async def collect(*_: object, keys: object, **__: object) -> object:
+        return answers[0] if keys == () else answers.pop(0)
 
     monkeypatch.setattr(_resources.stats.Stats, "collect", collect)
     ran = cli("stats", "alltime", "--all", "--format", "table")

@@ -62,6 +62,16 @@ def test_links_of_a_tag_and_given_links_are_ranked_alone(cli: Cli, box: Sandbox)
     assert cli("top", "2024", "--tag", "nobody has it").code == 2
 
 
+def test_slashtags_that_links_without_the_tag_share_are_told(cli: Cli, own: Sandbox) -> None:
+    own.add_tag("spring")
+    own.add_url("shared", domain_id=0, tag="spring")
+    own.add_url("shared", domain_id=1)
+    own.add_url("alone", tag="spring")
+    note = "slashtags that several links share: 1"
+    assert note in cli("top", "2024", "--tag", "spring").err
+    assert note not in cli("top", "2024", "--keys", "alone").err
+
+
 def test_without_a_span_it_is_the_last_30_days(cli: Cli) -> None:
     ran = cli("top")
     start, _, end = ran.err.partition(",")[0].split()

@@ -176,9 +176,12 @@ def test_an_item_that_stays_twice_in_its_page_is_given_once() -> None:
 
 def test_the_first_page_has_to_exist() -> None:
     cursor: PageCursor[Tag] = PageCursor(start_page=5)
-    cursor.ask()
+    missing = NotFoundError("no such page", status=404)
+    assert cursor.ask() == 5
+    cursor.missing(missing)
+    assert cursor.ask() == 5
     with pytest.raises(NotFoundError):
-        cursor.missing(NotFoundError("no such page", status=404))
+        cursor.missing(missing)
 
 
 def test_a_page_may_be_refused_only_past_the_end() -> None:

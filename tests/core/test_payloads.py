@@ -253,9 +253,18 @@ def test_days_outside_without_clicks_are_nothing() -> None:
     assert (problem, len(stats.clicks), stats.reconciles) == (None, 7, True)
 
 
-def test_days_outside_with_clicks_are_kept() -> None:
-    stats, _ = one(RangeAnswer(total_clicks=1, clicks={date(2023, 12, 31): 1}))
-    assert stats.clicks[date(2023, 12, 31)] == 1
+def test_days_outside_with_clicks_are_left_out() -> None:
+    clicks = {date(2023, 12, 31): 1, date(2024, 1, 2): 2}
+    stats, _ = one(RangeAnswer(total_clicks=3, clicks=clicks))
+    assert {day: n for day, n in stats.clicks.items() if n} == {date(2024, 1, 2): 2}
+    assert (len(stats.clicks), stats.reconciles) == (7, False)
+
+
+def test_months_of_another_year_are_told_and_left_out() -> None:
+    answer = PeriodAnswer(5, 5, 0, clicks_breakdown={2024: {1: 2}, 2023: {12: 3}})
+    stats, problem = Year(2024).stats(answer, None)
+    assert "other years than 2024" in (problem or "")
+    assert stats.clicks_breakdown == {2024: {1: 2}}
 
 
 def test_a_breakdown_that_contradicts_the_total_is_told() -> None:

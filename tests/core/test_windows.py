@@ -16,7 +16,6 @@ from slashtag._core.windows import (
     Month,
     Window,
     cut_into_windows,
-    days,
     format_offset,
     halves,
     month_of,
@@ -28,6 +27,7 @@ from slashtag._core.windows import (
     split_by_utc_offset,
     windows,
 )
+from slashtag._models import days
 
 from . import clicklog
 from .clicklog import TURNS, ZONES

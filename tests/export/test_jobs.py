@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from datetime import date, datetime, timedelta
 from typing import Any, cast
@@ -123,7 +122,7 @@ async def test_every_link_is_a_row_in_order(box: Sandbox, session: AsyncSession,
 
 
 async def test_links_bear_the_names_of_their_tags(box: Sandbox, session: AsyncSession, kept: Kept) -> None:
-    await export_urls(session, kept, with_tag_names=True)
+    await export_urls(session, kept)
     names = {tag.id: tag.name for tag in box.truth.tags()}
     expected = [(url.slashtag, names.get(url.tag_id or 0)) for url in box.truth.urls()]
     assert columns(NAMED_URLS, kept.rows, "slashtag", "tag_name") == expected
@@ -144,7 +143,7 @@ async def test_a_tag_made_during_the_export_has_its_name(kept: Kept) -> None:
             if links > 500 and hide:
                 box.store.insert(*hide.pop())
 
-        await export_urls(session, kept, with_tag_names=True, progress=progress)
+        await export_urls(session, kept, progress=progress)
         assert [one.path for one in box.requests].count("/api/v1/tags") == 2
     assert columns(NAMED_URLS, kept.rows, "slashtag", "tag_name")[-1] == ("late-link", "late")
 
@@ -153,7 +152,7 @@ async def test_a_tag_that_nobody_knows_has_no_name_and_is_looked_for_once(
     box: Sandbox, session: AsyncSession, kept: Kept
 ) -> None:
     box.store.insert("DELETE FROM tag WHERE name = ?", [(box.truth.tags()[0].name,)])
-    await export_urls(session, kept, with_tag_names=True)
+    await export_urls(session, kept)
     assert None in {name for tag, name in columns(NAMED_URLS, kept.rows, "tag_id", "tag_name") if tag}
     assert [one.path for one in box.requests].count("/api/v1/tags") == 1
 
@@ -211,27 +210,6 @@ async def test_every_tag_has_a_row_a_day(
     ]
 
 
-@pytest.mark.parametrize("given", ["nothing", "keys", "tags", "by tag"])
-async def test_merged_days_are_sums_over_the_selection(
-    box: Sandbox, session: AsyncSession, kept: Kept, given: str
-) -> None:
-    names = [tag.name for tag in box.truth.tags()]
-    chosen = slashtags(box)[5:25] if given == "keys" else slashtags(box)
-    options: dict[str, Any] = {
-        "nothing": {},
-        "keys": {"keys": chosen},
-        "tags": {"tags": names[:2]},
-        "by tag": {"by": "tag"},
-    }[given]
-    await export_clicks(session, SPAN, kept, merged=True, **options)
-    expected = Counter(box.truth.range(START, END, keys=chosen).clicks)
-    if "tag" in given:
-        expected.subtract(expected)
-        for name in names[:2] if given == "tags" else names:
-            expected.update(box.truth.range(START, END, tag=name).clicks)
-    assert kept.rows == list(expected.items())
-
-
 async def test_dimensions_have_a_row_a_label_with_the_window_asked_for(
     box: Sandbox, session: AsyncSession, kept: Kept
 ) -> None:
@@ -245,22 +223,18 @@ async def test_dimensions_have_a_row_a_label_with_the_window_asked_for(
     assert len(dimensions_table("slashtag").names) == len(kept.rows[0])
 
 
-async def test_merged_dimensions_are_sums(box: Sandbox, session: AsyncSession, kept: Kept) -> None:
-    await export_clicks(session, SPAN, kept, merged=True, dimensions=True)
-    assert sorted(kept.rows) == sorted(labels(box.truth.range(START, END)))
-
-
 async def test_one_day_and_a_timezone_count_local_days(
     box: Sandbox, session: AsyncSession, kept: Kept
 ) -> None:
-    await export_clicks(session, Day("2023-02-03"), kept, merged=True, timezone="+09:00")
-    true = box.truth.range("2023-02-03", "2023-02-03", timezone="+09:00")
-    assert kept.rows == [(date(2023, 2, 3), true.total_clicks)]
+    tag = box.truth.tags()[0].name
+    await export_clicks(session, Day("2023-02-03"), kept, by="tag", tags=[tag], timezone="+09:00")
+    true = box.truth.range("2023-02-03", "2023-02-03", timezone="+09:00", tag=tag)
+    assert kept.rows == [(tag, date(2023, 2, 3), true.total_clicks)]
 
 
 async def test_the_last_days_end_today(session: AsyncSession, kept: Kept) -> None:
-    await export_clicks(session, DateRange.last(3), kept, merged=True)
-    first, last = (cast("date", kept.rows[n][0]) for n in (0, -1))
+    await export_clicks(session, DateRange.last(3), kept)
+    first, last = (cast("date", kept.rows[n][1]) for n in (0, -1))
     assert last - first == timedelta(days=2)
     assert abs(last - date.today()) <= timedelta(days=1)
 
@@ -278,7 +252,6 @@ async def test_no_keys_make_no_rows(box: Sandbox, session: AsyncSession, kept: K
         {"by": "country"},
         {"tags": "spring"},
         {"keys": "spring"},
-        {"keys": "spring", "merged": True},
     ],
 )
 async def test_a_wrong_selector_is_a_type_error(
@@ -300,19 +273,7 @@ async def test_the_links_of_an_unknown_tag_are_an_error(session: AsyncSession, k
 async def test_the_summary_counts_what_the_export_did(
     box: Sandbox, session: AsyncSession, kept: Kept
 ) -> None:
-    await export_urls(session, kept)
-    before = len(box.requests)
-    summary = await export_clicks(session, SPAN, kept, keys=slashtags(box)[:7])
-    assert summary.requests == len(box.requests) - before
-    assert 0 < summary.seconds < 60
-    assert summary == Summary(
-        rows=7 * 120,
-        requests=summary.requests,
-        replayed=0,
-        throttled=0,
-        seconds=summary.seconds,
-        learned_rate=None,
-    )
+    assert await export_clicks(session, SPAN, kept, keys=slashtags(box)[:7]) == Summary(rows=7 * 120)
 
 
 async def test_failures_of_single_keys_are_told_counted_and_left_out(
@@ -351,7 +312,7 @@ async def test_days_that_do_not_add_up_show_in_the_summary(kept: Kept) -> None:
             return type(answer)(total_clicks=answer.total_clicks) if call.path == "stats" else answer
 
         session.stats._sender._send = without_days  # type: ignore[assignment]
-        summary = await export_clicks(session, SPAN, kept, merged=True)
+        summary = await export_clicks(session, SPAN, kept)
     assert not summary.reconciles
 
 
@@ -389,14 +350,3 @@ async def test_cancelling_waits_for_the_rows_that_are_being_written(session: Asy
     with pytest.raises(asyncio.CancelledError):
         await export
     assert done == [True]
-
-
-async def test_what_a_journal_replayed_is_counted(box: Sandbox, tmp_path: Any, kept: Kept) -> None:
-    summaries: list[Summary] = []
-    for _ in range(2):
-        async with AsyncSession(
-            box.base_url, apikey=box.apikey, apisecret=box.apisecret, journal=tmp_path / "j"
-        ) as session:
-            summaries.append(await export_clicks(session, SPAN, kept, keys=slashtags(box)))
-    assert [summary.replayed for summary in summaries] == [0, summaries[0].requests]
-    assert kept.rows == days(box, slashtags(box)) * 2

@@ -146,8 +146,11 @@ class Seen:
 
     @property
     def heat(self) -> list[list[int | None]]:
-        rows = self.root.one("table", id="heat").one("tbody").all("tr")
-        return [[plain(cell.text) if cell.text else None for cell in row.all("td")] for row in rows]
+        rows = self.root.one("table", id="weekdays").one("tbody").all("tr")
+        return [
+            [plain(cell.attributes.get("title", cell.text)) if cell.text else None for cell in row.all("td")]
+            for row in rows
+        ]
 
     @property
     def top(self) -> list[tuple[str, int]]:

@@ -9,12 +9,14 @@ import shutil
 import socket
 import subprocess
 import zlib
+from datetime import UTC, datetime
 from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slashtag.report import Branding
 from tests.report.figures import HOSTILE, Seen, report
 from tests.report.test_files import size
 
@@ -23,7 +25,7 @@ FLAGS = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--enable-logging=stderr", "--disable-dev-shm-usage", "--force-device-scale-factor=1"),
 ]
-DIMENSIONS = ("country", "referrer", "device", "browser", "platform")
+DIMENSIONS = ("country", "referrer", "device", "browser", "platform", "tag", "destination")
 
 
 @pytest.fixture
@@ -45,7 +47,12 @@ def page() -> str:
         top=HOSTILE,
         before=123_456,
         unique=9,
-        **dict.fromkeys(DIMENSIONS, counts) | {"device": {"Desktop": 1}},
+        tag=counts,
+        destination=counts,
+        shared=frozenset(("tag", name) for name in HOSTILE[::2]),
+        hourly={datetime(2024, 1, 1 + n % 7, n % 24, tzinfo=UTC): n * n for n in range(168)},
+        branding=Branding(title=HOSTILE[1], logo=report([1]).to_png(scale=0.2), accent="#ffee00"),
+        **dict.fromkeys(DIMENSIONS[:5], counts) | {"device": {"Desktop": 1}},
     ).to_html()
 
 
@@ -97,7 +104,8 @@ def test_a_page_is_silent_asks_for_nothing_and_runs_nothing(chromium: str, tmp_p
     assert [name for name, _ in after.top][:2] == HOSTILE[:2]
     assert after.days == before.days
     assert all(after.counts(name) == before.counts(name) for name in DIMENSIONS)
-    assert after.root.all("script") == after.root.all("img") == []
+    assert after.root.all("script") == []
+    assert [image.attributes["class"] for image in after.root.all("img")] == ["logo"]
     assert len(after.root.all("bdi")) == len(before.root.all("bdi"))
 
 

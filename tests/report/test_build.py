@@ -57,15 +57,17 @@ def check(box: Sandbox, report: Report, keys: list[str] | None = None, zone: Any
         assert report.links_clicked == clicked
         best = sorted((one.total_clicks for one in each.values() if one.total_clicks), reverse=True)
         assert [link.clicks for link in report.top] == best[:10]
+    before = box.truth.per_key(*report.before_span, keys=keys, timezone=zone)
     for link in report.top:
         assert link.days == each[link.slashtag].clicks
+        assert link.before == before[link.slashtag].total_clicks
     if truth.total_clicks:
         assert report.busiest is not None
         assert report.busiest == (report.busiest[0], max(truth.clicks.values()))
         assert truth.clicks[report.busiest[0]] == report.busiest[1]
     else:
         assert report.busiest is None
-    assert sum(n or 0 for row in report.month_weekdays.values() for n in row) == report.total
+    assert sum(n or 0 for row in report.weekdays.values() for n in row) == report.total
 
 
 SPANS = [
@@ -170,6 +172,73 @@ async def test_figures_of_a_tag_are_its_own_where_slashtags_are_shared(places: i
         assert any("marked *" in note for note in report.notes)
         year = await reported(box, "2024-01-01", "2024-12-31", tags=["mail"], places=places)
         assert (year.unique, year.unique_is_exact) == (box.truth.year(2024, tag="mail").clicks_unique, True)
+
+
+@pytest.mark.parametrize("selected", [None, 3])
+async def test_clicks_by_tag_are_those_of_the_service(serve: Serve, selected: int | None) -> None:
+    async with serve() as box:
+        known = [tag.name for tag in box.truth.tags()]
+        report = await reported(box, *QUARTER, tags=known[:selected] if selected else None)
+        exact = {name: clicks for name, clicks in report.tag.items() if name}
+        exact = {name: clicks for name, clicks in exact.items() if ("tag", name) not in report.shared}
+        truth = {name: box.truth.range(*QUARTER, tag=name).total_clicks for name in known[:selected]}
+        assert exact == {name: truth[name] for name in exact}
+        assert {name for name, clicks in truth.items() if clicks} <= report.tag.keys()
+        assert all(clicks >= truth.get(name, 0) for name, clicks in report.tag.items())
+        assert ("" in report.tag) == (selected is None)
+        assert len(exact) > 2
+
+
+async def test_clicks_of_a_shared_slashtag_are_in_every_tag_and_destination_that_has_it() -> None:
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        for name in ("mail", "print", "app"):
+            box.add_tag(name)
+        box.add_url("a", tag="mail", destination="https://shop.example/x?utm=1")
+        box.add_url("b", tag="mail", destination="https://shop.example/x?utm=2")
+        box.add_url("c", tag="app", destination="https://blog.example/")
+        ids = [
+            box.add_url("s", tag=tag, domain_id=n, destination=f"https://{n}.example/")
+            for n, tag in enumerate(["print", "app", None])
+        ]
+        for n, slashtag in enumerate(["a", "b", "c", *ids], 1):
+            box.add_click(slashtag, "2024-06-02T00:00:00", times=n)
+        report = await reported(box, "2024-06-01", "2024-06-30")
+        # The service counts the tags alone; no selector stands for links without a tag.
+        assert report.tag == {"mail": 3, "print": 4, "app": 3 + 5, "": 15}
+        shared = {f"{n}.example": 15 for n in range(3)}
+        assert report.destination == {"shop.example/x": 3, "blog.example": 3} | shared
+        assert report.shared == {("destination", page) for page in shared} | {("tag", "")}
+        assert "marked *" in report.to_html()
+        # A single tag or destination says no more than the total.
+        mail = await reported(box, "2024-06-01", "2024-06-30", tags=["mail"])
+        assert (mail.total, mail.tag, mail.destination) == (3, {}, {})
+        print_ = await reported(box, "2024-06-01", "2024-06-30", tags=["print", "mail"])
+        assert print_.tag == {"mail": 3, "print": 4}
+        assert print_.destination == {"shop.example/x": 3, "0.example": 15}
+        assert print_.shared == {("destination", "0.example")}
+        for options in ({"places": 0}, {"keys": ["a", "s"]}):
+            few = await reported(box, "2024-06-01", "2024-06-30", **options)
+            assert (few.tag, few.destination) == ({}, {})
+
+
+@pytest.mark.parametrize("selection", [{}, {"places": 0}, {"tags": ["mail", "print"]}, {"keys": ["a", "c"]}])
+async def test_hours_add_up_to_the_clicks_of_a_weekday(selection: dict[str, Any]) -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        box.add_tag("mail")
+        box.add_tag("print")
+        for n, (slashtag, tag) in enumerate([("a", "mail"), ("b", "print"), ("c", None)]):
+            box.add_url(slashtag, tag=tag)
+            box.add_click(slashtag, f"2024-03-{29 + n}T23:30:00", times=n + 1)
+        report = await reported(box, "2024-03-25", "2024-04-07", timezone=zone, hours=True, **selection)
+        assert sum(report.hourly.values()) == report.total > 0
+        for weekday in range(7):
+            clicks = sum(row[weekday] or 0 for row in report.hours.values())
+            assert clicks == sum(row[weekday] or 0 for row in report.weekdays.values())
+        # The clocks of Berlin skipped an hour on 31 March 2024: 0:30 is 1:30 in summer.
+        seen = {at.isoformat() for at, clicks in report.hourly.items() if clicks}
+        assert seen <= {"2024-03-30T00:00:00+01:00", "2024-03-31T00:00:00+01:00", "2024-04-01T01:00:00+02:00"}
+        assert (await reported(box, "2024-03-25", "2024-04-07")).hours == {}
 
 
 async def test_keys_may_be_slashtags_links_or_a_listing(serve: Serve) -> None:
@@ -321,6 +390,8 @@ async def test_wrong_selectors_and_spans_are_refused_before_anything_is_asked(se
             (InvalidRequestError, {"places": -1}),
             (InvalidRequestError, {"timezone": "Berlin"}),
         ]
+        with pytest.raises(InvalidRequestError, match="32 days"):
+            await reported(box, "2024-01-01", "2024-02-02", hours=True)
         for error, options in wrong:
             with pytest.raises(error):
                 await reported(box, "2024-01-01", "2024-01-31", **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import stat
 import struct
 import subprocess
@@ -15,8 +16,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from slashtag import ExportError
-from slashtag.report import _page, check_path, write
+from slashtag import ExportError, InvalidRequestError
+from slashtag.report import _documents, check_path, write
 from tests.report.figures import HOSTILE, read, report
 from tests.report.test_page import walk
 
@@ -86,6 +87,14 @@ def test_any_span_has_a_picture(days: int) -> None:
     assert size(report([0] * days, links_clicked=0).to_png(scale=0.5))[0] > 500
 
 
+def test_a_pdf_is_a_page_of_a4_or_longer() -> None:
+    for found in (report([1]), report([1] * 400, notes=("Words: " + "many words " * 900,))):
+        (box,) = re.findall(rb"/MediaBox \[([^]]*)\]", found.to_pdf())
+        left, lower, right, upper = map(float, box.split())
+        assert (left, lower, right) == (0, 0, 595)
+        assert upper == 842 if found.days == 1 else upper > 842
+
+
 @pytest.mark.parametrize("scale", [0, -1, 11, float("nan")])
 def test_a_scale_that_cannot_be_is_refused(scale: float) -> None:
     with pytest.raises(ExportError, match="scale"):
@@ -94,15 +103,16 @@ def test_a_scale_that_cannot_be_is_refused(scale: float) -> None:
 
 def test_files_are_written_whole_and_as_public_as_others(tmp_path: Path) -> None:
     found = report([1, 2])
-    for name in ("a.html", "b.PNG"):
+    starts = {"a.html": b"<!DOC", "b.PNG": b"\x89PNG\r", "c.pdf": b"%PDF-"}
+    for name, start in starts.items():
         target = tmp_path / name
         target.write_text("old")
         write(found, str(target))
-        assert target.read_bytes()[:5] == (b"<!DOC" if name == "a.html" else b"\x89PNG\r")
+        assert target.read_bytes()[:5] == start
         mask = os.umask(0)
         os.umask(mask)
         assert stat.S_IMODE(target.stat().st_mode) == 0o666 & ~mask
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.PNG"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*starts]
     assert (tmp_path / "a.html").read_text("utf-8") == found.to_html()
 
 
@@ -126,11 +136,11 @@ def test_a_file_that_cannot_be_written_is_told_and_leaves_no_trace(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["report.pdf", "report", ".html"])
+@pytest.mark.parametrize("name", ["report.txt", "report", ".html"])
 def test_another_ending_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ExportError, match=r"ends in \.html or \.png"):
+    with pytest.raises(InvalidRequestError):
         check_path(tmp_path / name)
-    with pytest.raises(ExportError):
+    with pytest.raises(InvalidRequestError):
         write(report([1]), tmp_path / name)
 
 
@@ -141,10 +151,10 @@ def test_a_missing_extra_is_named(missing: str, monkeypatch: pytest.MonkeyPatch,
             raise ModuleNotFoundError(name)
         return importlib.import_module(name, package)
 
-    monkeypatch.setattr("slashtag.report._page.import_module", without)
+    monkeypatch.setattr("slashtag.report._documents.import_module", without)
     found = report([1, 2])
-    _page._templates.cache_clear()
-    for draw in (found.to_html, found.to_png, lambda: write(found, tmp_path / "a.html")):
+    _documents._templates.cache_clear()
+    for draw in (found.to_html, found.to_png, found.to_pdf, lambda: write(found, tmp_path / "a.html")):
         with pytest.raises(ExportError, match=r'pip install "slashtag\[report\]"'):
             draw()
     assert list(tmp_path.iterdir()) == []

@@ -146,12 +146,12 @@ async def test_without_all_time_statistics_everything_is_asked(account: Account)
     async with account.serve() as box, client(box) as api:
         box.faults = [Fault(kind="404", path="/api/v1/stats/alltime")]
         answers = {key: counts(stats) async for key, stats in api.stats.collect_each(YEARS, keys=keys)}
-        # Once at its stated path, once at the samples' ("Date is required").
-        assert paths(box)["stats/alltime"] == 1
+        # Twice at its stated path, once at the samples' ("Date is required").
+        assert paths(box)["stats/alltime"] == 2
         assert 35 < paths(box)["stats"] <= 1 + 8 * 35
         box.requests.clear()
         (only,) = [item async for item in api.stats.collect_each(YEARS, keys=keys[:1])]
-        assert paths(box) == {"stats/alltime": 1, "stats": 35}
+        assert paths(box) == {"stats/alltime": 2, "stats": 35}
     truth = account.each(keys)
     assert answers == {key: counts(truth[key]) for key in keys}
     assert counts(only[1]) == counts(truth[keys[0]])
@@ -161,7 +161,7 @@ async def test_a_service_with_the_paths_of_the_samples_guides_as_well(account: A
     keys = tuple(account.keys[:8])
     async with account.serve(paths="samples") as box, client(box, concurrency=1) as api:
         answers = {key: counts(stats) async for key, stats in api.stats.collect_each(YEARS, keys=keys)}
-        assert paths(box)["stats/alltime"] == 1
+        assert paths(box)["stats/alltime"] == 2
         assert len(box.requests) < 8 * 35
     assert answers == {key: counts(stats) for key, stats in account.each(keys).items()}
 
@@ -268,8 +268,9 @@ async def test_a_batch_that_comes_after_the_guiding_ended_is_asked_whole() -> No
         query = DateRange("2024-01-01", "2024-03-31")
         each = api.stats.collect_each(query, keys=list(ledger.clicks))
         assert len([item async for item in each]) == 150
-        # All time is asked twice of the first batch, then not again; both batches are empty in all windows.
-        assert len(server.requests) == 2 + 2 * 3
+        # All time is asked twice of the first batch, and once at the other path, then not again; both batches
+        # are empty in all windows.
+        assert len(server.requests) == 3 + 2 * 3
 
 
 # --- failures ----------------------------------------------------------------------------------------

@@ -342,7 +342,18 @@ async def test_a_first_page_that_fails_is_an_error(status: int, error: type[Exce
         with pytest.raises(error):
             async for _ in api.urls.list(start_page=5):
                 pass
-        assert len(server.requests) == 2
+        assert len(server.requests) == (4 if status == 404 else 2)
+
+
+async def test_one_stray_404_of_the_first_page_is_not_believed() -> None:
+    async with scripted([wire.envelope(404, "No.", None), page_of(1, [1, 2], 500)]) as (_, api):
+        assert [url.id for url in await api.urls.list().to_list()] == [1, 2]
+
+
+async def test_one_wrong_answer_behind_the_only_page_is_not_believed() -> None:
+    only = page_of(1, range(20), 500)
+    async with scripted([only, only, page_of(2, [], 500)]) as (_, api):
+        assert len(await api.urls.list().to_list()) == 20
 
 
 async def read(listing: AsyncIterator[ShortUrl], seen: list[ShortUrl]) -> None:

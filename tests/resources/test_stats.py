@@ -277,6 +277,40 @@ async def test_only_the_first_contradiction_of_a_session_is_a_warning(
     assert [record.levelname for record in caplog.records if record.levelname == "WARNING"] == ["WARNING"]
 
 
+def answer_of(first: str, second: str, clicks: int) -> wire.Answer:
+    return wire.ok({"total_clicks": clicks * 2, "clicks": {first: clicks, second: clicks}})
+
+
+async def test_one_answer_about_other_days_is_requested_once_more() -> None:
+    right, wrong = answer_of("2024-01-01", "2024-01-02", 2), answer_of("2023-12-31", "2024-01-01", 7)
+    async with scripted([wrong, right, wrong, right]) as (_, api):
+        for _ in range(2):
+            stats = await api.stats.collect(DateRange("2024-01-01", "2024-01-02"), keys=["a"])
+            assert (stats.clicks, stats.total) == ({date(2024, 1, 1): 2, date(2024, 1, 2): 2}, 4)
+            assert stats.reconciles
+        assert api.metrics.inconsistent == 0
+
+
+async def test_a_service_that_always_contradicts_itself_is_asked_once_more_only_at_first() -> None:
+    async with scripted(answer_of("2023-12-31", "2024-01-01", 7)) as (server, api):
+        for _ in range(3):
+            stats = await api.stats.collect(DateRange("2024-01-01", "2024-01-02"), keys=["a"])
+            assert stats.clicks == {date(2024, 1, 1): 7, date(2024, 1, 2): 0}
+            assert not stats.reconciles
+        assert len(server.requests) == 4
+        assert api.metrics.inconsistent == 3
+
+
+async def test_an_answer_about_another_year_is_requested_once_more() -> None:
+    def year(number: str) -> wire.Answer:
+        counts = {"clicks_total": 3, "clicks_unique": 3, "clicks_repeated": 0}
+        return wire.ok({**counts, "clicks_breakdown": {number: {"5": 3}}})
+
+    async with scripted([year("2023"), year("2024")]) as (_, api):
+        stats = await api.stats.collect(Year(2024), keys=["a"])
+    assert stats.clicks_breakdown == {2024: {5: 3}}
+
+
 async def test_months_that_do_not_add_up_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     data = {
         "clicks_total": 3,

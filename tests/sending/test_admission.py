@@ -388,6 +388,15 @@ async def test_a_long_wait_is_one_warning(door: Door, caplog: pytest.LogCaptureF
     assert "42 s" in caplog.text
 
 
+async def test_a_wait_that_no_request_makes_is_no_warning(
+    door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    door.shut(86_400)
+    with pytest.raises(WaitTooLongError):
+        await (await door.come(max_wait=900))
+    assert not caplog.records
+
+
 async def test_a_short_wait_is_no_warning(door: Door, caplog: pytest.LogCaptureFixture) -> None:
     door.shut(9)
     await door.come()

@@ -513,6 +513,17 @@ async def test_the_next_retry_is_the_earliest_of_those_that_wait(monkeypatch: py
         await asyncio.wait(calls)
 
 
+@pytest.mark.parametrize("reset", ["1000", "86400", "4102444800000"])
+@pytest.mark.parametrize("prefix", ["X-RateLimit", "RateLimit", "X-Rate-Limit"])
+async def test_headers_of_a_limit_on_a_success_stop_nobody(prefix: str, reset: str) -> None:
+    headers = [(f"{prefix}-Limit", "100"), (f"{prefix}-Remaining", "0"), (f"{prefix}-Reset", reset)]
+    success = envelope(200, "ok", PAGE, headers=headers)
+    async with Wire(success) as wire, connect(wire, retry=RetryPolicy(max_wait=0)) as session:
+        for _ in range(3):
+            await get(session)
+        assert session.metrics.paused_until <= asyncio.get_running_loop().time()
+
+
 async def test_a_date_without_the_servers_clock_counts_from_ours() -> None:
     limit = envelope(429, "Slow.", None, headers=[("Retry-After", http_date(time() + 600))])
     async with Wire([limit]) as wire, connect(wire, retry=RetryPolicy(max_wait=5)) as session:

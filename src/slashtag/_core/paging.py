@@ -13,7 +13,7 @@ Answers have no total and no end mark. See docs/service.md, List short URLs. Mea
                           page holds nothing
     empty page            ask once more            the end; of another        nothing
                                                    pageSize: as there
-    404                   ask once more            the end                    nothing
+    404                   ask once more            the end; of page 1: raise  nothing
     under another number  ask once more            the end if it repeats      nothing if it repeats
                                                    items, and page 1 is not   items, else as a full page
                                                    all there was; else error
@@ -32,7 +32,8 @@ Answers have no total and no end mark. See docs/service.md, List short URLs. Mea
 - "Behind the end" are pages requested before the end was known, and the page that confirms a short page.
 - A page after the first that is empty twice is the end only if the page behind it, which is requested unless
   it is under way, is empty too. An empty page before one with items is an error.
-- Errors are PaginationErrors, except a 400 and a 404 of the first page, which are raised as they are.
+- Errors are PaginationErrors, except a 400 and a 404 of the first page, which are raised as they are. A page
+  behind the end that repeats page 1 is asked for once more before it is an error.
 - A repeated item means that records were inserted while we read. A page requested earlier that repeats no
   item may predate the insertion and miss an item: it and the pages behind it are requested again, and the
   window is halved.
@@ -133,9 +134,10 @@ class PageCursor(Generic[T]):
 
     def missing(self, error: SlashtagError) -> None:
         """Process the error for `page`, or raise it if it cannot mean that the listing has ended."""
-        # A page behind the end may be refused. A 404 for the first page is one for the path.
+        # A page behind the end may be refused. Two 404s for the first page are for the path.
         is_refused = isinstance(error, BadRequestError) and self._last is not None
-        if not is_refused and not (isinstance(error, NotFoundError) and self.page > self._start):
+        may_end = isinstance(error, NotFoundError) and (self.page > self._start or not self.again)
+        if not is_refused and not may_end:
             raise error
         again, stale = self._begin()
         self._nothing(again, stale)
@@ -151,7 +153,7 @@ class PageCursor(Generic[T]):
             return self._nothing(again, stale)
         ids = [item.id for item in page.items]
         repeats, fresh = self._given.compare(page.items, ids)
-        if self._last is not None and not self._goes_on(page, fresh):
+        if self._last is not None and not self._goes_on(page, fresh, again):
             return ()
         if page.page != self.page:
             if again and (fresh or page.page > self.page or not self._several()):
@@ -239,11 +241,14 @@ class PageCursor(Generic[T]):
         self._advance()
         return ()
 
-    def _goes_on(self, page: Page[T], fresh: Sequence[T]) -> bool:
+    def _goes_on(self, page: Page[T], fresh: Sequence[T], again: bool) -> bool:
         """Process a page behind the apparent end; return whether the listing continues with it."""
         assert self._last is not None
         if not fresh:
             if not self._confirmed and not self._several():
+                if not again:
+                    self._once_more()
+                    return False
                 raise PaginationError(
                     f"page {self.page} repeats the only page before it: the service may ignore `page`, or "
                     "repeat its last page; try a smaller pagesize to find out"

@@ -12,7 +12,7 @@ from math import inf
 from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from .._errors import InvalidRequestError
 from .._models import GeoStats, GeoSum, PeriodStats, PeriodSum, RangeStats, RangeSum, Statistics
@@ -79,6 +79,10 @@ class Query(Struct, Generic[R_co], frozen=True):
     def span(self, zone: tzinfo) -> Span | None:
         """Return the first and last date of the result, None for a query without days."""
         return None
+
+    def stats(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
+        """Return the statistics of an answer, and what is inconsistent in it, if anything."""
+        return answer.stats(window)
 
     def call(self, selector: Selector, time_slice: TimeSlice) -> Call[Any]:
         """Return the call for one time slice and one selector."""
@@ -261,6 +265,15 @@ class Year(Query[PeriodStats], frozen=True):
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         first, last = date(self.year, 1, 1), date(self.year, 12, 31)
         return _whole_period(zone, first, last, f"year {self.year}", ("year", f"{self.year:04d}"))
+
+    def stats(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
+        assert isinstance(answer, PeriodAnswer)
+        stats, problem = answer.stats(window)
+        months = stats.clicks_breakdown.get(self.year, {})
+        if sum(months.values()) != sum(map(sum, map(dict.values, stats.clicks_breakdown.values()))):
+            problem = f"clicks in months of other years than {self.year}"
+            stats = replace(stats, clicks_breakdown={self.year: months})
+        return stats, problem
 
 
 class AllTime(Query[PeriodStats], frozen=True):

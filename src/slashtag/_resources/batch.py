@@ -118,7 +118,7 @@ class Batch:
     async def _all_time(self, guide: Guide, node: Node) -> tuple[Counts | None, float]:
         query, sender = AllTime(), self.state.sender
         calls = [query.call(self.selector(node), time_slice) for time_slice in guide.all_time]
-        answers = [await sender(query, call) for call in calls]
+        answers = [await sender(query, call, is_used=False) for call in calls]
         return guide.counts(answers), self.state.fetched_at(calls[0])
 
     async def _learn_zone(self, guide: Guide, counts: Counts) -> None:
@@ -128,7 +128,7 @@ class Batch:
         compared = list(counts)
         if guide.in_utc is not None:
             call = AllTime().call(self.selector(self.whole), guide.in_utc)
-            compared += guide.counts([await self.state.sender(AllTime(), call)]) or ()
+            compared += guide.counts([await self.state.sender(AllTime(), call, is_used=False)]) or ()
         memory.all_time_reads_zone = shows_zone(compared)
 
     def _note(self, guide: Guide, node: Node, counts: Counts) -> None:

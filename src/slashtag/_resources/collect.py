@@ -110,8 +110,10 @@ class Memory:
         self.samples: dict[str, bool] = {}
         #: Whether all-time statistics have been found to depend on `timezone`.
         self.all_time_reads_zone = False
-        #: Whether an answer was inconsistent.
-        self.saw_inconsistent_answer = False
+        #: Number of inconsistent answers that were used.
+        self.inconsistent = 0
+        #: Whether the service gives inconsistent answers also on a second request.
+        self.stays_inconsistent = False
 
 
 class StatsSender:
@@ -120,6 +122,9 @@ class StatsSender:
     The document states /stats/yearly and /stats/alltime but shows samples against /stats: on a 404 the
     samples' path is tried once and the outcome remembered. See docs/service.md, Statistics for a year;
     Statistics for all time.
+
+    An answer that no statistics request can have is requested once more, since a cache or a load balancer may
+    have sent it: a 404, or one that contradicts itself or is about other days.
     """
 
     def __init__(
@@ -130,47 +135,68 @@ class StatsSender:
         #: When the journal's answer to a call was fetched, None if it has none.
         self.replayed_from = replayed_from
 
-    async def __call__(self, query: Query[Any], call: Call[Any], window: Window | None = None) -> Any:
-        """Return the statistics of an answer; an error gets a note that names the batch and window."""
+    async def __call__(
+        self, query: Query[Any], call: Call[Any], window: Window | None = None, *, is_used: bool = True
+    ) -> Any:
+        """Return the statistics of an answer; an error gets a note that names the batch and window.
+
+        An inconsistent answer is counted and logged if it `is_used`.
+        """
+        memory = self.memory
         try:
-            if query.sample_path is None:
-                answer = await self._send(call)
-            else:
-                answer = await self._send_to_either(query.sample_path, call)
+            stats, problem = query.stats(await self._request(query, call), window)
+            if problem is not None and not memory.stays_inconsistent:
+                log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
+                answer = await self._request(query, replace(call, replayable=False))
+                stats, problem = query.stats(answer, window)
+                memory.stays_inconsistent |= problem is not None
         except SlashtagError as error:
             error.add_note(f"while requesting {call.label}")
             raise
-        stats, problem = answer.stats(window)
-        if problem is not None:
+        if problem is not None and is_used:
             # The first as a warning. There may be thousands of them; `reconciles` shows each.
-            level = logging.DEBUG if self.memory.saw_inconsistent_answer else logging.WARNING
-            self.memory.saw_inconsistent_answer = True
+            level = logging.DEBUG if memory.inconsistent else logging.WARNING
+            memory.inconsistent += 1
             log.log(level, "%s: inconsistent answer: %s", call.label, problem)
         return stats
 
-    async def _send_to_either(self, sample_path: str, call: Call[Any]) -> Any:
-        samples, sampled = self.memory.samples, replace(call, path=sample_path)
-        if samples.get(call.path):
-            return await self._send(sampled)
+    async def _request(self, query: Query[Any], call: Call[Any]) -> Any:
+        samples, stated = self.memory.samples, call.path
+        if query.sample_path is None:
+            return await self._confirm_404(call)
+        sampled = replace(call, path=query.sample_path)
+        if samples.get(stated):
+            return await self._confirm_404(sampled)
         try:
-            return await self._send(call)
+            answer = await self._confirm_404(call)
         except (NotFoundError, UnexpectedResponseError) as error:
             # For an unknown path, a router may answer without the service's envelope.
-            if error.status != 404 or samples.get(call.path) is False:
+            if error.status != 404 or samples.get(stated) is False:
                 raise
             missing = error
+        else:
+            samples[stated] = False
+            return answer
         try:
             answer = await self._send(sampled)
         except (NotFoundError, UnexpectedResponseError, BadRequestError) as error:
             # /stats may exist without accepting these queries. See docs/service.md, Errors.
             is_missing = error.status == 404 or "date is required" in error.message.lower()
             if is_missing or isinstance(error, BadRequestError):
-                samples[call.path] = not is_missing
+                samples[stated] = not is_missing
             if is_missing:
                 raise missing from None
             raise
-        samples[call.path] = True
+        samples[stated] = True
         return answer
+
+    async def _confirm_404(self, call: Call[Any]) -> Any:
+        """Send a call, and once more if the answer is a 404: it is undocumented for statistics."""
+        try:
+            return await self._send(call)
+        except NotFoundError as error:
+            log.info("%s: requested once more: %s", call.label, error)
+            return await self._send(call)
 
 
 class ProgressReporter:

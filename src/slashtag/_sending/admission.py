@@ -167,7 +167,8 @@ class Admission:
                 continue
             at = throttle.ready_at(now)
             if at > now:
-                if at - now > LONG_WAIT:
+                # A request that cannot wait so long fails instead.
+                if at - now > LONG_WAIT and queue[0].deadline >= throttle.paused_until:
                     self._warn_of_wait(throttle.paused_until, now)
                 self._set_timer(at)
                 return

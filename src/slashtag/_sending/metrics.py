@@ -12,14 +12,18 @@ class Metrics:
 
     `requests`: calls started; `replayed`: those answered by the journal; `attempts`: requests sent;
     `retries`: attempts after a failure; `throttled`: 429s; `bytes_received`: of decompressed bodies;
+    `inconsistent`: statistics answers that were added although they contradict themselves;
     `learned_rate`: requests per second that the service allows, None while unknown; `in_flight`, `waiting`:
     current numbers of requests; `paused_until`: the event loop's time before which nothing is sent, 0.0 if
     not paused; `retry_at`: the event loop's time of the next retry, in the past if none waits for its time.
     """
 
-    def __init__(self, throttle: Throttle, waiting: Callable[[], int]) -> None:
+    def __init__(
+        self, throttle: Throttle, waiting: Callable[[], int], inconsistent: Callable[[], int] = int
+    ) -> None:
         self._throttle = throttle
         self._waiting = waiting
+        self._inconsistent = inconsistent
         self.requests = 0
         self.replayed = 0
         self.attempts = 0
@@ -39,6 +43,10 @@ class Metrics:
     @property
     def throttled(self) -> int:
         return self._throttle.throttled
+
+    @property
+    def inconsistent(self) -> int:
+        return self._inconsistent()
 
     @property
     def learned_rate(self) -> float | None:

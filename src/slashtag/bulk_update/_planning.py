@@ -86,7 +86,7 @@ def read_changes(
     """
     path = Path(path)
     cells = read_cells(path, data)
-    header = _header(cells)
+    header = _header(cells, path)
     listing = is_listing(header)
     if listing and links is None:
         raise InvalidRequestError(f"{path} is a listing of links: pass links= to compare it with")
@@ -112,7 +112,7 @@ def read_changes(
 
 def needs_links(path: str | os.PathLike[str], *, data: bytes | None = None) -> bool:
     """Return whether a file of changes is a listing, for which `read_changes` takes links."""
-    return is_listing(_header(read_cells(Path(path), data)))
+    return is_listing(_header(read_cells(Path(path), data), Path(path)))
 
 
 def rows_of(changes: Iterable[Change | ChangeRow]) -> list[ChangeRow]:
@@ -146,9 +146,13 @@ def _check(rows: Sequence[ChangeRow], where: str, problems: list[Problem]) -> No
         raise ChangesError(where, problems)
 
 
-def _header(cells: Iterator[tuple[int, list[str]]]) -> list[str]:
+def _header(cells: Iterator[tuple[int, list[str]]], path: Path) -> list[str]:
     """Read the names of the columns; spreadsheets may have changed blanks and capitals."""
     _, names = next(cells, (1, list[str]()))
+    if not any(names):
+        raise InvalidRequestError(
+            f"{path} is empty: its first line must name the columns, which are {', '.join(COLUMNS)}"
+        )
     return [name.strip().lower().replace(" ", "_") for name in names]
 
 

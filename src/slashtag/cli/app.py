@@ -93,7 +93,8 @@ def run() -> int:
     """Run the command that the arguments name and return the exit code.
 
     0: done; 1: an error, printed in one line; 2: wrong usage, also what the service cannot be asked;
-    3: some failed or were left out; 130: Ctrl-C.
+    3: some failed or were left out, or figures contradict each other; 130: Ctrl-C;
+    143: SIGTERM.
     """
     try:
         code = _run()

@@ -12,11 +12,10 @@ from typer import Option
 from .. import AsyncSession, SlashtagError
 from .._internal import many
 from ..bulk_update import COLUMNS, BulkUpdate, ChangeRow, ChangesError, needs_links, preview, read_changes
-from ..export import Column, Table
+from ..export import Column, Table, names_of_tags
 from .errors import SOME_FAILED, say
 from .options import Connection
 from .output import Format, print_rows
-from .selection import names_of_tags
 
 _option = partial(Option, rich_help_panel="Many links")
 

@@ -1,8 +1,11 @@
 """Tables and bar charts drawn on a terminal, fitted to its width."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from itertools import groupby
+from operator import itemgetter
 
+from rich.bar import Bar
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -56,46 +59,56 @@ def draw_rows(table: Table, rows: Sequence[Row], shown: Mapping[str, int] | None
 
 def draw(stats: Statistics) -> None:
     """Print the clicks by day or month and the largest labels of each dimension, with bars and a total."""
-    table = _new_table()
-    _add(table, _times(stats), stats.total)
-    for name in stats.DIMENSIONS:
-        if name != "clicks":
-            table.add_row(Text(name, "bold"))
-            labels = _largest(getattr(stats, name)).items()
-            _add(table, {f"  {label}": clicks for label, clicks in labels}, stats.total)
+    drawing = Bars(stats.total)
+    drawing.add(_times(stats).items())
+    for dimension, rows in groupby(stats.rows(), itemgetter(0)):
+        if dimension not in ("day", "month"):
+            drawing.table.add_row(Text(dimension, "bold"))
+            drawing.add([(f"  {label}", clicks) for _, label, clicks in rows], most=MOST_LABELS)
     if isinstance(stats, PeriodStats):
         bound = "" if stats.unique_is_exact else " at most"
-        table.add_row(Text(f"unique{bound}", "bold"), f"{stats.clicks_unique:,}")
-    _print(table, stats.total)
+        drawing.table.add_row(Text(f"unique{bound}", "bold"), f"{stats.clicks_unique:,}")
+    drawing.print()
 
 
-def draw_labels(counts: dict[str, int], total: int) -> None:
+def draw_labels(counts: Mapping[str, int], total: int) -> None:
     """Print the clicks of every label of one dimension, with bars and a total."""
-    table = _new_table()
-    _add(table, counts, total)
-    _print(table, total)
+    drawing = Bars(total)
+    drawing.add(counts.items())
+    drawing.print()
 
 
-def _new_table() -> RichTable:
-    table = _new_drawing()
-    for header in ("", "clicks", "%", ""):
-        table.add_column(header, justify="right" if header else "left")
-    return table
+class Bars:
+    """Table of labels with clicks, share of the total and a bar; bars give way on a narrow terminal."""
 
+    def __init__(self, total: int) -> None:
+        self._console = Console(highlight=False, markup=False)
+        self._total = total
+        self.table = _new_drawing()
+        self.table.add_column(no_wrap=True, max_width=self._console.width - OTHERS)
+        self.table.add_column("clicks", justify="right", no_wrap=True)
+        self.table.add_column("%", justify="right", no_wrap=True)
+        self.table.add_column(max_width=BAR)
 
-def _add(table: RichTable, counts: dict[str, int], total: int) -> None:
-    most = max(counts.values(), default=0)
-    for label, clicks in counts.items():
-        share = f"{percent(clicks, total):.1f}" if total else ""
-        eighths = round(8 * BAR * clicks / most) if most else 0
-        bar = Text("█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip(), "cyan")
-        table.add_row(one_line(label), f"{clicks:,}", share, bar)
-    table.add_section()
+    def add(self, counts: Iterable[tuple[str, int]], most: int | None = None) -> None:
+        """Add labels; those after the first `most` as one, without a bar, which would dwarf the others."""
+        shown = list(counts)
+        longest = max((clicks for _, clicks in shown), default=0)
+        rest = shown[most:] if most is not None and len(shown) > most + 1 else []
+        for label, clicks in shown[: len(shown) - len(rest)]:
+            self._add_row(label, clicks, Bar(longest or 1, 0, clicks, color="cyan"))
+        if rest:
+            self._add_row(f"  {len(rest)} others", sum(clicks for _, clicks in rest))
+        self.table.add_section()
 
+    def _add_row(self, label: str, clicks: int, bar: Bar | str = "") -> None:
+        share = f"{percent(clicks, self._total):.1f}" if self._total else ""
+        self.table.add_row(one_line(label), f"{clicks:,}", share, bar)
 
-def _print(table: RichTable, total: int) -> None:
-    table.add_row(Text("total", "bold"), Text(f"{total:,}", "bold"))
-    Console(highlight=False, markup=False).print(table)
+    def print(self) -> None:
+        """Print the table and the total on stdout."""
+        self.table.add_row(Text("total", "bold"), Text(f"{self._total:,}", "bold"))
+        self._console.print(self.table)
 
 
 def percent(part: int, whole: int) -> float:
@@ -114,16 +127,3 @@ def _times(stats: Statistics) -> dict[str, int]:
 def months_of(clicks: dict[date, int]) -> dict[str, int]:
     """Return the clicks of days by month, `YYYY-MM`."""
     return {f"{year}-{month:02d}": n for (year, month), n in sorted(by_month(clicks).items())}
-
-
-def ranked(counts: dict[str, int]) -> list[tuple[str, int]]:
-    """Return labels and clicks, most clicks first; equal ones by label."""
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-
-
-def _largest(counts: dict[str, int]) -> dict[str, int]:
-    labels = ranked(counts)
-    if len(labels) <= MOST_LABELS + 1:
-        return dict(labels)
-    rest = labels[MOST_LABELS:]
-    return dict(labels[:MOST_LABELS]) | {f"{len(rest)} others": sum(n for _, n in rest)}

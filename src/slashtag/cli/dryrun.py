@@ -1,26 +1,38 @@
 """The plan of a command, printed instead of carried out."""
 
+from collections.abc import AsyncIterable, Callable, Iterable
 from datetime import UTC, datetime
 from math import ceil
 from typing import Any
 
-from .. import AsyncSession, Plan
-from .._internal import GUIDED_FROM, SETTLING_SECONDS
+from .. import AsyncSession, Plan, Query
+from .._internal import GUIDED_FROM, SETTLING_SECONDS, Keys
 
 #: Requests/s assumed for a plan unless --rate gives the limit.
 ASSUMED_RATE = 20.0
 
 
-def print_plan(session: AsyncSession, plan: Plan[Any], rate: float | None, *bounds: int) -> None:
-    """Print the numbers of batches, windows and requests; `bounds` of these, if they are not the plan's."""
+async def print_plan(
+    session: AsyncSession,
+    query: Query[Any],
+    keys: Keys | None,
+    tags: Iterable[str] | None,
+    *,
+    timezone: str | None,
+    rate: float | None,
+    bounds: Callable[[Plan[Any]], tuple[int, int]] | None = None,
+) -> None:
+    """Print the numbers of batches, windows and requests, these by `bounds` if they are not the plan's."""
+    if isinstance(keys, AsyncIterable):
+        keys = [key async for key in keys]
+    plan = session.stats.plan(query, keys=keys, tags=tags, timezone=timezone)
+    requests = sorted({len(plan)} if bounds is None else {*bounds(plan)})
     links = sum(len(selector.keys) for selector in plan.selectors)
-    tags = sum(selector.tag is not None for selector in plan.selectors)
-    requests = sorted(set(bounds or (len(plan),)))
     speed = rate or ASSUMED_RATE
-    why = " (links without clicks cost less)" if len(requests) > 1 else ""
+    why = " (what has no clicks costs less)" if len(requests) > 1 else ""
     stated = "--rate" if rate else "assumed; give yours with --rate"
     sent = session.metrics.attempts
-    print(f"{'tags' if tags else 'links':9}{tags or links:,}")
+    print(f"{'links' if tags is None else 'tags':9}{links or len(plan.selectors):,}")
     print(f"batches  {len(plan.selectors):,}")
     print(f"windows  {len(plan.time_slices):,}")
     print(f"requests {' to '.join(f'{n:,}' for n in requests)}{why}")
@@ -43,3 +55,9 @@ def bounds_of_each(plan: Plan[Any]) -> tuple[int, int]:
     is_over = all(part.settled_at < now - SETTLING_SECONDS for part in plan.time_slices)
     most = int(series * windows * 1.01) + (batches * windows if windows >= GUIDED_FROM else 0)
     return batches if is_over else series, most
+
+
+def bounds_of_hours(plan: Plan[Any]) -> tuple[int, int]:
+    """Return the fewest and the most requests of the hours of a plan: none, or all of each batch."""
+    first, last = plan.span or (datetime.now(UTC).date(),) * 2
+    return len(plan), len(plan) + len(plan.selectors) * (24 * ((last - first).days + 1) + 1)

@@ -17,34 +17,31 @@ from functools import partial
 from os.path import realpath
 from pathlib import Path
 from tempfile import TemporaryFile
+from time import perf_counter
 from typing import Annotated
 
 import typer
 from typer import Option
 
-from .. import AsyncSession, SlashtagError
+from .. import AsyncSession, Metrics, SlashtagError
 from .._internal import JournalInUseError, UnfitJournalError, many, remove_journal
 from ..export import (
-    FORMATS,
     TEXT_FORMATS,
     Summary,
     Table,
     TableFile,
     TextFormat,
     Writer,
-    ending_of,
     format_of,
     open_writer,
-    remove_parts,
 )
 from .accounts import Accounts, Spool
-from .errors import as_usage
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
-from .output import stdout
+from .output import OutputFile, stdout
+from .selection import note_of_shared
 
-OUTPUT = "The output"
-_option = partial(Option, rich_help_panel=OUTPUT)
+_option = partial(Option, rich_help_panel="The output")
 
 Work = Callable[[AsyncSession, Writer, Failures | None], Awaitable[Summary]]
 
@@ -53,15 +50,7 @@ Work = Callable[[AsyncSession, Writer, Failures | None], Awaitable[Summary]]
 class Destination:
     """Options about the output of an export."""
 
-    output: Annotated[
-        Path | None,
-        _option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help=f"File, its name in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; - or none: stdout.",
-        ),
-    ] = None
+    output: OutputFile = None
     form: Annotated[
         TextFormat | None,
         _option("--format", help=f"Format of what goes to stdout. Default: {TEXT_FORMATS[0]}."),
@@ -80,32 +69,26 @@ class Destination:
     ] = False
 
     @property
-    def file(self) -> Path | None:
-        """File to write, None for stdout."""
-        return None if self.output is None or str(self.output) == "-" else self.output
-
-    @property
-    def stdout_format(self) -> str:
-        """Format of what goes to stdout."""
-        return f".{self.form or TEXT_FORMATS[0]}"
+    def format(self) -> str:
+        """Format of the file, or of what goes to stdout."""
+        return f".{self.form or TEXT_FORMATS[0]}" if self.output is None else format_of(self.output)
 
     @contextmanager
     def writer(self, table: Table) -> Generator[Writer, None, None]:
         """Open the file or stdout for the rows of a table."""
-        if self.file is not None:
-            with TableFile(self.file, table, excel_safe=self.excel_safe) as target:
+        if self.output is not None:
+            with TableFile(self.output, table, excel_safe=self.excel_safe) as target:
                 yield target
         else:
-            writer = open_writer(self.stdout_format, stdout(), table, excel_safe=self.excel_safe)
+            writer = open_writer(self.format, stdout(), table, excel_safe=self.excel_safe)
             yield writer
             writer.close()
             sys.stdout.flush()
 
     def __post_init__(self) -> None:
-        if self.file is not None and self.form is not None:
+        if self.output is not None and self.form is not None:
             raise typer.BadParameter("--format is for stdout; the name of a file says its format")
-        ending = self.stdout_format if self.file is None else ending_of(self.file)
-        if self.excel_safe and not (ending and ending.startswith(".csv")):
+        if self.excel_safe and not self.format.startswith(".csv"):
             raise typer.BadParameter("--excel is for CSV; .xlsx needs no option")
 
 
@@ -122,18 +105,15 @@ async def export(
     work: Work,
     *,
     max_failures: int | None = None,
-    merged: bool = False,
     range_end: RangeEnd = "inclusive",
 ) -> None:
     """Write a table of one or all accounts to a file or stdout, and print how it went.
 
     `work` is called with Failures if there are `max_failures`.
     """
-    file, table = destination.file, connection.table(table)
+    file, table = destination.output, connection.table(table)
     if file is not None:
         # Whatever is wrong with the file is reported before anything is sent or left behind.
-        with as_usage():
-            format_of(file)
         TableFile(file, table).abandon()
     journals: list[Path] = []
 
@@ -141,7 +121,7 @@ async def export(
         target = file
         if file is not None and connection.account is not None and connection.profile:
             target = file.with_name(f"{file.name}.{connection.profile}")
-        failures = None if max_failures is None else Failures(target, max_failures, merged=merged)
+        failures = None if max_failures is None else Failures(target, max_failures)
         max_age = 0.0 if destination.fresh else MAX_AGE
         session_of: AbstractAsyncContextManager[AsyncSession]
         if target is None:
@@ -151,7 +131,7 @@ async def export(
         async with session_of as session:
             with opened() as writer:
                 summary = await work(session, writer, failures)
-        _conclude(connection, file, summary, session.metrics.attempts, failures)
+        _conclude(connection, file, summary, session.metrics, failures)
 
     if connection.all_profiles:
         spools: list[Spool] = []
@@ -189,7 +169,6 @@ async def _journaled(
 
     It is not added if the job stopped, or if another run may get an answer to what failed.
     """
-    path = Path(realpath(target))
     journal = journal_of(target)
     ours = False
     try:
@@ -198,8 +177,6 @@ async def _journaled(
             connection.stopped = (
                 f"stopped; run the same command again to go on: {journal} holds the answers so far"
             )
-            # The journal is ours, so no other run is under way.
-            remove_parts(path.parent, [path.name], nobody_writes=True)
             yield session
         if failures is not None:
             failures.commit()
@@ -235,19 +212,20 @@ def _is_empty(journal: Path) -> bool:
 
 
 def _conclude(
-    connection: Connection, file: Path | None, summary: Summary, sent: int, failures: Failures | None
+    connection: Connection, file: Path | None, summary: Summary, metrics: Metrics, failures: Failures | None
 ) -> None:
     """Print how an export went, and exit with 3 if keys failed."""
-    # `sent` and not the requests of the summary, which include pages beyond the end that were never sent.
+    # Attempts and not requests, which include pages beyond the end that were never sent.
     parts = [
         f"{many(summary.rows, 'row')} to {file or 'stdout'}",
-        f"requests: {summary.replayed:,} replayed, {sent:,} sent",
-        f"{many(summary.throttled, 'time')} 429",
-        f"{summary.seconds:.1f} s",
+        f"requests: {metrics.replayed:,} replayed, {metrics.attempts:,} sent",
+        f"{many(metrics.throttled, 'time')} 429",
+        f"{perf_counter() - connection.began:.1f} s",
     ]
-    if summary.learned_rate is not None:
-        parts.append(f"{summary.learned_rate:.0f} requests/s allowed")
+    if metrics.learned_rate is not None:
+        parts.append(f"{metrics.learned_rate:.0f} requests/s allowed")
     if not summary.reconciles:
+        connection.left_out = True
         parts.append(
             "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service gave"
         )
@@ -255,9 +233,6 @@ def _conclude(
         parts.append(f"the days {'of what was answered ' * bool(failures.count)}add up to the totals")
     connection.say("; ".join(parts))
     if summary.shared:
-        connection.say(
-            f"slashtags that several links share: {summary.shared:,}; the service counts clicks by slashtag, "
-            "so the rows hold those of all these links, on whatever domain and selected or not"
-        )
+        connection.say(note_of_shared(summary.shared))
     if failures is not None:
         failures.conclude(connection)

@@ -36,18 +36,16 @@ class Failures:
     """`on_error` callback that writes failures to a file beside the export's, or to stderr without one.
 
     Raises SlashtagError if more than `most` requests fail, since then no single link is at fault. An error
-    to reach the service is raised. With `merged`, so is one that another run may not meet: the sum would be
-    wrong without the answer.
+    to reach the service is raised.
     """
 
-    def __init__(self, target: Path | None, most: int, *, merged: bool = False) -> None:
+    def __init__(self, target: Path | None, most: int) -> None:
         if target is not None:
             # A folder may be named by dots alone.
             named = target if target.name else target.resolve()
             target = named.with_name(f"{named.name}.failures.jsonl")
         self._path = target
         self._most = most
-        self._merged = merged
         self._file: TableFile | None = None
         self.count = 0
         #: Whether another run may get an answer that failed in this one.
@@ -58,9 +56,6 @@ class Failures:
         call, error = failure.call, failure.error
         refused = isinstance(error, BadRequestError | InvalidRequestError | NotFoundError)
         if isinstance(error, TransportError) and not isinstance(error, RequestTimeoutError):
-            raise error
-        if self._merged and not refused:
-            error.add_note("a sum without it would be wrong")
             raise error
         self.count += 1
         if self.count > self._most:

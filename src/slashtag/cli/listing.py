@@ -10,7 +10,7 @@ import typer
 from typer import Option
 
 from .. import ShortUrl, Tag
-from .._internal import Resource
+from .._internal import Resource, many
 from ..export import Row, Table
 from .options import Connection
 from .output import FormatOption, OutputFile, chosen, output
@@ -61,8 +61,12 @@ async def print_listing(
     chosen_columns = [table.names.index(name) for name in listed.names or table.names]
     table = Table(tuple(table.columns[n] for n in chosen_columns))
 
+    count = 0
+
     def rows(items: Iterable[T]) -> Iterator[Row]:
+        nonlocal count
         for values in map(row, items):
+            count += 1
             yield tuple(values[n] for n in chosen_columns)
 
     form, left = chosen(listed.form), listed.limit
@@ -74,11 +78,13 @@ async def print_listing(
         if left is not None and wanted is None:
             # Pages are then no larger than the limit.
             write(rows(await listing.to_list(left)))
-            return
-        async with listing.pages() as pages:
-            async for page in pages:
-                found = [item for item in page.items if wanted is None or wanted(item)][:left]
-                write(rows(found))
-                left = None if left is None else left - len(found)
-                if left == 0 or (is_last is not None and any(map(is_last, page.items))):
-                    break
+        else:
+            async with listing.pages() as pages:
+                async for page in pages:
+                    found = [item for item in page.items if wanted is None or wanted(item)][:left]
+                    write(rows(found))
+                    left = None if left is None else left - len(found)
+                    if left == 0 or (is_last is not None and any(map(is_last, page.items))):
+                        break
+    if listed.output is not None:
+        connection.say(f"{many(count, 'row')} to {listed.output}; {connection.cost()}")

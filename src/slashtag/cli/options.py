@@ -3,18 +3,19 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from functools import partial, wraps
 from inspect import Parameter, signature
 from pathlib import Path
+from signal import SIGTERM
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 from typer import Option
 
-from .. import AsyncSession
+from .. import AsyncSession, Metrics
 from .._internal import Progress, many, parse_base_url
 from .credentials_file import Found, credentials
 from .errors import SOME_FAILED, as_usage, log_lines, say
@@ -22,6 +23,9 @@ from .progress import Watch, bars
 from .selection import Selection
 
 T = TypeVar("T")
+
+#: The exit code after SIGTERM, as shells have it.
+TERMINATED = 128 + SIGTERM
 
 #: Seconds for which a journaled answer may be replayed; the default of the library.
 MAX_AGE = 86_400.0
@@ -90,11 +94,12 @@ class Connection:
     ] = 30.0
     log_format: Annotated[Literal["text", "json"], Option(help="Form of the lines on stderr.")] = "text"
 
-    #: Whether something failed or was left out; the exit code is then 3.
-    left_out: bool = field(default=False, init=False)
-    #: What is printed at Ctrl-C.
+    #: What is printed at Ctrl-C and SIGTERM.
     stopped: str = field(default="stopped", init=False)
-    #: When the last session was made.
+    #: Whether something failed, was left out or contradicts itself; the exit code is then 3.
+    left_out: bool = field(default=False, init=False)
+    #: The metrics of all sessions made, and when the last one was made.
+    made: list[Metrics] = field(default_factory=list[Metrics], init=False)
     began: float = field(default=0.0, init=False)
     watch: Watch = field(init=False)
 
@@ -133,11 +138,12 @@ class Connection:
             **self.session_options(),
         )
         self.watch.source, self.began = lambda: session.metrics, perf_counter()
+        self.made.append(session.metrics)
         return session
 
-    def cost(self, session: AsyncSession) -> str:
-        """Return the requests and the time that a session took, and the limit that it learnt."""
-        metrics = session.metrics
+    def cost(self, session: AsyncSession | None = None) -> str:
+        """Return the requests and the time that the last session took, and the limit that it learnt."""
+        metrics = self.made[-1] if session is None else session.metrics
         limit = "" if metrics.learned_rate is None else f", {metrics.learned_rate:.0f} requests/s allowed"
         return (
             f"{many(metrics.requests, 'request')}, {many(metrics.throttled, 'time')} 429, "
@@ -148,6 +154,18 @@ class Connection:
         """Print one line on stderr, unless --quiet."""
         if not self.quiet:
             say(text)
+
+    def report_inconsistent(self, answers: int = 0) -> None:
+        """Print how many inconsistent answers are in the figures, if any; the exit code is then 3."""
+        answers += sum(metrics.inconsistent for metrics in self.made)
+        if answers:
+            self.left_out = True
+            say(
+                f"the figures may be wrong: {many(answers, 'answer')} of the service, requested twice, "
+                "contradicted the total or the days requested",
+                label="inconsistent: ",
+                style="bold red",
+            )
 
     def bars(self) -> AbstractContextManager[Callable[[str], Progress]]:
         """Show progress and waits, unless --quiet, or --verbose sends log lines to the same terminal."""
@@ -188,10 +206,14 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
                 work = function(**given)
                 if work is not None:
                     run_async(work)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as stop:
                 if connection is not None:
                     connection.say(connection.stopped)
+                if isinstance(stop, Terminated):
+                    raise typer.Exit(TERMINATED) from None
                 raise
+        if connection is not None:
+            connection.report_inconsistent()
         if any(isinstance(value, Selection | Connection) and value.left_out for value in given.values()):
             raise typer.Exit(SOME_FAILED)
 
@@ -203,13 +225,44 @@ def _options(group: Any) -> list[Field[Any]]:
     return [each for each in fields(group) if each.init]
 
 
+class Terminated(KeyboardInterrupt):
+    """End by SIGTERM, which leaves behind as little as Ctrl-C."""
+
+
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run on a new event loop, uvloop's if it is installed; Ctrl-C cancels."""
+    """Run on a new event loop, uvloop's if it is installed; Ctrl-C cancels, and so does SIGTERM."""
     try:
         import uvloop
     except ImportError:
         new_loop = None
     else:
         new_loop = uvloop.new_event_loop
+    is_terminated = False
+
+    async def cancelled_by_sigterm() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def terminate() -> None:
+            nonlocal is_terminated
+            is_terminated = True
+            # A second signal ends the process at once.
+            loop.remove_signal_handler(SIGTERM)
+            task.cancel()
+
+        # Not on Windows, and not in a thread.
+        with suppress(NotImplementedError, ValueError, RuntimeError):
+            loop.add_signal_handler(SIGTERM, terminate)
+        try:
+            return await work
+        finally:
+            with suppress(NotImplementedError, ValueError, RuntimeError):
+                loop.remove_signal_handler(SIGTERM)
+
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(work)
+        try:
+            return runner.run(cancelled_by_sigterm())
+        except asyncio.CancelledError:
+            if is_terminated:
+                raise Terminated from None
+            raise

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
 
@@ -15,28 +16,31 @@ from .errors import as_usage
 
 Format = Literal["table", TextFormat]
 
+_option = partial(Option, rich_help_panel="The output")
+
 FormatOption = Annotated[
     Format | None,
-    Option("--format", help="Form of the output. Default: table on a terminal, jsonl elsewhere."),
+    _option("--format", help="Form of the output. Default: table on a terminal, jsonl elsewhere."),
 ]
 
 
 def _writable(path: Path | None) -> Path | None:
-    """Refuse a file of no known format before anything is sent."""
-    if path is not None:
-        with as_usage():
-            format_of(path)
+    """Refuse a file of no known format before anything is sent; None for stdout."""
+    if path is None or str(path) == "-":
+        return None
+    with as_usage():
+        format_of(path)
     return path
 
 
 OutputFile = Annotated[
     Path | None,
-    Option(
+    _option(
         "--output",
         "-o",
         metavar="FILE",
         callback=_writable,
-        help=f"Write to a file instead, its name in {', '.join(FORMATS)}.",
+        help=f"Write to a file, its name in {', '.join(FORMATS)}; -: to stdout.",
     ),
 ]
 

@@ -1,6 +1,5 @@
 """The arguments that say which days a command is about."""
 
-import re
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Annotated
@@ -9,8 +8,6 @@ import typer
 from typer import Argument, Option
 
 from .._internal import parse_span, parse_zone
-
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -31,16 +28,11 @@ class Period:
         Option(metavar="30d|4w|6m|1y", help="The last days, weeks, months or years, today included."),
     ] = None
 
-    def dates(
-        self, timezone: str | None, *, until_today: bool = False, default: str | None = None
-    ) -> tuple[date, date]:
-        """Return the first and the last day or second, in a time zone; raises InvalidRequestError.
-
-        With `until_today` a single date is the first of the days until today.
-        """
+    def dates(self, timezone: str | None, *, default: str | None = None) -> tuple[date, date]:
+        """Return the first and the last day or second, in a time zone; raises InvalidRequestError."""
         span = self.start or self.last or default
         if not span or (self.last is not None and (self.start is not None or self.end is not None)):
             raise typer.BadParameter("give a SPAN such as last-month, START and END, or --last 30d")
         zone = parse_zone(timezone)
-        end = "today" if until_today and self.end is None and _DAY.fullmatch(span) else self.end
-        return parse_span(span if end is None else f"{span}..{end}", datetime.now(zone).date(), zone)
+        text = span if self.end is None else f"{span}..{self.end}"
+        return parse_span(text, datetime.now(zone).date(), zone)

@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Annotated, Any
@@ -11,7 +12,8 @@ import typer
 from typer import Option
 
 from .. import AsyncSession, InvalidRequestError, ShortUrl, SlashtagError
-from .._internal import Progress, check_slashtag
+from .._internal import Key, Progress, check_slashtag
+from ..export import By, Sharing, names_of_tags, selection
 from .credentials_file import credentials
 from .errors import SOME_FAILED, say
 
@@ -39,16 +41,15 @@ async def _all_tags() -> list[str]:
         asyncio.timeout(PATIENCE),
         AsyncSession(base_url, apikey=apikey, apisecret=apisecret) as session,
     ):
-        return [tag.name for tag in await session.tags.list().to_list()]
+        return list((await names_of_tags(session)).values())
 
 
-async def names_of_tags(session: AsyncSession, wanted: Iterable[str] = ()) -> dict[int, str]:
-    """Return the names of all tags by id; raises InvalidRequestError if one that is wanted does not exist."""
-    names = {tag.id: tag.name for tag in await session.tags.list().to_list()}
-    for name in wanted:
-        if name not in names.values():
-            raise InvalidRequestError(f"the account has no tag {name!r}")
-    return names
+def note_of_shared(slashtags: int) -> str:
+    """Return the note on slashtags of selected links that other links have too."""
+    return (
+        f"slashtags that several links share: {slashtags:,}; the service counts clicks by slashtag, "
+        "so the rows hold those of all these links, on whatever domain and selected or not"
+    )
 
 
 @dataclass
@@ -75,6 +76,8 @@ class Selection:
 
     #: Whether something was left out; the exit code is then 3.
     left_out: bool = field(default=False, init=False)
+    #: What the links listed so far share.
+    sharing: Sharing = field(default_factory=Sharing, init=False)
 
     def __post_init__(self) -> None:
         if sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.every]) != 1:
@@ -97,19 +100,32 @@ class Selection:
             keys = self.slashtags if dry_run else await self._checked(session, progress)
         return {"keys": keys, "tags": self.tag or None}
 
-    async def links(self, session: AsyncSession, progress: Progress | None = None) -> AsyncIterator[ShortUrl]:
-        """Yield the links of --tag or --all, leaving out those that statistics cannot name."""
-        names = await names_of_tags(session, self.tag) if self.tag else {}
-        async with session.urls.list(progress=progress) as links:
-            async for link in links:
-                if self.tag and (link.tag_id is None or names.get(link.tag_id) not in self.tag):
-                    continue
-                try:
-                    check_slashtag(link)
-                except InvalidRequestError as error:
-                    self._leave_out(str(error))
-                else:
-                    yield link
+    @asynccontextmanager
+    async def chosen(
+        self,
+        session: AsyncSession,
+        by: By = "slashtag",
+        *,
+        merged: bool = False,
+        progress: Progress | None = None,
+        dry_run: bool = False,
+    ) -> AsyncGenerator[tuple[Iterable[Key] | AsyncIterator[ShortUrl] | None, Iterable[str] | None], None]:
+        """Yield `keys` and `tags` as `export.selection` does, without links that statistics cannot name."""
+        selector = await self.selector(session, progress, dry_run=dry_run)
+        selecting = selection(
+            session, **selector, by=by, merged=merged, sharing=self.sharing, progress=progress
+        )
+        async with selecting as (keys, tags):
+            yield self._nameable(keys) if isinstance(keys, AsyncIterable) else keys, tags
+
+    async def _nameable(self, links: AsyncIterable[Any]) -> AsyncIterator[ShortUrl]:
+        async for link in links:
+            try:
+                check_slashtag(link)
+            except InvalidRequestError as error:
+                self._leave_out(str(error))
+            else:
+                yield link
 
     async def _checked(self, session: AsyncSession, progress: Progress | None) -> list[str]:
         """Return the slashtags that links have, also of short URLs; what no link has is left out."""

@@ -41,6 +41,8 @@ class Monitor:
         self.metrics: Metrics | None = None
         #: Requests sent, 429 answers, and requests answered from the journal of an interrupted load.
         self.requests = self.throttled = self.replayed = 0
+        #: Answers that contradict themselves.
+        self.inconsistent = 0
 
     def progress(self, table: str) -> Callable[[int, int | None], object] | None:
         """Return the callback for one table."""
@@ -53,6 +55,7 @@ class Monitor:
         self.requests += metrics.attempts
         self.throttled += metrics.throttled
         self.replayed += metrics.replayed
+        self.inconsistent += metrics.inconsistent
 
 
 class Account:

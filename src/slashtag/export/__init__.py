@@ -1,7 +1,8 @@
 """Links, tags and clicks of an account as rows, in files of several formats."""
 
+from ._hours import hourly_clicks
 from ._jobs import Summary, export_clicks, export_tags, export_urls
-from ._selection import Sharing, selection
+from ._selection import By, Sharing, names_of_tags, selection
 from ._table import (
     NAMED_URLS,
     TAGS,
@@ -17,7 +18,7 @@ from ._table import (
     tag_row,
     url_row,
 )
-from ._target import AtomicFile, checked_path, remove_parts
+from ._target import AtomicFile
 from ._writers import (
     FORMATS,
     TEXT_FORMATS,
@@ -25,9 +26,8 @@ from ._writers import (
     TextFormat,
     Writer,
     arrow_schema,
-    ending_of,
+    check_rows,
     format_of,
-    load_arrow,
     open_writer,
 )
 
@@ -38,6 +38,7 @@ __all__ = [
     "TEXT_FORMATS",
     "URLS",
     "AtomicFile",
+    "By",
     "Column",
     "Row",
     "Sharing",
@@ -47,20 +48,19 @@ __all__ = [
     "TextFormat",
     "Writer",
     "arrow_schema",
-    "checked_path",
+    "check_rows",
     "clicks_rows",
     "clicks_table",
     "dimension_rows",
     "dimensions_table",
-    "ending_of",
     "export_clicks",
     "export_tags",
     "export_urls",
     "format_of",
-    "load_arrow",
+    "hourly_clicks",
     "named_url_row",
+    "names_of_tags",
     "open_writer",
-    "remove_parts",
     "selection",
     "tag_row",
     "url_row",

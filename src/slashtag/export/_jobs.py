@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 
@@ -14,31 +13,24 @@ from .. import (
     DateRange,
     Day,
     Failure,
-    InvalidRequestError,
-    RangeStats,
     SlashtagError,
 )
-from .._internal import Keys, OnError, Progress, in_thread, parse_zone, sort_by_activity
-from ._selection import By, Sharing, selection
-from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row, url_row
-from ._writers import BATCH, Writer
+from .._internal import Key, Keys, OnError, Progress, in_thread, parse_zone, sort_by_activity
+from ._selection import By, Sharing, names_of_tags, selection
+from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row
+from ._writers import BATCH, Writer, check_rows
 
 
 class Summary(Struct, frozen=True, kw_only=True):
     """Result of an export.
 
-    `rows` were written; of `requests` the journal answered `replayed`; `throttled` counts 429s; `seconds` is
-    wall time; `learned_rate` as in Metrics; `failures` went to `on_error`; `reconciles` is False where days
-    were left out or do not add up to the totals; `shared` slashtags of the listed links belong to links on
-    other domains too, selected or not, whose clicks are in the rows, as the service counts by slashtag.
+    `rows` were written; `failures` went to `on_error`; `reconciles` is False where days were left out or do
+    not add up to the totals; `shared` slashtags of the listed links belong to links on other domains too,
+    selected or not, whose clicks are in the rows, as the service counts by slashtag. `session.metrics` has
+    the requests.
     """
 
     rows: int
-    requests: int
-    replayed: int
-    throttled: int
-    seconds: float
-    learned_rate: float | None
     failures: int = 0
     reconciles: bool = True
     shared: int = 0
@@ -47,10 +39,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 class Job:
     """One export: rows that a thread writes in batches, and counts for the summary."""
 
-    def __init__(self, session: AsyncSession, writer: Writer, on_error: OnError | None = None) -> None:
-        self._metrics = session.metrics
-        self._before = self._metrics.requests, self._metrics.replayed, self._metrics.throttled
-        self._began = time.monotonic()
+    def __init__(self, writer: Writer, on_error: OnError | None = None) -> None:
         self._writer = writer
         self._waiting: list[Row] = []
         self._written = 0
@@ -59,8 +48,6 @@ class Job:
         self.on_error: OnError | None = None if on_error is None else self._count
         self._failures = 0
         self._first: SlashtagError | None = None
-        #: Requests that were sent and failed.
-        self.failed_requests = 0
         self.reconciles = True
         self.sharing = Sharing()
 
@@ -85,14 +72,8 @@ class Job:
         """Write the rows that are left, and return the summary."""
         if self._waiting:
             await self._flush()
-        requests, replayed, throttled = self._before
         return Summary(
             rows=self._written,
-            requests=self._metrics.requests - requests,
-            replayed=self._metrics.replayed - replayed,
-            throttled=self._metrics.throttled - throttled,
-            seconds=time.monotonic() - self._began,
-            learned_rate=self._metrics.learned_rate,
             failures=self._failures,
             reconciles=self.reconciles,
             shared=self.sharing.count,
@@ -100,36 +81,32 @@ class Job:
 
     def _count(self, failure: Failure) -> None:
         self._failures += 1
-        self.failed_requests += not isinstance(failure.error, InvalidRequestError)
         self._first = self._first or failure.error
         if self._tell is not None:
             self._tell(failure)
 
 
-async def export_urls(
-    session: AsyncSession, writer: Writer, *, with_tag_names: bool = False, progress: Progress | None = None
-) -> Summary:
-    """Write every link of the account as a row of URLS, with tag names of NAMED_URLS.
+async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
+    """Write every link of the account as a row of NAMED_URLS.
 
     `progress` is called with (links so far, None). The writer is left open. Raises what a listing raises,
-    and ExportError (List short URLs).
+    and ExportError (List short URLs; List tags).
     """
-    job = Job(session, writer)
+    job = Job(writer)
     names: dict[int, str | None] = {}
     async with session.urls.list(progress=progress).pages() as pages:
         async for page in pages:
             unknown = {url.tag_id for url in page.items if url.tag_id is not None} - names.keys()
-            if with_tag_names and unknown:
+            if unknown:
                 # Also for a tag that was created meanwhile; one that stays unknown is looked for once.
-                tags = await session.tags.list().to_list()
-                names = {**dict.fromkeys(unknown), **names, **{tag.id: tag.name for tag in tags}}
-            await job.add(named_url_row(url, names) if with_tag_names else url_row(url) for url in page.items)
+                names |= dict.fromkeys(unknown) | await names_of_tags(session)
+            await job.add(named_url_row(url, names) for url in page.items)
     return await job.finish()
 
 
 async def export_tags(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
     """Write every tag of the account as a row of TAGS; otherwise as `export_urls` (List tags)."""
-    job = Job(session, writer)
+    job = Job(writer)
     async with session.tags.list(progress=progress).pages() as pages:
         async for page in pages:
             await job.add(map(tag_row, page.items))
@@ -144,7 +121,6 @@ async def export_clicks(
     keys: Keys | None = None,
     tags: Iterable[str] | None = None,
     by: By = "slashtag",
-    merged: bool = False,
     dimensions: bool = False,
     timezone: str | tzinfo | None = None,
     progress: Progress | None = None,
@@ -155,62 +131,58 @@ async def export_clicks(
     Rows come in the order of `keys` or of tags. Listed links come by `hits`, the most first, among as many as
     are read ahead (10,000), which takes fewer requests than the order of the listing (see `collect_each`).
 
-    `by="tag"` has one series a tag instead, `merged` one over all that is selected; `dimensions` has a row
-    for every label of every dimension instead of the days, with the days asked for as its window. The table
-    is `clicks_table(by)` or `dimensions_table(by)`, with None for `by` where merged. Selected are `keys`
-    (also asynchronous), or `tags`: the links that bear one of them, or with `by="tag"` and where merged the
-    tags themselves; neither means all links, or all tags, of the account.
+    `by="tag"` has one series a tag instead; `dimensions` has a row for every label of every dimension instead
+    of the days, with the days asked for as its window. The table is `clicks_table(by)` or
+    `dimensions_table(by)`. Selected are `keys` (also asynchronous), or `tags`: the links that bear one of
+    them, or with `by="tag"` the tags themselves; neither means all links, or all tags, of the account.
 
-    `progress` is called with (series done, series or None), where merged with (requests done, requests or
-    None). With `on_error` what failed is told as a Failure and left out; where nothing was answered the
-    first failure is raised as well. Raises TypeError for a wrong selector, ExportError, and what `collect`
-    and `collect_each` raise (Statistics for a date or date range).
+    `progress` is called with (series done, series or None). With `on_error` what failed is told as a Failure
+    and left out; where nothing was answered the first failure is raised as well. Raises TypeError for a wrong
+    selector, ExportError, and what `collect_each` raises (Statistics for a date or date range).
     """
     zone = parse_zone(timezone)
     # The present day is looked up once: a range that ends with it must not move at midnight.
     now = datetime.now(UTC)
     resolved = query.resolve(zone, now) if isinstance(query, DateRange) else query
     start, end = resolved.span(zone)
-    job = Job(session, writer, on_error)
-
-    def rows_of(stats: RangeStats, *of: str) -> Iterable[Row]:
-        job.reconciles &= stats.reconciles and stats.days_complete
-        return dimension_rows(stats, start, end, *of) if dimensions else clicks_rows(stats, *of)
-
-    done = 0
-
-    def count(so_far: int, total: int | None) -> None:
-        nonlocal done
-        done = so_far
-        if progress is not None:
-            progress(so_far, total)
-
-    # One sum counts each slashtag once.
-    sharing = None if merged else job.sharing
-    are_listed = keys is None
-    async with selection(session, keys, tags, by, merged=merged, sharing=sharing) as (keys, tags):
-        if merged:
-            stats = await session.stats.collect(
-                resolved, keys=keys, tags=tags, timezone=zone, progress=count, on_error=job.on_error
-            )
-            job.require(done > job.failed_requests)
-            await job.add(rows_of(stats))
-        else:
-            if are_listed and isinstance(keys, AsyncIterable):
-                keys = sort_by_activity(keys)
-            each = session.stats.collect_each(
-                resolved,
-                keys=keys,
-                tags=tags,
-                timezone=zone,
-                ordered=True,
-                progress=progress,
-                on_error=job.on_error,
-            )
-            answered = False
-            async with each:
-                async for name, stats in each:
-                    answered = True
-                    await job.add(rows_of(stats, name))
-            job.require(answered)
+    job = Job(writer, on_error)
+    are_listed, answered = keys is None, False
+    async with selection(session, keys, tags, by, sharing=job.sharing) as (keys, tags):
+        if getattr(writer, "most_rows", None) is not None:
+            days = (end - start).days + 1
+            if isinstance(keys, AsyncIterable):
+                keys = _limited(keys, lambda links: check_rows(writer, links * days))
+            elif tags is not None:
+                tags = dict.fromkeys(tags)
+                check_rows(writer, len(tags) * days)
+            else:
+                keys = list(keys or ())
+                check_rows(writer, len({getattr(key, "slashtag", key) for key in keys}) * days)
+        if are_listed and isinstance(keys, AsyncIterable):
+            keys = sort_by_activity(keys)
+        each = session.stats.collect_each(
+            resolved,
+            keys=keys,
+            tags=tags,
+            timezone=zone,
+            ordered=True,
+            progress=progress,
+            on_error=job.on_error,
+        )
+        async with each:
+            async for name, stats in each:
+                answered = True
+                job.reconciles &= stats.reconciles and stats.days_complete
+                rows = dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
+                await job.add(rows)
+        job.require(answered)
     return await job.finish()
+
+
+async def _limited(links: AsyncIterable[Key], check: Callable[[int], object]) -> AsyncGenerator[Key]:
+    """Yield links, and call `check` with the number of slashtags so far before each."""
+    found: set[str] = set()
+    async for link in links:
+        found.add(link if isinstance(link, str) else link.slashtag)
+        check(len(found))
+        yield link

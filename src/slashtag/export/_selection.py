@@ -41,6 +41,15 @@ class Sharing:
         return len(self.repeated | self.foreign)
 
 
+async def names_of_tags(session: AsyncSession, wanted: Iterable[str] = ()) -> dict[int, str]:
+    """Return the names of all tags by id; raises InvalidRequestError if one that is wanted does not exist."""
+    names = {tag.id: tag.name for tag in await session.tags.list().to_list()}
+    for name in wanted:
+        if name not in names.values():
+            raise InvalidRequestError(f"the account has no tag {name!r}")
+    return names
+
+
 @asynccontextmanager
 async def selection(
     session: AsyncSession,
@@ -64,7 +73,7 @@ async def selection(
         if isinstance(given, str | bytes):
             raise TypeError(f"{name}= takes an iterable, not one {type(given).__name__}: {name}=[...]")
     if by == "tag" and tags is None:
-        tags = [tag.name for tag in await session.tags.list().to_list()]
+        tags = (await names_of_tags(session)).values()
     if tags is not None and (merged or by == "tag"):
         yield None, tags
     elif keys is not None:
@@ -80,11 +89,8 @@ async def _listed(
     """Yield the links of the account, or those with one of the tags; raise for one that it lacks."""
     ids: set[int] = set()
     if tags is not None:
-        known = {tag.name: tag.id for tag in await session.tags.list().to_list()}
-        for name in tags:
-            if name not in known:
-                raise InvalidRequestError(f"the account has no tag {name!r}")
-            ids.add(known[name])
+        wanted = set(tags)
+        ids = {id for id, name in (await names_of_tags(session, wanted)).items() if name in wanted}
     async with session.urls.list(progress=progress) as urls:
         async for url in urls:
             if sharing.take(url, selected=tags is None or url.tag_id in ids):

@@ -24,9 +24,10 @@ class Column(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """The columns of a table."""
+    """The columns of a table; each value of the column `sheet_by` has a sheet of its own in a workbook."""
 
     columns: tuple[Column, ...]
+    sheet_by: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -51,8 +52,9 @@ NAMED_URLS = Table((*URLS.columns, Column("tag_name")))
 TAGS = Table(
     (Column("id", "int"), Column("name"), Column("description"), Column("created_at", "timestamp")),
 )
-_of_link: Callable[[ShortUrl], Row] = attrgetter(*URLS.names)
-_of_tag: Callable[[Tag], Row] = attrgetter(*TAGS.names)
+#: Returns the row of a link, or of a tag.
+url_row: Callable[[ShortUrl], Row] = attrgetter(*URLS.names)
+tag_row: Callable[[Tag], Row] = attrgetter(*TAGS.names)
 _DAY = (Column("date", "date"), Column("clicks", "int"))
 _LABELS = (
     Column("window_start", "date"),
@@ -70,22 +72,12 @@ def clicks_table(by: str | None) -> Table:
 
 def dimensions_table(by: str | None) -> Table:
     """Return the table of clicks by dimension and label; `by` as in `clicks_table`."""
-    return Table(((Column(by),) if by else ()) + _LABELS)
-
-
-def url_row(url: ShortUrl) -> Row:
-    """Return the row of a link."""
-    return _of_link(url)
+    return Table(((Column(by),) if by else ()) + _LABELS, sheet_by="dimension")
 
 
 def named_url_row(url: ShortUrl, names: Mapping[int, str | None]) -> Row:
     """Return the row of a link with the name of its tag, None where it has none."""
     return (*url_row(url), names.get(url.tag_id) if url.tag_id is not None else None)
-
-
-def tag_row(tag: Tag) -> Row:
-    """Return the row of a tag."""
-    return _of_tag(tag)
 
 
 def clicks_rows(stats: RangeStats, *of: str) -> Iterator[Row]:

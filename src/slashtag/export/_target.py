@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import stat
 import time
-from collections.abc import Iterable
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import Self
 
 from .. import ExportError
 from .._internal import lock_file
-
-#: Characters of a target's name that the names of its temporary files begin with.
-_STEM = 40
-_PART = re.compile(r"(\..*\.)[0-9a-f]{8}\.part", re.DOTALL)
 
 
 class AtomicFile:
@@ -46,7 +41,7 @@ class AtomicFile:
             raise ExportError(f"cannot write beside {self.path}: {error.strerror}") from None
         self._file = os.fdopen(handle, "wb")
         lock_file(handle)
-        remove_parts(self._target.parent, [self._target.name])
+        _remove_left(self._target)
 
     def _check(self) -> int | None:
         """Return the mode of the target if there is one."""
@@ -131,33 +126,17 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
     raise ExportError(f"{text!r} cannot be the name of a file")
 
 
-def remove_parts(folder: Path, names: Iterable[str], *, nobody_writes: bool = False) -> None:
-    """Remove the temporary files that killed writers of these names left in a folder.
-
-    Files that another process has open stay, and files too young to be sure; with `nobody_writes`, where the
-    caller knows that these files have no writer, all are removed.
-    """
-    begun = {_stem(name): nobody_writes and len(name) < _STEM for name in names}
-    found: list[Path] = []
-    with suppress(OSError):  # a folder may allow files to be made and not to be listed
-        found += folder.iterdir()
-    for path in found:
-        part = _PART.fullmatch(path.name)
-        if part and part[1] in begun:
-            with suppress(OSError):
-                if begun[part[1]] or _is_left(path):
-                    path.unlink()
-
-
-def _is_left(part: Path) -> bool:
-    """Return whether nobody has a temporary file open."""
-    # So young a file may not be locked yet.
-    if part.is_symlink() or time.time() - part.stat().st_mtime < 1:
-        return False
-    with part.open("rb+") as file:
-        return lock_file(file.fileno())
+def _remove_left(target: Path) -> None:
+    """Remove the temporary files that killed writers of a target left: those that no process has open."""
+    for part in target.parent.glob(f"{escape(_stem(target.name))}{'[0-9a-f]' * 8}.part"):
+        with suppress(OSError):
+            # So young a file may not be locked yet.
+            if not part.is_symlink() and time.time() - part.stat().st_mtime > 1:
+                with part.open("rb+") as file:
+                    if lock_file(file.fileno()):
+                        part.unlink()
 
 
 def _stem(name: str) -> str:
     """Return the beginning of the names of temporary files, short enough for the longest name of a target."""
-    return f".{name[:_STEM]}."
+    return f".{name[:40]}."

@@ -7,7 +7,7 @@ import csv
 import gzip
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -196,18 +196,20 @@ FORMATS = tuple(
 )
 
 
-def ending_of(path: str | os.PathLike[str]) -> str | None:
-    """Return which of FORMATS a file's name ends in."""
-    name = Path(path).name.lower()
-    return next((known for known in FORMATS if name.endswith(known)), None)
-
-
 def format_of(path: str | os.PathLike[str]) -> str:
-    """Return the format that a file's name asks for; raises ExportError for another."""
-    ending = ending_of(path)
-    if ending is None:
-        raise ExportError(f"{Path(path).name}: its name must end in one of {', '.join(FORMATS)}")
-    return ending
+    """Return which of FORMATS a file's name ends in; raises ExportError for another."""
+    name = Path(path).name
+    for ending in FORMATS:
+        if name.lower().endswith(ending):
+            return ending
+    raise ExportError(f"{name}: its name must end in one of {', '.join(FORMATS)}")
+
+
+def check_rows(writer: Writer, rows: int) -> None:
+    """Raise ExportError if a file cannot hold so many rows."""
+    most = getattr(writer, "most_rows", None)
+    if most is not None and rows > most:
+        raise ExportError(f"{rows:,} rows are more than a sheet's {most:,}; export to .csv or .parquet")
 
 
 def open_writer(format: str, file: Sink, table: Table, *, excel_safe: bool = False) -> Writer:
@@ -229,19 +231,20 @@ class TableFile:
     def __init__(self, path: str | os.PathLike[str], table: Table, *, excel_safe: bool = False) -> None:
         form = format_of(checked_path(path))
         self._target = AtomicFile(path)
-        self._zipped: gzip.GzipFile | None = None
-        if form.endswith(_GZIP):
-            # No time stamp and no name within: the same rows give the same bytes.
-            file: Any = self._target
-            self._zipped = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
+        #: Ends the writer, then what packs its bytes.
+        self._parts = ExitStack()
+        file: Any = self._target
         try:
-            plain = form.removesuffix(_GZIP)
-            self._writer = open_writer(plain, self._zipped or self._target, table, excel_safe=excel_safe)
+            if form.endswith(_GZIP):
+                # No time stamp and no name within: the same rows give the same bytes.
+                file = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
+                self._parts.callback(file.close)
+            self._writer = open_writer(form.removesuffix(_GZIP), file, table, excel_safe=excel_safe)
         except BaseException:
-            self._target.discard()
-            if self._zipped is not None:
-                self._zipped.close()
+            self.abandon()
             raise
+        self._parts.callback(self._writer.close)
+        self.most_rows: int | None = getattr(self._writer, "most_rows", None)
 
     def write(self, rows: Iterable[Row], /) -> None:
         """Write rows."""
@@ -250,9 +253,7 @@ class TableFile:
     def close(self) -> None:
         """Complete the file and give it its name."""
         try:
-            self._writer.close()
-            if self._zipped is not None:
-                self._zipped.close()
+            self._parts.close()
             self._target.commit()
         except BaseException:
             self.abandon()
@@ -261,10 +262,8 @@ class TableFile:
     def abandon(self) -> None:
         """Remove the file; safe to repeat, and without effect once closed."""
         self._target.discard()
-        for held in (self._writer, self._zipped):
-            with suppress(Exception):  # the file is gone: this only frees what the format holds
-                if held is not None:
-                    held.close()
+        with suppress(Exception):  # the file is gone: this only frees what the format holds
+            self._parts.close()
 
     def __enter__(self) -> Self:
         return self

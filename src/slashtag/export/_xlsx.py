@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
@@ -16,7 +17,7 @@ _WIDTHS = {"text": 32, "timestamp": 19}
 
 
 class XlsxWriter:
-    """Writer of one sheet with typed cells and a header that stays in view; needs the extra `xlsx`.
+    """Writer of sheets with typed cells and a header that stays in view; needs the extra `xlsx`.
 
     Texts are never formulas or links. Raises ExportError for more than a sheet or a cell holds.
     """
@@ -27,40 +28,57 @@ class XlsxWriter:
         except ImportError:
             raise ExportError('a workbook needs xlsxwriter: pip install "slashtag[xlsx]"') from None
         self._book: Any = xlsxwriter.Workbook(file, {"constant_memory": True})
-        self._sheet: Any = self._book.add_worksheet()
-        self._columns = table.columns
+        self._by = None if table.sheet_by is None else table.names.index(table.sheet_by)
+        #: The most rows; with several sheets it depends on the rows.
+        self.most_rows = MOST_ROWS if self._by is None else None
+        self._columns = [column for n, column in enumerate(table.columns) if n != self._by]
         formats = {kind: self._book.add_format({"num_format": form}) for kind, form in _FORMATS.items()}
-        self._formats: list[Any] = []
-        for n, (name, kind) in enumerate((column.name, column.kind) for column in table.columns):
-            is_code = name == "id" or name.endswith(("_id", "_code"))
-            self._formats.append(None if is_code else formats.get(kind))
-            self._sheet.set_column(n, n, _WIDTHS.get(kind, 12))
-        self._sheet.freeze_panes(1, 0)
-        self._sheet.write_row(0, 0, table.names, self._book.add_format({"bold": True}))
-        self._rows = 0
+        self._formats = [
+            None if name == "id" or name.endswith(("_id", "_code")) else formats.get(kind)
+            for name, kind in ((column.name, column.kind) for column in self._columns)
+        ]
+        self._bold = self._book.add_format({"bold": True})
+        self._sheets: dict[str | None, Any] = {}
+        self._rows: Counter[str | None] = Counter()
+        if self._by is None:
+            self._add_sheet(None)
+
+    def _add_sheet(self, name: str | None) -> None:
+        sheet = self._sheets[name] = self._book.add_worksheet(name)
+        for n, column in enumerate(self._columns):
+            sheet.set_column(n, n, _WIDTHS.get(column.kind, 12))
+        sheet.freeze_panes(1, 0)
+        sheet.write_row(0, 0, [column.name for column in self._columns], self._bold)
 
     def write(self, rows: Iterable[Row], /) -> None:
         for row in rows:
-            self._rows += 1
-            if self._rows > MOST_ROWS:
+            name = None
+            if self._by is not None:
+                name, row = str(row[self._by]), row[: self._by] + row[self._by + 1 :]
+                if name not in self._sheets:
+                    self._add_sheet(name)
+            self._rows[name] += 1
+            if self._rows[name] > MOST_ROWS:
                 raise ExportError(f"a sheet holds {MOST_ROWS:,} rows; export to .csv or .parquet")
             for n, value in enumerate(row):
                 if value is not None:
-                    self._write(n, value)
+                    self._write(self._sheets[name], self._rows[name], n, value)
 
-    def _write(self, n: int, value: Any) -> None:
-        at, form = (self._rows, n), self._formats[n]
+    def _write(self, sheet: Any, row: int, n: int, value: Any) -> None:
+        form = self._formats[n]
         if isinstance(value, bool):
-            self._sheet.write_boolean(*at, value)
+            sheet.write_boolean(row, n, value)
         elif isinstance(value, int | float) and abs(value) <= EXACT:
-            self._sheet.write_number(*at, value, form)
+            sheet.write_number(row, n, value, form)
         elif self._columns[n].kind in ("date", "timestamp"):
-            self._sheet.write_datetime(*at, value, form)
-        elif self._sheet.write_string(*at, str(value)) == -2:
+            sheet.write_datetime(row, n, value, form)
+        elif sheet.write_string(row, n, str(value)) == -2:
             name = self._columns[n].name
             raise ExportError(f"{name} has more than the {MOST_CHARACTERS:,} characters of a cell")
 
     def close(self) -> None:
         """Complete the workbook and remove its temporary files; safe to repeat."""
+        if not self._sheets:
+            self._add_sheet(None)
         if not self._book.fileclosed:
             self._book.close()

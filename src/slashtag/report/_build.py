@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
+from typing import Any
 
 from .. import (
     AsyncSession,
@@ -16,9 +18,16 @@ from .. import (
     Year,
 )
 from .._internal import Key, Keys, Progress, check_slashtag, format_offset, parse_zone
-from ..export import Sharing, selection
+from ..export import Sharing, hourly_clicks, selection
+from ._branding import Branding
+from ._documents import Report
 from ._figures import TopLink, span_before
-from ._report import Report
+from ._format import page_of
+
+#: The longest span of a report with hours, in days.
+MOST_HOURLY = 32
+#: So many tags whose links share slashtags with others are counted by the service, one by one.
+MOST_TAGS = 8
 
 
 class Links:
@@ -26,6 +35,8 @@ class Links:
 
     def __init__(self) -> None:
         self.by_slashtag: dict[str, Key] = {}
+        #: Further links of these slashtags.
+        self._namesakes: list[ShortUrl] = []
         self.sharing = Sharing()
         self._refused = 0
 
@@ -42,13 +53,32 @@ class Links:
             self.sharing.take(key, selected=True)
         if isinstance(self.by_slashtag.get(slashtag, ""), str):
             self.by_slashtag[slashtag] = key
+        elif isinstance(key, ShortUrl):
+            self._namesakes.append(key)
+
+    def breakdown(
+        self, clicks: Mapping[str, int], label_of: Callable[[ShortUrl], str]
+    ) -> tuple[dict[str, int], set[str]]:
+        """Return clicks by a label of links, and the labels that include clicks of links with another."""
+        labels: dict[str, set[str]] = {}
+        for link in (*self.by_slashtag.values(), *self._namesakes):
+            if isinstance(link, ShortUrl) and link.slashtag in clicks:
+                labels.setdefault(link.slashtag, set()).add(label_of(link))
+        counts: Counter[str] = Counter()
+        shared: set[str] = set()
+        for slashtag, found in labels.items():
+            counts.update(dict.fromkeys(found, clicks[slashtag]))
+            if len(found) > 1 or slashtag in self.sharing.foreign:
+                shared |= found
+        # A single label says no more than the total.
+        return (dict(counts), shared) if len(counts) > 1 else ({}, set())
 
     def notes(self) -> Iterator[str]:
-        """Yield what to say about them."""
+        """Yield what limits the figures of these links."""
         if self.sharing.repeated:
             yield (
-                f"Shared slashtags: {len(self.sharing.repeated):,}. Several links, on different domains, "
-                "have them. The service counts clicks by slashtag, so such links are one here."
+                f"Shared slashtags: {len(self.sharing.repeated):,}. Links on several domains have them. The "
+                "service counts clicks by slashtag, so such links are one here."
             )
         if self.sharing.foreign:
             yield (
@@ -73,6 +103,8 @@ async def build(
     tags: Iterable[str] | None = None,
     timezone: str | tzinfo | None = None,
     places: int = 10,
+    hours: bool = False,
+    branding: Branding | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Collect all figures of a report on the clicks from `start` to `end`, both included.
@@ -82,8 +114,15 @@ async def build(
     The total, days and breakdowns of tags are those of the tags themselves, also where a slashtag belongs to
     further links; rows of links are counted by slashtag.
 
-    Each link is counted alone (`collect_each`), for the `places` links with most clicks and the number of
-    links with clicks. With `places=0` neither is in the report, which then takes far fewer requests.
+    Each link is counted alone (`collect_each`), for the `places` links with most clicks, their change, the
+    number of links with clicks, and clicks by tag and destination. With `places=0` none of these is in the
+    report, which then takes far fewer requests. The change takes at most one request for each of these links
+    and 32 days. Tags and destinations (not with `keys`) add up their links, without further requests but the
+    listing of tags; the 8 tags with most clicks whose links share a slashtag with links of another tag are
+    counted by the service, one request each for 32 days.
+
+    With `hours`, a report of at most 32 days shows the hours of the week: one request for each hour of a day
+    with clicks, and each tag or 100 links that have them (`slashtag.export.hourly_clicks`).
 
     Where the span is not over, clicks up to now are counted, and the days that are over are compared with as
     many days from the start of the span before.
@@ -98,6 +137,8 @@ async def build(
     now = datetime.now(UTC).astimezone(zone)
     today = now.date()
     first, last = _whole_days(start, end, today)
+    if hours and (last - first).days >= MOST_HOURLY:
+        raise InvalidRequestError(f"hours are counted for at most {MOST_HOURLY} days, not {first} to {last}")
     before_span = span_before(first, last, today)
     requests = session.metrics.requests
     done = 0
@@ -138,14 +179,17 @@ async def build(
         begin, end = (datetime(n, 1, 1, tzinfo=zone).utcoffset() for n in (year, year + 1))
         if begin is None or begin != end:
             return None
-        # Links without clicks in the span need not be asked about.
-        chosen = (every if clicks is None else clicks) if tags is None else None
         try:
             return await session.stats.collect(
-                Year(year), keys=chosen, tags=tags, timezone=format_offset(begin), progress=step()
+                Year(year), keys=clicked, tags=tags, timezone=format_offset(begin), progress=step()
             )
         except NotFoundError:
             return None
+
+    async def totals(query: DateRange, **which: Any) -> dict[str, int]:
+        """Count slashtags or tags one by one."""
+        async with session.stats.collect_each(query, timezone=zone, progress=step(), **which) as each:
+            return {name: stats.total async for name, stats in each}
 
     span = DateRange(first, min(last, today))
     total: RangeStats | None = None
@@ -155,6 +199,8 @@ async def build(
         none = await session.stats.collect(span, keys=(), timezone=zone)
         async with session.stats.collect_each(span, keys=every, timezone=zone, progress=step()) as each:
             total, clicks, best = await _add_up(each, none, places)
+    # Links without clicks in the span need not be asked about.
+    clicked = (every if clicks is None else clicks) if tags is None else None
     # Links that share a slashtag with others make the sum of a tag's links more than the tag has.
     stats = total if total is not None and tags is None else await count(span)
     before = await count(DateRange(*before_span)) if before_span else RangeStats()
@@ -162,6 +208,25 @@ async def build(
     if (first, last) == (date(first.year, 1, 1), date(last.year, 12, 31)):
         years = [await count_year(year) for year in range(first.year, last.year + 1)]
     unique = PeriodStats.merge([year for year in years if year]) if all(years) else None
+    befores: dict[str, int] = {}
+    if before_span and best:
+        befores = await totals(DateRange(*before_span), keys=[slashtag for slashtag, _ in best])
+    by_tag, by_page, shared = dict[str, int](), dict[str, int](), set[tuple[str, str]]()
+    if keys is None and clicks:
+        listed = await session.tags.list(progress=step()).to_list()
+        names: dict[int | None, str] = {None: ""} | {tag.id: tag.name for tag in listed}
+        by_tag, shared_tags = links.breakdown(clicks, lambda link: names.get(link.tag_id, f"{link.tag_id}"))
+        by_page, shared_pages = links.breakdown(clicks, lambda link: page_of(link.destination or ""))
+        # The service counts some of the tags whose links would add up to too much.
+        counted = sorted(shared_tags - {""}, key=lambda name: -by_tag[name])[:MOST_TAGS]
+        by_tag |= await totals(span, tags=counted)
+        shared = {("tag", name) for name in shared_tags.difference(counted)}
+        shared |= {("destination", page) for page in shared_pages}
+    hourly: dict[datetime, int] = {}
+    if hours:
+        hourly = await hourly_clicks(
+            session, first, min(last, today), keys=clicked, tags=tags, timezone=zone, progress=step()
+        )
     foreign = links.sharing.foreign
     return Report(
         start=first,
@@ -181,13 +246,20 @@ async def build(
             TopLink(
                 slashtag=slashtag,
                 short_url=getattr(links.by_slashtag[slashtag], "short_url", None),
+                destination=getattr(links.by_slashtag[slashtag], "destination", None),
                 clicks=of_link.total,
+                before=befores.get(slashtag),
                 days=of_link.clicks,
                 is_shared=slashtag in foreign,
             )
             for slashtag, of_link in best
         ),
+        tag=by_tag,
+        destination=by_page,
+        shared=frozenset(shared),
+        hourly=hourly,
         notes=tuple(links.notes()),
+        branding=branding or Branding(),
     )
 
 

@@ -10,9 +10,12 @@ from msgspec import Struct
 
 from .. import RangeStats
 from . import _format as fmt
+from ._branding import Branding
 
 #: The chart and the trends of a longer span than this show the average of each week.
 CHART_DAILY = 120
+#: In a longer span than this days are summed by month and weekday.
+WEEKS_DAILY = 92
 
 DAY = timedelta(days=1)
 
@@ -20,12 +23,15 @@ DAY = timedelta(days=1)
 class TopLink(Struct, frozen=True, kw_only=True):
     """One of the links with most clicks: its clicks in the span, in all and by day.
 
-    `is_shared` says that the slashtag also belongs to a link outside the report, whose clicks it includes.
+    `before` is its clicks in the span before, None where unknown. `is_shared` says that the slashtag also
+    belongs to a link outside the report, whose clicks it includes.
     """
 
     slashtag: str
     short_url: str | None = None
+    destination: str | None = None
     clicks: int
+    before: int | None = None
     days: dict[date, int]
     is_shared: bool = False
 
@@ -41,8 +47,12 @@ class Figures(Struct, frozen=True, kw_only=True):
     `stats` ends today where the span is not over. `links_clicked` of the `links` slashtags have clicks (None
     where links were not counted one by one); `before` clicks fell in `before_span`, `before_stats` says which
     (nothing where that is unknown). `unique` clicks are an upper bound unless `unique_is_exact`, and None
-    unless the span is whole calendar years, the only ones that the service counts. `asked_at` is the time in
-    `zone` before the first request, `requests` their number; `notes` are caveats in words.
+    unless the span is whole calendar years, the only ones that the service counts.
+
+    `tag` and `destination` (host and path) have clicks by label where there are several, `shared` the
+    (dimension, label) of those that include clicks of links with another label. `hourly` has the clicks of
+    each hour, where asked for. `asked_at` is the time in `zone` before the first request, `requests` their
+    number; `notes` are caveats in words.
     """
 
     start: date
@@ -59,7 +69,12 @@ class Figures(Struct, frozen=True, kw_only=True):
     unique: int | None = None
     unique_is_exact: bool = False
     top: tuple[TopLink, ...] = ()
+    tag: dict[str, int] = {}
+    destination: dict[str, int] = {}
+    shared: frozenset[tuple[str, str]] = frozenset()
+    hourly: dict[datetime, int] = {}
     notes: tuple[str, ...] = ()
+    branding: Branding = Branding()
 
     @property
     def total(self) -> int:
@@ -110,19 +125,28 @@ class Figures(Struct, frozen=True, kw_only=True):
 
         None where there is nothing to compare with, or today's clicks are unknown.
         """
-        over = self.total_over
-        return None if over is None or not self.before else (over - self.before) / self.before
+        return _change(self.total_over, self.before)
 
     @property
     def shows_unique(self) -> bool:
         """Whether the number of unique clicks says more than that of all clicks."""
         return self.unique is not None and (self.unique_is_exact or self.unique < self.total)
 
-    def change_of(self, dimension: str, label: str) -> float | None:
-        """Return the change of a label's clicks against the span before; None where they do not compare."""
-        before: int = getattr(self.before_stats, dimension).get(label, 0)
-        now: int = getattr(self.stats, dimension).get(label, 0)
-        return (now - before) / before if before and self.is_complete else None
+    def counts(self, dimension: str) -> dict[str, int]:
+        """Return the clicks by label of a dimension."""
+        holder = self if dimension in ("tag", "destination") else self.stats
+        found: dict[str, int] = getattr(holder, dimension)
+        return found
+
+    def changes_of(self, dimension: str) -> dict[str, float | None]:
+        """Return the change of each label against the span before; None where they do not compare."""
+        before = getattr(self.before_stats, dimension, {}) if self.is_complete else {}
+        return {label: _change(clicks, before.get(label)) for label, clicks in self.counts(dimension).items()}
+
+    def change_of_link(self, link: TopLink) -> float | None:
+        """Return the change of a link's clicks on the days that are over; None where they do not compare."""
+        today = 0 if self.partial_day is None else link.days.get(self.partial_day, 0)
+        return _change(None if self.total_over is None else link.clicks - today, link.before)
 
     @property
     def curves(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
@@ -157,49 +181,63 @@ class Figures(Struct, frozen=True, kw_only=True):
         return (day, counts[day]) if day and counts[day] else None
 
     @property
-    def month_weekdays(self) -> dict[tuple[int, int], list[int | None]]:
-        """Clicks of each (year, month) on its Mondays to Sundays; None where it has none of them."""
-        cells: dict[tuple[int, int], list[int | None]] = {}
+    def weekdays(self) -> dict[str, list[int | None]]:
+        """Clicks of each month on its Mondays to Sundays; of a short span by week. None where it has none."""
+        rows: dict[str, list[int | None]] = {}
         for day in self.counted_days:
-            row = cells.setdefault((day.year, day.month), [None] * 7)
+            monday = day - day.weekday() * DAY
+            name = f"{fmt.MONTHS[day.month - 1]} {day.year}" if self.days > WEEKS_DAILY else fmt.short(monday)
+            row = rows.setdefault(name, [None] * 7)
             if day in self.stats.clicks:
                 row[day.weekday()] = (row[day.weekday()] or 0) + self.stats.clicks[day]
-        return cells
+        return rows
+
+    @property
+    def hours(self) -> dict[str, list[int | None]]:
+        """Clicks of each hour of the day on Mondays to Sundays; empty unless asked for."""
+        rows: dict[str, list[int | None]] = {f"{n:02}:00": [None] * 7 for n in range(24) if self.hourly}
+        for hour, clicks in self.hourly.items():
+            row = rows[f"{hour:%H}:00"]
+            row[hour.weekday()] = (row[hour.weekday()] or 0) + clicks
+        return rows
 
     def caveats(self) -> Iterator[tuple[str, str]]:
         """Yield what a reader has to know about the numbers, each as its first words and the rest."""
         stats = self.stats
         yield "Days", f"are whole days in {self.zone}, the first and the last one included."
         if self.unfinished:
-            yield (
-                "Not over yet:",
-                f"{self.unfinished}. Averages and the comparison leave out the day that is not over.",
-            )
+            yield "Not over yet:", f"{self.unfinished}. Averages and the comparison leave that day out."
         if not stats.days_complete:
             yield (
                 "Days are missing:",
-                "the service left out the days of some windows. The total is complete; the figures by day, "
-                "month and weekday are not.",
+                "the service left some out. Total and breakdowns are complete.",
             )
         if not stats.reconciles:
-            yield (
-                "Days and totals differ:",
-                "for some windows the days that the service sent do not add up to the total that it sent.",
-            )
-        if self.shows_unique:
+            yield "Days and totals differ:", "some days that the service sent do not add up to its totals."
+        if self.shows_unique and self.unique_is_exact:
+            yield "Unique clicks", "are exact: one answer of the service covers all links and days."
+        elif self.shows_unique:
             yield (
                 "Unique clicks",
-                "are exact: one answer of the service covers all links and days."
-                if self.unique_is_exact
-                else "are an upper bound: the sum of what the service counts for each calendar year and for "
-                "each tag or group of up to 100 links. A visitor of several of them is counted once in each.",
+                "are an upper bound: the sum of what the service counts for each calendar year and for each "
+                "tag or group of up to 100 links. A visitor of several of them is counted once in each.",
             )
         yield "Labels", "are as the service sends them; Unknown is what it did not recognise."
-        if self.before_span and self.is_complete and self.before_stats.total_clicks:
-            yield "Changes", f"below shares compare with {fmt.days(*self.before_span)}."
+        if self.shared:
+            yield (
+                "Tags and destinations",
+                "are sums of their links. Rows marked * include clicks of other links, on another domain, "
+                "with the same slashtag: the service counts clicks of a link by slashtag.",
+            )
+        if self.before_span and (self.before_stats.total_clicks or any(link.before for link in self.top)):
+            yield "Changes", f"of rows compare with {fmt.days(*self.before_span)}."
         for note in self.notes:
             head, _, rest = note.partition(": ")
             yield f"{head}:", rest
+
+
+def _change(now: int | None, before: int | None) -> float | None:
+    return (now - before) / before if now is not None and before else None
 
 
 def _points(clicks: list[int]) -> list[tuple[float, float]]:

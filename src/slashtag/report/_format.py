@@ -34,10 +34,15 @@ def plain(label: str) -> str:
 def name_of(dimension: str, label: str) -> str:
     """Return the name to show for a label: a country's name, or Unknown for what was not recognised."""
     if not label:
-        return "(empty)"
+        return "No tag" if dimension == "tag" else "(empty)"
     if label == _UNKNOWN:
         return "Unknown"
     return countries().get(label, label) if dimension == "country" else label
+
+
+def page_of(destination: str) -> str:
+    """Return the host and path of a destination: its query may name a campaign, or a person."""
+    return re.sub(r"^[a-z]+://([^/@?#]*@)?|/?([?#].*)?$", "", destination, flags=re.I | re.S) or destination
 
 
 def share(part: int, whole: int) -> str:
@@ -47,16 +52,30 @@ def share(part: int, whole: int) -> str:
 
 
 def change(ratio: float) -> str:
-    """Write a change as a percentage with its sign."""
+    """Write a change as a percentage with its sign, a very large one as a factor."""
     percent = 100 * ratio
     if abs(percent) < 0.05:
         return "±0.0 %"
+    if percent >= 999.95:
+        return f"×{1 + ratio:,.0f}"
     return f"{'+' if percent > 0 else '−'}{abs(percent):,.1f} %"
+
+
+def compact(n: int) -> str:
+    """Write a count for a narrow cell: 99,999, 100k, 1.2M."""
+    if n < 100_000:
+        return f"{n:,}"
+    return f"{n / 1000:.0f}k" if n < 999_500 else f"{n / 1e6:,.1f}M"
 
 
 def day(when: date) -> str:
     """Write a day: 4 Mar 2024."""
-    return f"{when.day} {MONTHS[when.month - 1]} {when.year}"
+    return f"{short(when)} {when.year}"
+
+
+def short(when: date) -> str:
+    """Write a day without its year: 4 Mar."""
+    return f"{when.day} {MONTHS[when.month - 1]}"
 
 
 def weekday(when: date) -> str:
@@ -65,11 +84,11 @@ def weekday(when: date) -> str:
 
 
 def days(first: date, last: date) -> str:
-    """Write a span of days; a month or year they share is written once."""
+    """Write a span of days; a month or year they share is written once. No line begins with the dash."""
     if first == last:
         return day(first)
     if first.year != last.year:
-        return f"{day(first)} – {day(last)}"
+        return f"{day(first)}\u00a0– {day(last)}"
     if first.month != last.month:
-        return f"{first.day} {MONTHS[first.month - 1]} – {day(last)}"
-    return f"{first.day} – {day(last)}"
+        return f"{short(first)}\u00a0– {day(last)}"
+    return f"{first.day}\u00a0– {day(last)}"

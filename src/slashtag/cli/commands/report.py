@@ -1,4 +1,4 @@
-"""`slashtag report`: the clicks of a span as one page or picture."""
+"""`slashtag report`: the clicks of a span as one page, picture or PDF."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,8 +7,7 @@ from typer import Option
 
 from ... import DateRange
 from ..._internal import many
-from ...report import build, check_ending, check_path, write
-from ..errors import as_usage
+from ...report import MAX_LOGO, Branding, build, check_path, write
 from ..options import Connection, RangeEnd, Timezone, command
 from ..period import Period
 from ..selection import SelectionOrAll
@@ -18,7 +17,7 @@ from ..selection import SelectionOrAll
 async def report(
     period: Period,
     output: Annotated[
-        Path, Option("--output", "-o", metavar="FILE", help="File, its name in .html or .png.")
+        Path, Option("--output", "-o", metavar="FILE", help="File that ends in .html, .png or .pdf.")
     ],
     selection: SelectionOrAll,
     connection: Connection,
@@ -26,17 +25,30 @@ async def report(
     top: Annotated[
         int, Option(min=0, metavar="N", help="List the N links with most clicks; 0: far fewer requests.")
     ] = 10,
+    hours: Annotated[
+        bool,
+        Option(
+            "--hours", help="Show hours of the week, up to 32 days: a request for each hour and 100 links."
+        ),
+    ] = False,
+    title: Annotated[str, Option(metavar="TEXT", help="Title of the report.", show_default=False)] = "",
+    logo: Annotated[Path | None, Option(metavar="FILE", help="Logo: a PNG or JPEG file.")] = None,
+    accent: Annotated[str, Option(metavar="COLOUR", help="Colour of charts and bars.")] = Branding().accent,
     range_end: RangeEnd = "inclusive",
 ) -> None:
-    """Write a report on the clicks of a span: one page that opens anywhere, or a picture.
+    """Write a report on the clicks of a span: one page that opens anywhere, a picture or a PDF.
 
-    Shows clicks by day, month and weekday, the links with the most clicks, countries, devices, browsers,
-    platforms, referrers, and the change against the span before. By default it is about all links.
+    Shows clicks by day, week or month, the links with the most clicks, tags, destinations, countries,
+    referrers, devices, browsers, platforms, and the change against the span before. By default it is about
+    all links.
     """
     start, end = period.dates(timezone)
     DateRange(start, end)
-    with as_usage():
-        check_ending(output)
+    content = b""
+    if logo is not None:
+        with logo.open("rb") as file:
+            content = file.read(MAX_LOGO + 1)
+    branding = Branding(title=title, logo=content, accent=accent)
     check_path(output)
     async with connection.session(range_end=range_end) as session:
         with connection.bars() as begin:
@@ -47,6 +59,8 @@ async def report(
                 **await selection.selector(session, begin("checking")),
                 timezone=timezone,
                 places=top,
+                hours=hours,
+                branding=branding,
                 progress=begin("counting"),
             )
     write(found, output)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal, get_args
 
 import typer
@@ -20,23 +21,29 @@ from ... import (
     Year,
 )
 from ..._internal import many
-from ...export import Column, Row, Table
-from ..drawing import draw, draw_labels, months_of, percent, ranked
-from ..dryrun import print_plan
+from ...export import Column, Row, Table, hourly_clicks
+from ..drawing import draw, draw_labels, months_of, percent
+from ..dryrun import bounds_of_each, bounds_of_hours, print_plan
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
 from ..output import FormatOption, OutputFile, chosen, print_rows
 from ..period import Period
-from ..selection import Selection, names_of_tags
+from ..selection import Selection
 
 app = typer.Typer(help="Click statistics, exact for any number of links and days.", no_args_is_help=True)
 
 # fmt: off
 Dimension = Literal[
-    "tag", "day", "month", "device", "browser", "platform", "country", "referrer", "language", "timezone",
-    "state", "city", "postalcode",
+    "tag", "hour", "day", "month", "device", "browser", "platform", "country", "referrer", "language",
+    "timezone", "state", "city", "postalcode",
 ]
 # fmt: on
 COUNTS = Table((Column("dimension"), Column("label"), Column("clicks", "int")))
+#: What else than its maps statistics are shown by.
+MORE: dict[type[Any], set[str]] = {RangeStats: {"month", "hour"}, PeriodStats: {"month"}, GeoStats: set()}
+BOUNDS = {"tag": bounds_of_each, "hour": bounds_of_hours}
+#: The most requests for hours that are sent without --yes.
+MOST_HOURLY = 2_000
+Yes = Annotated[bool, Option("--yes", help=f"With --by hour: send more than {MOST_HOURLY:,} requests too.")]
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class Presentation:
         Option(
             metavar="DIMENSION",
             help=f"Only one dimension, with every label: {', '.join(get_args(Dimension))}. tag counts every "
-            "selected tag alone.",
+            "selected tag alone; hour, of up to 32 days, takes a request for each hour and batch of links.",
         ),
     ] = None
     form: FormatOption = None
@@ -59,8 +66,6 @@ class Presentation:
     def __post_init__(self) -> None:
         if self.dry_run and self.form not in (None, "table"):
             raise typer.BadParameter("--dry-run prints its plan in words: leave --format out")
-        if self.dry_run and self.by == "tag":
-            raise typer.BadParameter("--dry-run goes without --by tag")
 
 
 @app.command("range")
@@ -71,10 +76,11 @@ async def stats_range(
     connection: Connection,
     shown: Presentation,
     range_end: RangeEnd = "inclusive",
+    yes: Yes = False,
 ) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
     start, end = period.dates(shown.timezone)
-    await _answer(DateRange(start, end), f"{start} to {end}", selection, connection, shown, range_end)
+    await _answer(DateRange(start, end), f"{start} to {end}", selection, connection, shown, range_end, yes)
 
 
 @app.command("day")
@@ -85,12 +91,14 @@ async def stats_day(
     connection: Connection,
     shown: Presentation,
     range_end: RangeEnd = "inclusive",
+    yes: Yes = False,
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
     start, end = Period(day).dates(shown.timezone)
     if start != end:
         raise typer.BadParameter(f"{day} is more than one day: ask with `stats range`")
-    await _answer(Day(start), str(start), selection, connection, shown, range_end)
+    query = DateRange(start, start) if shown.by == "hour" else Day(start)
+    await _answer(query, str(start), selection, connection, shown, range_end, yes)
 
 
 @app.command("year")
@@ -134,63 +142,86 @@ async def _answer(
     connection: Connection,
     shown: Presentation,
     range_end: RangeEnd = "inclusive",
+    yes: bool = False,
 ) -> None:
     """Request the statistics, print them and what they cost."""
-    form, by, timezone = chosen(shown.form), shown.by, shown.timezone
-    kind: type[Any] = GeoStats if isinstance(query, CountryGeo) else RangeStats
-    if isinstance(query, Year | AllTime):
-        kind = PeriodStats
-    known = {"tag", *kind.DIMENSIONS.values(), *(["month"] if kind is not GeoStats else [])}
-    if by is not None and by not in known:
-        raise typer.BadParameter(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
+    by, timezone = shown.by, shown.timezone
     if by == "tag":
         selection.require_tags("--by tag")
-    by_tag: dict[str, Any] = {}
+    counts: dict[str, int] = {}
     async with connection.session(range_end=range_end) as session:
-        # Refuse an impossible query before the links of the account are listed.
-        session.stats.plan(query, keys=(), timezone=timezone)
+        # Refuse an impossible query before anything is sent.
+        empty = await session.stats.collect(query, keys=(), timezone=timezone)
+        known = {"tag", *empty.DIMENSIONS.values(), *MORE[type(empty)]}
+        if by is not None and by not in known:
+            raise typer.BadParameter(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
+        if by == "hour" and isinstance(query, DateRange):
+            await hourly_clicks(session, *query.bounds, keys=(), timezone=timezone)
         with connection.bars() as begin:
-            if by == "tag":
-                names = selection.tag or (await names_of_tags(session)).values()
-                each = session.stats.collect_each(
-                    query, tags=names, timezone=timezone, progress=begin("counting")
-                )
-                by_tag = {name: found async for name, found in each}
-                stats = kind.merge(by_tag.values())
-            else:
-                selected = await selection.selector(session, begin("checking"), dry_run=shown.dry_run)
-                if selection.every:
-                    # Batches are requested while the listing is read.
-                    selected["keys"] = selection.links(session)
+            selecting = selection.chosen(
+                session,
+                "tag" if by == "tag" else "slashtag",
+                merged=True,
+                progress=None if selection.every else begin("checking"),
+                dry_run=shown.dry_run,
+            )
+            async with selecting as (keys, tags):
+                selected: dict[str, Any] = {"keys": keys, "tags": tags, "timezone": timezone}
                 if shown.dry_run:
-                    if selection.every:
-                        selected["keys"] = [link async for link in selected["keys"]]
-                    plan = session.stats.plan(query, **selected, timezone=timezone)
-                    print_plan(session, plan, connection.rate)
+                    bounds = BOUNDS.get(by or "")
+                    await print_plan(session, query, **selected, rate=connection.rate, bounds=bounds)
                     return
-                stats = await session.stats.collect(
-                    query, **selected, timezone=timezone, progress=begin("counting")
-                )
-    if by is None:
-        if form == "table" and shown.output is None:
-            draw(stats)
-        else:
-            print_rows(COUNTS, [*_totals(stats), *stats.rows()], form, file=shown.output)
-    else:
+                selected["progress"] = begin("counting")
+                stats: Statistics
+                if by == "tag":
+                    each = session.stats.collect_each(query, **selected)
+                    by_tag = {name: found async for name, found in each}
+                    stats = empty.merge(by_tag.values())
+                    counts = {name: found.total for name, found in by_tag.items()}
+                    counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+                elif by == "hour" and isinstance(query, DateRange):
+                    confirm = partial(_confirm, connection, yes)
+                    hours = await hourly_clicks(session, *query.bounds, **selected, confirm=confirm)
+                    stats = RangeStats(total_clicks=sum(hours.values()))
+                    counts = {hour.isoformat(timespec="minutes"): clicks for hour, clicks in hours.items()}
+                else:
+                    stats = await session.stats.collect(query, **selected)
+    if by == "month" and isinstance(stats, RangeStats):
+        counts = months_of(stats.clicks)
+    elif by not in ("tag", "hour"):
         counts = {label: clicks for dimension, label, clicks in stats.rows() if dimension == by}
-        if by == "tag":
-            counts = dict(ranked({name: found.total for name, found in by_tag.items()}))
-        elif by == "month" and isinstance(stats, RangeStats):
-            counts = months_of(stats.clicks)
-        if form == "table" and shown.output is None:
-            draw_labels(counts, stats.total)
-        else:
-            table = Table((Column(by), Column("clicks", "int"), Column("percent", "float")))
-            rows = [(label, clicks, percent(clicks, stats.total)) for label, clicks in counts.items()]
-            print_rows(table, rows, form, file=shown.output)
+    if isinstance(stats, RangeStats):
+        shows_days = by in (None, "day", "month")
+        connection.left_out |= not stats.reconciles or (shows_days and not stats.days_complete)
+    _show(stats, by, counts, shown)
     for caveat in _caveats(stats, by):
         connection.say(caveat)
     connection.say(f"{span}: {many(stats.total, 'click')}; {connection.cost(session)}")
+
+
+def _confirm(connection: Connection, yes: bool, cost: int) -> None:
+    """Print how many requests the hours take; refuse many without --yes."""
+    connection.say(f"hours of the days with clicks: {many(cost, 'request')}")
+    if cost > MOST_HOURLY and not yes:
+        raise typer.BadParameter(
+            f"{cost:,} requests are more than {MOST_HOURLY:,}: give --yes, fewer days, or --tag"
+        )
+
+
+def _show(stats: Statistics, by: Dimension | None, counts: dict[str, int], shown: Presentation) -> None:
+    """Print statistics, or with `by` the clicks of its labels."""
+    form = chosen(shown.form)
+    is_drawn = form == "table" and shown.output is None
+    if by is None and is_drawn:
+        draw(stats)
+    elif by is None:
+        print_rows(COUNTS, [*_totals(stats), *stats.rows()], form, file=shown.output)
+    elif is_drawn:
+        draw_labels(counts, stats.total)
+    else:
+        table = Table((Column(by), Column("clicks", "int"), Column("percent", "float")))
+        rows = [(label, clicks, percent(clicks, stats.total)) for label, clicks in counts.items()]
+        print_rows(table, rows, form, file=shown.output)
 
 
 def _totals(stats: Statistics) -> Iterator[Row]:

@@ -102,4 +102,5 @@ def sync(
     )
     if views:
         connection.say(f"made {many(len(views), 'view')}: {', '.join(views)}")
+    connection.report_inconsistent(monitor.inconsistent)
     failures.conclude(connection)

@@ -6,7 +6,8 @@ clicks are halved until the first places are all held by single links: no link h
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from functools import partial
 from heapq import nlargest
@@ -24,7 +25,7 @@ from ..drawing import percent
 from ..options import RangeEnd, Timezone, command
 from ..output import FormatOption, OutputFile, chosen, print_rows
 from ..period import Period
-from ..selection import SelectionOrAll
+from ..selection import SelectionOrAll, note_of_shared
 
 #: Links counted together at first: as many as a request may name (Limits).
 GROUP = 100
@@ -37,8 +38,8 @@ TOP = Table(
         Column("change_percent", "float"),
     )
 )
-#: Columns that are drawn of several accounts, each from this width of the terminal on.
-SHOWN = {"account": 0, "slashtag": 0, "clicks": 0, "percent": 80, "clicks_before": 100, "change_percent": 60}
+#: Columns that are drawn, each from this width of the terminal on.
+SHOWN = dict.fromkeys(TOP.names, 0) | {"clicks_before": 80, "change_percent": 60}
 Count = Callable[[Sequence[str]], Awaitable[int]]
 
 
@@ -91,10 +92,12 @@ async def top(
         )
 
     await connection.each(rank)
-    shown = SHOWN if connection.all_profiles else None
+    shown = {"account": 0, **SHOWN} if connection.all_profiles else SHOWN
     print_rows(connection.table(TOP), rows, form, shown=shown, file=output)
     for summary in summaries:
         connection.say(summary)
+    if selection.tag and selection.sharing.count:
+        connection.say(note_of_shared(selection.sharing.count))
 
 
 def _before(start: date, end: date, now: datetime) -> tuple[date, date]:
@@ -128,12 +131,13 @@ def _query(session: AsyncSession, start: date, end: date, timezone: Any) -> Quer
 
 async def _hits(session: AsyncSession, selection: SelectionOrAll, progress: Progress) -> dict[str, int]:
     """Return the slashtags of the selected links with the hits of all time."""
-    selected = await selection.selector(session, progress)
-    if selected["keys"] is not None:
-        return dict.fromkeys(selected["keys"], 0)
-    hits: dict[str, int] = {}
-    async for url in selection.links(session, progress):
-        hits[url.slashtag] = hits.get(url.slashtag, 0) + url.hits
+    hits: Counter[str] = Counter()
+    async with selection.chosen(session, progress=progress) as (keys, _):
+        if isinstance(keys, AsyncIterable):
+            async for url in keys:
+                hits[url.slashtag] += url.hits
+        else:
+            hits.update({str(key): 0 for key in keys or ()})
     return hits
 
 

@@ -1,0 +1,103 @@
+"""Title, logo and colours of a report."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+
+from msgspec import Struct
+
+from .. import InvalidRequestError
+
+#: The largest logo, in bytes.
+MAX_LOGO = 500_000
+_TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
+_MIN_CONTRAST = 4.5  # of text, as the Web Content Accessibility Guidelines have it
+# Light and dark.
+_NEUTRAL = {
+    "page": ("#f4f5f8", "#0e1217"),
+    "card": ("#ffffff", "#171c24"),
+    "ink": ("#14181f", "#e8ebf0"),
+    "muted": ("#59636f", "#a0aab8"),
+    "line": ("#e3e6ea", "#2b323d"),
+    "up": ("#17714a", "#5fd39b"),
+    "down": ("#b3261e", "#ff9c94"),
+    "h0": ("#f1f3f6", "#1c222b"),
+}
+
+
+class Branding(Struct, frozen=True, kw_only=True):
+    """Title, logo and accent colour of a report.
+
+    `logo` is the content of a PNG or JPEG file of at most MAX_LOGO bytes. `accent` is a colour such as
+    #3355d1; where it has too little contrast for text, it is darkened or lightened. Raises
+    InvalidRequestError for another title (at most 200 characters), logo or colour.
+    """
+
+    title: str = ""
+    logo: bytes = b""
+    accent: str = "#3355d1"
+
+    def __post_init__(self) -> None:
+        """Check all options."""
+        if not isinstance(self.title, str) or len(self.title) > 200:
+            raise InvalidRequestError("the title must be a text of at most 200 characters")
+        if not isinstance(self.logo, bytes) or (self.logo and not self.logo_uri):
+            raise InvalidRequestError("the logo must be the content of a PNG or JPEG file")
+        if len(self.logo) > MAX_LOGO:
+            raise InvalidRequestError(f"the logo is larger than {MAX_LOGO:,} bytes")
+        if not isinstance(self.accent, str) or not re.fullmatch("#[0-9a-fA-F]{6}", self.accent):
+            raise InvalidRequestError(f"accent is {self.accent!r}; it must be a colour such as #3355d1")
+
+    @property
+    def logo_uri(self) -> str:
+        """The logo as a data URI; empty without one, or for another type."""
+        kind = next((kind for start, kind in _TYPES.items() if self.logo.startswith(start)), None)
+        return f"data:{kind};base64,{b64encode(self.logo).decode()}" if kind else ""
+
+    @property
+    def palettes(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Colours by name, on a light and on a dark background.
+
+        `soft` is the background of a label, h0 to h5 are the steps of the heat scale, o0 to o5 text on them.
+        """
+        return self._palette(0, 0.16), self._palette(1, 0.28)
+
+    def _palette(self, mode: int, tint: float) -> dict[str, str]:
+        colours = {name: pair[mode] for name, pair in _NEUTRAL.items()}
+        card, ink = colours["card"], colours["ink"]
+        accent = _readable(self.accent, ink, [card, colours["page"]])
+        soft = _readable(_mix(card, accent, tint), card, [ink, colours["muted"]])
+        colours |= {"accent": accent, "soft": soft}
+        colours |= {f"h{n}": _mix(card, accent, n * 0.21 - 0.05) for n in range(1, 6)}
+        # Black or white has a contrast of at least 4.58 with any colour.
+        on = {
+            n: max("#000000", "#ffffff", key=lambda text: contrast(text, colours[f"h{n}"])) for n in range(6)
+        }
+        return colours | {f"o{n}": text for n, text in on.items()}
+
+
+def _readable(colour: str, toward: str, others: list[str]) -> str:
+    """Change a colour toward another until it has enough contrast with all others."""
+    mixed = (_mix(colour, toward, n / 40) for n in range(40))
+    fits = (each for each in mixed if all(contrast(each, other) >= _MIN_CONTRAST for other in others))
+    return next(fits, toward)
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colours, 1 to 21, as the Web Content Accessibility Guidelines define it."""
+    dark, light = sorted(map(_luminance, (one, other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [part / 255 for part in bytes.fromhex(colour[1:])]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _mix(one: str, other: str, part: float) -> str:
+    pairs = zip(bytes.fromhex(one[1:]), bytes.fromhex(other[1:]), strict=True)
+    return "#" + bytes(round(a + (b - a) * part) for a, b in pairs).hex()

@@ -1,0 +1,202 @@
+"""Clicks by hour are those of the log, from as few requests as the days allow."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from slashtag import AsyncSession, InvalidRequestError
+from slashtag.export import hourly_clicks
+from slashtag.sandbox import Sandbox
+
+HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
+
+
+@pytest.fixture
+async def box() -> AsyncIterator[Sandbox]:
+    async with Sandbox(
+        urls=150, clicks=600, tags=2, since="2024-10-20T00:00:00Z", until="2024-11-02T00:00:00Z"
+    ) as box:
+        yield box
+
+
+def true_hours(box: Sandbox, first: datetime, last: datetime, **selector: Any) -> Iterator[tuple[Any, int]]:
+    """The clicks of each hour of an offset that is cut by nothing, from the log."""
+    while first <= last:
+        end = min(first + HOUR - SECOND, last)
+        yield first, box.truth.range(first, end, **selector).total_clicks
+        first = end + SECOND
+
+
+def hourly_requests(box: Sandbox) -> int:
+    """The number of requests about an hour at most."""
+    found = 0
+    for arrival in box.requests:
+        ends = [datetime.fromisoformat(end) for end in arrival.query.get("date_range", "").split(",") if end]
+        found += bool(ends) and ends[1] - ends[0] <= HOUR
+    return found
+
+
+@pytest.mark.parametrize("offset", ["+00:00", "+05:30", "-09:30"])
+async def test_every_hour_is_counted(box: Sandbox, session: AsyncSession, offset: str) -> None:
+    found = await hourly_clicks(session, "2024-10-26", "2024-10-28", timezone=offset)
+    first = datetime.fromisoformat(f"2024-10-26T00:00:00{offset}")
+    assert list(found.items()) == list(true_hours(box, first, first + 72 * HOUR - SECOND))
+    assert (
+        sum(found.values()) == box.truth.range("2024-10-26", "2024-10-28", timezone=offset).total_clicks > 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("zone", "day", "hours"),
+    [
+        ("Europe/Berlin", "2024-10-27", 25),
+        ("Europe/Berlin", "2024-03-31", 23),
+        ("Australia/Lord_Howe", "2024-10-06", 24),  # half an hour is skipped
+    ],
+)
+async def test_hours_of_a_day_with_a_change_of_the_offset(
+    box: Sandbox, session: AsyncSession, zone: str, day: str, hours: int
+) -> None:
+    found = await hourly_clicks(session, day, day, timezone=zone)
+    assert len(found) == hours
+    assert [hour.astimezone(ZoneInfo(zone)).isoformat() for hour in found] == [h.isoformat() for h in found]
+    ends = [
+        *list(found)[1:],
+        datetime.combine(date.fromisoformat(day) + timedelta(1), datetime.min.time(), ZoneInfo(zone)),
+    ]
+    for (hour, clicks), end in zip(found.items(), ends, strict=True):
+        assert clicks == box.truth.range(hour, end.astimezone(UTC) - SECOND).total_clicks
+
+
+async def test_a_range_of_datetimes_cuts_its_first_and_last_hour(box: Sandbox, session: AsyncSession) -> None:
+    start, end = "2024-10-26T22:40:00+00:00", "2024-10-27T01:09:59+00:00"
+    found = await hourly_clicks(session, start, end)
+    starts = [*found, datetime.fromisoformat(end) + SECOND]
+    assert [hour.isoformat()[8:16] for hour in starts] == [
+        "26T22:40",
+        "26T23:00",
+        "27T00:00",
+        "27T01:00",
+        "27T01:10",
+    ]
+    for this, following in pairwise(starts):
+        assert found[this] == box.truth.range(this, following - SECOND).total_clicks
+
+
+async def test_a_service_that_leaves_the_end_out_is_asked_for_the_next_second() -> None:
+    async with (
+        Sandbox(urls=5, clicks=0, range_end="exclusive") as box,
+        AsyncSession(
+            box.base_url, apikey=box.apikey, apisecret=box.apisecret, range_end="exclusive"
+        ) as session,
+    ):
+        name = box.truth.urls()[0].slashtag
+        for at in ("08:59:59", "09:00:00", "09:59:59", "10:00:00"):
+            box.add_click(name, f"2024-06-01T{at}+00:00")
+        found = await hourly_clicks(session, "2024-06-01", "2024-06-01", keys=[name])
+    assert [clicks for clicks in found.values() if clicks] == [1, 2, 1]
+    assert [hour.hour for hour, clicks in found.items() if clicks] == [8, 9, 10]
+
+
+async def test_links_tags_and_the_account_are_counted(box: Sandbox, session: AsyncSession) -> None:
+    first = datetime(2024, 10, 30, tzinfo=UTC)
+    last, day = first + 24 * HOUR - SECOND, "2024-10-30"
+    tag, keys = box.truth.tags()[0].name, [url.slashtag for url in box.truth.urls()[:120]]
+    assert await hourly_clicks(session, day, day, tags=[tag]) == dict(true_hours(box, first, last, tag=tag))
+    assert await hourly_clicks(session, day, day, keys=keys) == dict(true_hours(box, first, last, keys=keys))
+    links = session.urls.list()
+    assert await hourly_clicks(session, day, day, keys=links) == dict(true_hours(box, first, last))
+    assert set((await hourly_clicks(session, day, day, keys=[])).values()) == {0}
+
+
+async def test_days_without_clicks_take_no_requests_of_hours(session: AsyncSession, box: Sandbox) -> None:
+    one, *_, last = [url.slashtag for url in box.truth.urls()]
+    box.add_click(one, "2023-06-02T10:00:00+00:00")
+    box.add_click(last, "2023-06-02T11:00:00+00:00")
+    box.add_click(last, "2023-06-30T11:00:00+00:00")
+    costs: list[int] = []
+    told: list[Any] = []
+    keys = [url.slashtag for url in box.truth.urls()]
+    found = await hourly_clicks(
+        session,
+        "2023-06-01",
+        "2023-06-30",
+        keys=keys,
+        confirm=costs.append,
+        progress=lambda *at: told.append(at),
+    )
+    assert {hour.isoformat()[8:13]: clicks for hour, clicks in found.items() if clicks} == {
+        "02T10": 1,
+        "02T11": 1,
+        "30T11": 1,
+    }
+    # Two batches on one day and one on the other, after one request of the days for each batch.
+    assert costs == [72] == [hourly_requests(box)]
+    assert told[-1] == (74, 74)
+
+
+async def test_what_confirm_raises_stops_before_the_hours(session: AsyncSession, box: Sandbox) -> None:
+    def refuse(cost: int) -> None:
+        raise InvalidRequestError(f"{cost} requests")
+
+    with pytest.raises(InvalidRequestError, match="requests"):
+        await hourly_clicks(session, "2024-10-30", "2024-10-30", confirm=refuse)
+    assert hourly_requests(box) == 0
+
+
+async def test_hours_to_come_are_not_asked_for(session: AsyncSession, box: Sandbox) -> None:
+    today = datetime.now(UTC).date()
+    name = box.truth.urls()[0].slashtag
+    box.add_click(name, datetime.now(UTC))
+    found = await hourly_clicks(session, today, today + timedelta(days=3), keys=[name])
+    assert sum(found.values()) == 1
+    assert len(found) == 96
+    assert 1 <= hourly_requests(box) <= 25
+
+
+async def test_hours_that_do_not_add_up_are_logged(
+    session: AsyncSession, box: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    def click_more(cost: int) -> None:
+        box.add_click(name, "2024-10-30T10:00:00+00:00")
+
+    name = box.truth.urls()[0].slashtag
+    box.add_click(name, "2024-10-30T10:00:00+00:00")
+    with caplog.at_level(logging.WARNING, "slashtag"):
+        await hourly_clicks(session, "2024-10-30", "2024-10-30", keys=[name])
+        assert not caplog.records
+        await hourly_clicks(session, "2024-10-30", "2024-10-30", keys=[name], confirm=click_more)
+    assert "2024-10-30" in caplog.text
+
+
+@pytest.mark.parametrize("days", [33, 60])
+async def test_more_than_32_days_are_refused_before_anything_is_sent(
+    session: AsyncSession, box: Sandbox, days: int
+) -> None:
+    start = date(2024, 1, 1)
+    with pytest.raises(InvalidRequestError, match="32 days"):
+        await hourly_clicks(session, start, start + timedelta(days=days - 1))
+    assert box.requests == []
+
+
+async def test_days_that_the_service_leaves_out_are_asked_for_by_hour(
+    box: Sandbox, session: AsyncSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    send = session.stats._sender._send
+
+    async def without_days(call: Any) -> Any:
+        answer = await send(call)
+        return type(answer)(total_clicks=answer.total_clicks) if call.path == "stats" else answer
+
+    session.stats._sender._send = without_days
+    found = await hourly_clicks(session, "2024-10-29", "2024-10-30")
+    first = datetime(2024, 10, 29, tzinfo=UTC)
+    assert found == dict(true_hours(box, first, first + 48 * HOUR - SECOND))
+    assert "hours" not in caplog.text

@@ -1,0 +1,99 @@
+"""Title, logo and colours: checked at once, escaped, embedded and readable."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag import InvalidRequestError
+from slashtag.report import MAX_LOGO, Branding
+from slashtag.report._branding import contrast
+from tests.report.figures import HOSTILE, read, report
+from tests.report.test_files import size
+
+LOGO = report([1]).to_png(scale=0.1)
+COLOURS = st.binary(min_size=3, max_size=3).map(lambda parts: f"#{parts.hex()}")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"accent": "red"},
+        {"accent": "#35d"},
+        {"accent": "#3355d1;}"},
+        {"accent": "#3355d1\n"},
+        {"accent": None},
+        {"title": "x" * 201},
+        {"title": None},
+        {"logo": b"<svg xmlns='http://www.w3.org/2000/svg'/>"},
+        {"logo": b"GIF89a"},
+        {"logo": "logo.png"},
+        {"logo": LOGO + bytes(MAX_LOGO)},
+    ],
+)
+def test_what_cannot_be_shown_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequestError):
+        Branding(**options)
+
+
+@given(COLOURS)
+def test_text_can_be_read_in_any_accent_colour(accent: str) -> None:
+    for colours in Branding(accent=accent).palettes:
+        for name in ("ink", "muted", "accent", "up", "down"):
+            assert contrast(colours[name], colours["card"]) >= 4.5, name
+            assert contrast(colours[name], colours["page"]) >= 4.5, name
+        for name in ("ink", "muted"):
+            assert contrast(colours[name], colours["soft"]) >= 4.5, name
+        assert contrast(colours["muted"], colours["h0"]) >= 4.5
+        assert all(contrast(colours[f"o{n}"], colours[f"h{n}"]) >= 4.5 for n in range(6))
+
+
+def test_contrast_is_that_of_the_guidelines() -> None:
+    assert contrast("#000000", "#ffffff") == contrast("#ffffff", "#000000") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+def test_a_readable_accent_is_left_as_it_is() -> None:
+    assert Branding(accent="#0A7F5A").palettes[0]["accent"] == "#0a7f5a"
+    assert Branding(accent="#ffee00").palettes[0]["accent"] != "#ffee00"
+    style = read(report([1], branding=Branding(accent="#0a7f5a")).to_html()).one("style").text
+    light, dark = re.findall(r"--accent: (#\w{6})", style)
+    assert (light, dark) == ("#0a7f5a", Branding(accent="#0a7f5a").palettes[1]["accent"])
+
+
+def test_a_title_and_a_logo_are_on_the_page() -> None:
+    found = report([1, 2], branding=Branding(title=HOSTILE[0], logo=LOGO))
+    root = read(found.to_html())
+    assert root.one("h1").text == HOSTILE[0]
+    assert root.all("title")[0].text.startswith(HOSTILE[0])
+    assert "1\u00a0– 2 Jan 2024" in root.one("header").text
+    assert root.all("script") == []
+    image = root.one("img").attributes
+    assert set(image) == {"class", "src", "alt"}
+    start, _, data = image["src"].partition(",")
+    assert (start, b64decode(data)) == ("data:image/png;base64", LOGO)
+    plain = read(report([1, 2]).to_html())
+    assert plain.one("h1").text == "1\u00a0– 2 Jan 2024"
+    assert plain.all("img") == []
+
+
+def test_a_jpeg_is_a_logo_too() -> None:
+    assert Branding(logo=b"\xff\xd8\xff\xe0").logo_uri.startswith("data:image/jpeg;base64,")
+
+
+def test_a_picture_has_title_logo_and_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = report([1, 2], branding=Branding(title=HOSTILE[0], logo=LOGO, accent="#0a7f5a"))
+    assert size(found.to_png(scale=1)) == size(report([1, 2]).to_png(scale=1))
+    drawn: list[str] = []
+    monkeypatch.setattr("vl_convert.svg_to_png", lambda svg, scale: drawn.append(svg) or b"")
+    found.to_png()
+    root = read(drawn[0])
+    assert root.one("image").attributes["href"] == found.branding.logo_uri
+    assert HOSTILE[0] in [element.text for element in root.all("text")]
+    assert "#0a7f5a" in drawn[0]
+    assert "var(" not in drawn[0]
