@@ -7,7 +7,7 @@
 #   make check         ruff, mypy --strict, pyright
 #   make bench         all benchmarks, in one table with the goals ARGS="--size 0.1"
 #   make bench-pacing  the throttle against simulated servers
-#   make proof         tools that know nothing of the package, against it; needs the network  ARGS="sentry"
+#   make proof         tools that know nothing of the package, against it; needs the network  ARGS="prism"
 #   make docs          the documentation site, into build/site; make docs-serve shows it while you write
 #   make clean         remove everything that make made
 #

@@ -48,7 +48,9 @@ def command_text(command: Any, context: Any) -> str:
         record = parameter.get_help_record(context) if hasattr(parameter, "get_help_record") else None
         if record is not None and "--help" not in record[0]:
             name, text = (escape(" ".join(part.split())).replace("|", "&#124;") for part in record)
-            rows.append(f"| <code>{name}</code> | {text} |")
+            # Between its words a name may be broken, and not within an option.
+            codes = " ".join(f"<code>{word}</code>" for word in name.split())
+            rows.append(f"| {codes} | {text} |")
     if rows:
         pieces.append("\n".join(["| Parameter | Meaning |", "|---|---|", *rows]))
     return "\n\n".join(pieces)

@@ -41,7 +41,10 @@ def draw_demo() -> None:
         check=True,
     ).stdout
     console = Console(record=True, width=80, file=open(os.devnull, "w"))  # noqa: SIM115
-    console.print(Text.from_ansi(f"$ slashtag demo\n{printed.rstrip()}\n"))
+    text = Text.from_ansi(f"$ slashtag demo\n{printed.rstrip()}\n")
+    # Styled, wide characters have a place of their own; otherwise they would move the rest of the line.
+    text.highlight_regex("[\u2e80-\uffff]", "not dim")
+    console.print(text)
     svg = console.export_svg(title="slashtag demo", unique_id="demo")
     # Its fonts would be loaded from elsewhere.
     svg = re.sub(r"@font-face \{.*?\}\n", "", svg, flags=re.S)

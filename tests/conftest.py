@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import os
 import signal
 import time
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
 # Examples are random; --randomly-seed and --hypothesis-seed repeat a run. `make test-more` takes "more".
@@ -23,6 +25,10 @@ settings.load_profile("usual")
 
 # A shell ignores SIGINT in what it starts in the background, and so would every process of a test.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Measured are the processes that run tests; in those that tests start, coverage takes as long as their work.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
 #: What may differ between Pythons: sending, sessions, pickling, types, zones, the command line's start.
 DIFFERS = (
@@ -38,14 +44,26 @@ DIFFERS = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--third", type=int, metavar="N", help="run a third of the tests, chosen by N")
+    parser.addoption("--quarter", type=int, metavar="N", help="run a quarter of the tests, chosen by N")
     parser.addoption(
-        "--differs", action="store_true", help="with --third, all that may differ between Pythons"
+        "--differs", action="store_true", help="with --quarter, all that may differ between Pythons"
     )
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    coverage = Coverage.current() if item.get_closest_marker("unmeasured") else None
+    if coverage is None:
+        return (yield)
+    coverage.stop()
+    try:
+        return (yield)
+    finally:
+        coverage.start()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    number = config.getoption("third")
+    number = config.getoption("quarter")
     if number is None:
         return
     differs = DIFFERS if config.getoption("differs") else ()
@@ -54,14 +72,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = [
         item
         for item in items
-        if item.nodeid.startswith(differs) or zlib.crc32(item.nodeid.encode()) % 3 == number % 3
+        if item.nodeid.startswith(differs) or zlib.crc32(item.nodeid.encode()) % 4 == number % 4
     ]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = chosen
 
 
 #: A collection that takes longer than this, in seconds, goes through much that is there to stay.
-SLOW_COLLECTION = 0.008
+SLOW_COLLECTION = 0.003
 
 
 def collect_garbage() -> None:
@@ -69,9 +87,9 @@ def collect_garbage() -> None:
 
     What earlier tests imported and reported stays for good: 50 ms at each of thousands of collections.
     """
-    began = time.perf_counter()
+    began = time.thread_time()
     gc.collect()
-    if time.perf_counter() - began > SLOW_COLLECTION:
+    if time.thread_time() - began > SLOW_COLLECTION:
         gc.freeze()
 
 

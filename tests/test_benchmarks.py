@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,14 +15,13 @@ MEMBERS = {"what", "figure", "unit", "goal", "note", "met"}
 
 
 def run(*arguments: str) -> str:
-    """Run a benchmark with little work, and without measuring coverage; gives what it printed."""
+    """Run a benchmark with little work; give what it printed."""
     told = subprocess.run(
         [sys.executable, *arguments, "--size", "0.01"],
         capture_output=True,
         text=True,
         check=True,
         cwd=BENCHMARKS.parent,
-        env={name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")},
     )
     return told.stdout
 

@@ -322,6 +322,7 @@ def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
     assert len(box.requests) < len(plan)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("slashtags", [0, 1, 500, 20_000])
 @pytest.mark.parametrize("threads", [1, 2, 64])
 def test_parts_have_at_most_4096_requests_and_are_the_plan(slashtags: int, threads: int) -> None:

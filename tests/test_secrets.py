@@ -192,6 +192,7 @@ def post(session: AsyncSession) -> Any:
     return session.tags.create("spring")
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("kind", ECHOES)
 @pytest.mark.parametrize(
     ("operation", "given"), [(get, False), (put, False), (put, True), (rename, False), (post, False)]

@@ -13,14 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "proof"
 BIN = WORK / "venv" / "bin"
 TOOLS = [
-    *("schemathesis", "openapi-python-client", "build", "twine", "httpx", "polars", "pandas", "duckdb"),
-    *(
-        "vcrpy",
-        "opentelemetry-sdk",
-        "opentelemetry-instrumentation-aiohttp-client",
-        "sentry-sdk",
-        "pip-audit",
-    ),
+    *("schemathesis", "openapi-python-client", "httpx", "polars", "pandas", "duckdb"),
+    *("build", "twine", "pip-audit"),
 ]
 
 

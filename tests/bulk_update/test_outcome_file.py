@@ -8,6 +8,7 @@ import os
 import stat
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -30,6 +31,18 @@ def test_a_line_that_was_cut_is_written_anew(tmp_path: Path) -> None:
         assert file.before["f"].status == "done"
         file.append(ENTRY)
     assert len(path.read_bytes().splitlines()) == 150
+
+
+def test_it_is_binary_where_files_are_not_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows."""
+    opened = Mock(side_effect=lambda path, flags, mode: open_file(path, flags & ~binary, mode))
+    binary, open_file = 1 << 30, os.open
+    monkeypatch.setattr(os, "O_BINARY", binary, raising=False)
+    monkeypatch.setattr(os, "open", opened)
+    with OutcomeFile(tmp_path / "told.jsonl"):
+        assert opened.call_args.args[1] & binary
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])

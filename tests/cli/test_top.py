@@ -37,6 +37,7 @@ def test_the_first_places_are_those_of_links_counted_one_by_one(cli: Cli, box: S
     assert "2024-06-01 to 2024-06-30, compared with 2024-05-01 to 2024-05-31: " in ran.err
 
 
+@pytest.mark.unmeasured
 def test_a_year_of_many_links_takes_few_requests(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with Sandbox(urls=800, clicks=8_000, apikey=APIKEY, apisecret=APISECRET) as box:
         monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)

@@ -53,6 +53,7 @@ def guided(batch: Batch) -> int:
 def combined(batch: Batch, cost: GuideCost) -> int:
     """Count the requests as `BatchSearch` makes them."""
     windows = sum(n > 0 for n in batch.clicks(batch.whole))
+    cost.begin(batch.size, batch.windows, windows)
     requests = 1 + windows
     refined: set[Node] = set()
     waiting = [batch.whole]
@@ -64,7 +65,7 @@ def combined(batch: Batch, cost: GuideCost) -> int:
             left, right = children(node)
             for a, b in zip(batch.clicks(left), batch.clicks(right), strict=True):
                 if a or b:
-                    cost.observe(node[1] - node[0], a + b, one_sided=not (a and b))
+                    cost.observe(node[1] - node[0], a + b, one_sided=not (a and b), guided=True)
             waiting += [right, left]
     for node in below(batch.whole):
         if node[1] - node[0] == 1:
@@ -118,6 +119,7 @@ def account(kind: str, links: int, windows: int, density: float, seed: int) -> L
 KINDS = ["independent", "lively or never", "one stretch", "few have most", "sorted", "alike"]
 
 
+@pytest.mark.unmeasured
 @examples(40)
 @given(
     st.sampled_from(KINDS),
@@ -135,14 +137,14 @@ KINDS = ["independent", "lively or never", "one stretch", "few have most", "sort
 @example("independent", 4, 0.6163612198274563, 3_677_494_144)
 @example("lively or never", 3, 0.5, 176_178_005)
 @example("alike", 3, 1.0, 7)
-def test_the_combination_is_never_8_percent_above_the_better_strategy(
+def test_the_combination_is_never_5_percent_above_the_better_strategy(
     kind: str, windows: int, density: float, seed: int
 ) -> None:
     links = account(kind, 1_000, windows, density, seed)
     batches = [Batch(links[n : n + BATCH]) for n in range(0, len(links), BATCH)]
     cost = GuideCost()
     requests = sum(combined(batch, cost) for batch in batches)
-    assert requests <= 1.08 * min(sum(map(halving, batches)), sum(map(guided, batches)))
+    assert requests <= 1.05 * min(sum(map(halving, batches)), sum(map(guided, batches)))
 
 
 def test_all_time_statistics_are_hardly_asked_where_every_link_is_clicked_in_every_window() -> None:

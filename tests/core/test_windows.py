@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
-from zoneinfo import ZoneInfo
+from unittest.mock import Mock
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
 from hypothesis import example, given
@@ -78,6 +79,14 @@ def test_an_offset_is_read_as_it_is_written(zone: timezone) -> None:
 def test_a_timezone_of_another_form_is_refused(zone: object) -> None:
     with pytest.raises(InvalidRequestError, match="timezone must be"):
         parse_zone(zone)  # type: ignore[arg-type]
+
+
+def test_a_system_without_time_zones_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Windows is."""
+    monkeypatch.setattr("slashtag._core.windows.ZoneInfo", Mock(side_effect=ZoneInfoNotFoundError))
+    monkeypatch.setattr("slashtag._core.windows.available_timezones", set)
+    with pytest.raises(InvalidRequestError, match="pip install tzdata"):
+        parse_zone("Europe/Berlin")
 
 
 def test_no_timezone_is_utc() -> None:
@@ -175,6 +184,7 @@ def test_each_second_of_the_dates_lies_in_one_window_and_no_other_second_in_any(
         assert _holding(tiles, instant) == (span[0] <= instant.astimezone(zone).date() <= span[1])
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", ZONES)
 def test_windows_hold_as_many_minutes_as_a_count_finds_around_every_transition(name: str) -> None:
     zone = ZoneInfo(name)

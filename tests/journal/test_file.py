@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -516,3 +517,15 @@ def test_a_journal_is_removed_where_an_open_file_cannot_be(
     monkeypatch.setattr("slashtag._journal.file.HAS_LOCKS", False)
     remove_journal(path)
     assert not path.exists()
+
+
+def test_a_journal_that_somebody_has_open_stays_where_an_open_file_cannot_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows."""
+    path = tmp_path / "job.journal"
+    path.touch()
+    monkeypatch.setattr(Path, "unlink", Mock(side_effect=PermissionError(13, "used by another process")))
+    monkeypatch.setattr("slashtag._journal.file.HAS_LOCKS", False)
+    remove_journal(path)
+    assert path.exists()

@@ -80,6 +80,7 @@ SPANS = [
 ]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("places", [10, 0])
 @pytest.mark.parametrize(("start", "end"), SPANS)
 async def test_every_figure_is_the_truth(serve: Serve, start: str, end: str, places: int) -> None:
@@ -90,6 +91,7 @@ async def test_every_figure_is_the_truth(serve: Serve, start: str, end: str, pla
         assert report.requests == len(box.requests)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("zone", "start", "end"),
     [

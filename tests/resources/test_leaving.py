@@ -243,6 +243,7 @@ def amount(stage: str, total: int) -> int:
     return [0, 1, total // 2 + 1, total][STAGES.index(stage)]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", MAKERS)

@@ -56,6 +56,7 @@ async def test_three_years_of_1250_slashtags_take_455_requests_and_equal_the_tru
         assert box.max_in_flight == 8
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("zone", ZONES)
 async def test_a_zone_costs_the_windows_of_its_transitions_and_loses_nothing(
     account: Account, zone: str
@@ -76,6 +77,7 @@ async def test_a_service_that_leaves_out_the_end_gives_the_same(account: Account
         assert len(box.requests) == 2 * WINDOWS[zone]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("zone", [None, *ZONES])
 @pytest.mark.parametrize("options", [{"day_clicks": True}, {"zero_days": True, "empty_maps": "array"}])
 async def test_the_numbers_do_not_depend_on_how_the_service_writes_them(

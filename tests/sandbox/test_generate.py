@@ -109,6 +109,7 @@ def test_slashtags_are_of_every_kind(usual: Store) -> None:
     assert len({link.created_at for link in links}) < len(links)
 
 
+@pytest.mark.unmeasured
 def test_some_labels_are_unknown_and_visitors_come_again(usual: Store) -> None:
     for table, column in (("place", 0), ("place", 2), ("agent", 1), ("agent", 2)):
         assert any(labels[column] == "unknown." for labels in usual.labels(table).values())

@@ -8,6 +8,7 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
+from unittest.mock import Mock
 
 import aiohttp
 import pytest
@@ -50,6 +51,17 @@ async def test_with_serves_a_loop_that_runs_already() -> None:
     with small() as box:
         async with calling(box) as call:
             assert (await call.get("urls")).status == 200
+
+
+async def test_it_stops_on_a_loop_without_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of Windows is."""
+    box = small()
+    await box.start()
+    refuse = Mock(side_effect=NotImplementedError)
+    with monkeypatch.context() as patched:
+        patched.setattr(asyncio.get_running_loop(), "remove_reader", refuse)
+        await box.stop()
+    assert refuse.called
 
 
 async def test_it_may_be_stopped_twice_and_started_again() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import Mock
 
 import aiohttp
 import pytest
@@ -22,7 +24,7 @@ from slashtag import (
     SessionClosedError,
     TransportError,
 )
-from slashtag._sending.fast_path import KEEP_ALIVE, MAX_INTERIM, has_leftover, keep_alive
+from slashtag._sending.fast_path import KEEP_ALIVE, MAX_INTERIM, has_leftover, keep_alive, readable
 
 from ..support import wire as wires
 from ..support.sending import OPERATIONS, PAGE, TAG, admission_of, budget_of, connect, get, post, put, until
@@ -110,6 +112,32 @@ async def test_what_ended_a_connection_while_the_loop_was_held_up_is_seen_before
                 server.end_connection()
             assert session.metrics.attempts == server.requests == 5
             assert session.metrics.retries == 0
+
+
+async def test_the_end_of_a_connection_is_seen_where_select_has_no_poll(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on Windows."""
+    monkeypatch.delattr(select, "poll")
+    operation, data = OPERATIONS["GET"]
+    with closing(b"", data) as server:
+        async with connect(server, retry=ONCE) as session:
+            for _ in range(3):
+                await operation(session)
+                server.end_connection()
+            assert session.metrics.attempts == server.requests == 3
+
+
+async def test_a_closed_socket_is_no_reason_to_fail_where_select_has_no_poll(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(select, "poll")
+    ours, theirs = socket.socketpair()
+    with theirs:
+        look = readable(Mock(get_extra_info=Mock(return_value=ours)))
+        assert not look()
+        ours.close()
+        assert look()
 
 
 @pytest.mark.parametrize(

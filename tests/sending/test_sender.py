@@ -747,6 +747,7 @@ async def test_an_owners_middleware_that_hides_a_timeout_leaves_no_cancellation_
 # --- many calls and a service that is down ------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("answer", [html(503), wires.hang_up()], ids=["503", "hang-up"])
 async def test_a_thousand_calls_to_a_service_that_is_down_cost_at_most_two_thousand_requests(
     answer: Answer,
@@ -761,6 +762,7 @@ async def test_a_thousand_calls_to_a_service_that_is_down_cost_at_most_two_thous
         assert session.metrics.in_flight == session.metrics.waiting == 0
 
 
+@pytest.mark.unmeasured
 async def test_an_outage_of_a_second_is_survived_by_all_with_few_requests() -> None:
     def script(request: Request) -> Answer:
         return html(503) if request.at < wire.requests[0].at + 1.2 else ok(PAGE)
@@ -776,6 +778,7 @@ async def test_an_outage_of_a_second_is_survived_by_all_with_few_requests() -> N
         )
 
 
+@pytest.mark.unmeasured
 async def test_a_flaky_service_is_survived_by_all() -> None:
     def script(request: Request) -> Answer:
         return html(502) if len(wire.requests) % 3 == 0 else ok(PAGE)
@@ -882,6 +885,7 @@ async def test_the_senders_of_a_session_share_its_admission() -> None:
         assert {id(sender._admission) for sender in senders} == {id(admission_of(session))}  # type: ignore[attr-defined]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("debug", [False, True])
 async def test_many_calls_at_once_over_every_fault(debug: bool) -> None:
     """Reset, hang up, cut, stall, refuse: every call ends, and every place is given back."""

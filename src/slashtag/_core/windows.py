@@ -7,7 +7,7 @@ import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from msgspec import Struct
 
@@ -52,6 +52,10 @@ def parse_zone(zone: Zone) -> tzinfo:
         # The type depends on the text: a folder, an absolute path, too long a name.
         except (ZoneInfoNotFoundError, ValueError, OSError):
             pass
+        if zone[:1].isalpha() and not available_timezones():
+            raise InvalidRequestError(
+                f"no data for the time zone {zone!r}: this system has none; run `pip install tzdata`"
+            )
     raise InvalidRequestError(
         f"the timezone must be +HH:MM, -HH:MM or a name such as Europe/Berlin, not {zone!r}"
     )

@@ -251,6 +251,9 @@ def remove_journal(path: Path) -> None:
         if handle is None or lock_file(handle):
             for left in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
                 left.unlink(missing_ok=True)
+    except PermissionError:
+        if HAS_LOCKS:
+            raise
     finally:
         if handle is not None:
             os.close(handle)

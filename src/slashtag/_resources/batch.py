@@ -113,6 +113,7 @@ class Batch:
         if counts is None:
             return
         self._note(guide, whole, counts)
+        self.state.cost.begin(len(self.jobs), len(guide.months), len(self._active[whole]))
         await WorkerPool([(whole, fetched)], partial(self._learn_half, guide), AT_ONCE).run()
 
     async def _all_time(self, guide: Guide, node: Node) -> tuple[Counts | None, float]:
@@ -160,7 +161,7 @@ class Batch:
         self._note(guide, right, rest)
         for a, b in zip(guide.clicks(part), guide.clicks(rest), strict=True):
             if a or b:
-                cost.observe(node[1] - node[0], a + b, one_sided=not (a and b))
+                cost.observe(node[1] - node[0], a + b, one_sided=not (a and b), guided=True)
         return (left, part_fetched), (right, rest_fetched)
 
     def time_slices(self) -> Sequence[TimeSlice]:

@@ -149,7 +149,7 @@ class Stats:
         now = _now()
         reporter = ProgressReporter(query, progress, on_error)
         sorts = guided and not ordered
-        if sorts and isinstance(keys, Iterable) and not isinstance(keys, str | bytes):
+        if sorts and keys is not None and not isinstance(keys, AsyncIterable | str | bytes):
             keys = by_activity(keys, changed_since)
         selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)
         plan = make_plan(query, selectors, timezone, now, self._range_end)

@@ -263,7 +263,7 @@ def readable(transport: asyncio.BaseTransport) -> Callable[[], object]:
     """
     sock = transport.get_extra_info("socket")
     if not hasattr(select, "poll"):  # Windows
-        return lambda: select.select([sock], (), (), 0)[0]
+        return lambda: sock.fileno() < 0 or select.select([sock], (), (), 0)[0]
     poll = select.poll()
     poll.register(sock.fileno(), select.POLLIN)
     return partial(poll.poll, 0)

@@ -83,7 +83,8 @@ class OutcomeFile:
             # Reading a pipe would wait for ever.
             raise ExportError(f"{self.path} cannot be written: it is not a regular file")
         if writable:
-            self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            binary = getattr(os, "O_BINARY", 0)  # Windows would write each line end as two characters
+            self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | binary, 0o600)
             if not exists:
                 self.path.chmod(0o600)  # the umask may have removed some bits
             if not lock_file(self._handle) and HAS_LOCKS:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -174,8 +174,9 @@ class Sandbox(Account):
         server, listener = running
         # Stop accepting before the listener is closed. A connection accepted just before is known to the
         # server only some iterations of the loop later; without them it would stay open.
-        for sock in listener.sockets:
-            asyncio.get_running_loop().remove_reader(sock.fileno())
+        with suppress(NotImplementedError):  # the loop of Windows, which has no readers
+            for sock in listener.sockets:
+                asyncio.get_running_loop().remove_reader(sock.fileno())
         for _turn in range(3):
             await asyncio.sleep(0)
         listener.close()

@@ -241,6 +241,7 @@ def test_a_quarter_of_429s_does_not_drive_the_rate_down_for_ever() -> None:
     assert done.time < 4 * oracle(EveryFourth(Random(1)), 8000, 1)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "limit",
     [
@@ -283,6 +284,7 @@ def test_never_more_than_twenty_probes_a_second_whatever_the_clock(tick: float, 
         assert sum(start + 0.5 <= at < start + 1.5 for at in sent) <= 20
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("rate", "burst", "size", "every"),
     [(20, 10, 12, 2), (50, 5, 100, 10), (100, 20, 200, 5), (200, 5, 250, 5)],

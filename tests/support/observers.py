@@ -1,15 +1,15 @@
-"""Requests as libraries that record or trace them see them."""
+"""Requests as libraries that record or trace them see them; a script, since they change their process."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import sys
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 from typing import ClassVar
-
-from .tools import WORK
 
 PASSWORD = "password-of-a-link"
 # Warnings of failures that are meant.
@@ -36,14 +36,13 @@ def _without_secrets(text: str, box: object, *more: str) -> str:
     return text
 
 
-def prove_vcrpy() -> str:
+def record_with_vcrpy() -> str:
     """Record the requests of a job with vcrpy, and replay them without the service."""
     import vcr
 
     from slashtag.sandbox import Sandbox
 
-    cassette = WORK / "cassette.yaml"
-    cassette.unlink(missing_ok=True)
+    cassette = Path("cassette.yaml")
     recorder = vcr.VCR(filter_headers=["apikey", "apisecret"])
     with Sandbox(urls=250, clicks=3_000) as box:
         account = box.base_url, box.apikey, box.apisecret
@@ -60,7 +59,7 @@ def prove_vcrpy() -> str:
     return f"{sent} requests recorded, {replayed.play_count} replayed: {links} links, {clicks} clicks, twice"
 
 
-def prove_opentelemetry() -> str:
+def trace_with_opentelemetry() -> str:
     """Let OpenTelemetry trace the requests of a job: a span with a status for each, no credential in any."""
     from opentelemetry.instrumentation.aiohttp_client import AioHttpClientInstrumentor
     from opentelemetry.sdk.trace import TracerProvider
@@ -88,7 +87,7 @@ def prove_opentelemetry() -> str:
     return f"{len(spans)} spans of {sent.total()} requests, by status {dict(seen)}; no credential in any"
 
 
-def prove_sentry() -> str:
+def report_to_sentry() -> str:
     """Let Sentry trace a job and report an error: a span for each request, no credential in any."""
     import sentry_sdk
     from sentry_sdk.transport import Transport
@@ -139,3 +138,7 @@ def prove_sentry() -> str:
         f"{len(spans)} spans of {sent.total()} requests, by status {dict(seen)}; {reports} errors "
         "with their variables; no credential in any"
     )
+
+
+if __name__ == "__main__":
+    print(globals()[sys.argv[1]]())
