@@ -81,7 +81,7 @@ docs-serve: $(VENV)/.docs
 
 clean:
 	rm -rf .venv .venv-3.* .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov
-	rm -rf build dist slashtag-demo benchmarks/results
+	rm -rf build dist benchmarks/results
 	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps say what is installed. A missing or newer interpreter, or another list of dependencies, renews them.

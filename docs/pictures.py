@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import vl_convert
@@ -33,16 +32,14 @@ async def draw_report() -> None:
 
 def draw_demo() -> None:
     command = [Path(sys.executable).with_name("slashtag"), "demo"]
-    with tempfile.TemporaryDirectory() as folder:
-        printed = subprocess.run(  # noqa: S603
-            command,
-            cwd=folder,
-            env=os.environ | {"COLUMNS": "80", "FORCE_COLOR": "1", "TERM": "xterm-256color"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            check=True,
-        ).stdout
+    printed = subprocess.run(  # noqa: S603
+        command,
+        env=os.environ | {"COLUMNS": "80", "FORCE_COLOR": "1", "TERM": "xterm-256color"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=True,
+    ).stdout
     console = Console(record=True, width=80, file=open(os.devnull, "w"))  # noqa: SIM115
     text = Text.from_ansi(f"$ slashtag demo\n{printed.rstrip()}\n")
     # Styled, wide characters have a place of their own; otherwise they would move the rest of the line.

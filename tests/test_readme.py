@@ -187,10 +187,9 @@ def test_every_command_is_documented() -> None:
 
 
 def test_the_transcript_is_what_the_demo_prints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["demo", "--urls", "1500", "--clicks", "20000", "--rate", "250", "--output", "slashtag-demo"]
-    monkeypatch.chdir(tmp_path)
+    arguments = ["demo", "--urls", "1500", "--clicks", "20000", "--rate", "250"]
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.setattr(sys, "argv", ["slashtag", *arguments])

@@ -78,7 +78,7 @@ def parse_proxy(proxy: str) -> URL:
     """Return the URL of a proxy. Raises ConfigurationError, without the URL: it may hold a password."""
     url, host = _parsed(proxy)
     if url is None or not host or url.scheme not in ("http", "https"):
-        raise ConfigurationError("proxy must be a URL such as http://proxy.example:3128") from None
+        raise ConfigurationError("the proxy must be a URL such as http://proxy.example:3128") from None
     return url
 
 
@@ -95,17 +95,17 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
     url, host = _parsed(base_url)
     if url is None:
         # Raised outside a handler: its context, the parser's error, would show the text.
-        raise ConfigurationError("base_url is not a URL")
+        raise ConfigurationError("the base URL is not a URL")
     if url.user is not None or url.password is not None:
-        raise ConfigurationError("base_url must not contain credentials")
+        raise ConfigurationError("the base URL must not contain credentials")
     if url.scheme not in ("http", "https") or not host:
         # Not shown here or below: it may be "key:secret@host" without a scheme.
-        raise ConfigurationError("base_url must be an http or https URL with a host")
+        raise ConfigurationError("the base URL must be an http or https URL with a host")
     if url.query_string or url.fragment:
-        raise ConfigurationError("base_url must not have a query or a fragment")
+        raise ConfigurationError("the base URL must not have a query or a fragment")
     if url.scheme == "http" and not allow_http and not _is_loopback(host):
         raise ConfigurationError(
-            "base_url would send the credentials in the clear: use https, or allow_http=True"
+            "the base URL would send the credentials in the clear: use https, or allow http"
         )
     path = url.raw_path.rstrip("/")
     path = path + "/" if path.endswith(API_PREFIX.rstrip("/")) else path + API_PREFIX

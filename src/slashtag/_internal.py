@@ -36,4 +36,5 @@ from ._resources.collect_each import sort_by_activity as sort_by_activity
 from ._resources.listing import Progress as Progress
 from ._resources.listing import Resource as Resource
 from ._session import account_digest as account_digest
+from ._show import many as many
 from ._threads import in_thread as in_thread

@@ -130,7 +130,7 @@ class AsyncSession:
             raise ConfigurationError("proxy and trust_env are settings of your own http session")
         if not direct and base.scheme == "http" and not allow_http:
             raise ConfigurationError(
-                "a proxy would read the credentials in plain http; allow_http=True allows it"
+                "a proxy would read the credentials in plain http: use https, or allow http"
             )
         options = _checked(Options(timeout, retry or RetryPolicy(), max_response_bytes))
         self._base = base

@@ -15,6 +15,11 @@ ENTRIES, LABELS, ROWS = 5, 5, 20
 WIDTH, HEIGHT = 480, 48
 
 
+def many(n: int, one: str, more: str | None = None) -> str:
+    """Return a count with its noun; `more` is the plural if it is not formed with s."""
+    return f"{n:,} {one if n == 1 else more or f'{one}s'}"
+
+
 def short_repr(record: Struct) -> str:
     """Return the repr of a record: numbers and flags first, then maps, long ones cut."""
     names = sorted(record.__struct_fields__, key=lambda name: isinstance(getattr(record, name), dict))

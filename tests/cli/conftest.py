@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from slashtag.bulk_update import COLUMNS
-from slashtag.cli import main
+from slashtag.cli import credentials_file, main
 from slashtag.sandbox import Sandbox
 from tests.support.sandboxes import forget
 
@@ -77,6 +78,8 @@ def environment(
         "SLASHTAG_APISECRET": box.apisecret,
         "COLUMNS": "80",
         "XDG_CONFIG_HOME": str(tmp_path_factory.mktemp("config")),
+        # Not the keyring of whoever runs the tests.
+        "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
     }
     for name, value in named.items():
         monkeypatch.setenv(name, value)
@@ -100,6 +103,28 @@ def cli(
         return Ran(code, out, err)
 
     return run
+
+
+@pytest.fixture
+def nothing_set(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no credentials in the environment."""
+    for name in ("SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET"):
+        monkeypatch.delenv(name)
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    """Have these lines on stdin."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+
+
+@pytest.fixture
+def logged_in(cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Save the credentials of the account in the file that is returned."""
+    answer(monkeypatch, box.base_url, APIKEY, APISECRET)
+    ran = cli("login")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == f"the service accepts them; saved in {credentials_file.path()}\n"
+    return credentials_file.path()
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def test_all_errors_are_told_with_their_lines_and_nothing_is_sent(
         f"line {n}" for n in (2, 3, 5, 6, 7, 8, 9, 12, 14, 15, 16)
     ]
     assert "password has 51 characters" in errors[0]
-    assert "give its id, in the column id" in errors[6]
+    assert "by its id" in errors[6]
     assert last == f"error: {path} has 11 errors; nothing was sent"
     assert "ppp" not in ran.err
     assert own.requests == []

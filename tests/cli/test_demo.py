@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import io
-import json
 import re
 import sys
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,13 +31,7 @@ PERIOD = TruePeriod(
 PLACES = TrueCountry(state={"Bayern": 2}, city={"München": 2}, postalcode={"80331": 2})
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "slashtag-demo"
-
-
-def test_every_total_is_exact(cli: Cli, folder: Path) -> None:
+def test_every_total_is_exact(cli: Cli) -> None:
     ran = cli(*SMALL)
     assert (ran.code, ran.err) == (0, "")
     assert "NO" not in ran.out
@@ -48,7 +39,7 @@ def test_every_total_is_exact(cli: Cli, folder: Path) -> None:
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
-@pytest.mark.usefixtures("environment", "folder")
+@pytest.mark.usefixtures("environment")
 def test_an_ascii_terminal_shows_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, "ascii", write_through=True))
@@ -59,22 +50,7 @@ def test_an_ascii_terminal_shows_what_it_can(monkeypatch: pytest.MonkeyPatch) ->
     assert "\nExact: " in text
 
 
-def test_it_writes_the_links_and_the_days(cli: Cli, folder: Path) -> None:
-    ran = cli(*SMALL, "--seed", "11")
-    links = [json.loads(line) for line in (folder / "links.jsonl").read_text("utf-8").splitlines()]
-    header, *days = csv.reader((folder / "clicks_daily.csv").read_text("utf-8").splitlines())
-    with Sandbox(urls=240, clicks=3000, seed=11) as box:
-        assert [url["slashtag"] for url in links] == [url.slashtag for url in box.truth.urls()]
-        truth = box.truth.range("2024-01-01", "2024-12-31")
-    assert header == ["date", "clicks"]
-    assert {day: int(n) for day, n in days} == {str(day): n for day, n in truth.clicks.items()}
-    assert f"{truth.total_clicks:,} clicks" in ran.out
-    assert sorted(path.name for path in folder.iterdir()) == ["clicks_daily.csv", "links.jsonl"]
-
-
-def test_a_difference_is_named_and_exits_with_1(
-    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_difference_is_named_and_exits_with_1(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     truth = Sandbox.truth.fget
 
     class Wrong:
@@ -96,12 +72,12 @@ def test_a_difference_is_named_and_exits_with_1(
     assert len(re.findall(r" NO +$", ran.out, re.M)) == 2
 
 
-def test_bars_show_on_a_terminal(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bars_show_on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "2024 by day" in cli(*SMALL).err
 
 
-def test_a_limit_that_was_learnt_is_told(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_that_was_learnt_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slashtag._sending.metrics.Metrics.learned_rate", property(lambda _: 61.7))
     assert "Limit as learnt from the answers: 62 requests/s" in cli(*SMALL).out
     monkeypatch.setattr("slashtag._sending.metrics.Metrics.learned_rate", property(lambda _: None))

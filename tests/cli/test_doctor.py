@@ -11,12 +11,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from slashtag import PaginationError, RetryPolicy
-from slashtag._resources.listing import Listing
+from slashtag import RetryPolicy
 from slashtag.cli.commands.doctor import Doctor
 from slashtag.sandbox import Fault, Sandbox
-from tests.resources.accounts import scripted
-from tests.resources.test_odd_listings import SERVICES, Paged
 
 from .conftest import APIKEY, APISECRET, Cli, Ran
 
@@ -65,7 +62,6 @@ def results(found: dict[str, Any]) -> dict[str, str]:
 DEFAULT = {
     "credentials": "ok",
     "page size": "ok",
-    "paging": "ok",
     "range end": "ok",
     "timezone": "ok",
 }
@@ -74,7 +70,6 @@ DEFAULT = {
 def test_a_service_as_expected_needs_no_options(examine: Examine) -> None:
     found = examine()
     assert results(found) == DEFAULT
-    assert {row["option"] for row in found.values()} == {None}
     assert "inclusive" in found["range end"]["found"]
 
 
@@ -83,7 +78,7 @@ def test_a_service_as_expected_needs_no_options(examine: Examine) -> None:
 def test_the_end_of_ranges_is_found(examine: Examine, range_end: str, seed: int) -> None:
     found = examine(range_end=range_end, seed=seed, clicks=30, urls=5)["range end"]
     assert found["found"].startswith(range_end)
-    assert found["option"] == (EXCLUSIVE if range_end == "exclusive" else None)
+    assert (EXCLUSIVE in found["found"]) == (range_end == "exclusive")
 
 
 @pytest.mark.parametrize("range_end", ["inclusive", "exclusive"])
@@ -108,14 +103,13 @@ def test_many_clicks_an_hour_are_no_obstacle(examine: Examine) -> None:
     start = datetime(2024, 2, 28, tzinfo=UTC)
     clicks = [(start + timedelta(minutes=3 * n)).isoformat() for n in range(960)]
     assert results(examine(*clicks)) == DEFAULT
-    assert examine(*clicks, range_end="exclusive")["range end"]["option"] == EXCLUSIVE
+    assert examine(*clicks, range_end="exclusive")["range end"]["found"].startswith("exclusive")
 
 
 @pytest.mark.parametrize("range_end", ["inclusive", "exclusive"])
 def test_one_click_is_not_enough_to_advise(examine: Examine, range_end: str) -> None:
     found = examine("2024-02-29T12:00:00+00:00", range_end=range_end)
     assert found["range end"]["result"] == found["timezone"]["result"] == "unknown"
-    assert {row["option"] for row in found.values()} == {None}
 
 
 def test_places_that_contradict_each_other_are_unknown(
@@ -128,7 +122,7 @@ def test_places_that_contradict_each_other_are_unknown(
 
     monkeypatch.setattr("slashtag.cli.commands.doctor.read_end", read_end)
     found = examine()["range end"]
-    assert (found["result"], found["option"]) == ("unknown", None)
+    assert found["result"] == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -160,47 +154,6 @@ def test_links_that_cannot_be_asked_about_are_passed_over(cli: Cli, monkeypatch:
         assert findings(cli("doctor"))["range end"]["result"] == "ok"
 
 
-@pytest.mark.parametrize(
-    ("service", "result"),
-    [
-        ("empty pages beyond the end", "ok"),
-        ("pages capped at 100 in silence", "ok"),
-        ("page ignored, page 1 told", "differs"),
-        ("page ignored, any page told", "differs"),
-    ],
-)
-async def test_services_that_page_oddly_are_named_where_listings_fail(service: str, result: str) -> None:
-    odd, latest_first, _ = SERVICES[service]
-    async with scripted(Paged(odd, latest_first=latest_first)) as (_, api):
-        finding = await Doctor(api)._check_paging()
-    assert finding.result == result
-
-
-def test_a_service_whose_pages_cannot_be_told_apart_is_named(
-    examine: Examine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def to_list(*_: object, **__: object) -> Any:
-        raise PaginationError("page 2 repeats page 1")
-
-    monkeypatch.setattr(Listing, "to_list", to_list)
-    found = examine()["paging"]
-    assert found["result"] == "differs"
-    assert found["found"].endswith("pages cannot be told apart: page 2 repeats page 1")
-
-
-def test_pages_that_depend_on_their_size_are_named(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    to_list = Listing.to_list
-
-    async def shifted(self: Any, limit: int) -> Any:
-        return (await to_list(self, limit))[limit == 30 and next(calls) :]
-
-    calls = iter([0, 1])
-    monkeypatch.setattr(Listing, "to_list", shifted)
-    found = examine()["paging"]
-    assert found["result"] == "differs"
-    assert "list different links" in found["found"]
-
-
 def test_wrong_credentials_exit_with_1(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with account(monkeypatch, apisecret="another-secret-1") as box:
         ran = cli("doctor")
@@ -216,7 +169,7 @@ def test_a_check_that_fails_does_not_end_the_others(cli: Cli, monkeypatch: pytes
     found = findings(ran)
     assert ran.code == 3
     assert found["range end"]["result"] == "failed"
-    assert found["paging"]["result"] == "ok"
+    assert found["page size"]["result"] == "ok"
 
 
 def test_a_service_that_is_not_there_is_an_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,16 +179,6 @@ def test_a_service_that_is_not_there_is_an_error(cli: Cli, monkeypatch: pytest.M
     ran = cli("doctor")
     assert ran.code == 1
     assert ran.error.startswith("error: GET urls: ")
-
-
-def test_the_table_ends_with_the_options(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    with account(monkeypatch, range_end="exclusive"):
-        drawn = cli("doctor", "--format", "table")
-    assert drawn.out.endswith("Options to use: --range-end exclusive\n")
-    with account(monkeypatch):
-        drawn = cli("doctor", "--format", "table", "--quiet")
-    assert drawn.out.endswith("Options to use: none, the defaults fit.\n")
-    assert drawn.err == ""
 
 
 def test_zones_that_are_ignored_are_found(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:

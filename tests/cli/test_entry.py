@@ -92,20 +92,20 @@ SERVICE = (
 SELECTION = "all check keys keys-file tag"
 FILE = "excel format fresh output"
 OPTIONS = {
-    "export clicks": f"{SERVICE} {SELECTION} {FILE} by dimensions dry-run last max-failures "
+    "export clicks": f"{SERVICE} all-profiles {SELECTION} {FILE} by dimensions dry-run last max-failures "
     "range-end timezone",
-    "export tags": f"{SERVICE} {FILE}",
-    "export urls": f"{SERVICE} {FILE}",
+    "export tags": f"{SERVICE} all-profiles {FILE}",
+    "export urls": f"{SERVICE} all-profiles {FILE}",
     "api": SERVICE,
     "doctor": f"{SERVICE} format keys",
-    "login": "allow-http base-url list profile remove status timeout",
-    "report": f"{SERVICE} {SELECTION} last output range-end timezone top",
+    "login": f"{SERVICE} list remove status",
+    "report": f"{SERVICE} {SELECTION} accent hours last logo output range-end timezone title top",
     "stats alltime": f"{SERVICE} {SELECTION} by dry-run format timezone output",
     "stats country": f"{SERVICE} {SELECTION} by dry-run format last timezone output",
     "stats day": f"{SERVICE} {SELECTION} by dry-run format range-end timezone output yes",
     "stats range": f"{SERVICE} {SELECTION} by dry-run format last range-end timezone output yes",
     "stats year": f"{SERVICE} {SELECTION} by dry-run format timezone output",
-    "top": f"{SERVICE} {SELECTION} by format last limit range-end timezone output",
+    "top": f"{SERVICE} all-profiles {SELECTION} by format last limit range-end timezone output",
     "sync": f"{SERVICE} by-tag dataset destination dimensions lookback max-failures range-end since timezone",
     "tags create": f"{SERVICE} description exist-ok format",
     "tags list": f"{SERVICE} columns format limit orderby output",
@@ -253,7 +253,7 @@ def test_the_demo_ends_cleanly_at_ctrl_c(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=100)
     assert (process.returncode, err) == (130, "")
-    assert list((tmp_path / "slashtag-demo").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

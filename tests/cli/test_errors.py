@@ -54,10 +54,10 @@ def test_an_unknown_tag_says_where_the_tags_are(cli: Cli) -> None:
         (("stats", "range", "2024-02-01", "2024-01-01", "--all"), "ends"),
         (("stats", "country", "Germany", "2024-01-01", "2024-02-01", "--all"), "Germany"),
         ((*RANGE, "--keys", "a", "--timezone", "+99:00"), "timezone"),
-        ((*RANGE, "--keys", "a", "--timezone", "+2"), "a name such as Europe/Berlin"),
-        (("stats", "year", "2024", "--keys", "a", "--timezone", "Europe/Berlin"), "give --timezone as"),
-        (("tags", "list", "--base-url", "http://example.com"), "--allow-http"),
-        (("tags", "list", "--base-url", "ftp://example.com"), "--base-url must be"),
+        ((*RANGE, "--keys", "a", "--timezone", "+2"), "Europe/Berlin"),
+        (("stats", "year", "2024", "--keys", "a", "--timezone", "Europe/Berlin"), "offset"),
+        (("tags", "list", "--base-url", "http://example.com"), "allow http"),
+        (("tags", "list", "--base-url", "ftp://example.com"), "base URL"),
         (("urls", "update", "a", "--redirect-code", "305"), "305"),
         (("export", "clicks", "2024-02-01", "2024-01-01", "--all", "-o", "no/matter.csv"), "ends"),
     ],
@@ -176,11 +176,7 @@ def test_a_failing_service_is_reported_without_a_traceback(cli: Cli, box: Sandbo
     assert ran.error.startswith("error: GET")
 
 
-def test_what_the_system_refuses_is_one_line(cli: Cli, tmp_path: Path, box: Sandbox) -> None:
-    (tmp_path / "file").touch()
-    ran = cli("demo", "--output", str(tmp_path / "file" / "below"))
-    assert ran.code == 1
-    assert str(tmp_path) in ran.error
+def test_what_the_system_refuses_is_one_line(cli: Cli, box: Sandbox) -> None:
     ran = cli("sandbox", "--port", str(box.port), "--urls", "1", "--clicks", "0")
     assert ran.code == 1
     assert ran.error.endswith("choose another with --port")
@@ -236,10 +232,7 @@ def test_requests_go_through_a_proxy(
     )
     cli("tags", "list", "--allow-http", *options)
     assert {arrival.path for arrival in box.requests} == {"http://service.example/api/v1/tags"}
-    assert (
-        "the credentials in plain http; --allow-http allows it"
-        in cli("tags", "list", "--base-url", box.base_url, *options).error
-    )
+    assert "the credentials in plain http" in cli("tags", "list", "--base-url", box.base_url, *options).error
 
 
 @pytest.mark.usefixtures("quick_retries")
@@ -258,4 +251,4 @@ def test_a_proxy_is_used_only_where_it_is_asked_for(
 @pytest.mark.parametrize("proxy", ["name:pass-word@host", "socks5://name:pass-word@host", "http://", "x"])
 def test_a_proxy_that_is_none_is_refused_without_showing_it(cli: Cli, proxy: str) -> None:
     ran = cli("tags", "list", "--proxy", proxy)
-    assert ran.error == "error: --proxy must be a URL such as http://proxy.example:3128"
+    assert ran.error == "error: the proxy must be a URL such as http://proxy.example:3128"

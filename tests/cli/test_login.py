@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pty
 import stat
@@ -15,28 +14,9 @@ import pytest
 from slashtag.cli import credentials_file as kept
 from slashtag.sandbox import Sandbox
 
-from .conftest import APIKEY, APISECRET, Cli
+from .conftest import APIKEY, APISECRET, Cli, answer
 
 SCRIPT = str(Path(sys.executable).with_name("slashtag"))
-
-
-@pytest.fixture
-def nothing_set(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET"):
-        monkeypatch.delenv(name)
-
-
-def answer(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
-
-
-@pytest.fixture
-def logged_in(cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Path:
-    answer(monkeypatch, box.base_url, APIKEY, APISECRET)
-    ran = cli("login")
-    assert (ran.code, ran.out) == (0, "")
-    assert ran.err == f"the service accepts them; saved in {kept.path()}\n"
-    return kept.path()
 
 
 def test_what_was_kept_is_used_and_only_its_owner_may_read_it(cli: Cli, logged_in: Path) -> None:
@@ -51,10 +31,10 @@ def test_only_its_owner_may_read_it_whatever_the_umask(umask: int) -> None:
     kept.path().parent.mkdir()
     before = os.umask(umask)
     try:
-        file = kept.save("http://127.0.0.1", APIKEY, APISECRET)
+        kept.save("http://127.0.0.1", APIKEY, APISECRET)
     finally:
         os.umask(before)
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.path().stat().st_mode) == 0o600
 
 
 def test_what_was_kept_can_be_removed(cli: Cli, logged_in: Path) -> None:
@@ -101,7 +81,9 @@ def test_a_file_that_others_can_read_is_refused(cli: Cli, logged_in: Path) -> No
     assert f"chmod 600 {logged_in}" in cli("tags", "list").error
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"base_url": "x"}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[1]", b"{}", b'{"base_url": "x", "apikey": "y"}', b"\xff\xfe"]
+)
 def test_a_damaged_file_is_told(cli: Cli, logged_in: Path, content: bytes) -> None:
     logged_in.write_bytes(content)
     assert "run `slashtag login` again" in cli("tags", "list").error
@@ -158,9 +140,10 @@ def test_profiles_are_kept_apart_and_chosen_by_name(
     monkeypatch.setenv("SLASHTAG_PROFILE", "client-a")
     assert len(cli("urls", "list").out.splitlines()) == 60
     assert cli("login", "--status").err == f"{own.base_url} accepts the credentials of {file}\n"
+    logged_in.with_name("credentialsfoo.json").touch()
     listed = [line.split("\t") for line in cli("login", "--list").out.splitlines()]
-    assert [name for name, _ in listed] == ["(no name)", "client-a"]
-    assert listed[1][1] == own.base_url
+    assert [name for name, *_ in listed] == ["(no name)", "client-a"]
+    assert listed[1][1:] == [own.base_url, str(file)]
     assert cli("login", "--remove").err == f"removed {file}\n"
     assert "there is no profile 'client-a'" in cli("tags", "list").error
     assert "letters" in cli("tags", "list", "--profile", "../x").error

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import io
 import json
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,31 +53,31 @@ class Counters:
     in_flight: int = 0
     waiting: int = 0
     paused_until: float = 0.0
+    retry_at: float = 0.0
+    clock_offset: float = 0.0
     learned_rate: float | None = None
 
 
 @pytest.fixture
-async def looked(monkeypatch: pytest.MonkeyPatch) -> Any:
+def looked() -> Any:
     """Return the counters, what is looked at after some seconds, and what was printed."""
-    now, printed = [1_000.0], []
-    loop = asyncio.get_running_loop()
-    monkeypatch.setattr(loop, "time", lambda: now[0])
+    now, printed = [1_000.0], list[str]()
     counters: Any = Counters()
     counters.display = display = Progress(disable=True, get_time=lambda: now[0])
     task = display.add_task("counting", total=None, count="", status="")
-    counters.watch = watch = Watch(counters, display, printed.append, 0.0)
+    counters.watch = watch = Watch(printed.append, 0.0)
+    watch.source, watch.display = lambda: counters, display
+    watch.look(now[0])
 
     def after(seconds: float) -> str:
         now[0] += seconds
-        watch._timer.cancel()
-        watch._look()
+        watch.look(now[0])
         return str(display.tasks[task].fields["status"])
 
-    yield counters, after, printed
-    watch.close()
+    return counters, after, printed
 
 
-async def test_a_wait_for_the_limit_is_shown_with_its_seconds(looked: Any) -> None:
+def test_a_wait_for_the_limit_is_shown_with_its_seconds(looked: Any) -> None:
     counters, after, printed = looked
     counters.paused_until, counters.waiting = 1_043.0, 3
     assert after(1) == "waiting 42 s for the service's limit"
@@ -87,18 +87,69 @@ async def test_a_wait_for_the_limit_is_shown_with_its_seconds(looked: Any) -> No
     assert printed == []
 
 
-async def test_a_service_that_does_not_answer_is_named_once(looked: Any) -> None:
+def test_a_service_that_does_not_answer_is_named_after_10_s_and_ever_more_rarely(looked: Any) -> None:
     counters, after, printed = looked
     counters.attempts = counters.in_flight = 1
     assert after(1) == "1 requests/s"
-    assert after(11) == "no answer for 12 s"
+    assert after(2) == "no answer for 3 s"
     assert printed == []
-    assert after(20) == "no answer for 32 s"
-    assert after(20) == "no answer for 52 s"
-    assert printed == ["the service has not answered for 32 s; still trying"]
+    for _ in range(60):
+        after(1)
+    assert printed == ["no answer for 10 s", "no answer for 30 s"]
+    # An answer ends it.
+    counters.bytes_received = 1
+    assert after(1).endswith("requests/s")
+    for _ in range(10):
+        after(1)
+    assert printed[2:] == ["no answer for 10 s"]
 
 
-async def test_pauses_between_unanswered_attempts_count_as_silence(looked: Any) -> None:
+def test_the_seconds_to_a_retry_are_counted_down(looked: Any) -> None:
+    counters, after, printed = looked
+    counters.attempts, counters.bytes_received, counters.retry_at = 1, 10, 1_006.0
+    assert [after(1), after(1), after(1)] == ["retrying in 5 s", "retrying in 4 s", "retrying in 3 s"]
+    assert printed == ["retrying in 5 s"]
+    # While a request is under way, its answer is waited for.
+    counters.in_flight = 1
+    assert after(1) == "no answer for 3 s"
+    counters.in_flight, counters.attempts, counters.retry_at = 0, 2, 1_016.5
+    assert after(1) == "retrying in 12 s"
+    assert after(12) == "no answer for 16 s"
+
+
+def test_the_clock_of_the_event_loop_may_be_another(looked: Any) -> None:
+    counters, after, _ = looked
+    counters.clock_offset = 36_000.0
+    counters.retry_at = 37_006.0
+    assert after(1) == "retrying in 5 s"
+    counters.paused_until, counters.waiting = 37_043.0, 3
+    assert after(1) == "waiting 41 s for the service's limit"
+
+
+def test_a_drawn_bar_shows_waits_and_nothing_is_printed(looked: Any) -> None:
+    counters, after, printed = looked
+    counters.display.disable = False
+    counters.watch._every = 1.0
+    counters.attempts = counters.in_flight = 1
+    assert after(40) == "no answer for 40 s"
+    assert printed == []
+    counters.watch.display = None
+    after(1)
+    assert printed == ["no answer for 41 s"]
+
+
+def test_another_session_begins_anew(looked: Any) -> None:
+    counters, after, printed = looked
+    counters.attempts = counters.in_flight = 100
+    assert after(9) == "no answer for 9 s"
+    other = Counters(attempts=1, in_flight=1)
+    counters.watch.source = lambda: other
+    assert after(1) == "1 requests/s"
+    assert after(9) == "no answer for 9 s"
+    assert printed == []
+
+
+def test_pauses_between_unanswered_attempts_count_as_silence(looked: Any) -> None:
     counters, after, _ = looked
     counters.attempts, counters.in_flight, counters.bytes_received = 4, 2, 100
     assert after(1) == "4 requests/s"
@@ -110,7 +161,7 @@ async def test_pauses_between_unanswered_attempts_count_as_silence(looked: Any) 
     assert after(1) == "2 requests/s"
 
 
-async def test_speed_limit_and_time_left_are_shown_and_printed_every_30_s(looked: Any) -> None:
+def test_speed_limit_and_time_left_are_shown_and_printed_every_30_s(looked: Any) -> None:
     counters, after, printed = looked
     task = counters.display.tasks[0]
     counters.watch._every = 30.0
@@ -176,9 +227,71 @@ def test_a_wait_is_shown_in_the_progress_line(cli: Cli, monkeypatch: pytest.Monk
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(progress, "SHOWN_AFTER", 0.5)
+    monkeypatch.setattr(progress, "INTERVAL", 0.05)
     faults = [Fault(kind="429", headers={"Retry-After": "2"}, times=1)]
     with Sandbox(urls=3, clicks=3, apikey=APIKEY, apisecret=APISECRET, faults=faults) as box:
         monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
         ran = cli("stats", "alltime", "--all")
     assert ran.code == 0
     assert "for the service's limit" in ran.err
+
+
+#: Commands without a bar, with one, and with one whose session runs in another thread.
+COMMANDS = [
+    ("api", "GET", "urls"),
+    ("stats", "alltime", "--all"),
+    ("sync", "clicks.duckdb", "--since", "2024-06-01"),
+    ("login", "--status"),
+]
+
+
+@pytest.fixture
+def retried_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Wait 1.5 s for the first retry and no time for the others; look at the session often."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DLT_DATA_DIR", str(tmp_path / "dlt"))
+    monkeypatch.setattr(progress, "INTERVAL", 0.05)
+    waits = iter([1.5])
+    monkeypatch.setattr("slashtag._sending.sender.backoff", lambda *_: next(waits, 0.001))
+
+
+@pytest.mark.usefixtures("retried_later")
+@pytest.mark.parametrize(("form", "command"), [*(("text", each) for each in COMMANDS), ("json", COMMANDS[2])])
+def test_every_command_says_that_it_retries(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, form: str, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("SLASHTAG_BASE_URL", "http://127.0.0.1:1")
+    ran = cli(*command, "--log-format", form)
+    assert ran.code == 1
+    lines = ran.err.splitlines()
+    if form == "json":
+        lines = [json.loads(line)["message"] for line in lines]
+    assert lines[0].endswith("attempt 1 failed, again in 1.50 s")
+    assert lines[1] == "retrying in 2 s"
+
+
+@pytest.mark.usefixtures("retried_later")
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_every_command_says_that_nothing_answers(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(progress, "PRINTED_AFTER", 0.2)
+    monkeypatch.setattr(progress, "SHOWN_AFTER", 0.1)
+    with Sandbox(urls=3, clicks=3, apikey=APIKEY, apisecret=APISECRET, latency=0.4) as box:
+        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+        ran = cli(*command)
+    assert ran.code == 0
+    assert ran.err.startswith("no answer for 0 s")
+
+
+@pytest.mark.usefixtures("retried_later")
+def test_a_retry_is_counted_down_in_the_progress_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    faults = [Fault(kind="500", times=1, path="*/stats*")]
+    with Sandbox(urls=3, clicks=3, apikey=APIKEY, apisecret=APISECRET, faults=faults) as box:
+        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+        ran = cli("stats", "alltime", "--all")
+    assert ran.code == 0
+    assert "retrying in 2 s" in ran.err
+    assert "retrying in 1 s" in ran.err

@@ -495,6 +495,24 @@ async def test_retry_after_of_any_other_status_closes_no_gate(status: int) -> No
         assert session.metrics.paused_until <= asyncio.get_running_loop().time()
 
 
+async def test_the_next_retry_is_the_earliest_of_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = iter([60.0, 30.0, 90.0])
+    monkeypatch.setattr("slashtag._sending.sender.backoff", lambda *_: next(pauses))
+    clock = asyncio.get_running_loop().time
+    async with Wire(html(500)) as wire, connect(wire) as session:
+        calls: list[asyncio.Task[Any]] = []
+        for seconds in (60, 30, 30):
+            before = session.metrics.attempts
+            calls.append(asyncio.create_task(get(session)))
+            await until(lambda before=before: session.metrics.attempts > before)
+            await until(lambda: not session.metrics.in_flight)
+            await asyncio.sleep(0)
+            assert seconds - 20 < session.metrics.retry_at - clock() <= seconds
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
+
+
 @pytest.mark.parametrize("reset", ["1000", "86400", "4102444800000"])
 @pytest.mark.parametrize("prefix", ["X-RateLimit", "RateLimit", "X-Rate-Limit"])
 async def test_headers_of_a_limit_on_a_success_stop_nobody(prefix: str, reset: str) -> None:

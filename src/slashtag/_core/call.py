@@ -141,10 +141,8 @@ def path_segment(key: str | int) -> str:
     if key.isascii() and key.isdigit():
         raise InvalidRequestError(
             f"the slashtag {key!r} is all digits, which the path cannot distinguish from an "
-            "id: another link might be changed; pass the link's id as an int"
+            "id: another link might be changed; name the link by its id"
         )
     if key in (".", ".."):
-        raise InvalidRequestError(
-            f"the slashtag {key!r} cannot be sent in a path; pass the link's id as an int"
-        )
+        raise InvalidRequestError(f"the slashtag {key!r} cannot be sent in a path; name the link by its id")
     return quote(key, safe="")

@@ -57,7 +57,7 @@ def parse_zone(zone: Zone) -> tzinfo:
                 f"no data for the time zone {zone!r}: this system has none; run `pip install tzdata`"
             )
     raise InvalidRequestError(
-        f'timezone must be "+HH:MM", "-HH:MM", an IANA name, a tzinfo or None, not {zone!r}'
+        f"the timezone must be +HH:MM, -HH:MM or a name such as Europe/Berlin, not {zone!r}"
     )
 
 
@@ -112,7 +112,7 @@ def only_offset(zone: tzinfo, found: Iterable[timedelta], what: str) -> timedelt
     if others:
         raise InvalidRequestError(
             f"{zone} has {1 + len(others)} UTC offsets within {what}, but the service accepts only "
-            'one: pass a fixed offset such as "+01:00", or ask for a DateRange'
+            "one: give a fixed offset such as +01:00, or ask for a range of days"
         )
     return first
 

@@ -15,7 +15,7 @@ class Metrics:
     `inconsistent`: statistics answers that were added although they contradict themselves;
     `learned_rate`: requests per second that the service allows, None while unknown; `in_flight`, `waiting`:
     current numbers of requests; `paused_until`: the event loop's time before which nothing is sent, 0.0 if
-    not paused.
+    not paused; `retry_at`: the event loop's time of the next retry, in the past if none waits for its time.
     """
 
     def __init__(
@@ -29,6 +29,9 @@ class Metrics:
         self.attempts = 0
         self.retries = 0
         self.bytes_received = 0
+        self.retry_at = 0.0
+        #: The event loop's time less `time.monotonic()`: on macOS uvloop's clock runs on during sleep.
+        self.clock_offset = 0.0
         #: Whether a call has succeeded, or a warning says that none has.
         self.is_reached = False
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Iterable
-from time import time
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
@@ -103,6 +103,7 @@ class Sender:
         loop = running_loop()
         if loop is not self._loop:
             self._loop = self._shared.transport.bind(loop)
+            self._metrics.clock_offset = loop.time() - monotonic()
         self._metrics.requests += 1
         journal = self._shared.journal
         if journal is not None and (body := await journal.replay(call)) is not None:
@@ -239,10 +240,13 @@ class Sender:
     async def _pause(self, call: Call[Any], state: CallState, seconds: float) -> None:
         clock = asyncio.get_running_loop().time
         began = clock()
-        closing = self._shared.closing
+        closing, metrics = self._shared.closing, self._metrics
+        if not began < metrics.retry_at < began + seconds:
+            # No other retry is sent before this one.
+            metrics.retry_at = began + seconds
         # The first is a warning if nothing has succeeded: the address or the network may be wrong.
-        level = logging.INFO if self._metrics.is_reached else logging.WARNING
-        self._metrics.is_reached = True
+        level = logging.INFO if metrics.is_reached else logging.WARNING
+        metrics.is_reached = True
         log.log(level, "%s; attempt %d failed, again in %.2f s", state.last, state.attempts, seconds)
         # Not asyncio.timeout: up to Python 3.11.2 it cannot end in a task that was cancelled before.
         with anyio.move_on_after(seconds):

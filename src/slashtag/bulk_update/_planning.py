@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import Change, InvalidRequestError, ShortUrl
-from .._internal import REDIRECT_CODES, conflicts
+from .._internal import REDIRECT_CODES, conflicts, many
 from ._cells import read_cells
 from ._edited import READ_ONLY, VOLATILE, edited_cells, is_listing
 
@@ -53,7 +53,7 @@ class ChangesError(InvalidRequestError):
 
     def __init__(self, where: str, problems: Iterable[Problem]) -> None:
         self.problems = sorted(problems)
-        errors = f"{len(self.problems):,} error{'s' if len(self.problems) > 1 else ''}"
+        errors = many(len(self.problems), "error")
         self.summary = f"{where} has {errors}; nothing was sent"
         super().__init__(f"{self.summary}: {'; '.join(map(str, self.problems[:3]))}")
 
@@ -177,11 +177,7 @@ def _change(cells: Mapping[str, str]) -> Change:
     if len(keys) != 1:
         raise InvalidRequestError("there must be a slashtag or an id, and not both")
     change = Change(keys[0], slashtag=given.pop("new_slashtag", None), **given)
-    try:
-        change.call()
-    except InvalidRequestError as error:
-        text = str(error).replace("pass the link's id as an int", "give its id, in the column id")
-        raise InvalidRequestError(text) from None
+    change.call()  # raises InvalidRequestError
     return change
 
 

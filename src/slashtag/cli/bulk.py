@@ -10,9 +10,10 @@ import typer
 from typer import Option
 
 from .. import AsyncSession, SlashtagError
+from .._internal import many
 from ..bulk_update import COLUMNS, BulkUpdate, ChangeRow, ChangesError, needs_links, preview, read_changes
 from ..export import Column, Table, names_of_tags
-from .errors import SOME_FAILED, many, say
+from .errors import SOME_FAILED, say
 from .options import Connection
 from .output import Format, print_rows
 

@@ -1,10 +1,18 @@
-"""Credentials, from the environment or else from the file that `slashtag login` writes."""
+"""Credentials, from the environment or else as `slashtag login` saved them.
+
+Each profile has a file with the address of its service. The apikey and apisecret are in the system's keyring
+where there is one, else in the same file.
+"""
 
 import os
 import re
 import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from tempfile import mkstemp
+from typing import Any
 
 import msgspec
 import typer
@@ -16,6 +24,8 @@ VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 #: Address, apikey, apisecret.
 Found = tuple[str, str, str]
+#: Service under which the keyring has the credentials; each entry is named like the profile's file.
+SERVICE = "slashtag"
 
 
 def credentials(base_url: str | None, profile: str | None = None) -> Found:
@@ -25,18 +35,24 @@ def credentials(base_url: str | None, profile: str | None = None) -> Found:
     the file without a profile. Those of a file are sent only to the service that they were saved for. Raises
     ConfigurationError.
     """
-    given = [None if profile else os.environ.get(name) for name in VARIABLES]
+    is_given = in_environment(profile)
     if profile and base_url == os.environ.get("SLASHTAG_BASE_URL"):
         base_url = None
-    saved = None if any(given) and base_url else load(profile)
-    if profile and saved is None:
+    saved_for = "" if is_given and base_url else (read(profile) or {}).get("base_url", "")
+    if profile and not saved_for:
         raise ConfigurationError(
             f"there is no profile {profile!r}; `slashtag login --profile {profile}` makes one, "
             "`slashtag login --list` shows those there are"
         )
-    if saved is None or any(given):
-        base_url = base_url or (saved[0] if saved else None)
-        missing = [name for name, value in zip(VARIABLES, given, strict=True) if not value]
+    if not is_given and base_url and saved_for and _address(base_url) != _address(saved_for):
+        raise ConfigurationError(
+            f"the saved credentials are for {saved_for} and are not sent elsewhere; "
+            f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
+        )
+    found = None if is_given else load(profile)
+    if found is None:
+        base_url = base_url or saved_for
+        missing = [name for name in VARIABLES if not os.environ.get(name)]
         if not base_url:
             missing.insert(0, "SLASHTAG_BASE_URL")
         if missing:
@@ -44,14 +60,14 @@ def credentials(base_url: str | None, profile: str | None = None) -> Found:
                 f"not set in the environment: {', '.join(missing)}; "
                 "`slashtag login` saves them in a file, `slashtag sandbox` prints some to try"
             )
-        apikey, apisecret = given
-        return str(base_url), str(apikey), str(apisecret)
-    if base_url and _address(base_url) != _address(saved[0]):
-        raise ConfigurationError(
-            f"the saved credentials are for {saved[0]} and are not sent elsewhere; "
-            f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
-        )
-    return saved
+        apikey, apisecret = (os.environ[name] for name in VARIABLES)
+        return base_url, apikey, apisecret
+    return found
+
+
+def in_environment(profile: str | None) -> bool:
+    """Return whether the environment has the credentials to use, or a part of them."""
+    return not profile and any(map(os.environ.get, VARIABLES))
 
 
 def _address(base_url: str) -> str:
@@ -66,8 +82,46 @@ def path(profile: str | None = None) -> Path:
     return Path(typer.get_app_dir("slashtag")) / name
 
 
+def profiles() -> list[str]:
+    """Return the names of the saved profiles; that of the one without a name is empty."""
+    named = [file.stem.partition("-")[2] for file in path().parent.glob("credentials-*.json")]
+    return [""] * path().exists() + sorted(filter(_NAME.fullmatch, named))
+
+
+def shown(profile: str) -> str:
+    """Return the name of a profile as it is shown."""
+    return profile or "(no name)"
+
+
 def load(profile: str | None = None) -> Found | None:
     """Return the saved credentials, None if there are none; raises ConfigurationError if unusable."""
+    members = read(profile)
+    if members is None:
+        return None
+    if "apikey" in members:
+        return members["base_url"], members["apikey"], members["apisecret"]
+    file, keyring = path(profile), _keyring()
+    if keyring is None:
+        raise ConfigurationError(
+            "the credentials are in the system's keyring, and none is available here; "
+            "run `slashtag login` to save them in a file"
+        )
+    with _reported(keyring):
+        text = keyring.get_password(SERVICE, file.stem)
+    found = _parsed(text or "{}")
+    # Another folder of settings may have a profile of this name; its credentials are for its own service.
+    if found is None or found.get("base_url") != members["base_url"] or "apikey" not in found:
+        raise ConfigurationError(
+            f"the system's keyring has no credentials for {members['base_url']}; run `slashtag login` again"
+        )
+    return found["base_url"], found["apikey"], found["apisecret"]
+
+
+def read(profile: str | None = None) -> dict[str, str] | None:
+    """Return what the file of a profile has: the address, and key and secret unless the keyring has them.
+
+    None if there is no file; raises ConfigurationError if it cannot be used.
+    """
     file = path(profile)
     try:
         mode = file.stat().st_mode
@@ -78,26 +132,82 @@ def load(profile: str | None = None) -> Found | None:
         raise ConfigurationError(f"{file} cannot be read; run `slashtag login` again") from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise ConfigurationError(f"{file} can be read by others; run: chmod 600 {file}")
+    members = _parsed(text)
+    if members is None:
+        raise ConfigurationError(f"{file} is damaged; run `slashtag login` again")
+    return members
+
+
+def _parsed(text: str) -> dict[str, str] | None:
     try:
         members = msgspec.json.decode(text, type=dict[str, str])
-        return members["base_url"], members["apikey"], members["apisecret"]
-    except (msgspec.DecodeError, KeyError):
-        raise ConfigurationError(f"{file} is damaged; run `slashtag login` again") from None
+    except msgspec.DecodeError:
+        return None
+    whole = ({"base_url"}, {"base_url", "apikey", "apisecret"})
+    return members if set(members) in whole else None
 
 
-def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None) -> Path:
-    """Save credentials in a file that only its owner may read, and return its path."""
-    file = path(profile)
+def place(profile: str | None = None) -> str:
+    """Return where the credentials of a profile are, in words."""
+    members = read(profile)
+    return str(path(profile)) if members is None or "apikey" in members else "the system's keyring"
+
+
+def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None) -> None:
+    """Save credentials in the system's keyring, or else in a file that only its owner may read."""
+    file, keyring = path(profile), _keyring()
+    members = {"base_url": base_url, "apikey": apikey, "apisecret": apisecret}
+    if keyring is not None:
+        with _reported(keyring):
+            keyring.set_password(SERVICE, file.stem, msgspec.json.encode(members).decode())
+        members = {"base_url": base_url}
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, part = mkstemp(dir=file.parent)
     try:
         os.chmod(part, 0o600)  # the umask may have taken something off
         with os.fdopen(handle, "wb") as opened:
-            opened.write(
-                msgspec.json.encode({"base_url": base_url, "apikey": apikey, "apisecret": apisecret})
-            )
+            opened.write(msgspec.json.encode(members))
         os.replace(part, file)
     except BaseException:
         os.unlink(part)
         raise
-    return file
+
+
+def remove(profile: str | None = None) -> None:
+    """Remove saved credentials, those in the keyring first."""
+    file = path(profile)
+    keyring = _keyring()
+    if keyring is not None:
+        with _reported(keyring):
+            if keyring.get_password(SERVICE, file.stem) is not None:
+                keyring.delete_password(SERVICE, file.stem)
+    file.unlink(missing_ok=True)
+
+
+def _keyring() -> Any:
+    """Return the system's keyring, None if there is none or the package `keyring` is missing."""
+    try:
+        keyring: Any = import_module("keyring").get_keyring()
+        # Lower ones keep nothing, or keep it unencrypted.
+        return keyring if keyring.priority >= 1 else None
+    except ImportError:
+        return None
+    except Exception as error:
+        raise _unusable("the system's keyring", error) from None
+
+
+@contextmanager
+def _reported(keyring: Any) -> Generator[None, None, None]:
+    """Turn whatever a keyring raises into a ConfigurationError; each raises errors of its own."""
+    try:
+        yield
+    except Exception as error:
+        raise _unusable(f"the system's keyring ({keyring.name})", error) from None
+
+
+def _unusable(keyring: str, error: Exception) -> ConfigurationError:
+    # Without its text, which may quote what was to be saved.
+    return ConfigurationError(
+        f"{keyring} cannot be used: {type(error).__name__}; unlock it, or run `slashtag login` with "
+        "PYTHON_KEYRING_BACKEND=keyring.backends.null.Keyring to save in a file"
+    )

@@ -5,9 +5,9 @@ import logging
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from errno import EADDRINUSE
+from types import SimpleNamespace
 
 from rich.console import Console
 from rich.text import Text
@@ -33,18 +33,8 @@ from .. import (
 #: The exit code if some keys or rows failed or were left out and the rest was done.
 SOME_FAILED = 3
 
-_as_json = ContextVar("_as_json", default=False)
-
-# Text in an error of the library, and the option to name instead.
-_OPTIONS = {
-    "allow_http=True": "--allow-http",
-    "proxy must": "--proxy must",
-    "base_url": "--base-url",
-    '"+HH:MM", "-HH:MM", an IANA name, a tzinfo or None': "+HH:MM, -HH:MM or a name such as Europe/Berlin",
-    'pass a fixed offset such as "+01:00", or ask for a DateRange': (
-        "give --timezone as an offset such as +01:00, or ask with `stats range`"
-    ),
-}
+#: Whether lines are JSON, also those of other threads.
+_form = SimpleNamespace(is_json=False)
 
 # The first match is used.
 _ADVICE: list[tuple[type[SlashtagError], str]] = [
@@ -66,14 +56,9 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-def many(n: int, one: str) -> str:
-    """Return a count with its noun, in the plural unless it is 1."""
-    return f"{n:,} {one}{'' if n == 1 else 's'}"
-
-
 def say(text: str, *, label: str = "", style: str = "") -> None:
     """Print one line on stderr, however narrow the terminal is; as JSON with --log-format json."""
-    if _as_json.get():
+    if _form.is_json:
         level = label.strip(": ") or "info"
         record = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "level": level, "message": text}
         print(json.dumps(record), file=sys.stderr)
@@ -83,11 +68,7 @@ def say(text: str, *, label: str = "", style: str = "") -> None:
 
 
 def _print_error(error: SlashtagError) -> None:
-    text = str(error).rstrip(".")
-    if isinstance(error, InvalidRequestError | ConfigurationError):
-        for argument, option in _OPTIONS.items():
-            text = text.replace(argument, option)
-    parts = [text, *getattr(error, "__notes__", ())]
+    parts = [str(error).rstrip("."), *getattr(error, "__notes__", ())]
     if isinstance(error, NotFoundError) and error.method == "PUT":
         parts.append("`slashtag urls list` shows the links that exist")
     else:
@@ -135,7 +116,7 @@ def log_lines(level: int, *, as_json: bool = False) -> Generator[None, None, Non
     log.setLevel(level)
     log.propagate = False
     log.addHandler(lines)
-    _as_json.set(as_json)
+    _form.is_json = as_json
     try:
         yield
     finally:
@@ -143,4 +124,4 @@ def log_lines(level: int, *, as_json: bool = False) -> Generator[None, None, Non
         log.setLevel(before[0])
         log.propagate = before[1]
     # Not after an error: its line, which `report` prints, has the same form.
-    _as_json.set(False)
+    _form.is_json = False

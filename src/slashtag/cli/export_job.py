@@ -2,12 +2,21 @@
 
 import sqlite3
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    ExitStack,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass
 from functools import partial
 from os.path import realpath
 from pathlib import Path
+from tempfile import TemporaryFile
 from time import perf_counter
 from typing import Annotated
 
@@ -15,7 +24,7 @@ import typer
 from typer import Option
 
 from .. import AsyncSession, Metrics, SlashtagError
-from .._internal import JournalInUseError, UnfitJournalError, remove_journal
+from .._internal import JournalInUseError, UnfitJournalError, many, remove_journal
 from ..export import (
     TEXT_FORMATS,
     Summary,
@@ -26,7 +35,7 @@ from ..export import (
     format_of,
     open_writer,
 )
-from .errors import many
+from .accounts import Accounts, Spool
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
 from .output import OutputFile, stdout
@@ -34,7 +43,7 @@ from .selection import note_of_shared
 
 _option = partial(Option, rich_help_panel="The output")
 
-Work = Callable[[AsyncSession, Writer], Awaitable[Summary]]
+Work = Callable[[AsyncSession, Writer, Failures | None], Awaitable[Summary]]
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,18 @@ class Destination:
         """Format of the file, or of what goes to stdout."""
         return f".{self.form or TEXT_FORMATS[0]}" if self.output is None else format_of(self.output)
 
+    @contextmanager
+    def writer(self, table: Table) -> Generator[Writer, None, None]:
+        """Open the file or stdout for the rows of a table."""
+        if self.output is not None:
+            with TableFile(self.output, table, excel_safe=self.excel_safe) as target:
+                yield target
+        else:
+            writer = open_writer(self.format, stdout(), table, excel_safe=self.excel_safe)
+            yield writer
+            writer.close()
+            sys.stdout.flush()
+
     def __post_init__(self) -> None:
         if self.output is not None and self.form is not None:
             raise typer.BadParameter("--format is for stdout; the name of a file says its format")
@@ -79,38 +100,74 @@ def journal_of(target: Path) -> Path:
 
 async def export(
     destination: Destination,
-    connection: Connection,
+    connection: Accounts,
     table: Table,
     work: Work,
     *,
-    failures: Failures | None = None,
+    max_failures: int | None = None,
     range_end: RangeEnd = "inclusive",
 ) -> None:
-    """Write a table to a file or stdout, print how it went, and exit with 3 if keys failed."""
-    file, excel_safe = destination.output, destination.excel_safe
-    if file is None:
-        async with connection.session(range_end=range_end) as session:
-            writer = open_writer(destination.format, stdout(), table, excel_safe=excel_safe)
-            summary = await work(session, writer)
-            writer.close()
-            sys.stdout.flush()
-    else:
+    """Write a table of one or all accounts to a file or stdout, and print how it went.
+
+    `work` is called with Failures if there are `max_failures`.
+    """
+    file, table = destination.output, connection.table(table)
+    if file is not None:
         # Whatever is wrong with the file is reported before anything is sent or left behind.
         TableFile(file, table).abandon()
+    journals: list[Path] = []
+
+    async def answer(opened: Callable[[], AbstractContextManager[Writer]]) -> None:
+        target = file
+        if file is not None and connection.account is not None and connection.profile:
+            target = file.with_name(f"{file.name}.{connection.profile}")
+        failures = None if max_failures is None else Failures(target, max_failures)
         max_age = 0.0 if destination.fresh else MAX_AGE
-        async with _journaled(connection, file, max_age, failures, range_end) as session:
-            with TableFile(file, table, excel_safe=excel_safe) as writer:
-                summary = await work(session, writer)
-    _conclude(connection, file, summary, session.metrics, failures)
+        session_of: AbstractAsyncContextManager[AsyncSession]
+        if target is None:
+            session_of = connection.session(range_end=range_end)
+        else:
+            session_of = _journaled(connection, target, max_age, failures, range_end, journals)
+        async with session_of as session:
+            with opened() as writer:
+                summary = await work(session, writer, failures)
+        _conclude(connection, file, summary, session.metrics, failures)
+
+    if connection.all_profiles:
+        spools: list[Spool] = []
+
+        async def answer_account() -> None:
+            spool = Spool(connection.account, stack.enter_context(TemporaryFile()))  # noqa: SIM115
+            await answer(lambda: nullcontext(spool))
+            spools.append(spool)
+
+        with ExitStack() as stack:
+            failed = await connection.each(answer_account)
+            with destination.writer(table) as writer:
+                for spool in spools:
+                    for rows in spool.batches():
+                        writer.write(rows)
+        if failed:
+            # The next run takes from the journals what the other accounts answered.
+            return
+    else:
+        await answer(lambda: destination.writer(table))
+    for journal in journals:
+        remove_journal(journal)
 
 
 @asynccontextmanager
 async def _journaled(
-    connection: Connection, target: Path, max_age: float, failures: Failures | None, range_end: RangeEnd
+    connection: Connection,
+    target: Path,
+    max_age: float,
+    failures: Failures | None,
+    range_end: RangeEnd,
+    journals: list[Path],
 ) -> AsyncGenerator[AsyncSession, None]:
-    """Make a session with a journal beside the target, which is removed once the job is done.
+    """Make a session with a journal beside the target, and add it to `journals` once the job is done.
 
-    The journal stays if the job stopped, or if another run may get an answer to what failed.
+    It is not added if the job stopped, or if another run may get an answer to what failed.
     """
     journal = journal_of(target)
     ours = False
@@ -139,7 +196,7 @@ async def _journaled(
         if failures is not None:
             failures.discard()
     if failures is None or not failures.may_come_right:
-        remove_journal(journal)
+        journals.append(journal)
 
 
 def _is_empty(journal: Path) -> bool:

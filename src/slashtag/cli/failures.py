@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from typer import Option
 
 from .. import (
@@ -15,8 +14,9 @@ from .. import (
     SlashtagError,
     TransportError,
 )
+from .._internal import many
 from ..export import Column, Table, TableFile
-from .errors import SOME_FAILED, many, one_line, say
+from .errors import one_line, say
 from .options import Connection
 
 MaxFailures = Annotated[int, Option(min=0, metavar="N", help="Stop if more requests fail than this.")]
@@ -91,9 +91,9 @@ class Failures:
             self._file.abandon()
 
     def conclude(self, connection: Connection) -> None:
-        """Print how many failed, where they are listed and what to do; exit with 3 if there are any."""
+        """Print how many failed, where they are listed and what to do."""
         if self.count:
             where = "" if self._path is None else f", listed in {self._path}"
             again = "; run the same command again to request them again" if self.may_come_right else ""
             connection.say(f"left out: {many(self.count, 'request')} that failed{where}{again}")
-            raise typer.Exit(SOME_FAILED)
+            connection.left_out = True

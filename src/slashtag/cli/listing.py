@@ -10,9 +10,8 @@ import typer
 from typer import Option
 
 from .. import ShortUrl, Tag
-from .._internal import Resource
+from .._internal import Resource, many
 from ..export import Row, Table
-from .errors import many
 from .options import Connection
 from .output import FormatOption, OutputFile, chosen, output
 

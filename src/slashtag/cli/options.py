@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from functools import partial, wraps
 from inspect import Parameter, signature
@@ -16,10 +16,10 @@ import typer
 from typer import Option
 
 from .. import AsyncSession, Metrics
-from .._internal import Progress, parse_base_url
-from .credentials_file import credentials
-from .errors import SOME_FAILED, as_usage, log_lines, many, say
-from .progress import bars
+from .._internal import Progress, many, parse_base_url
+from .credentials_file import Found, credentials
+from .errors import SOME_FAILED, as_usage, log_lines, say
+from .progress import Watch, bars
 from .selection import Selection
 
 T = TypeVar("T")
@@ -42,28 +42,26 @@ DryRun = Annotated[
 Timezone = Annotated[
     str | None, Option(metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00.")
 ]
-# These stand alone, as `slashtag login` has them too.
-BaseUrl = Annotated[
-    str | None, _option(envvar="SLASHTAG_BASE_URL", metavar="URL", help="Address of the service.")
-]
-Timeout = Annotated[float, _option(min=0.001, metavar="SECONDS", help="Seconds that one attempt may take.")]
-AllowHttp = Annotated[
-    bool, _option("--allow-http", help="Send credentials unencrypted, also off this machine.")
-]
 
 
 @dataclass
 class Connection:
     """Options of which service is used, how fast, and what is printed on stderr."""
 
-    base_url: BaseUrl = None
+    base_url: Annotated[
+        str | None, _option(envvar="SLASHTAG_BASE_URL", metavar="URL", help="Address of the service.")
+    ] = None
     concurrency: Annotated[int, _option(min=1, metavar="N", help="Most requests in flight.")] = 32
     rate: Annotated[
         float | None,
         _option(min=0.001, metavar="N", help="Requests/s that the service allows; learnt if not given."),
     ] = None
-    timeout: Timeout = 30.0
-    allow_http: AllowHttp = False
+    timeout: Annotated[
+        float, _option(min=0.001, metavar="SECONDS", help="Seconds that one attempt may take.")
+    ] = 30.0
+    allow_http: Annotated[
+        bool, _option("--allow-http", help="Send credentials unencrypted, also off this machine.")
+    ] = False
     proxy: Annotated[
         str | None,
         _option(envvar="SLASHTAG_PROXY", metavar="URL", help="Send requests through this HTTP proxy."),
@@ -76,7 +74,7 @@ class Connection:
         _option(
             envvar="SLASHTAG_PROFILE",
             metavar="NAME",
-            help="Use what `slashtag login --profile NAME` saved, whatever the environment has.",
+            help="The account that `slashtag login --profile NAME` saved, whatever the environment has.",
         ),
     ] = None
     verbose: Annotated[
@@ -98,20 +96,20 @@ class Connection:
 
     #: What is printed at Ctrl-C and SIGTERM.
     stopped: str = field(default="stopped", init=False)
-    #: Whether figures lack days or contradict each other; the exit code is then 3.
+    #: Whether something failed, was left out or contradicts itself; the exit code is then 3.
     left_out: bool = field(default=False, init=False)
-    #: The metrics of all sessions made.
+    #: The metrics of all sessions made, and when the last one was made.
     made: list[Metrics] = field(default_factory=list[Metrics], init=False)
-    #: The metrics of the session made last, and when it was made.
-    metrics: Metrics | None = field(default=None, init=False)
     began: float = field(default=0.0, init=False)
+    watch: Watch = field(init=False)
 
     def __post_init__(self) -> None:
+        self.watch = Watch(self.say, self.log_every)
         if self.base_url:
             with as_usage():
                 parse_base_url(self.base_url, allow_http=self.allow_http)
 
-    def credentials(self) -> tuple[str, str, str]:
+    def credentials(self) -> Found:
         """Return the address, apikey and apisecret to use; raises ConfigurationError."""
         return credentials(self.base_url, self.profile)
 
@@ -121,10 +119,15 @@ class Connection:
         return {name: getattr(self, name) for name in names}
 
     def session(
-        self, *, range_end: RangeEnd = "inclusive", journal: Path | None = None, max_age: float = MAX_AGE
+        self,
+        credentials: Found | None = None,
+        *,
+        range_end: RangeEnd = "inclusive",
+        journal: Path | None = None,
+        max_age: float = MAX_AGE,
     ) -> AsyncSession:
-        """Make a session with the credentials of the environment or those saved by a login."""
-        base_url, apikey, apisecret = self.credentials()
+        """Make a session, by default with the credentials of the environment or those saved by a login."""
+        base_url, apikey, apisecret = credentials or self.credentials()
         session = AsyncSession(
             base_url,
             apikey=apikey,
@@ -134,7 +137,7 @@ class Connection:
             journal_max_age=max_age,
             **self.session_options(),
         )
-        self.metrics, self.began = session.metrics, perf_counter()
+        self.watch.source, self.began = lambda: session.metrics, perf_counter()
         self.made.append(session.metrics)
         return session
 
@@ -166,18 +169,16 @@ class Connection:
 
     def bars(self) -> AbstractContextManager[Callable[[str], Progress]]:
         """Show progress and waits, unless --quiet, or --verbose sends log lines to the same terminal."""
-        return bars(
-            shown=not self.quiet and not self.verbose and self.log_format == "text",
-            metrics=self.metrics,
-            quiet=self.quiet,
-            every=self.log_every,
-        )
+        shown = not self.quiet and not self.verbose and self.log_format == "text"
+        return bars(shown=shown, watch=self.watch)
 
-    def log(self) -> AbstractContextManager[None]:
-        """Print what the library logs: warnings, more with --verbose, errors only with --quiet."""
+    @contextmanager
+    def running(self) -> Generator[None, None, None]:
+        """Print waits and what the library logs: warnings, more with --verbose, errors only with --quiet."""
         levels = (logging.WARNING, logging.INFO, logging.DEBUG)
         level = logging.ERROR if self.quiet else levels[min(self.verbose, 2)]
-        return log_lines(level, as_json=self.log_format == "json")
+        with log_lines(level, as_json=self.log_format == "json"), self.watch.running():
+            yield
 
 
 def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:
@@ -200,7 +201,7 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
         for name, group in groups.items():
             given[name] = group(**{option.name: given.pop(option.name) for option in _options(group)})
         connection = next((value for value in given.values() if isinstance(value, Connection)), None)
-        with nullcontext() if connection is None else connection.log():
+        with nullcontext() if connection is None else connection.running():
             try:
                 work = function(**given)
                 if work is not None:

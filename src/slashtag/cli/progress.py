@@ -1,9 +1,10 @@
 """Progress on stderr: what is done, how fast, and what a session waits for."""
 
-import asyncio
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from math import ceil, inf
+from threading import Event, Thread
 from time import monotonic
 
 from rich.console import Console
@@ -12,85 +13,104 @@ from rich.progress import Progress as Bars
 
 from .. import Metrics
 from .._internal import Progress
-from .errors import say
 
-#: Seconds after which a wait is shown, and after which it is printed where there is no terminal.
-SHOWN_AFTER, PRINTED_AFTER = 2.0, 30.0
+#: Seconds between two looks; after which a wait is shown; and after which it is printed where none is shown.
+INTERVAL, SHOWN_AFTER, PRINTED_AFTER = 1.0, 2.0, 10.0
 
 
 class Watch:
-    """Look at a session every second: what it waits for, or how fast it is."""
+    """Thread that looks at a session every second and says what it waits for, or how fast it is.
 
-    def __init__(
-        self, metrics: Metrics, display: Bars, print_: Callable[[str], object], every: float
-    ) -> None:
-        self._metrics = metrics
-        self._display = display
+    It does so in the last bar that is drawn. Where none is, it calls `print_` with a line for waits, and one
+    on the progress `every` so many seconds (0: never).
+    """
+
+    def __init__(self, print_: Callable[[str], object], every: float) -> None:
         self._print = print_
         self._every = every
-        self._is_silence_printed = False
-        self._loop = asyncio.get_running_loop()
-        self._answers = (0, 0, 0)
-        self._printed_at = now = self._loop.time()
-        #: The attempts and the time when the last answer was noticed.
-        self._at_answer = 0, now
-        self._sent, self._speed = metrics.attempts, 0.0
-        self._timer = self._loop.call_later(1, self._look)
+        #: Returns the counters of the session, None while there is none.
+        self.source: Callable[[], Metrics | None] = lambda: None
+        self.display: Bars | None = None
+        self._metrics: Metrics | None = None
+        self._ended = Event()
 
-    def _look(self) -> None:
-        self._timer = self._loop.call_later(1, self._look)
-        now, sent = self._loop.time(), self._metrics.attempts
-        # The average of the last seconds, in which the newest counts most.
-        self._speed += (sent - self._sent - self._speed) * (0.3 if self._sent else 1)
-        self._sent = sent
-        wait = self._wait(now)
-        limit = self._metrics.learned_rate
-        speed = f"{self._speed:.0f} requests/s" + ("" if limit is None else f", limit {limit:.0f}")
-        if not self._display.tasks:
+    @contextmanager
+    def running(self) -> Generator[None, None, None]:
+        """Look at the session in a thread."""
+        thread = Thread(target=self._run, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(INTERVAL):
+            with suppress(OSError, ValueError):  # stderr may be closed
+                self.look(monotonic())
+
+    def look(self, now: float) -> None:
+        """Show and print what there is to say at a time of `time.monotonic`."""
+        metrics = self.source()
+        if metrics is None:
             return
-        task = self._display.tasks[-1]
-        left = f"about {timedelta(seconds=task.time_remaining)} left" if task.time_remaining else ""
-        self._display.update(task.id, status=wait or ", ".join(filter(None, (speed, left))))
-        if self._every and now - self._printed_at >= self._every:
+        if metrics is not self._metrics:
+            self._metrics = metrics
+            self._answers, self._sent, self._speed = (0, 0, 0), 0, 0.0
+            #: The attempts and the time when the last answer was noticed.
+            self._at_answer = 0, now
+            self._printed_at, self._waits_at, self._pause = now, -inf, PRINTED_AFTER
+        # The average of the last seconds, in which the newest counts most.
+        self._speed += (metrics.attempts - self._sent - self._speed) * (0.3 if self._sent else 1)
+        self._sent = metrics.attempts
+        wait, is_news = self._wait(metrics, now)
+        limit = metrics.learned_rate
+        speed = f"{self._speed:.0f} requests/s" + ("" if limit is None else f", limit {limit:.0f}")
+        display, left = self.display, ""
+        task = display.tasks[-1] if display is not None and display.tasks else None
+        if display is not None and task is not None:
+            left = f"about {timedelta(seconds=task.time_remaining)} left" if task.time_remaining else ""
+            display.update(task.id, status=wait or ", ".join(filter(None, (speed, left))))
+            if not display.disable:
+                return
+        if is_news and now - self._waits_at >= self._pause:
+            self._waits_at, self._pause = now, 2 * self._pause
+            self._print(wait)
+        elif task is not None and self._every and now - self._printed_at >= self._every:
             self._printed_at = now
             line = f"{task.description}: {task.fields['count']}", speed, left, wait
             self._print("; ".join(filter(None, line)))
 
-    def _wait(self, now: float) -> str:
-        """Return what the session waits for: its rate limit, or a service that does not answer."""
-        metrics = self._metrics
+    def _wait(self, metrics: Metrics, now: float) -> tuple[str, bool]:
+        """Return what the session waits for, and whether that is worth a line of its own."""
         answers = metrics.bytes_received, metrics.throttled, metrics.replayed
         if answers != self._answers:
             self._answers, self._at_answer = answers, (metrics.attempts, now)
+            self._pause = PRINTED_AFTER
         attempts, answered_at = self._at_answer
-        pause, silence = metrics.paused_until - now, now - answered_at
+        loop_time = now + metrics.clock_offset
+        until_open, until_retry = metrics.paused_until - loop_time, metrics.retry_at - loop_time
+        if metrics.waiting and until_open >= SHOWN_AFTER:
+            # The library logs long waits itself.
+            return f"waiting {until_open:.0f} s for the service's limit", False
+        if until_retry > 0 and not metrics.in_flight:
+            return f"retrying in {ceil(until_retry)} s", until_retry >= 1
         # Between two attempts nothing is in flight, and the one before was not answered.
-        unanswered = metrics.in_flight > 0 or metrics.attempts > attempts
-        if metrics.waiting and pause >= SHOWN_AFTER:
-            return f"waiting {pause:.0f} s for the service's limit"
-        if not unanswered or silence < SHOWN_AFTER:
-            return ""
-        if silence >= PRINTED_AFTER and not self._is_silence_printed:
-            self._is_silence_printed = True
-            self._print(f"the service has not answered for {silence:.0f} s; still trying")
-        return f"no answer for {silence:.0f} s"
-
-    def close(self) -> None:
-        """Stop looking."""
-        self._timer.cancel()
+        is_unanswered = metrics.in_flight > 0 or metrics.attempts > attempts
+        silence = now - answered_at if is_unanswered else 0.0
+        return f"no answer for {silence:.0f} s" if silence >= SHOWN_AFTER else "", silence >= PRINTED_AFTER
 
 
 @contextmanager
 def bars(
-    *, shown: bool = True, metrics: Metrics | None = None, quiet: bool = False, every: float = 0.0
+    *, shown: bool = True, watch: Watch | None = None
 ) -> Generator[Callable[[str], Progress], None, None]:
     """Show progress on stderr if it is a terminal; yields what starts a bar and returns its callback.
 
-    With the `metrics` of a session, the bar says how fast it is or what it waits for. Without a terminal a
-    line says so `every` so many seconds (0: never), unless `quiet`; without metrics, at the next progress.
+    With a `watch`, the last bar says how fast the session is or what it waits for.
     """
     console = Console(stderr=True)
-    drawn = shown and console.is_terminal
     display = Bars(
         TextColumn("{task.description}"),
         BarColumn(bar_width=10),
@@ -99,7 +119,7 @@ def bars(
         TextColumn("{task.fields[status]}"),
         console=console,
         transient=True,
-        disable=not drawn,
+        disable=not (shown and console.is_terminal),
     )
 
     def start(name: str) -> Progress:
@@ -107,24 +127,18 @@ def bars(
             # A bar without a known total is complete when the next one starts.
             display.update(earlier.id, total=earlier.completed, status="")
         task = display.add_task(name, total=None, count="0", status="")
-        printed_at = monotonic()
 
         def report(done: int, total: int | None) -> None:
-            nonlocal printed_at
             count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
             display.update(task, completed=done, total=total, count=count)
-            if metrics is None and every and not (drawn or quiet) and monotonic() - printed_at >= every:
-                printed_at = monotonic()
-                say(f"{name}: {count}")
 
         return report
 
     with display:
-        watch = None
-        if metrics is not None:
-            watch = Watch(metrics, display, (lambda _: None) if quiet else say, 0.0 if drawn else every)
+        if watch is not None:
+            watch.display = display
         try:
             yield start
         finally:
             if watch is not None:
-                watch.close()
+                watch.display = None

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 import dlt
 from anyio.from_thread import start_blocking_portal
 
-from .. import AsyncSession, Failure, InvalidRequestError, ShortUrl, Tag
+from .. import AsyncSession, Failure, InvalidRequestError, Metrics, ShortUrl, Tag
 from .._internal import check_slashtag, remove_journal
 
 T = TypeVar("T")
@@ -37,6 +37,8 @@ class Monitor:
     ) -> None:
         self._progress = progress
         self.on_error = on_error
+        #: Counters of the session that was opened last.
+        self.metrics: Metrics | None = None
         #: Requests sent, 429 answers, and requests answered from the journal of an interrupted load.
         self.requests = self.throttled = self.replayed = 0
         #: Answers that contradict themselves.
@@ -79,6 +81,7 @@ class Account:
                 uvloop = {"use_uvloop": find_spec("uvloop") is not None}
                 self._portal = stack.enter_context(start_blocking_portal(backend_options=uvloop))
                 session = AsyncSession(**self._options, journal=self._journal())
+                self.monitor.metrics = session.metrics
                 self._session = stack.enter_context(self._portal.wrap_async_context_manager(session))
                 self._stack = stack.pop_all()
         self._users += 1

@@ -7,6 +7,8 @@ from datetime import date
 from functools import cache
 from importlib.resources import files
 
+from .._internal import many as many
+
 # Not from the machine's locale: the page is in English.
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -90,8 +92,3 @@ def days(first: date, last: date) -> str:
     if first.month != last.month:
         return f"{short(first)}\u00a0– {day(last)}"
     return f"{first.day}\u00a0– {day(last)}"
-
-
-def many(n: int, one: str, more: str) -> str:
-    """Write a count with its noun."""
-    return f"{n:,} {one if n == 1 else more}"

@@ -37,7 +37,6 @@ async def api(
         raise typer.BadParameter("PATH is below /api/v1: it has no ..")
     call = Call(method=method, path=path.strip("/").removeprefix(PREFIX), params=tuple(pairs), returns=object)
     async with connection.session() as session:
-        with connection.bars():
-            data: Any = await session.send(call)
+        data: Any = await session.send(call)
     stdout().write(msgspec.json.format(msgspec.json.encode(data)) + b"\n")
     sys.stdout.flush()

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import date
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -21,13 +20,12 @@ from ... import (
     GeoStats,
     PeriodStats,
     Query,
-    RangeStats,
     ShortUrl,
     Statistics,
     Year,
 )
 from ..._internal import Progress
-from ...export import URLS, Column, Table, TableFile, clicks_rows, clicks_table, url_row
+from ...export import Column, Table
 from ...sandbox import Sandbox, TokenBucket, TrueCountry, TruePeriod, TrueRange, TrueUrl
 from ..drawing import draw_rows
 from ..options import run_async
@@ -59,10 +57,6 @@ def demo(
     urls: Annotated[int, Option(min=1, help="Links of the made-up account.")] = 5_000,
     clicks: Annotated[int, Option(min=1, help="Clicks on them.")] = 200_000,
     rate: Annotated[float, Option(min=1, help="Requests/s that the sandbox allows.")] = 60,
-    seed: Annotated[int, Option(help="The same seed makes the same account.")] = 7,
-    output: Annotated[
-        Path, Option(file_okay=False, help="Folder for links.jsonl and clicks_daily.csv.")
-    ] = Path("slashtag-demo"),
 ) -> None:
     """Run the main job on a sandbox and check every number.
 
@@ -70,21 +64,14 @@ def demo(
     and one country. Each count is compared with the click log of the sandbox. Exit code 1 if any differs.
     """
     console = Console(highlight=False, markup=False)
-    output.mkdir(parents=True, exist_ok=True)
     console.print(
         f"A made-up account of {urls:,} links and {clicks:,} clicks, served on this machine.\n"
         f"The service allows {rate:g} requests/s, which the client has to find out."
     )
     limit, steps = TokenBucket(rate, BURST), list[Step]()
     # The sandbox runs in a thread of its own, so that client and service do not share a loop.
-    with Sandbox(
-        urls=urls, clicks=clicks, seed=seed, limiter=limit, retry_after=None, latency=LATENCY
-    ) as box:
-        links, days, learned_rate = run_async(_run(box, steps))
-    with TableFile(output / "links.jsonl", URLS) as file:
-        file.write(map(url_row, links))
-    with TableFile(output / "clicks_daily.csv", clicks_table(None)) as file:
-        file.write(clicks_rows(days))
+    with Sandbox(urls=urls, clicks=clicks, limiter=limit, retry_after=None, latency=LATENCY) as box:
+        learned_rate = run_async(_run(box, steps))
     total = Step(
         "total",
         "",
@@ -95,7 +82,6 @@ def demo(
     draw_rows(STEPS, [_row(step) for step in (*steps, total)], None)
     if learned_rate is not None:
         console.print(f"Limit as learnt from the answers: {learned_rate:.0f} requests/s")
-    console.print(f"Written to {output}: links.jsonl, clicks_daily.csv", soft_wrap=True)
     if not total.wrong:
         console.print("Exact: every field of each link, every total and map of each answer.")
     for step in steps:
@@ -110,8 +96,8 @@ def _row(step: Step) -> tuple[str, ...]:
     return step.name, step.found, *counts, f"{step.seconds:.1f} s", speed, "NO" if step.wrong else "yes"
 
 
-async def _run(box: Sandbox, steps: list[Step]) -> tuple[list[ShortUrl], RangeStats, float | None]:
-    """Run all steps; return the links, the days of the year, and the learned limit."""
+async def _run(box: Sandbox, steps: list[Step]) -> float | None:
+    """Run all steps and return the learned limit."""
     truth = box.truth
     # Eight in flight are plenty 20 ms away, and fewer run into a limit that is not known yet.
     session = AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret, concurrency=8)
@@ -149,13 +135,9 @@ async def _run(box: Sandbox, steps: list[Step]) -> tuple[list[ShortUrl], RangeSt
                 ),
             ]
             collect = session.stats.collect
-            answers = [
+            for name, query, of, true in asked:
                 await step(name, partial(collect, query, **of), partial(differences, truth=true))
-                for name, query, of, true in asked
-            ]
-    days = answers[0]
-    assert isinstance(days, RangeStats)
-    return links, days, metrics.learned_rate
+    return metrics.learned_rate
 
 
 def differences(stats: Statistics, truth: TrueRange | TruePeriod | TrueCountry) -> list[str]:

@@ -17,7 +17,6 @@ from ... import (
     AuthenticationError,
     DateRange,
     InvalidRequestError,
-    PaginationError,
     RangeStats,
     RetryPolicy,
     ShortUrl,
@@ -25,7 +24,6 @@ from ... import (
 )
 from ..._internal import MAX_PAGESIZE, check_slashtag, flattened, last_day, midnight
 from ...export import Column, Table
-from ..errors import SOME_FAILED
 from ..options import Connection, command
 from ..output import FormatOption, chosen, output
 
@@ -40,20 +38,20 @@ SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=n) for n in (1, 60, 3_600, 86_400
 RETRY = RetryPolicy(max_attempts=3, max_wait=10.0)
 #: Links with the most hits, whose clicks are counted together unless --keys names others: at most so many.
 LINKS, MAX_KEYS = 20, 100
-#: Pages of this size are compared with one large page.
-SMALL_PAGE = 10
 #: Months searched for days with clicks, and days searched for clicks.
 MONTHS, DAYS = 12, 4
 NOT_CONFIRMED = "fewer than two clicks on days that are over agree on it; name links with more by --keys"
 
 
 class Finding(NamedTuple):
-    """Result of one check, with the option to use."""
+    """Result of one check."""
 
     check: str
     result: Literal["ok", "differs", "unknown", "failed"]
     found: str
-    option: str | None = None
+
+
+FINDINGS = Table(tuple(map(Column, Finding._fields)))
 
 
 @command
@@ -73,22 +71,14 @@ async def diagnose(
     chosen_keys = tuple(key.strip() for key in (keys or "").split(",") if key.strip())
     if len(chosen_keys) > MAX_KEYS:
         raise typer.BadParameter(f"--keys takes at most {MAX_KEYS} slashtags here")
-    form, options, failed = chosen(form), list[str](), False
-    # The options follow a table; other forms have them in a column.
-    columns = Finding._fields[:3] if form == "table" else Finding._fields
     async with connection.session() as session:
-        with output(Table(tuple(map(Column, columns))), form) as write, connection.bars() as start:
+        with output(FINDINGS, chosen(form)) as write, connection.bars() as start:
             report = start("checking")
             async for finding in Doctor(session, chosen_keys).examine():
-                options += [finding.option] if finding.option else []
-                failed |= finding.result == "failed"
+                connection.left_out |= finding.result == "failed"
                 write([finding])
                 report(session.metrics.requests, None)
-    if form == "table":
-        print("Options to use:", *(options or ["none, the defaults fit."]))
     connection.say(connection.cost(session))
-    if failed:
-        raise typer.Exit(SOME_FAILED)
 
 
 class Doctor:
@@ -106,7 +96,6 @@ class Doctor:
         for finding in await self._check_credentials():
             yield finding
         for name, check in (
-            ("paging", self._check_paging),
             ("range end", self._check_range_end),
             ("timezone", self._check_timezone),
         ):
@@ -134,21 +123,6 @@ class Doctor:
             Finding("page size", "differs" if lowered else "ok", found),
         ]
 
-    async def _check_paging(self) -> Finding:
-        """Compare the links on small pages with those on a large one."""
-        urls, check = self._session.urls, "paging"
-        try:
-            large = await urls.list(pagesize=MAX_PAGESIZE).to_list(limit=3 * SMALL_PAGE)
-            small = await urls.list(pagesize=SMALL_PAGE).to_list(limit=3 * SMALL_PAGE)
-            # Past the first large page, where a service that lowers page sizes in silence shows it.
-            await urls.list(pagesize=MAX_PAGESIZE).to_list(limit=MAX_PAGESIZE + 1)
-        except PaginationError as error:
-            return Finding(check, "differs", f"listings fail, as pages cannot be told apart: {error}")
-        if [url.id for url in small] == [url.id for url in large]:
-            return Finding(check, "ok", "pages of different sizes list the same links")
-        sizes = f"pages of {SMALL_PAGE} and of {MAX_PAGESIZE}"
-        return Finding(check, "differs", f"{sizes} list different links: listings may be incomplete")
-
     async def _check_range_end(self) -> Finding:
         check = "range end"
         spans = await self._days_with_clicks()
@@ -169,8 +143,8 @@ class Doctor:
         if self._reading == "inclusive":
             return Finding(check, "ok", "inclusive: the last second of a range is counted")
         if self._reading == "exclusive":
-            found = 'exclusive: the last second of a range is not counted; in Python: range_end="exclusive"'
-            return Finding(check, "differs", found, "--range-end exclusive")
+            use = 'use --range-end exclusive, in Python range_end="exclusive"'
+            return Finding(check, "differs", f"exclusive: the last second of a range is not counted; {use}")
         return Finding(check, "unknown", NOT_CONFIRMED)
 
     async def _days_with_clicks(self) -> list[tuple[datetime, datetime]]:

@@ -20,10 +20,11 @@ from ...export import (
     export_tags,
     export_urls,
 )
+from ..accounts import Accounts
 from ..dryrun import bounds_of_each, print_plan
 from ..export_job import Destination, export
 from ..failures import Failures, MaxFailures
-from ..options import Connection, DryRun, RangeEnd, Timezone, command
+from ..options import DryRun, RangeEnd, Timezone, command
 from ..period import Period
 from ..selection import Selection
 
@@ -57,11 +58,11 @@ class Series:
 @command
 async def urls(
     destination: Destination,
-    connection: Connection,
+    connection: Accounts,
 ) -> None:
     """Export every link of the account."""
 
-    async def work(session: AsyncSession, writer: Writer) -> Summary:
+    async def work(session: AsyncSession, writer: Writer, failures: Failures | None) -> Summary:
         with connection.bars() as start:
             return await export_urls(session, writer, progress=start("links"))
 
@@ -70,10 +71,10 @@ async def urls(
 
 @app.command("tags")
 @command
-async def tags(destination: Destination, connection: Connection) -> None:
+async def tags(destination: Destination, connection: Accounts) -> None:
     """Export every tag of the account."""
 
-    async def work(session: AsyncSession, writer: Writer) -> Summary:
+    async def work(session: AsyncSession, writer: Writer, failures: Failures | None) -> Summary:
         with connection.bars() as start:
             return await export_tags(session, writer, progress=start("tags"))
 
@@ -87,7 +88,7 @@ async def clicks(
     selection: Selection,
     series: Series,
     destination: Destination,
-    connection: Connection,
+    connection: Accounts,
     max_failures: MaxFailures = 100,
     dry_run: DryRun = False,
 ) -> None:
@@ -104,6 +105,8 @@ async def clicks(
         selection.require_tags("--by tag")
     if dry_run and destination.form is not None:
         raise typer.BadParameter("--dry-run prints its plan in words: leave --format out")
+    if dry_run and connection.all_profiles:
+        raise typer.BadParameter("--dry-run is about one account: give --profile, not --all-profiles")
     if dry_run:
         async with connection.session(range_end=series.range_end) as session:
             chosen = selection.chosen(session, series.by, dry_run=True)
@@ -117,9 +120,8 @@ async def clicks(
         return
     if series.by == "tag" and selection.every:
         connection.say("links without a tag are in no row")
-    failures = Failures(destination.output, max_failures)
 
-    async def work(session: AsyncSession, writer: Writer) -> Summary:
+    async def work(session: AsyncSession, writer: Writer, failures: Failures | None) -> Summary:
         if not (selection.tag or selection.every):
             check_rows(writer, len(set(selection.slashtags)) * ((end - start).days + 1))
         with connection.bars() as begin:
@@ -136,4 +138,4 @@ async def clicks(
             )
 
     table = dimensions_table(series.by) if series.dimensions else clicks_table(series.by)
-    await export(destination, connection, table, work, failures=failures, range_end=series.range_end)
+    await export(destination, connection, table, work, max_failures=max_failures, range_end=series.range_end)

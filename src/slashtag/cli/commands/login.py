@@ -6,21 +6,13 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from ... import AsyncSession
 from .. import credentials_file
-from ..errors import say
-from ..options import AllowHttp, BaseUrl, Timeout, command
+from ..options import Connection, command
 
 
 @command
 async def login(
-    base_url: BaseUrl = None,
-    allow_http: AllowHttp = False,
-    timeout: Timeout = 30.0,
-    profile: Annotated[
-        str | None,
-        Option(envvar="SLASHTAG_PROFILE", metavar="NAME", help="Name of the account for --profile."),
-    ] = None,
+    connection: Connection,
     remove: Annotated[bool, Option("--remove", help="Remove the saved credentials.")] = False,
     status: Annotated[
         bool, Option("--status", help="Show which credentials are used, and check them.")
@@ -30,35 +22,36 @@ async def login(
     """Save credentials for later commands.
 
     Asks for the address of the service unless it is given, and for the apikey and apisecret without showing
-    them; checks them with one request; saves them in a file that only you can read. If stdin is not a
-    terminal, they are read from it, one a line. Credentials in the environment take precedence.
+    them; checks them with one request; saves them in the system's keyring (extra keyring), or else in a file
+    that only you can read. If stdin is not a terminal, they are read from it, one a line. Credentials in the
+    environment take precedence.
     """
+    profile = connection.profile
     file = credentials_file.path(profile)
     if remove:
-        say(f"removed {file}" if file.exists() else "no credentials were saved")
-        file.unlink(missing_ok=True)
+        saved = file.exists()
+        credentials_file.remove(profile)
+        connection.say(f"removed {file}" if saved else "no credentials were saved")
         return
     if list_:
-        for each in sorted(file.parent.glob("credentials*.json"), key=lambda each: each.stem):
-            name = each.stem.partition("-")[2]
-            found = credentials_file.load(name)
-            print(f"{name or '(no name)'}\t{found[0] if found else ''}")
+        for name in credentials_file.profiles():
+            base_url = (credentials_file.read(name) or {}).get("base_url", "")
+            print(credentials_file.shown(name), base_url, credentials_file.place(name), sep="\t")
         return
     if status:
-        base_url, apikey, apisecret = credentials_file.credentials(base_url, profile)
+        base_url, apikey, apisecret = connection.credentials()
     else:
-        base_url = base_url or _ask("address of the service", shown=True)
+        base_url = connection.base_url or _ask("address of the service", shown=True)
         apikey, apisecret = _ask("apikey"), _ask("apisecret")
-    async with AsyncSession(
-        base_url, apikey=apikey, apisecret=apisecret, allow_http=allow_http, timeout=timeout
-    ) as session:
+    async with connection.session((base_url, apikey, apisecret)) as session:
         await session.urls.page(pagesize=1)
     if status:
-        of_file = (base_url, apikey, apisecret) == (credentials_file.load(profile) if file.exists() else None)
-        say(f"{base_url} accepts the credentials of {file if of_file else 'the environment'}")
+        is_given = credentials_file.in_environment(profile)
+        where = "the environment" if is_given else credentials_file.place(profile)
+        connection.say(f"{base_url} accepts the credentials of {where}")
         return
-    saved = credentials_file.save(base_url, apikey, apisecret, profile)
-    say(f"the service accepts them; saved in {saved}")
+    credentials_file.save(base_url, apikey, apisecret, profile)
+    connection.say(f"the service accepts them; saved in {credentials_file.place(profile)}")
 
 
 def _ask(what: str, *, shown: bool = False) -> str:

@@ -6,8 +6,8 @@ from typing import Annotated
 from typer import Option
 
 from ... import DateRange
+from ..._internal import many
 from ...report import MAX_LOGO, Branding, build, check_path, write
-from ..errors import many
 from ..options import Connection, RangeEnd, Timezone, command
 from ..period import Period
 from ..selection import SelectionOrAll

@@ -20,10 +20,10 @@ from ... import (
     Statistics,
     Year,
 )
+from ..._internal import many
 from ...export import Column, Row, Table, hourly_clicks
 from ..drawing import draw, draw_labels, months_of, percent
 from ..dryrun import bounds_of_each, bounds_of_hours, print_plan
-from ..errors import many
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
 from ..output import FormatOption, OutputFile, chosen, print_rows
 from ..period import Period

@@ -8,7 +8,7 @@ import typer
 from typer import Argument, Option
 
 from ... import ConfigurationError, DateRange
-from ..errors import many
+from ..._internal import many
 from ..failures import Failures, MaxFailures
 from ..options import Connection, RangeEnd, Timezone, command
 
@@ -66,7 +66,7 @@ def sync(
         raise ConfigurationError('sync needs dlt: pip install "slashtag[dlt]"') from None
     failures = Failures(target, max_failures)
     with connection.bars() as start:
-        shown: dict[str, Any] = {}
+        shown: dict[str, Any] = {"links": start("links")}
 
         def progress(table: str, done: int, total: int | None) -> None:
             if table not in shown:
@@ -74,6 +74,7 @@ def sync(
             shown[table](done, total)
 
         monitor = loading.Monitor(progress, failures)
+        connection.watch.source = lambda: monitor.metrics
         source = loading.slashtag_source(
             base_url,
             apikey,

@@ -38,6 +38,5 @@ async def create_tag(
     """Create a tag and show it."""
     async with connection.session() as session:
         create = session.tags.ensure if exist_ok else session.tags.create
-        with connection.bars():
-            tag = await create(name, description=description)
+        tag = await create(name, description=description)
     print_rows(TAGS, [tag_row(tag)], chosen(form), shown=SHOWN)

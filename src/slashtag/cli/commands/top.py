@@ -18,11 +18,11 @@ from msgspec import Struct
 from typer import Option
 
 from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
-from ..._internal import Progress, last_day, parse_zone
+from ..._internal import Progress, last_day, many, parse_zone
 from ...export import Column, Row, Table
+from ..accounts import Accounts
 from ..drawing import percent
-from ..errors import many
-from ..options import Connection, RangeEnd, Timezone, command
+from ..options import RangeEnd, Timezone, command
 from ..output import FormatOption, OutputFile, chosen, print_rows
 from ..period import Period
 from ..selection import SelectionOrAll, note_of_shared
@@ -47,7 +47,7 @@ Count = Callable[[Sequence[str]], Awaitable[int]]
 async def top(
     period: Period,
     selection: SelectionOrAll,
-    connection: Connection,
+    connection: Accounts,
     timezone: Timezone = None,
     by: Annotated[
         Literal["clicks", "growth"], Option(help="Most clicks, or most clicks more than in the span before.")
@@ -63,31 +63,39 @@ async def top(
     whole months with whole months. Links are counted in groups of 100, and only the groups with most clicks
     one by one. The service counts links on different domains with the same slashtag as one.
     """
-    form = chosen(form)
+    form, rows, summaries = chosen(form), list[Row](), list[str]()
     start, end = period.dates(timezone, default="30d")
     earlier = _before(start, end, datetime.now(parse_zone(timezone)))
-    async with connection.session(range_end=range_end) as session:
-        now, before = _query(session, start, end, timezone), _query(session, *earlier, timezone)
 
-        async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
-            found = await session.stats.collect(query, keys=keys, timezone=timezone)
-            report(session.metrics.requests, None)
-            return found.total
+    async def rank() -> None:
+        async with connection.session(range_end=range_end) as session:
+            now, before = _query(session, start, end, timezone), _query(session, *earlier, timezone)
 
-        with connection.bars() as begin:
-            hits = await _hits(session, selection, begin("reading"))
-            report = begin("counting")
-            ranking = Ranking(partial(count, now), partial(count, before), hits, growth=by == "growth")
-            places = await ranking.first(limit)
-    rows: list[Row] = []
-    for slashtag, clicks, earlier_clicks in places:
-        change = percent(clicks - earlier_clicks, earlier_clicks) if earlier_clicks else None
-        rows.append((slashtag, clicks, percent(clicks, ranking.total), earlier_clicks, change))
-    print_rows(TOP, rows, form, shown=SHOWN, file=output)
-    connection.say(
-        f"{start} to {end}, compared with {earlier[0]} to {earlier[1]}: {many(ranking.total, 'click')} of "
-        f"{many(len(hits), 'link')}; {connection.cost(session)}"
-    )
+            async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
+                found = await session.stats.collect(query, keys=keys, timezone=timezone)
+                report(session.metrics.requests, None)
+                return found.total
+
+            with connection.bars() as begin:
+                hits = await _hits(session, selection, begin("reading"))
+                report = begin("counting")
+                ranking = Ranking(partial(count, now), partial(count, before), hits, growth=by == "growth")
+                places = await ranking.first(limit)
+        for slashtag, clicks, earlier_clicks in places:
+            change = percent(clicks - earlier_clicks, earlier_clicks) if earlier_clicks else None
+            row = (slashtag, clicks, percent(clicks, ranking.total), earlier_clicks, change)
+            rows.append(row if connection.account is None else (connection.account, *row))
+        named = "" if connection.account is None else f"{connection.account}, "
+        summaries.append(
+            f"{named}{start} to {end}, compared with {earlier[0]} to {earlier[1]}: "
+            f"{many(ranking.total, 'click')} of {many(len(hits), 'link')}; {connection.cost(session)}"
+        )
+
+    await connection.each(rank)
+    shown = {"account": 0, **SHOWN} if connection.all_profiles else SHOWN
+    print_rows(connection.table(TOP), rows, form, shown=shown, file=output)
+    for summary in summaries:
+        connection.say(summary)
     if selection.tag and selection.sharing.count:
         connection.say(note_of_shared(selection.sharing.count))
 

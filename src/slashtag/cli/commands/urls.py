@@ -143,15 +143,14 @@ async def update_url(
         raise typer.BadParameter("give the KEY of one link, or --from FILE")
     new_password = _password() if password else None if password is None else ""
     async with connection.session() as session:
-        with connection.bars():
-            rows = await session.urls.update(
-                int(key) if _ID.fullmatch(key) else key,
-                destination=destination,
-                slashtag=slashtag,
-                redirect_code=redirect_code,  # type: ignore[arg-type]  # `update` checks it
-                password=new_password,
-                domain_id=domain_id,
-            )
+        rows = await session.urls.update(
+            int(key) if _ID.fullmatch(key) else key,
+            destination=destination,
+            slashtag=slashtag,
+            redirect_code=redirect_code,  # type: ignore[arg-type]  # `update` checks it
+            password=new_password,
+            domain_id=domain_id,
+        )
     print_rows(UPDATED, [(key, rows)], chosen(form))
 
 
