@@ -27,7 +27,7 @@ from benchmarks.pacing.peers import EachRetryAfter
 from benchmarks.pacing.servers import Server, Strays
 from benchmarks.pacing.simulate import CONCURRENCY, run
 from slashtag import AsyncSession, OutcomeUnknownError
-from slashtag._core.call import Call
+from slashtag._core.call import Call, Repeat
 from slashtag._core.throttle.throttle import Throttle
 
 Reply = Callable[[asyncio.StreamWriter, str], bool]
@@ -82,7 +82,8 @@ async def serve(reply: Reply, work: Work) -> tuple[float, str]:
 def call(number: int, method: str = "GET") -> Call[Any]:
     """Return a call that is sent at most once unless it reads."""
     body = None if method == "GET" else b"{}"
-    return Call(method=method, path=f"echo/{number}", returns=dict, body=body, repeatable=method == "GET")
+    repeat: Repeat = "always" if method == "GET" else "if unsent"
+    return Call(method=method, path=f"echo/{number}", returns=dict, body=body, repeat=repeat)
 
 
 def stray_reads(size: float) -> tuple[Reply, Work]:

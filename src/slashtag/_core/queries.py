@@ -269,10 +269,10 @@ class Year(Query[PeriodStats], frozen=True):
     def stats(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
         assert isinstance(answer, PeriodAnswer)
         stats, problem = answer.stats(window)
-        months = stats.clicks_breakdown.get(self.year, {})
-        if sum(months.values()) != sum(map(sum, map(dict.values, stats.clicks_breakdown.values()))):
+        months = stats.clicks_breakdown
+        if any(any(months[year].values()) for year in months if year != self.year):
             problem = f"clicks in months of other years than {self.year}"
-            stats = replace(stats, clicks_breakdown={self.year: months})
+            stats = replace(stats, clicks_breakdown={self.year: months.get(self.year, {})})
         return stats, problem
 
 
