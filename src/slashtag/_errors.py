@@ -110,7 +110,7 @@ class NotFoundError(APIError):
 
 
 class RateLimitError(APIError):
-    """Wait for the rate limit that would exceed `RetryPolicy.max_wait` (429).
+    """The rate limit was exceeded (429), and the wait for it would exceed `RetryPolicy.max_wait`.
 
     `attempts` is 0 if the request was never sent; `retry_after`: seconds after which to try again.
     """

@@ -125,6 +125,14 @@ def test_the_table_has_every_kind_of_call() -> None:
     }
 
 
+@pytest.mark.parametrize("make", [make for kinds in COLUMNS for make in kinds])
+def test_a_post_is_never_repeated_unless_unsent_whatever_its_call_says(
+    make: Callable[[], SlashtagError],
+) -> None:
+    call = Call(method="POST", path="tags", returns=dict, body=b"{}", repeat="always")
+    assert retryable(call, make()) == retryable(POST, make())
+
+
 @pytest.mark.parametrize("column", range(len(COLUMNS)))
 @pytest.mark.parametrize("name", CALLS)
 def test_the_code_decides_as_the_table_says(name: str, column: int) -> None:

@@ -23,9 +23,9 @@ class GivenItems:
     A page that repeats items of older pages contains one of those two, since all pages have the same length.
     """
 
-    def __init__(self, pages: int) -> None:
+    def __init__(self, recent_pages: int) -> None:
         self.pages = 0
-        self._most = pages
+        self._most_recent = recent_pages
         self._recent: deque[list[int]] = deque()
         self._ids: set[int] = set()
         self._edges: set[int] = set()
@@ -51,7 +51,10 @@ class GivenItems:
         self._recent.append(ids)
         self._ids.update(ids)
         # If the page size changes, a page may start this far back.
-        while len(self._recent) > self._most and len(self._ids) - len(self._recent[0]) >= 2 * MAX_PAGESIZE:
+        while (
+            len(self._recent) > self._most_recent
+            and len(self._ids) - len(self._recent[0]) >= 2 * MAX_PAGESIZE
+        ):
             old = self._recent.popleft()
             self._ids.difference_update(old)
             self._edges.update((old[0], old[-1]))

@@ -11,7 +11,8 @@ create, `once`        "if unsent"    repeat      fail           unknown         
 "unknown" is OutcomeUnknownError. An error comes from something in between (a proxy, a gateway) if it lacks
 the service's envelope, or has a gateway status: 502, 504, 520 and above. An unreadable 2xx also counts as a
 lost answer; one that is too large, or has an undocumented 2xx status, is never repeated. All other errors of
-the service, redirects, and any 401 fail. If a repeated rename does not find the link, it is unknown.
+the service, redirects, and any 401 fail. A POST is "if unsent" whatever its call says. If a repeated rename
+does not find the link, it is unknown.
 
 A rate-limit 429 is not an attempt: the sender puts the request back into the queue. Two kinds of 429 do get
 here, and both fail: TagLimitError, and the RateLimitError raised without sending if `max_wait` is too short.
@@ -41,7 +42,8 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     """Limits on how often and how long a request is retried.
 
     `max_attempts`: attempts, not counting those answered 429, which `max_wait` limits. `max_elapsed`
-    (seconds): attempts and backoff, without waiting for admission. The nth backoff is random, up to
+    (seconds): these attempts, backoff and the pause of a session most of whose requests fail, without waiting
+    for admission. The nth backoff is random, up to
     `backoff_base` * 2**(n - 1) and at most `backoff_cap` (seconds). `max_wait` (seconds): waiting for
     admission; None: no limit.
     """
@@ -101,6 +103,8 @@ def retryable(call: Call[Any], error: BaseException) -> bool:
         if error.status != 408 and error.status < 500:
             return False
     elif not (isinstance(error, UnexpectedResponseError) and error.repeatable):
+        return False
+    if call.method == "POST":
         return False
     return call.repeat == "always" or (call.repeat == "if not done" and not answer_lost(error))
 

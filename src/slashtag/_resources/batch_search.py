@@ -26,7 +26,7 @@ from .._core.halving import Node, additive, children, difference, of_one_run
 from .._core.queries import AllTime, TimeSlice
 from .._errors import SlashtagError
 from .._models import RangeStats, Statistics
-from .batch import Batch, Job, SearchState, Step, singles
+from .active_months import Batch, Job, SearchState, Step, singles
 
 log = logging.getLogger("slashtag")
 

@@ -30,13 +30,13 @@ R = TypeVar("R", bound=Statistics)
 
 OnError = Callable[[Failure], object]
 #: Requests, or selectors that are read asynchronously.
-Source = Iterable[StatsRequest] | AsyncGenerator[Selector]
+RequestSource = Iterable[StatsRequest] | AsyncGenerator[Selector]
 
 log = logging.getLogger("slashtag")
 
 
 class Collector(Generic[R]):
-    """Sender of a plan's requests that adds each answer to a running sum and keeps none."""
+    """Run of a plan that adds each answer to a running sum and keeps none."""
 
     def __init__(self, sender: StatsSender, plan: Plan[R], reporter: ProgressReporter) -> None:
         self._sender = sender
@@ -44,7 +44,7 @@ class Collector(Generic[R]):
         self._sum = plan.query.running_sum(plan.span)
         self._reporter = reporter
 
-    async def run(self, source: Source, workers: int, feed: AsyncIterable[Any] | None = None) -> R:
+    async def run(self, source: RequestSource, workers: int, feed: AsyncIterable[Any] | None = None) -> R:
         """Send all requests and return the sum of the answers; close `feed`, their source, at the end."""
         if len(self._plan) == 1 and isinstance(source, Iterator):
             # A worker pool would cost half as much as the request.

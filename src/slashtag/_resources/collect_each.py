@@ -16,7 +16,7 @@ from .._core.plan import MAX_KEYS, Key, Plan
 from .._core.queries import DateRange, Selector
 from .._fanout import ResultQueue, Results, Tasks, WorkerPool
 from .._models import Statistics
-from .batch import Job, SearchState, Step
+from .active_months import Job, SearchState, Step
 from .batch_search import BatchSearch
 from .collect import ProgressReporter, StatsSender
 

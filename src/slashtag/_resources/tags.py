@@ -27,9 +27,7 @@ class Tags(Resource[Tag]):
         members: dict[str, object] = {"name": check_text("name", name, MAX_TAG_NAME)}
         if description is not None:
             members["description"] = check_text("description", description, MAX_TAG_DESCRIPTION, empty=True)
-        call = Call(
-            method="POST", path="tags", returns=Tag, body=msgspec.json.encode(members), repeat="if unsent"
-        )
+        call = Call(method="POST", path="tags", returns=Tag, body=msgspec.json.encode(members))
         return await self._send(call)
 
     async def ensure(self, name: str, *, description: str | None = None) -> Tag:

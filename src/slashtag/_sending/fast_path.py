@@ -118,7 +118,7 @@ class PooledConnection:
     Call `release` after the complete body, otherwise `close`.
     """
 
-    __slots__ = ("_unread", "connection", "content", "expires", "headers", "path", "protocol", "status")
+    __slots__ = ("_unread", "connection", "content", "expires", "headers", "owner", "protocol", "status")
 
     status: int
     headers: Mapping[str, str]
@@ -128,7 +128,7 @@ class PooledConnection:
         self.connection = connection
         self.protocol = protocol
         #: Where the connection goes after the response; None while it is idle.
-        self.path: FastPath | None = None
+        self.owner: FastPath | None = None
         self.expires = 0.0
         self._unread: Callable[[], object] | None = None
 
@@ -146,16 +146,16 @@ class PooledConnection:
 
     def release(self) -> None:
         """Return the connection after the complete body."""
-        path, self.path = self.path, None
+        owner, self.owner = self.owner, None
         # After a 101 the connection uses another protocol.
-        if path is None or self.status == SWITCHING_PROTOCOLS:
+        if owner is None or self.status == SWITCHING_PROTOCOLS:
             self.connection.close()
         else:
-            path.give_back(self)
+            owner.give_back(self)
 
     def close(self) -> None:
         """Discard the response and close the connection."""
-        self.path = None
+        self.owner = None
         self.connection.close()
 
 
@@ -210,7 +210,7 @@ class FastPath:
                 attempt.stale = True
             pooled.connection.close()
             raise
-        pooled.status, pooled.headers, pooled.path = message.code, message.headers, self
+        pooled.status, pooled.headers, pooled.owner = message.code, message.headers, self
         return pooled
 
     async def _connect(self) -> PooledConnection:

@@ -33,7 +33,7 @@ class Metrics:
         #: The event loop's time less `time.monotonic()`: on macOS uvloop's clock runs on during sleep.
         self.clock_offset = 0.0
         #: Whether a call has succeeded, or a warning says that none has.
-        self.is_reached = False
+        self.reached_or_warned = False
 
     def __repr__(self) -> str:
         names = ("requests", "replayed", "attempts", "retries", "throttled", "bytes_received", "learned_rate")

@@ -171,7 +171,7 @@ class Sender:
                 admission.cancelled(ticket)
                 raise
             else:
-                metrics.is_reached = True
+                metrics.reached_or_warned = True
                 admission.accepted(ticket, loop.time())
                 journal = self._shared.journal
                 if journal is not None and journal.keep(call, data, answer.body):
@@ -245,8 +245,8 @@ class Sender:
             # No other retry is sent before this one.
             metrics.retry_at = began + seconds
         # The first is a warning if nothing has succeeded: the address or the network may be wrong.
-        level = logging.INFO if metrics.is_reached else logging.WARNING
-        metrics.is_reached = True
+        level = logging.INFO if metrics.reached_or_warned else logging.WARNING
+        metrics.reached_or_warned = True
         log.log(level, "%s; attempt %d failed, again in %.2f s", state.last, state.attempts, seconds)
         # Not asyncio.timeout: up to Python 3.11.2 it cannot end in a task that was cancelled before.
         with anyio.move_on_after(seconds):
