@@ -97,6 +97,7 @@ class AtomicFile:
             if self._mode is not None:
                 self._temporary.chmod(self._mode)
             self._temporary.replace(self._target)
+            _remove_left(self._target)
         except BaseException as error:
             self.discard()
             if not isinstance(error, OSError):
@@ -131,7 +132,7 @@ def _remove_left(target: Path) -> None:
     for part in target.parent.glob(f"{escape(_stem(target.name))}{'[0-9a-f]' * 8}.part"):
         with suppress(OSError):
             # So young a file may not be locked yet.
-            if not part.is_symlink() and time.time() - part.stat().st_mtime > 1:
+            if not part.is_symlink() and time.time() - part.stat().st_mtime > 0.1:
                 with part.open("rb+") as file:
                     if lock_file(file.fileno()):
                         part.unlink()
