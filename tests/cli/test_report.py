@@ -97,6 +97,9 @@ def test_it_shows_hours(cli: Cli, box: Sandbox) -> None:
     ran = cli("report", "2024-07-01", "2024-07-07", "-o", "report.html", "--hours", "--keys", key)
     assert ran.code == 0
     assert 'id="hours"' in Path("report.html").read_text("utf-8")
+    # Every hour of a day with clicks, for the one link.
+    hours = 24 * sum(clicks > 0 for clicks in each[key].clicks.values())
+    assert f"{hours} requests" in ran.err
     asked = len(box.requests)
     assert cli("report", "2024", "-o", "report.html", "--hours").code == 2
     assert len(box.requests) == asked

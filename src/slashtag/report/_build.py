@@ -24,19 +24,16 @@ from ._documents import Report
 from ._figures import TopLink, span_before
 from ._format import page_of
 
-#: The longest span of a report with hours, in days.
-MOST_HOURLY = 32
 #: So many tags whose links share slashtags with others are counted by the service, one by one.
 MOST_TAGS = 8
 
 
 class Links:
-    """The links of a report by slashtag, or only their slashtags where these were given."""
+    """The links of a report, or only their slashtags where these were given."""
 
     def __init__(self) -> None:
-        self.by_slashtag: dict[str, Key] = {}
-        #: Further links of these slashtags.
-        self._namesakes: list[ShortUrl] = []
+        #: All that were given of each slashtag.
+        self.by_slashtag: dict[str, list[Key]] = {}
         self.sharing = Sharing()
         self._refused = 0
 
@@ -51,23 +48,17 @@ class Links:
             return
         if isinstance(key, ShortUrl) and not is_listed:
             self.sharing.take(key, selected=True)
-        if isinstance(self.by_slashtag.get(slashtag, ""), str):
-            self.by_slashtag[slashtag] = key
-        elif isinstance(key, ShortUrl):
-            self._namesakes.append(key)
+        self.by_slashtag.setdefault(slashtag, []).append(key)
 
     def breakdown(
         self, clicks: Mapping[str, int], label_of: Callable[[ShortUrl], str]
     ) -> tuple[dict[str, int], set[str]]:
         """Return clicks by a label of links, and the labels that include clicks of links with another."""
-        labels: dict[str, set[str]] = {}
-        for link in (*self.by_slashtag.values(), *self._namesakes):
-            if isinstance(link, ShortUrl) and link.slashtag in clicks:
-                labels.setdefault(link.slashtag, set()).add(label_of(link))
         counts: Counter[str] = Counter()
         shared: set[str] = set()
-        for slashtag, found in labels.items():
-            counts.update(dict.fromkeys(found, clicks[slashtag]))
+        for slashtag, number in clicks.items():
+            found = {label_of(link) for link in self.by_slashtag[slashtag] if isinstance(link, ShortUrl)}
+            counts.update(dict.fromkeys(found, number))
             if len(found) > 1 or slashtag in self.sharing.foreign:
                 shared |= found
         # A single label says no more than the total.
@@ -105,6 +96,7 @@ async def build(
     places: int = 10,
     hours: bool = False,
     branding: Branding | None = None,
+    confirm: Callable[[int], object] | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Collect all figures of a report on the clicks from `start` to `end`, both included.
@@ -122,7 +114,8 @@ async def build(
     counted by the service, one request each for 32 days.
 
     With `hours`, a report of at most 32 days shows the hours of the week: one request for each hour of a day
-    with clicks, and each tag or 100 links that have them (`slashtag.export.hourly_clicks`).
+    with clicks, and each tag or 100 links that have them (`slashtag.export.hourly_clicks`), whose number
+    `confirm` is called with before they are sent; it sends none by raising.
 
     Where the span is not over, clicks up to now are counted, and the days that are over are compared with as
     many days from the start of the span before.
@@ -137,8 +130,9 @@ async def build(
     now = datetime.now(UTC).astimezone(zone)
     today = now.date()
     first, last = _whole_days(start, end, today)
-    if hours and (last - first).days >= MOST_HOURLY:
-        raise InvalidRequestError(f"hours are counted for at most {MOST_HOURLY} days, not {first} to {last}")
+    if hours:
+        # Refuses a span that is too long before anything is sent.
+        await hourly_clicks(session, first, last, keys=(), timezone=zone)
     before_span = span_before(first, last, today)
     requests = session.metrics.requests
     done = 0
@@ -167,7 +161,7 @@ async def build(
             for key in found or ():
                 links.add(key, is_listed=False)
     # As links, which `collect_each` sorts by hits.
-    every = list(links.by_slashtag.values())
+    every = [found[0] for found in links.by_slashtag.values()]
 
     async def count(query: DateRange) -> RangeStats:
         """Count all links together."""
@@ -225,7 +219,14 @@ async def build(
     hourly: dict[datetime, int] = {}
     if hours:
         hourly = await hourly_clicks(
-            session, first, min(last, today), keys=clicked, tags=tags, timezone=zone, progress=step()
+            session,
+            first,
+            min(last, today),
+            keys=clicked,
+            tags=tags,
+            timezone=zone,
+            confirm=confirm,
+            progress=step(),
         )
     foreign = links.sharing.foreign
     return Report(
@@ -245,8 +246,8 @@ async def build(
         top=tuple(
             TopLink(
                 slashtag=slashtag,
-                short_url=getattr(links.by_slashtag[slashtag], "short_url", None),
-                destination=getattr(links.by_slashtag[slashtag], "destination", None),
+                short_url=getattr(links.by_slashtag[slashtag][0], "short_url", None),
+                destination=getattr(links.by_slashtag[slashtag][0], "destination", None),
                 clicks=of_link.total,
                 before=befores.get(slashtag),
                 days=of_link.clicks,

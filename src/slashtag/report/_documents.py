@@ -40,6 +40,11 @@ class Report(Figures, frozen=True, kw_only=True):
     All documents need the extra `report` and raise ExportError where it is not installed.
     """
 
+    def caveats(self) -> list[tuple[str, str]]:
+        """Return what a reader has to know about the numbers, each as its first words and the rest."""
+        lines = _render("caveats.txt", report=self).splitlines()
+        return [(head, text) for head, _, text in (line.partition("|") for line in lines)]
+
     def to_html(self) -> str:
         """Return the report as one page that loads nothing and runs no script."""
         return _render("page.html", report=self)
@@ -101,11 +106,11 @@ def _render(template: str, **values: Any) -> str:
 
 @cache
 def _templates() -> Any:
-    """Return the templates; every text put into them is cleaned and escaped, unless marked safe."""
+    """Return the templates; every text put into them is cleaned, and escaped unless marked safe."""
     jinja2 = extra("jinja2")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("slashtag", "report"),
-        autoescape=True,
+        autoescape=jinja2.select_autoescape(disabled_extensions=["txt"], default=True),
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,

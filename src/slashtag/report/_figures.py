@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 
@@ -92,14 +91,9 @@ class Figures(Struct, frozen=True, kw_only=True):
         return days_over(self.start, self.end, self.asked_at.date())
 
     @property
-    def is_complete(self) -> bool:
-        """Whether the whole span was over."""
-        return self.days_over == self.days
-
-    @property
     def partial_day(self) -> date | None:
         """The day that was not over when it was counted; None where all were."""
-        return None if self.is_complete else self.asked_at.date()
+        return None if self.days_over == self.days else self.asked_at.date()
 
     @property
     def unfinished(self) -> str | None:
@@ -112,7 +106,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     @property
     def counted_days(self) -> list[date]:
         """The days of the span that have begun, in order."""
-        return [self.start + n * DAY for n in range(self.days_over + (not self.is_complete))]
+        return [self.start + n * DAY for n in range(self.days_over + (self.partial_day is not None))]
 
     @property
     def before_span(self) -> tuple[date, date] | None:
@@ -140,7 +134,7 @@ class Figures(Struct, frozen=True, kw_only=True):
 
     def changes_of(self, dimension: str) -> dict[str, float | None]:
         """Return the change of each label against the span before; None where they do not compare."""
-        before = getattr(self.before_stats, dimension, {}) if self.is_complete else {}
+        before = getattr(self.before_stats, dimension, {}) if self.partial_day is None else {}
         return {label: _change(clicks, before.get(label)) for label, clicks in self.counts(dimension).items()}
 
     def change_of_link(self, link: TopLink) -> float | None:
@@ -200,40 +194,6 @@ class Figures(Struct, frozen=True, kw_only=True):
             row = rows[f"{hour:%H}:00"]
             row[hour.weekday()] = (row[hour.weekday()] or 0) + clicks
         return rows
-
-    def caveats(self) -> Iterator[tuple[str, str]]:
-        """Yield what a reader has to know about the numbers, each as its first words and the rest."""
-        stats = self.stats
-        yield "Days", f"are whole days in {self.zone}, the first and the last one included."
-        if self.unfinished:
-            yield "Not over yet:", f"{self.unfinished}. Averages and the comparison leave that day out."
-        if not stats.days_complete:
-            yield (
-                "Days are missing:",
-                "the service left some out. Total and breakdowns are complete.",
-            )
-        if not stats.reconciles:
-            yield "Days and totals differ:", "some days that the service sent do not add up to its totals."
-        if self.shows_unique and self.unique_is_exact:
-            yield "Unique clicks", "are exact: one answer of the service covers all links and days."
-        elif self.shows_unique:
-            yield (
-                "Unique clicks",
-                "are an upper bound: the sum of what the service counts for each calendar year and for each "
-                "tag or group of up to 100 links. A visitor of several of them is counted once in each.",
-            )
-        yield "Labels", "are as the service sends them; Unknown is what it did not recognise."
-        if self.shared:
-            yield (
-                "Tags and destinations",
-                "are sums of their links. Rows marked * include clicks of other links, on another domain, "
-                "with the same slashtag: the service counts clicks of a link by slashtag.",
-            )
-        if self.before_span and (self.before_stats.total_clicks or any(link.before for link in self.top)):
-            yield "Changes", f"of rows compare with {fmt.days(*self.before_span)}."
-        for note in self.notes:
-            head, _, rest = note.partition(": ")
-            yield f"{head}:", rest
 
 
 def _change(now: int | None, before: int | None) -> float | None:

@@ -61,6 +61,9 @@ async def report(
                 places=top,
                 hours=hours,
                 branding=branding,
+                confirm=lambda cost: connection.say(
+                    f"hours of the days with clicks: {many(cost, 'request')}"
+                ),
                 progress=begin("counting"),
             )
     write(found, output)
