@@ -63,7 +63,6 @@ def hostile() -> Report:
         top=HOSTILE,
         selection=f"links tagged {HOSTILE[0]}",
         zone=HOSTILE[1],
-        notes=(f"{HOSTILE[0]}: {HOSTILE[0]}",),
         **dimensions,
     )
 
@@ -225,12 +224,12 @@ def test_caveats_are_in_words() -> None:
     found = report(
         [5, 5],
         unique=4,
-        notes=("Links left out: 1. Reason.",),
+        refused=1,
     )
     text = read(found.to_html()).text
     for words in (
         *("at most 4", "sum of what the service counts for each calendar"),
-        *("Links left out:", "1. Reason."),
+        *("Links left out:", "1. Statistics cannot"),
     ):
         assert words in text
     stats = found.stats

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
@@ -35,7 +35,8 @@ class Links:
         #: All that were given of each slashtag.
         self.by_slashtag: dict[str, list[Key]] = {}
         self.sharing = Sharing()
-        self._refused = 0
+        #: Number of listed links that statistics cannot be requested for.
+        self.refused = 0
 
     def add(self, key: Key, *, is_listed: bool) -> None:
         """Add a slashtag or link. Raises InvalidRequestError for a bad one, but not if it is listed."""
@@ -44,7 +45,7 @@ class Links:
         except InvalidRequestError:
             if not is_listed:
                 raise
-            self._refused += 1
+            self.refused += 1
             return
         if isinstance(key, ShortUrl) and not is_listed:
             self.sharing.take(key, selected=True)
@@ -63,26 +64,6 @@ class Links:
                 shared |= found
         # A single label says no more than the total.
         return (dict(counts), shared) if len(counts) > 1 else ({}, set())
-
-    def notes(self) -> Iterator[str]:
-        """Yield what limits the figures of these links."""
-        if self.sharing.repeated:
-            yield (
-                f"Shared slashtags: {len(self.sharing.repeated):,}. Links on several domains have them. The "
-                "service counts clicks by slashtag, so such links are one here."
-            )
-        if self.sharing.foreign:
-            yield (
-                f"Slashtags shared with other links: {len(self.sharing.foreign):,}, marked *. Links without "
-                "the tag, on another domain, have them too. The service counts clicks of a link by slashtag, "
-                "so these rows, and the number of links with clicks, include such links. The total, days and "
-                "breakdowns are those of the tag alone."
-            )
-        if self._refused:
-            yield (
-                f"Links left out: {self._refused:,}. Statistics cannot be requested for a slashtag that is "
-                "empty, holds a comma or is too long."
-            )
 
 
 async def build(
@@ -259,7 +240,9 @@ async def build(
         destination=by_page,
         shared=frozenset(shared),
         hourly=hourly,
-        notes=tuple(links.notes()),
+        repeated=len(links.sharing.repeated),
+        foreign=len(foreign),
+        refused=links.refused,
         branding=branding or Branding(),
     )
 

@@ -40,6 +40,11 @@ class Report(Figures, frozen=True, kw_only=True):
     All documents need the extra `report` and raise ExportError where it is not installed.
     """
 
+    @property
+    def notes(self) -> list[str]:
+        """What limits the figures of its links, in words."""
+        return _render("notes.txt", report=self).splitlines()
+
     def caveats(self) -> list[tuple[str, str]]:
         """Return what a reader has to know about the numbers, each as its first words and the rest."""
         lines = _render("caveats.txt", report=self).splitlines()

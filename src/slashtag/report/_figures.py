@@ -51,7 +51,8 @@ class Figures(Struct, frozen=True, kw_only=True):
     `tag` and `destination` (host and path) have clicks by label where there are several, `shared` the
     (dimension, label) of those that include clicks of links with another label. `hourly` has the clicks of
     each hour, where asked for. `asked_at` is the time in `zone` before the first request, `requests` their
-    number; `notes` are caveats in words.
+    number. Of the slashtags `repeated` have several links in the report, `foreign` others outside it as well;
+    `refused` links cannot be counted.
     """
 
     start: date
@@ -72,7 +73,9 @@ class Figures(Struct, frozen=True, kw_only=True):
     destination: dict[str, int] = {}
     shared: frozenset[tuple[str, str]] = frozenset()
     hourly: dict[datetime, int] = {}
-    notes: tuple[str, ...] = ()
+    repeated: int = 0
+    foreign: int = 0
+    refused: int = 0
     branding: Branding = Branding()
 
     @property
