@@ -8,13 +8,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from .. import (
-    AsyncSession,
-    DateRange,
-    Day,
-    Failure,
-    SlashtagError,
-)
+from .. import AsyncSession, DateRange, Day, Failure, SlashtagError
 from .._internal import Key, Keys, OnError, Progress, in_thread, parse_zone, sort_by_activity
 from ._selection import By, Sharing, names_of_tags, selection
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row
@@ -36,54 +30,27 @@ class Summary(Struct, frozen=True, kw_only=True):
     shared: int = 0
 
 
-class Job:
-    """One export: rows that a thread writes in batches, and counts for the summary."""
+class _Rows:
+    """Rows that a thread writes in batches."""
 
-    def __init__(self, writer: Writer, on_error: OnError | None = None) -> None:
+    def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._waiting: list[Row] = []
         self._written = 0
-        self._tell = on_error
-        #: The `on_error` to pass on: None if there is none, so that errors are raised.
-        self.on_error: OnError | None = None if on_error is None else self._count
-        self._failures = 0
-        self._first: SlashtagError | None = None
-        self.reconciles = True
-        self.sharing = Sharing()
 
     async def add(self, rows: Iterable[Row]) -> None:
-        """Add rows, and write the batches that they complete."""
-        for row in rows:
-            self._waiting.append(row)
-            if len(self._waiting) >= BATCH:
-                await self._flush()
+        """Add rows, and write all that wait if they are many."""
+        self._waiting.extend(rows)
+        if len(self._waiting) >= BATCH:
+            await self.flush()
 
-    async def _flush(self) -> None:
-        rows, self._waiting = self._waiting, []
-        self._written += len(rows)
-        await in_thread(partial(self._writer.write, rows))
-
-    def require(self, answered: bool) -> None:
-        """Raise the first failure if nothing was answered: a file would be replaced by an empty one."""
-        if self._first is not None and not answered:
-            raise self._first
-
-    async def finish(self) -> Summary:
-        """Write the rows that are left, and return the summary."""
+    async def flush(self) -> int:
+        """Write the rows that wait, and return the number of all written so far."""
         if self._waiting:
-            await self._flush()
-        return Summary(
-            rows=self._written,
-            failures=self._failures,
-            reconciles=self.reconciles,
-            shared=self.sharing.count,
-        )
-
-    def _count(self, failure: Failure) -> None:
-        self._failures += 1
-        self._first = self._first or failure.error
-        if self._tell is not None:
-            self._tell(failure)
+            rows, self._waiting = self._waiting, []
+            self._written += len(rows)
+            await in_thread(partial(self._writer.write, rows))
+        return self._written
 
 
 async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
@@ -92,7 +59,7 @@ async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progre
     `progress` is called with (links so far, None). The writer is left open. Raises what a listing raises,
     and ExportError (List short URLs; List tags).
     """
-    job = Job(writer)
+    written = _Rows(writer)
     names: dict[int, str | None] = {}
     async with session.urls.list(progress=progress).pages() as pages:
         async for page in pages:
@@ -100,17 +67,17 @@ async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progre
             if unknown:
                 # Also for a tag that was created meanwhile; one that stays unknown is looked for once.
                 names |= dict.fromkeys(unknown) | await names_of_tags(session)
-            await job.add(named_url_row(url, names) for url in page.items)
-    return await job.finish()
+            await written.add(named_url_row(url, names) for url in page.items)
+    return Summary(rows=await written.flush())
 
 
 async def export_tags(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
     """Write every tag of the account as a row of TAGS; otherwise as `export_urls` (List tags)."""
-    job = Job(writer)
+    written = _Rows(writer)
     async with session.tags.list(progress=progress).pages() as pages:
         async for page in pages:
-            await job.add(map(tag_row, page.items))
-    return await job.finish()
+            await written.add(map(tag_row, page.items))
+    return Summary(rows=await written.flush())
 
 
 async def export_clicks(
@@ -145,9 +112,18 @@ async def export_clicks(
     now = datetime.now(UTC)
     resolved = query.resolve(zone, now) if isinstance(query, DateRange) else query
     start, end = resolved.span(zone)
-    job = Job(writer, on_error)
-    are_listed, answered = keys is None, False
-    async with selection(session, keys, tags, by, sharing=job.sharing) as (keys, tags):
+    written, sharing = _Rows(writer), Sharing()
+    are_listed, answered, reconciles = keys is None, False, True
+    failures = 0
+    first: SlashtagError | None = None
+
+    def count(failure: Failure) -> None:
+        nonlocal failures, first
+        failures, first = failures + 1, first or failure.error
+        if on_error is not None:
+            on_error(failure)
+
+    async with selection(session, keys, tags, by, sharing=sharing) as (keys, tags):
         if getattr(writer, "most_rows", None) is not None:
             days = (end - start).days + 1
             if isinstance(keys, AsyncIterable):
@@ -167,16 +143,19 @@ async def export_clicks(
             timezone=zone,
             ordered=True,
             progress=progress,
-            on_error=job.on_error,
+            on_error=None if on_error is None else count,
         )
         async with each:
             async for name, stats in each:
                 answered = True
-                job.reconciles &= stats.reconciles and stats.days_complete
+                reconciles &= stats.reconciles and stats.days_complete
                 rows = dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
-                await job.add(rows)
-        job.require(answered)
-    return await job.finish()
+                await written.add(rows)
+    if first is not None and not answered:
+        # A file would be replaced by an empty one.
+        raise first
+    rows_written = await written.flush()
+    return Summary(rows=rows_written, failures=failures, reconciles=reconciles, shared=sharing.count)
 
 
 async def _limited(links: AsyncIterable[Key], check: Callable[[int], object]) -> AsyncGenerator[Key]:
