@@ -131,20 +131,30 @@ class Statistics(Record, frozen=True, kw_only=True):
 
 
 class _Sum:
-    """Running sum of statistics of one kind; `result` drops labels that have no clicks."""
+    """Running sum of statistics of one kind: flags hold if all parts have them; zero labels are dropped."""
 
     _maps: tuple[str, ...]
+    _numbers: tuple[str, ...] = ()
+    _flags: tuple[str, ...]
 
     def __init__(self, span: tuple[date, date] | None = None) -> None:
         self._span = span
         self._counts: dict[str, dict[str, int]] = {name: {} for name in self._maps}
+        self._totals = dict.fromkeys(self._numbers, 0)
+        self._all = dict.fromkeys(self._flags, True)
 
     def add(self, part: Any, /) -> None:
         for name, into in self._counts.items():
             add_counts(into, getattr(part, name))
+        for name in self._numbers:
+            self._totals[name] += getattr(part, name)
+        for name in self._flags:
+            self._all[name] &= getattr(part, name)
 
-    def _labels(self) -> dict[str, Any]:
-        return {name: without_zeros(counts) for name, counts in self._counts.items()}
+    def _members(self) -> dict[str, Any]:
+        """Return the members of the sum: numbers, flags and maps of labels."""
+        labels = {name: without_zeros(counts) for name, counts in self._counts.items()}
+        return {**self._totals, **self._all, **labels}
 
 
 class _LabelStats(Statistics, frozen=True, kw_only=True):
@@ -184,32 +194,23 @@ class RangeSum(_Sum):
     """Running sum of RangeStats; the result has every day of the span, both ends included, in order."""
 
     _maps = tuple(name for name in RangeStats.DIMENSIONS if name != "clicks")
+    _numbers = ("total_clicks",)
+    _flags = ("days_complete", "reconciles")
 
     def __init__(self, span: tuple[date, date] | None = None) -> None:
         super().__init__(span)
-        self._total = 0
         self._days: dict[date, int] = {}
-        self._days_complete = True
-        self._reconciles = True
 
     def add(self, part: RangeStats, /) -> None:
         super().add(part)
-        self._total += part.total_clicks
         add_counts(self._days, part.clicks)
-        self._days_complete = self._days_complete and part.days_complete
-        self._reconciles = self._reconciles and part.reconciles
 
     def result(self) -> RangeStats:
         clicks = {} if self._span is None else dict.fromkeys(days(*self._span), 0)
         length = len(clicks)
         clicks.update(self._days)
-        return RangeStats(
-            total_clicks=self._total,
-            clicks=clicks if len(clicks) == length else dict(sorted(clicks.items())),
-            days_complete=self._days_complete,
-            reconciles=self._reconciles,
-            **self._labels(),
-        )
+        clicks = clicks if len(clicks) == length else dict(sorted(clicks.items()))
+        return RangeStats(clicks=clicks, **self._members())
 
 
 class PeriodStats(_LabelStats, frozen=True, kw_only=True):
@@ -248,35 +249,27 @@ class PeriodSum(_Sum):
     """Running sum of PeriodStats; months without clicks are dropped."""
 
     _maps = tuple(PeriodStats.DIMENSIONS)
+    _numbers = ("clicks_total", "clicks_unique", "clicks_repeated")
+    _flags = ("unique_is_exact",)
 
     def __init__(self, span: None = None) -> None:
         super().__init__(span)
-        self._total = self._unique = self._repeated = 0
         self._with_clicks = 0
-        self._all_exact = True
         self._breakdown: dict[int, dict[int, int]] = {}
 
     def add(self, part: PeriodStats, /) -> None:
         super().add(part)
-        self._total += part.clicks_total
-        self._unique += part.clicks_unique
-        self._repeated += part.clicks_repeated
         self._with_clicks += part.clicks_total > 0
-        self._all_exact = self._all_exact and part.unique_is_exact
         for year, months in part.clicks_breakdown.items():
             add_counts(self._breakdown.setdefault(year, {}), months)
 
     def result(self) -> PeriodStats:
         years = sorted(self._breakdown.items())
         breakdown = {year: without_zeros(dict(sorted(months.items()))) for year, months in years}
-        return PeriodStats(
-            clicks_total=self._total,
-            clicks_unique=self._unique,
-            clicks_repeated=self._repeated,
-            clicks_breakdown={year: months for year, months in breakdown.items() if months},
-            unique_is_exact=self._all_exact and self._with_clicks < 2,
-            **self._labels(),
-        )
+        members = self._members()
+        members["unique_is_exact"] &= self._with_clicks < 2
+        members["clicks_breakdown"] = {year: months for year, months in breakdown.items() if months}
+        return PeriodStats(**members)
 
 
 class GeoStats(Statistics, frozen=True, kw_only=True):
@@ -303,28 +296,27 @@ class GeoSum(_Sum):
     """Running sum of GeoStats; `Other` is the last label, and kept if it is 0."""
 
     _maps = tuple(GeoStats.DIMENSIONS)
+    _flags = ("places_are_exact",)
 
     def __init__(self, span: None = None) -> None:
         super().__init__(span)
         self._with_clicks = 0
         self._remainder = False
-        self._all_exact = True
 
     def add(self, part: GeoStats, /) -> None:
         super().add(part)
         maps = [part.state, part.city, part.postalcode]
         self._with_clicks += any(any(counts.values()) for counts in maps)
         self._remainder = self._remainder or any(counts.get(OTHER) for counts in maps)
-        self._all_exact = self._all_exact and part.places_are_exact
 
     def result(self) -> GeoStats:
-        maps = self._labels()
+        members = self._members()
         for name, counts in self._counts.items():
             if OTHER in counts:
-                maps[name].pop(OTHER, None)
-                maps[name][OTHER] = counts[OTHER]
-        is_bound = self._remainder and self._with_clicks > 1
-        return GeoStats(**maps, places_are_exact=self._all_exact and not is_bound)
+                members[name].pop(OTHER, None)
+                members[name][OTHER] = counts[OTHER]
+        members["places_are_exact"] &= not (self._remainder and self._with_clicks > 1)
+        return GeoStats(**members)
 
 
 _SUMS: dict[type[Statistics], Any] = {RangeStats: RangeSum, PeriodStats: PeriodSum, GeoStats: GeoSum}

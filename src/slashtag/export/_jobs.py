@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 
@@ -127,7 +127,7 @@ async def export_clicks(
         if getattr(writer, "most_rows", None) is not None:
             days = (end - start).days + 1
             if isinstance(keys, AsyncIterable):
-                keys = _limited(keys, lambda links: check_rows(writer, links * days))
+                keys = _limited(keys, writer, days)
             elif tags is not None:
                 tags = dict.fromkeys(tags)
                 check_rows(writer, len(tags) * days)
@@ -158,10 +158,10 @@ async def export_clicks(
     return Summary(rows=rows_written, failures=failures, reconciles=reconciles, shared=sharing.count)
 
 
-async def _limited(links: AsyncIterable[Key], check: Callable[[int], object]) -> AsyncGenerator[Key]:
-    """Yield links, and call `check` with the number of slashtags so far before each."""
+async def _limited(links: AsyncIterable[Key], writer: Writer, days: int) -> AsyncGenerator[Key]:
+    """Yield links while the file can hold a row for each slashtag and day."""
     found: set[str] = set()
     async for link in links:
         found.add(link if isinstance(link, str) else link.slashtag)
-        check(len(found))
+        check_rows(writer, len(found) * days)
         yield link

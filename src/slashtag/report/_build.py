@@ -166,7 +166,8 @@ async def build(
         async with session.stats.collect_each(query, timezone=zone, progress=step(), **which) as each:
             return {name: stats.total async for name, stats in each}
 
-    span = DateRange(first, min(last, today))
+    until = min(last, today)
+    span = DateRange(first, until)
     total: RangeStats | None = None
     clicks: dict[str, int] | None = None
     best: list[tuple[str, RangeStats]] = []
@@ -200,14 +201,7 @@ async def build(
     hourly: dict[datetime, int] = {}
     if hours:
         hourly = await hourly_clicks(
-            session,
-            first,
-            min(last, today),
-            keys=clicked,
-            tags=tags,
-            timezone=zone,
-            confirm=confirm,
-            progress=step(),
+            session, first, until, keys=clicked, tags=tags, timezone=zone, confirm=confirm, progress=step()
         )
     foreign = links.sharing.foreign
     return Report(
