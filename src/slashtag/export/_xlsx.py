@@ -40,8 +40,6 @@ class XlsxWriter:
         self._bold = self._book.add_format({"bold": True})
         self._sheets: dict[str | None, Any] = {}
         self._rows: Counter[str | None] = Counter()
-        if self._by is None:
-            self._add_sheet(None)
 
     def _add_sheet(self, name: str | None) -> None:
         sheet = self._sheets[name] = self._book.add_worksheet(name)
@@ -55,8 +53,8 @@ class XlsxWriter:
             name = None
             if self._by is not None:
                 name, row = str(row[self._by]), row[: self._by] + row[self._by + 1 :]
-                if name not in self._sheets:
-                    self._add_sheet(name)
+            if name not in self._sheets:
+                self._add_sheet(name)
             self._rows[name] += 1
             if self._rows[name] > MOST_ROWS:
                 raise ExportError(f"a sheet holds {MOST_ROWS:,} rows; export to .csv or .parquet")
