@@ -3,20 +3,11 @@
 import sqlite3
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    ExitStack,
-    asynccontextmanager,
-    closing,
-    contextmanager,
-    nullcontext,
-)
+from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from os.path import realpath
 from pathlib import Path
-from tempfile import TemporaryFile
 from time import perf_counter
 from typing import Annotated
 
@@ -35,7 +26,7 @@ from ..export import (
     format_of,
     open_writer,
 )
-from .accounts import Accounts, Spool
+from .accounts import Accounts
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
 from .output import OutputFile, stdout
@@ -116,59 +107,51 @@ async def export(
         # Whatever is wrong with the file is reported before anything is sent or left behind.
         TableFile(file, table).abandon()
     journals: list[Path] = []
+    failed: list[str] = []
 
-    async def answer(opened: Callable[[], AbstractContextManager[Writer]]) -> None:
+    async def answer(opening: AbstractContextManager[Writer]) -> None:
         target = file
         if file is not None and connection.account is not None and connection.profile:
             target = file.with_name(f"{file.name}.{connection.profile}")
         failures = None if max_failures is None else Failures(target, max_failures)
         max_age = 0.0 if destination.fresh else MAX_AGE
-        session_of: AbstractAsyncContextManager[AsyncSession]
-        if target is None:
-            session_of = connection.session(range_end=range_end)
-        else:
-            session_of = _journaled(connection, target, max_age, failures, range_end, journals)
-        async with session_of as session:
-            with opened() as writer:
+        async with _session(connection, target, max_age, failures, range_end, journals) as session:
+            with opening as writer:
                 summary = await work(session, writer, failures)
         _conclude(connection, file, summary, session.metrics, failures)
 
     if connection.all_profiles:
-        spools: list[Spool] = []
+        with destination.writer(table) as writer:
 
-        async def answer_account() -> None:
-            spool = Spool(connection.account, stack.enter_context(TemporaryFile()))  # noqa: SIM115
-            await answer(lambda: nullcontext(spool))
-            spools.append(spool)
+            async def answer_account() -> None:
+                with connection.held_back(writer) as held_back:
+                    await answer(nullcontext(held_back))
 
-        with ExitStack() as stack:
             failed = await connection.each(answer_account)
-            with destination.writer(table) as writer:
-                for spool in spools:
-                    for rows in spool.batches():
-                        writer.write(rows)
-        if failed:
-            # The next run takes from the journals what the other accounts answered.
-            return
     else:
-        await answer(lambda: destination.writer(table))
-    for journal in journals:
+        await answer(destination.writer(table))
+    # If accounts failed, the next run takes from the journals what the others answered.
+    for journal in journals if not failed else ():
         remove_journal(journal)
 
 
 @asynccontextmanager
-async def _journaled(
+async def _session(
     connection: Connection,
-    target: Path,
+    target: Path | None,
     max_age: float,
     failures: Failures | None,
     range_end: RangeEnd,
     journals: list[Path],
 ) -> AsyncGenerator[AsyncSession, None]:
-    """Make a session with a journal beside the target, and add it to `journals` once the job is done.
+    """Make a session, with a journal beside the target that is added to `journals` once the job is done.
 
     It is not added if the job stopped, or if another run may get an answer to what failed.
     """
+    if target is None:
+        async with connection.session(range_end=range_end) as session:
+            yield session
+        return
     journal = journal_of(target)
     ours = False
     try:
