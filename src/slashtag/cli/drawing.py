@@ -57,9 +57,16 @@ def draw_rows(table: Table, rows: Sequence[Row], shown: Mapping[str, int] | None
     console.print(drawing)
 
 
-def draw(stats: Statistics) -> None:
-    """Print the clicks by day or month and the largest labels of each dimension, with bars and a total."""
+def draw(stats: Statistics, counts: Mapping[str, int] | None = None) -> None:
+    """Print the clicks by day or month and the largest labels of each dimension, with bars and a total.
+
+    With `counts`, the clicks of every label of one dimension, print these only.
+    """
     drawing = Bars(stats.total)
+    if counts is not None:
+        drawing.add(counts.items())
+        drawing.print()
+        return
     drawing.add(_times(stats).items())
     for dimension, rows in groupby(stats.rows(), itemgetter(0)):
         if dimension not in ("day", "month"):
@@ -68,13 +75,6 @@ def draw(stats: Statistics) -> None:
     if isinstance(stats, PeriodStats):
         bound = "" if stats.unique_is_exact else " at most"
         drawing.table.add_row(Text(f"unique{bound}", "bold"), f"{stats.clicks_unique:,}")
-    drawing.print()
-
-
-def draw_labels(counts: Mapping[str, int], total: int) -> None:
-    """Print the clicks of every label of one dimension, with bars and a total."""
-    drawing = Bars(total)
-    drawing.add(counts.items())
     drawing.print()
 
 

@@ -99,8 +99,6 @@ async def clicks(
         connection.say(f"clicks of {query.start} to {query.end}")
     if series.by == "tag":
         selection.require_tags("--by tag")
-    if dry_run and destination.form is not None:
-        raise typer.BadParameter("--dry-run prints its plan in words: leave --format out")
     if dry_run and connection.all_profiles:
         raise typer.BadParameter("--dry-run is about one account: give --profile, not --all-profiles")
     if dry_run:
