@@ -102,7 +102,7 @@ def load(profile: str | None = None) -> Found | None:
                 f"the credentials for {saved_for} are in the system's keyring, which {problem}; "
                 "run `slashtag login` again"
             )
-    return members and (members["base_url"], members["apikey"], members["apisecret"])
+    return None if members is None else (members["base_url"], members["apikey"], members["apisecret"])
 
 
 def read(profile: str | None = None) -> dict[str, str] | None:

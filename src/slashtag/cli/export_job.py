@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from .. import AsyncSession, Metrics, SlashtagError
+from .. import AsyncSession, SlashtagError
 from .._internal import JournalInUseError, UnfitJournalError, many, remove_journal
 from ..export import (
     TEXT_FORMATS,
@@ -115,10 +115,14 @@ async def export(
             target = file.with_name(f"{file.name}.{connection.profile}")
         failures = None if max_failures is None else Failures(target, max_failures)
         max_age = 0.0 if destination.fresh else MAX_AGE
-        async with _session(connection, target, max_age, failures, range_end, journals) as session:
-            with opening as writer:
-                summary = await work(session, writer, failures)
-        _conclude(connection, file, summary, session.metrics, failures)
+        with failures or nullcontext():
+            async with _session(connection, target, max_age, range_end) as session:
+                with opening as writer:
+                    summary = await work(session, writer, failures)
+        # Not if another run may get an answer to what failed.
+        if target is not None and (failures is None or not failures.may_come_right):
+            journals.append(journal_of(target))
+        _conclude(connection, file, summary, failures)
 
     if connection.all_profiles:
         with destination.writer(table) as writer:
@@ -137,17 +141,9 @@ async def export(
 
 @asynccontextmanager
 async def _session(
-    connection: Connection,
-    target: Path | None,
-    max_age: float,
-    failures: Failures | None,
-    range_end: RangeEnd,
-    journals: list[Path],
+    connection: Connection, target: Path | None, max_age: float, range_end: RangeEnd
 ) -> AsyncGenerator[AsyncSession, None]:
-    """Make a session, with a journal beside the target that is added to `journals` once the job is done.
-
-    It is not added if the job stopped, or if another run may get an answer to what failed.
-    """
+    """Make a session with a journal beside the target, if there is one."""
     if target is None:
         async with connection.session(range_end=range_end) as session:
             yield session
@@ -161,8 +157,6 @@ async def _session(
                 f"stopped; run the same command again to go on: {journal} holds the answers so far"
             )
             yield session
-        if failures is not None:
-            failures.commit()
     except BaseException as error:
         if ours and _is_empty(journal):
             # It holds nothing to go on with, and may be bound to credentials that were wrong.
@@ -175,11 +169,6 @@ async def _session(
         elif isinstance(error, SlashtagError) and str(journal) not in str(error) and journal.exists():
             error.add_note("run the same command again to go on")
         raise
-    finally:
-        if failures is not None:
-            failures.discard()
-    if failures is None or not failures.may_come_right:
-        journals.append(journal)
 
 
 def _is_empty(journal: Path) -> bool:
@@ -194,10 +183,9 @@ def _is_empty(journal: Path) -> bool:
         return False
 
 
-def _conclude(
-    connection: Connection, file: Path | None, summary: Summary, metrics: Metrics, failures: Failures | None
-) -> None:
+def _conclude(connection: Connection, file: Path | None, summary: Summary, failures: Failures | None) -> None:
     """Print how an export went, and exit with 3 if keys failed."""
+    metrics = connection.made[-1]
     # Attempts and not requests, which include pages beyond the end that were never sent.
     parts = [
         f"{many(summary.rows, 'row')} to {file or 'stdout'}",

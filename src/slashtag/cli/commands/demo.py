@@ -29,7 +29,7 @@ from ...export import Column, Row, Table
 from ...sandbox import Sandbox, TokenBucket, TrueCountry, TruePeriod, TrueRange, TrueUrl
 from ..drawing import draw_rows
 from ..options import run_async
-from ..progress import bars
+from ..progress import Watch, bars
 
 T = TypeVar("T", bound=Statistics | list[ShortUrl])
 
@@ -106,7 +106,7 @@ async def _run(box: Sandbox) -> tuple[list[Row], list[str], float | None]:
         return await session.urls.list(progress=progress).to_list()
 
     async with session:
-        with bars() as start:
+        with bars(Watch(print, 0)) as start:
             links = await step(
                 "all links", list_links, lambda listed: listing_differences(listed, truth.urls())
             )

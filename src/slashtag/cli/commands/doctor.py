@@ -85,7 +85,7 @@ async def diagnose(
                 connection.left_out |= finding.result == "failed"
                 write([finding])
                 report(session.metrics.requests, None)
-    connection.say(connection.cost(session))
+    connection.say(connection.cost())
 
 
 class Doctor:
@@ -97,8 +97,21 @@ class Doctor:
 
     async def examine(self) -> AsyncIterator[Finding]:
         """Yield the findings; raises AuthenticationError, and what keeps the first request from an answer."""
-        for finding in await self._check_credentials():
-            yield finding
+        oldest = await self._session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="date")
+        yield Finding("credentials", "ok", "accepted")
+        tags = await self._session.tags.page(1, pagesize=MAX_PAGESIZE)
+        sizes = {"links": oldest.page_size, "tags": tags.page_size}
+        lowered = [f"{size} {name}" for name, size in sizes.items() if size != MAX_PAGESIZE]
+        found = f"up to {MAX_PAGESIZE} a page, as documented"
+        if lowered:
+            found = f"at most {' and '.join(lowered)} a page instead of {MAX_PAGESIZE}; listings adapt to it"
+        yield Finding("page size", "differs" if lowered else "ok", found)
+        if not self._keys:
+            newest = await self._session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="-date")
+            links = sorted(oldest.items + newest.items, key=lambda link: -link.hits)
+            # Without those that statistics cannot name; a link may be on both pages.
+            slashtags = (link.slashtag for link in links if "," not in (link.slashtag or ","))
+            self._keys = tuple(dict.fromkeys(slashtags))[:LINKS]
         check = "range end"
         try:
             seconds, reading = await self._read_ends()
@@ -109,25 +122,6 @@ class Doctor:
             raise
         except SlashtagError as error:
             yield Finding(check, "failed", str(error))
-
-    async def _check_credentials(self) -> list[Finding]:
-        oldest = await self._session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="date")
-        tags = await self._session.tags.page(1, pagesize=MAX_PAGESIZE)
-        if not self._keys:
-            newest = await self._session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="-date")
-            links = sorted(oldest.items + newest.items, key=lambda link: -link.hits)
-            # Without those that statistics cannot name; a link may be on both pages.
-            slashtags = (link.slashtag for link in links if "," not in (link.slashtag or ","))
-            self._keys = tuple(dict.fromkeys(slashtags))[:LINKS]
-        sizes = {"links": oldest.page_size, "tags": tags.page_size}
-        lowered = [f"{size} {name}" for name, size in sizes.items() if size != MAX_PAGESIZE]
-        found = f"up to {MAX_PAGESIZE} a page, as documented"
-        if lowered:
-            found = f"at most {' and '.join(lowered)} a page instead of {MAX_PAGESIZE}; listings adapt to it"
-        return [
-            Finding("credentials", "ok", "accepted"),
-            Finding("page size", "differs" if lowered else "ok", found),
-        ]
 
     async def _read_ends(self) -> tuple[list[datetime], Reading]:
         """Return seconds with a click, and how ends of ranges are read if two of them agree on it."""

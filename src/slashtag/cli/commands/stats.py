@@ -192,7 +192,7 @@ async def _answer(
     _show(stats, by, counts, shown)
     for caveat in _caveats(stats, by):
         connection.say(caveat)
-    connection.say(f"{span}: {many(stats.total, 'click')}; {connection.cost(session)}")
+    connection.say(f"{span}: {many(stats.total, 'click')}; {connection.cost()}")
 
 
 def _confirm(connection: Connection, yes: bool, cost: int) -> None:

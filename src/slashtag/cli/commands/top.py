@@ -89,7 +89,7 @@ async def top(
         named = "" if connection.account is None else f"{connection.account}, "
         summaries.append(
             f"{named}{start} to {end}, compared with {earlier[0]} to {earlier[1]}: "
-            f"{many(total, 'click')} of {many(len(hits), 'link')}; {connection.cost(session)}"
+            f"{many(total, 'click')} of {many(len(hits), 'link')}; {connection.cost()}"
         )
 
     await connection.each(rank)
