@@ -23,11 +23,17 @@ class LazyGroup(TyperGroup):
             name: TyperCommand(name, help=text, rich_markup_mode=self.rich_markup_mode)
             for name, (_, text) in COMMANDS.items()
         }
+        self._lists = False
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] in COMMANDS:
-            self.commands[args[0]] = _load(args[0])
-        return super().resolve_command(ctx, args)
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if self._lists or cmd_name not in COMMANDS:
+            return self.commands.get(cmd_name)
+        return _load(cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self._lists = True
+        super().format_help(ctx, formatter)
+        self._lists = False
 
 
 @cache
