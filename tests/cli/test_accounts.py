@@ -56,6 +56,13 @@ def test_every_format_has_the_account(cli: Cli, tmp_path: Path, form: str) -> No
 
 
 @pytest.mark.usefixtures("profiles")
+def test_a_file_that_is_full_ends_all(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slashtag.export._xlsx.MOST_ROWS", 100)
+    assert cli("export", "urls", "--all-profiles", "-o", str(tmp_path / "links.xlsx")).code == 1
+    assert not (tmp_path / "links.xlsx").exists()
+
+
+@pytest.mark.usefixtures("profiles")
 def test_top_ranks_each_account(cli: Cli, box: Sandbox) -> None:
     ran = cli("top", "2024", "--all-profiles", "--limit", "3", "--format", "json")
     rows = json.loads(ran.out)

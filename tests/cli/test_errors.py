@@ -116,7 +116,6 @@ def test_no_slashtags_at_all_are_refused_before_anything_is_sent(
         (("urls", "list", "--limit", "-1"), "--limit"),
         (("urls", "lists"), "lists"),
         (("stats", "year", "24", "--all"), "1000"),
-        (("stats", "day", "2024-01-01", "--all", "--dry-run", "--format", "csv"), "leave --format out"),
         (("urls", "list", "--apikey", "x"), "--apikey"),
         (("urls", "list", "--concurrency", "0"), "--concurrency"),
     ],

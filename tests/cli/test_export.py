@@ -149,7 +149,6 @@ def test_slashtags_that_other_links_share_are_told(cli: Cli, own: Sandbox, tmp_p
         (("urls", "--excel"), "--excel is for CSV"),
         (("clicks", *SPAN), "exactly one of --keys"),
         (("clicks", *SPAN, "--keys", "a", "--by", "tag"), "--by tag goes with --tag or --all"),
-        (("clicks", *SPAN, "--all", "--format", "csv", "--dry-run"), "leave --format out"),
     ],
 )
 def test_what_does_not_go_together_is_wrong_usage(cli: Cli, arguments: tuple[str, ...], says: str) -> None:

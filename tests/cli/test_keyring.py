@@ -146,7 +146,7 @@ def test_credentials_in_the_keyring_go_to_their_service_only(
 ) -> None:
     monkeypatch.delenv("SLASHTAG_BASE_URL")
     kept.path().write_text(f'{{"base_url":"{own.base_url}"}}')
-    assert "no credentials for" in cli("tags", "list").error
+    assert "has none for this service" in cli("tags", "list").error
     assert own.requests == []
 
 
@@ -156,7 +156,7 @@ def test_without_a_keyring_that_is_fit_the_file_is_used(
     monkeypatch.setattr("keyring.backend.get_all_keyring", list)
     for backend in (fail.Keyring(), null.Keyring(), ChainerBackend()):
         use(monkeypatch, backend)
-        assert "none is available here" in cli("tags", "list").error
+        assert "not available here" in cli("tags", "list").error
         answer(monkeypatch, box.base_url, APIKEY, APISECRET)
         assert cli("login").err == f"the service accepts them; saved in {kept.path()}\n"
         assert cli("tags", "list").code == 0

@@ -2,18 +2,19 @@
 
 import os
 import pickle
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from tempfile import TemporaryFile
 from typing import IO, Annotated
 
 import typer
 from typer import Option
 
-from .. import ConfigurationError, SlashtagError
-from ..export import Column, Row, Table
+from .. import ConfigurationError, ExportError, SlashtagError
+from ..export import Column, Row, Table, Writer
 from . import credentials_file
-from .errors import SOME_FAILED, report, say
+from .errors import report, say
 from .options import Connection
 
 
@@ -56,17 +57,20 @@ class Accounts(Connection):
         if not self.all_profiles:
             await work()
             return []
-        profiles, failed, code = credentials_file.profiles(), list[str](), SOME_FAILED
+        profiles, failed = credentials_file.profiles(), list[str]()
         if not profiles:
             raise ConfigurationError("no profiles are saved; `slashtag login --profile NAME` saves one")
         for self.profile in profiles:
-            self.account = credentials_file.shown(self.profile)
+            self.account = self.profile or credentials_file.NAMELESS
             self.say(f"account {self.account}")
             try:
                 await work()
+            except ExportError:
+                # The file is that of all accounts.
+                raise
             except SlashtagError as error:
                 error.add_note(f"account {self.account}")
-                code = report(error)
+                report(error)
                 failed.append(self.account)
             except typer.Exit:
                 failed.append(self.account)
@@ -74,26 +78,29 @@ class Accounts(Connection):
             self.left_out = True
             say(f"{len(failed)} of {len(profiles)} accounts: {', '.join(failed)}", label="failed: ")
         if len(failed) == len(profiles):
-            raise typer.Exit(code)
+            raise typer.Exit(1)
         return failed
 
+    @contextmanager
+    def held_back(self, writer: Writer) -> Generator[Writer, None, None]:
+        """Keep the rows of an account on disk and write them at the end: none if it fails before."""
+        with TemporaryFile() as file:
+            yield _Spool(file)
+            file.seek(0)
+            with suppress(EOFError):
+                while True:
+                    rows: list[Row] = pickle.load(file)  # noqa: S301 - our own file, without a name
+                    writer.write((self.account, *row) for row in rows)
 
-class Spool:
-    """Rows of one account on disk: they are written where all are there, so that none of a failed one is."""
 
-    def __init__(self, account: str | None, file: IO[bytes]) -> None:
-        self._account = account
+class _Spool:
+    """Writer of rows to a temporary file."""
+
+    def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
     def write(self, rows: Iterable[Row], /) -> None:
-        pickle.dump([(self._account, *row) for row in rows], self._file)
+        pickle.dump(list(rows), self._file)
 
     def close(self) -> None:
         """Do nothing, as the rows are read later."""
-
-    def batches(self) -> Iterator[list[Row]]:
-        """Yield the rows."""
-        self._file.seek(0)
-        with suppress(EOFError):
-            while True:
-                yield pickle.load(self._file)  # noqa: S301 - our own file, without a name

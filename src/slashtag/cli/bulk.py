@@ -144,7 +144,7 @@ async def _update(
     count = update.summary
     connection.say(
         f"{many(count.done, 'row')} done, {count.failed:,} failed, {count.unknown:,} outcome unknown, "
-        f"{count.skipped:,} done before; {connection.cost(session)}; outcomes in {path}"
+        f"{count.skipped:,} done before; {connection.cost()}; outcomes in {path}"
     )
     advice = {
         "password and domain are not in the listing: a row that has none sent none, and they are lost if the "

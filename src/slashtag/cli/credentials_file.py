@@ -22,6 +22,8 @@ from .._internal import parse_base_url
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+#: What is shown as the name of the profile that has none.
+NAMELESS = "(no name)"
 #: Address, apikey, apisecret.
 Found = tuple[str, str, str]
 #: Service under which the keyring has the credentials; each entry is named like the profile's file.
@@ -49,20 +51,17 @@ def credentials(base_url: str | None, profile: str | None = None) -> Found:
             f"the saved credentials are for {saved_for} and are not sent elsewhere; "
             f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
         )
-    found = None if is_given else load(profile)
-    if found is None:
-        base_url = base_url or saved_for
-        missing = [name for name in VARIABLES if not os.environ.get(name)]
-        if not base_url:
-            missing.insert(0, "SLASHTAG_BASE_URL")
-        if missing:
-            raise ConfigurationError(
-                f"not set in the environment: {', '.join(missing)}; "
-                "`slashtag login` saves them in a file, `slashtag sandbox` prints some to try"
-            )
-        apikey, apisecret = (os.environ[name] for name in VARIABLES)
-        return base_url, apikey, apisecret
-    return found
+    if saved_for and not is_given and (found := load(profile)):
+        return found
+    given = {"SLASHTAG_BASE_URL": base_url or saved_for}
+    given |= {name: os.environ.get(name, "") for name in VARIABLES}
+    if missing := [name for name, value in given.items() if not value]:
+        raise ConfigurationError(
+            f"not set in the environment: {', '.join(missing)}; "
+            "`slashtag login` saves them in a file, `slashtag sandbox` prints some to try"
+        )
+    base_url, apikey, apisecret = given.values()
+    return base_url, apikey, apisecret
 
 
 def in_environment(profile: str | None) -> bool:
@@ -88,33 +87,22 @@ def profiles() -> list[str]:
     return [""] * path().exists() + sorted(filter(_NAME.fullmatch, named))
 
 
-def shown(profile: str) -> str:
-    """Return the name of a profile as it is shown."""
-    return profile or "(no name)"
-
-
 def load(profile: str | None = None) -> Found | None:
     """Return the saved credentials, None if there are none; raises ConfigurationError if unusable."""
     members = read(profile)
-    if members is None:
-        return None
-    if "apikey" in members:
-        return members["base_url"], members["apikey"], members["apisecret"]
-    file, keyring = path(profile), _keyring()
-    if keyring is None:
-        raise ConfigurationError(
-            "the credentials are in the system's keyring, and none is available here; "
-            "run `slashtag login` to save them in a file"
-        )
-    with _reported(keyring):
-        text = keyring.get_password(SERVICE, file.stem)
-    found = _parsed(text or "{}")
-    # Another folder of settings may have a profile of this name; its credentials are for its own service.
-    if found is None or found.get("base_url") != members["base_url"] or "apikey" not in found:
-        raise ConfigurationError(
-            f"the system's keyring has no credentials for {members['base_url']}; run `slashtag login` again"
-        )
-    return found["base_url"], found["apikey"], found["apisecret"]
+    if members is not None and "apikey" not in members:
+        saved_for, keyring = members["base_url"], _keyring()
+        with _reported():
+            text = None if keyring is None else keyring.get_password(SERVICE, path(profile).stem)
+        members = _parsed(text or "{}")
+        # Another folder of settings may have a profile of this name; its credentials are for its own service.
+        if members is None or members["base_url"] != saved_for or "apikey" not in members:
+            problem = "is not available here" if keyring is None else "has none for this service"
+            raise ConfigurationError(
+                f"the credentials for {saved_for} are in the system's keyring, which {problem}; "
+                "run `slashtag login` again"
+            )
+    return None if members is None else (members["base_url"], members["apikey"], members["apisecret"])
 
 
 def read(profile: str | None = None) -> dict[str, str] | None:
@@ -158,7 +146,7 @@ def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None)
     file, keyring = path(profile), _keyring()
     members = {"base_url": base_url, "apikey": apikey, "apisecret": apisecret}
     if keyring is not None:
-        with _reported(keyring):
+        with _reported():
             keyring.set_password(SERVICE, file.stem, msgspec.json.encode(members).decode())
         members = {"base_url": base_url}
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -178,7 +166,7 @@ def remove(profile: str | None = None) -> None:
     file = path(profile)
     keyring = _keyring()
     if keyring is not None:
-        with _reported(keyring):
+        with _reported():
             if keyring.get_password(SERVICE, file.stem) is not None:
                 keyring.delete_password(SERVICE, file.stem)
     file.unlink(missing_ok=True)
@@ -187,27 +175,23 @@ def remove(profile: str | None = None) -> None:
 def _keyring() -> Any:
     """Return the system's keyring, None if there is none or the package `keyring` is missing."""
     try:
-        keyring: Any = import_module("keyring").get_keyring()
-        # Lower ones keep nothing, or keep it unencrypted.
-        return keyring if keyring.priority >= 1 else None
+        package: Any = import_module("keyring")
     except ImportError:
         return None
-    except Exception as error:
-        raise _unusable("the system's keyring", error) from None
+    with _reported():
+        keyring = package.get_keyring()
+        # Lower ones keep nothing, or keep it unencrypted.
+        return keyring if keyring.priority >= 1 else None
 
 
 @contextmanager
-def _reported(keyring: Any) -> Generator[None, None, None]:
+def _reported() -> Generator[None, None, None]:
     """Turn whatever a keyring raises into a ConfigurationError; each raises errors of its own."""
     try:
         yield
     except Exception as error:
-        raise _unusable(f"the system's keyring ({keyring.name})", error) from None
-
-
-def _unusable(keyring: str, error: Exception) -> ConfigurationError:
-    # Without its text, which may quote what was to be saved.
-    return ConfigurationError(
-        f"{keyring} cannot be used: {type(error).__name__}; unlock it, or run `slashtag login` with "
-        "PYTHON_KEYRING_BACKEND=keyring.backends.null.Keyring to save in a file"
-    )
+        # Without its text, which may quote what was to be saved.
+        raise ConfigurationError(
+            f"the system's keyring cannot be used: {type(error).__name__}; unlock it, or run "
+            "`slashtag login` with PYTHON_KEYRING_BACKEND=keyring.backends.null.Keyring to save in a file"
+        ) from None

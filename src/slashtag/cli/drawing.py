@@ -57,58 +57,43 @@ def draw_rows(table: Table, rows: Sequence[Row], shown: Mapping[str, int] | None
     console.print(drawing)
 
 
-def draw(stats: Statistics) -> None:
-    """Print the clicks by day or month and the largest labels of each dimension, with bars and a total."""
-    drawing = Bars(stats.total)
-    drawing.add(_times(stats).items())
-    for dimension, rows in groupby(stats.rows(), itemgetter(0)):
-        if dimension not in ("day", "month"):
-            drawing.table.add_row(Text(dimension, "bold"))
-            drawing.add([(f"  {label}", clicks) for _, label, clicks in rows], most=MOST_LABELS)
-    if isinstance(stats, PeriodStats):
-        bound = "" if stats.unique_is_exact else " at most"
-        drawing.table.add_row(Text(f"unique{bound}", "bold"), f"{stats.clicks_unique:,}")
-    drawing.print()
+def draw(stats: Statistics, counts: Mapping[str, int] | None = None) -> None:
+    """Print the clicks by day or month and the largest labels of each dimension, with bars and a total.
 
+    With `counts`, the clicks of every label of one dimension, print these only.
+    """
+    # Bars give way on a narrow terminal.
+    console, table = Console(highlight=False, markup=False), _new_drawing()
+    table.add_column(no_wrap=True, max_width=console.width - OTHERS)
+    table.add_column("clicks", justify="right", no_wrap=True)
+    table.add_column("%", justify="right", no_wrap=True)
+    table.add_column(max_width=BAR)
 
-def draw_labels(counts: Mapping[str, int], total: int) -> None:
-    """Print the clicks of every label of one dimension, with bars and a total."""
-    drawing = Bars(total)
-    drawing.add(counts.items())
-    drawing.print()
+    def add_row(label: str, clicks: int, bar: Bar | str = "") -> None:
+        share = f"{percent(clicks, stats.total):.1f}" if stats.total else ""
+        table.add_row(one_line(label), f"{clicks:,}", share, bar)
 
-
-class Bars:
-    """Table of labels with clicks, share of the total and a bar; bars give way on a narrow terminal."""
-
-    def __init__(self, total: int) -> None:
-        self._console = Console(highlight=False, markup=False)
-        self._total = total
-        self.table = _new_drawing()
-        self.table.add_column(no_wrap=True, max_width=self._console.width - OTHERS)
-        self.table.add_column("clicks", justify="right", no_wrap=True)
-        self.table.add_column("%", justify="right", no_wrap=True)
-        self.table.add_column(max_width=BAR)
-
-    def add(self, counts: Iterable[tuple[str, int]], most: int | None = None) -> None:
+    def add(rows: Iterable[tuple[str, int]], most: int | None = None) -> None:
         """Add labels; those after the first `most` as one, without a bar, which would dwarf the others."""
-        shown = list(counts)
+        shown = list(rows)
         longest = max((clicks for _, clicks in shown), default=0)
         rest = shown[most:] if most is not None and len(shown) > most + 1 else []
         for label, clicks in shown[: len(shown) - len(rest)]:
-            self._add_row(label, clicks, Bar(longest or 1, 0, clicks, color="cyan"))
+            add_row(label, clicks, Bar(longest or 1, 0, clicks, color="cyan"))
         if rest:
-            self._add_row(f"  {len(rest)} others", sum(clicks for _, clicks in rest))
-        self.table.add_section()
+            add_row(f"  {len(rest)} others", sum(clicks for _, clicks in rest))
+        table.add_section()
 
-    def _add_row(self, label: str, clicks: int, bar: Bar | str = "") -> None:
-        share = f"{percent(clicks, self._total):.1f}" if self._total else ""
-        self.table.add_row(one_line(label), f"{clicks:,}", share, bar)
-
-    def print(self) -> None:
-        """Print the table and the total on stdout."""
-        self.table.add_row(Text("total", "bold"), Text(f"{self._total:,}", "bold"))
-        self._console.print(self.table)
+    add((_times(stats) if counts is None else counts).items())
+    for dimension, rows in groupby(stats.rows(), itemgetter(0)) if counts is None else ():
+        if dimension not in ("day", "month"):
+            table.add_row(Text(dimension, "bold"))
+            add([(f"  {label}", clicks) for _, label, clicks in rows], most=MOST_LABELS)
+    if counts is None and isinstance(stats, PeriodStats):
+        bound = "" if stats.unique_is_exact else " at most"
+        table.add_row(Text(f"unique{bound}", "bold"), f"{stats.clicks_unique:,}")
+    table.add_row(Text("total", "bold"), Text(f"{stats.total:,}", "bold"))
+    console.print(table)
 
 
 def percent(part: int, whole: int) -> float:

@@ -3,27 +3,18 @@
 import sqlite3
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    ExitStack,
-    asynccontextmanager,
-    closing,
-    contextmanager,
-    nullcontext,
-)
+from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from os.path import realpath
 from pathlib import Path
-from tempfile import TemporaryFile
 from time import perf_counter
 from typing import Annotated
 
 import typer
 from typer import Option
 
-from .. import AsyncSession, Metrics, SlashtagError
+from .. import AsyncSession, SlashtagError
 from .._internal import JournalInUseError, UnfitJournalError, many, remove_journal
 from ..export import (
     TEXT_FORMATS,
@@ -35,7 +26,7 @@ from ..export import (
     format_of,
     open_writer,
 )
-from .accounts import Accounts, Spool
+from .accounts import Accounts
 from .failures import Failures
 from .options import MAX_AGE, Connection, RangeEnd
 from .output import OutputFile, stdout
@@ -116,59 +107,47 @@ async def export(
         # Whatever is wrong with the file is reported before anything is sent or left behind.
         TableFile(file, table).abandon()
     journals: list[Path] = []
+    failed: list[str] = []
 
-    async def answer(opened: Callable[[], AbstractContextManager[Writer]]) -> None:
+    async def answer(opening: AbstractContextManager[Writer]) -> None:
         target = file
         if file is not None and connection.account is not None and connection.profile:
             target = file.with_name(f"{file.name}.{connection.profile}")
         failures = None if max_failures is None else Failures(target, max_failures)
         max_age = 0.0 if destination.fresh else MAX_AGE
-        session_of: AbstractAsyncContextManager[AsyncSession]
-        if target is None:
-            session_of = connection.session(range_end=range_end)
-        else:
-            session_of = _journaled(connection, target, max_age, failures, range_end, journals)
-        async with session_of as session:
-            with opened() as writer:
-                summary = await work(session, writer, failures)
-        _conclude(connection, file, summary, session.metrics, failures)
+        with failures or nullcontext():
+            async with _session(connection, target, max_age, range_end) as session:
+                with opening as writer:
+                    summary = await work(session, writer, failures)
+        # Not if another run may get an answer to what failed.
+        if target is not None and (failures is None or not failures.may_come_right):
+            journals.append(journal_of(target))
+        _conclude(connection, file, summary, failures)
 
     if connection.all_profiles:
-        spools: list[Spool] = []
+        with destination.writer(table) as writer:
 
-        async def answer_account() -> None:
-            spool = Spool(connection.account, stack.enter_context(TemporaryFile()))  # noqa: SIM115
-            await answer(lambda: nullcontext(spool))
-            spools.append(spool)
+            async def answer_account() -> None:
+                with connection.held_back(writer) as held_back:
+                    await answer(nullcontext(held_back))
 
-        with ExitStack() as stack:
             failed = await connection.each(answer_account)
-            with destination.writer(table) as writer:
-                for spool in spools:
-                    for rows in spool.batches():
-                        writer.write(rows)
-        if failed:
-            # The next run takes from the journals what the other accounts answered.
-            return
     else:
-        await answer(lambda: destination.writer(table))
-    for journal in journals:
+        await answer(destination.writer(table))
+    # If accounts failed, the next run takes from the journals what the others answered.
+    for journal in journals if not failed else ():
         remove_journal(journal)
 
 
 @asynccontextmanager
-async def _journaled(
-    connection: Connection,
-    target: Path,
-    max_age: float,
-    failures: Failures | None,
-    range_end: RangeEnd,
-    journals: list[Path],
+async def _session(
+    connection: Connection, target: Path | None, max_age: float, range_end: RangeEnd
 ) -> AsyncGenerator[AsyncSession, None]:
-    """Make a session with a journal beside the target, and add it to `journals` once the job is done.
-
-    It is not added if the job stopped, or if another run may get an answer to what failed.
-    """
+    """Make a session with a journal beside the target, if there is one."""
+    if target is None:
+        async with connection.session(range_end=range_end) as session:
+            yield session
+        return
     journal = journal_of(target)
     ours = False
     try:
@@ -178,8 +157,6 @@ async def _journaled(
                 f"stopped; run the same command again to go on: {journal} holds the answers so far"
             )
             yield session
-        if failures is not None:
-            failures.commit()
     except BaseException as error:
         if ours and _is_empty(journal):
             # It holds nothing to go on with, and may be bound to credentials that were wrong.
@@ -192,11 +169,6 @@ async def _journaled(
         elif isinstance(error, SlashtagError) and str(journal) not in str(error) and journal.exists():
             error.add_note("run the same command again to go on")
         raise
-    finally:
-        if failures is not None:
-            failures.discard()
-    if failures is None or not failures.may_come_right:
-        journals.append(journal)
 
 
 def _is_empty(journal: Path) -> bool:
@@ -211,10 +183,9 @@ def _is_empty(journal: Path) -> bool:
         return False
 
 
-def _conclude(
-    connection: Connection, file: Path | None, summary: Summary, metrics: Metrics, failures: Failures | None
-) -> None:
+def _conclude(connection: Connection, file: Path | None, summary: Summary, failures: Failures | None) -> None:
     """Print how an export went, and exit with 3 if keys failed."""
+    metrics = connection.made[-1]
     # Attempts and not requests, which include pages beyond the end that were never sent.
     parts = [
         f"{many(summary.rows, 'row')} to {file or 'stdout'}",

@@ -1,7 +1,7 @@
 """Failed requests of an export that goes on without them."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 from typer import Option
 
@@ -78,17 +78,15 @@ class Failures:
             for key in keys or (None,)
         )
 
-    def commit(self) -> None:
-        """Give the file its final name; without failures, remove the file of an earlier run."""
-        if self._file is not None:
-            self._file.close()
-        elif self._path is not None and self._path.is_file():
-            self._path.unlink()
+    def __enter__(self) -> Self:
+        return self
 
-    def discard(self) -> None:
-        """Remove the file if it was not committed."""
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Name the file, or after an error remove it; without failures, remove that of an earlier run."""
         if self._file is not None:
-            self._file.abandon()
+            self._file.__exit__(kind, error, trace)
+        elif error is None and self._path is not None and self._path.is_file():
+            self._path.unlink()
 
     def conclude(self, connection: Connection) -> None:
         """Print how many failed, where they are listed and what to do."""

@@ -141,9 +141,9 @@ class Connection:
         self.made.append(session.metrics)
         return session
 
-    def cost(self, session: AsyncSession | None = None) -> str:
+    def cost(self) -> str:
         """Return the requests and the time that the last session took, and the limit that it learnt."""
-        metrics = self.made[-1] if session is None else session.metrics
+        metrics = self.made[-1]
         limit = "" if metrics.learned_rate is None else f", {metrics.learned_rate:.0f} requests/s allowed"
         return (
             f"{many(metrics.requests, 'request')}, {many(metrics.throttled, 'time')} 429, "
@@ -170,7 +170,7 @@ class Connection:
     def bars(self) -> AbstractContextManager[Callable[[str], Progress]]:
         """Show progress and waits, unless --quiet, or --verbose sends log lines to the same terminal."""
         shown = not self.quiet and not self.verbose and self.log_format == "text"
-        return bars(shown=shown, watch=self.watch)
+        return bars(self.watch, shown=shown)
 
     @contextmanager
     def running(self) -> Generator[None, None, None]:

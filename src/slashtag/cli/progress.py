@@ -103,12 +103,10 @@ class Watch:
 
 
 @contextmanager
-def bars(
-    *, shown: bool = True, watch: Watch | None = None
-) -> Generator[Callable[[str], Progress], None, None]:
+def bars(watch: Watch, *, shown: bool = True) -> Generator[Callable[[str], Progress], None, None]:
     """Show progress on stderr if it is a terminal; yields what starts a bar and returns its callback.
 
-    With a `watch`, the last bar says how fast the session is or what it waits for.
+    The last bar says how fast the session is that the watch looks at, or what it waits for.
     """
     console = Console(stderr=True)
     display = Bars(
@@ -135,10 +133,8 @@ def bars(
         return report
 
     with display:
-        if watch is not None:
-            watch.display = display
+        watch.display = display
         try:
             yield start
         finally:
-            if watch is not None:
-                watch.display = None
+            watch.display = None

@@ -1,11 +1,11 @@
 """`slashtag demo`: the main job on a sandbox, every number checked."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from datetime import date
 from functools import partial
 from time import perf_counter
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from msgspec import structs
@@ -25,11 +25,11 @@ from ... import (
     Year,
 )
 from ..._internal import Progress
-from ...export import Column, Table
+from ...export import Column, Row, Table
 from ...sandbox import Sandbox, TokenBucket, TrueCountry, TruePeriod, TrueRange, TrueUrl
 from ..drawing import draw_rows
 from ..options import run_async
-from ..progress import bars
+from ..progress import Watch, bars
 
 T = TypeVar("T", bound=Statistics | list[ShortUrl])
 
@@ -40,17 +40,6 @@ BURST = 10
 LATENCY = (0.01, 0.03)
 COUNTED = ("requests", "429s", "retries", "time", "req/s")
 STEPS = Table((Column("step"), Column("what"), *(Column(name, "int") for name in COUNTED), Column("exact")))
-
-
-class Step(NamedTuple):
-    """One step: its result, what differs from the truth, and its cost."""
-
-    name: str
-    found: str
-    wrong: list[str]
-    #: Requests, 429s and retries.
-    counts: tuple[int, ...]
-    seconds: float
 
 
 def demo(
@@ -68,56 +57,56 @@ def demo(
         f"A made-up account of {urls:,} links and {clicks:,} clicks, served on this machine.\n"
         f"The service allows {rate:g} requests/s, which the client has to find out."
     )
-    limit, steps = TokenBucket(rate, BURST), list[Step]()
+    limit = TokenBucket(rate, BURST)
     # The sandbox runs in a thread of its own, so that client and service do not share a loop.
     with Sandbox(urls=urls, clicks=clicks, limiter=limit, retry_after=None, latency=LATENCY) as box:
-        learned_rate = run_async(_run(box, steps))
-    total = Step(
-        "total",
-        "",
-        [name for step in steps for name in step.wrong],
-        tuple(map(sum, zip(*(step.counts for step in steps), strict=True))),
-        sum(step.seconds for step in steps),
-    )
-    draw_rows(STEPS, [_row(step) for step in (*steps, total)], None)
+        steps, wrong, learned_rate = run_async(_run(box))
+    draw_rows(STEPS, steps, None)
     if learned_rate is not None:
         console.print(f"Limit as learnt from the answers: {learned_rate:.0f} requests/s")
-    if not total.wrong:
+    if not wrong:
         console.print("Exact: every field of each link, every total and map of each answer.")
-    for step in steps:
-        if step.wrong:
-            console.print(f"NOT EXACT: {step.name}: {', '.join(step.wrong)}", style="bold red")
-    raise typer.Exit(1 if total.wrong else 0)
+    for line in wrong:
+        console.print(f"NOT EXACT: {line}", style="bold red")
+    raise typer.Exit(1 if wrong else 0)
 
 
-def _row(step: Step) -> tuple[str, ...]:
-    speed = f"{step.counts[0] / step.seconds:.0f}"
-    counts = (f"{n:,}" for n in step.counts)
-    return step.name, step.found, *counts, f"{step.seconds:.1f} s", speed, "NO" if step.wrong else "yes"
-
-
-async def _run(box: Sandbox, steps: list[Step]) -> float | None:
-    """Run all steps and return the learned limit."""
+async def _run(box: Sandbox) -> tuple[list[Row], list[str], float | None]:
+    """Run all steps; return a row for each, what differs from the truth, and the learned limit."""
     truth = box.truth
     # Eight in flight are plenty 20 ms away, and fewer run into a limit that is not known yet.
     session = AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret, concurrency=8)
     metrics = session.metrics
 
+    steps, wrong = list[Row](), list[str]()
+    total = 0.0
+
+    def counts() -> tuple[int, int, int]:
+        return metrics.attempts, metrics.throttled, metrics.retries
+
+    def add_row(name: str, found: str, seconds: float, before: Sequence[int], is_exact: bool) -> None:
+        spent = [n - earlier for n, earlier in zip(counts(), before, strict=True)]
+        numbers = *(f"{n:,}" for n in spent), f"{seconds:.1f} s", f"{spent[0] / seconds:.0f}"
+        steps.append((name, found, *numbers, "yes" if is_exact else "NO"))
+
     async def step(name: str, ask: Callable[..., Awaitable[T]], compare: Callable[[T], list[str]]) -> T:
-        before, began = (metrics.attempts, metrics.throttled, metrics.retries), perf_counter()
+        nonlocal total
+        before, began = counts(), perf_counter()
         answer = await ask(progress=start(name))
         seconds = perf_counter() - began
-        after = metrics.attempts, metrics.throttled, metrics.retries
-        counts = tuple(n - earlier for n, earlier in zip(after, before, strict=True))
+        total += seconds
         found = f"{answer.total:,} clicks" if isinstance(answer, Statistics) else f"{len(answer):,} links"
-        steps.append(Step(name, found, compare(answer), counts, seconds))
+        differing = compare(answer)
+        add_row(name, found, seconds, before, not differing)
+        if differing:
+            wrong.append(f"{name}: {', '.join(differing)}")
         return answer
 
     async def list_links(progress: Progress) -> list[ShortUrl]:
         return await session.urls.list(progress=progress).to_list()
 
     async with session:
-        with bars() as start:
+        with bars(Watch(print, 0)) as start:
             links = await step(
                 "all links", list_links, lambda listed: listing_differences(listed, truth.urls())
             )
@@ -137,7 +126,8 @@ async def _run(box: Sandbox, steps: list[Step]) -> float | None:
             collect = session.stats.collect
             for name, query, of, true in asked:
                 await step(name, partial(collect, query, **of), partial(differences, truth=true))
-    return metrics.learned_rate
+    add_row("total", "", total, (0, 0, 0), not wrong)
+    return steps, wrong, metrics.learned_rate
 
 
 def differences(stats: Statistics, truth: TrueRange | TruePeriod | TrueCountry) -> list[str]:

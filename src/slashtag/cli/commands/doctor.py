@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
-import typer
 from typer import Option
 
 from ... import (
@@ -16,13 +15,11 @@ from ... import (
     AsyncSession,
     AuthenticationError,
     DateRange,
-    InvalidRequestError,
     RangeStats,
     RetryPolicy,
-    ShortUrl,
     SlashtagError,
 )
-from ..._internal import MAX_PAGESIZE, check_slashtag, flattened, last_day, midnight
+from ..._internal import MAX_PAGESIZE, flattened, last_day, midnight
 from ...export import Column, Table
 from ..options import Connection, command
 from ..output import FormatOption, chosen, output
@@ -30,14 +27,14 @@ from ..output import FormatOption, chosen, output
 Reading = Literal["inclusive", "exclusive", "unclear"]
 #: Returns the clicks from one second to another, both sent as they are.
 Count = Callable[[datetime, datetime], Awaitable[int]]
-Vote = TypeVar("Vote", bound=str)
+T = TypeVar("T")
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=n) for n in (1, 60, 3_600, 86_400))
 
 #: Waits for a rate limit, but does not spend minutes on a service that is down.
 RETRY = RetryPolicy(max_attempts=3, max_wait=10.0)
-#: Links with the most hits, whose clicks are counted together unless --keys names others: at most so many.
-LINKS, MAX_KEYS = 20, 100
+#: Links with the most hits, whose clicks are counted together unless --keys names others.
+LINKS = 20
 #: Months searched for days with clicks, and days searched for clicks.
 MONTHS, DAYS = 12, 4
 NOT_CONFIRMED = "fewer than two clicks on days that are over agree on it; name links with more by --keys"
@@ -52,6 +49,18 @@ class Finding(NamedTuple):
 
 
 FINDINGS = Table(tuple(map(Column, Finding._fields)))
+ENDS: dict[Reading, Finding] = {
+    "inclusive": Finding("range end", "ok", "inclusive: the last second of a range is counted"),
+    "exclusive": Finding(
+        "range end",
+        "differs",
+        "exclusive: the last second of a range is not counted; use --range-end exclusive, in Python "
+        'range_end="exclusive"',
+    ),
+    "unclear": Finding("range end", "unknown", NOT_CONFIRMED),
+}
+ZONE_OBEYED = Finding("timezone", "ok", "days are those of the zone asked for")
+ZONE_IGNORED = Finding("timezone", "differs", "days ignore `timezone`: leave it out")
 
 
 @command
@@ -69,8 +78,6 @@ async def diagnose(
     check failed.
     """
     chosen_keys = tuple(key.strip() for key in (keys or "").split(",") if key.strip())
-    if len(chosen_keys) > MAX_KEYS:
-        raise typer.BadParameter(f"--keys takes at most {MAX_KEYS} slashtags here")
     async with connection.session() as session:
         with output(FINDINGS, chosen(form)) as write, connection.bars() as start:
             report = start("checking")
@@ -78,7 +85,7 @@ async def diagnose(
                 connection.left_out |= finding.result == "failed"
                 write([finding])
                 report(session.metrics.requests, None)
-    connection.say(connection.cost(session))
+    connection.say(connection.cost())
 
 
 class Doctor:
@@ -87,46 +94,39 @@ class Doctor:
     def __init__(self, session: AsyncSession, keys: tuple[str, ...] = ()) -> None:
         self._session = session.with_options(retry=RETRY)
         self._keys = keys
-        #: Seconds with a click that agreed on the reading of range ends.
-        self._seconds: list[datetime] = []
-        self._reading: Reading = "unclear"
 
     async def examine(self) -> AsyncIterator[Finding]:
         """Yield the findings; raises AuthenticationError, and what keeps the first request from an answer."""
-        for finding in await self._check_credentials():
-            yield finding
-        for name, check in (
-            ("range end", self._check_range_end),
-            ("timezone", self._check_timezone),
-        ):
-            try:
-                finding = await check()
-            except AuthenticationError:
-                raise
-            except SlashtagError as error:
-                finding = Finding(name, "failed", str(error))
-            yield finding
-
-    async def _check_credentials(self) -> list[Finding]:
         oldest = await self._session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="date")
+        yield Finding("credentials", "ok", "accepted")
         tags = await self._session.tags.page(1, pagesize=MAX_PAGESIZE)
-        if not self._keys:
-            newest = await self._session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="-date")
-            self._keys = _most_clicked(oldest.items + newest.items)
         sizes = {"links": oldest.page_size, "tags": tags.page_size}
         lowered = [f"{size} {name}" for name, size in sizes.items() if size != MAX_PAGESIZE]
         found = f"up to {MAX_PAGESIZE} a page, as documented"
         if lowered:
             found = f"at most {' and '.join(lowered)} a page instead of {MAX_PAGESIZE}; listings adapt to it"
-        return [
-            Finding("credentials", "ok", "accepted"),
-            Finding("page size", "differs" if lowered else "ok", found),
-        ]
-
-    async def _check_range_end(self) -> Finding:
+        yield Finding("page size", "differs" if lowered else "ok", found)
+        if not self._keys:
+            newest = await self._session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="-date")
+            links = sorted(oldest.items + newest.items, key=lambda link: -link.hits)
+            # Without those that statistics cannot name; a link may be on both pages.
+            slashtags = (link.slashtag for link in links if "," not in (link.slashtag or ","))
+            self._keys = tuple(dict.fromkeys(slashtags))[:LINKS]
         check = "range end"
+        try:
+            seconds, reading = await self._read_ends()
+            yield ENDS[reading]
+            check = "timezone"
+            yield await self._check_timezone(seconds, reading)
+        except AuthenticationError:
+            raise
+        except SlashtagError as error:
+            yield Finding(check, "failed", str(error))
+
+    async def _read_ends(self) -> tuple[list[datetime], Reading]:
+        """Return seconds with a click, and how ends of ranges are read if two of them agree on it."""
         spans = await self._days_with_clicks()
-        readings: list[Reading] = []
+        readings: dict[datetime, Reading] = {}
         # What is left of a span is searched after the other spans, so that days differ where they can.
         for low, high in spans:
             second = await first_second(self._count, low, high)
@@ -135,17 +135,10 @@ class Doctor:
             spans.append((second + SECOND, high))
             reading = await read_end(self._count, second)
             if reading != "unclear":
-                readings.append(reading)
-                self._seconds.append(second)
+                readings[second] = reading
             if len(readings) == 2 or len(spans) == 2 * DAYS:
                 break
-        self._reading = agreed(readings) or "unclear"
-        if self._reading == "inclusive":
-            return Finding(check, "ok", "inclusive: the last second of a range is counted")
-        if self._reading == "exclusive":
-            use = 'use --range-end exclusive, in Python range_end="exclusive"'
-            return Finding(check, "differs", f"exclusive: the last second of a range is not counted; {use}")
-        return Finding(check, "unknown", NOT_CONFIRMED)
+        return list(readings), agreed(list(readings.values())) or "unclear"
 
     async def _days_with_clicks(self) -> list[tuple[datetime, datetime]]:
         """Return the start and end of days that are over and have clicks, the end not included."""
@@ -165,26 +158,19 @@ class Doctor:
                 break
         return found[:DAYS]
 
-    async def _check_timezone(self) -> Finding:
+    async def _check_timezone(self, seconds: list[datetime], reading: Reading) -> Finding:
         """Ask for 25 hours before or after a click, in a zone where its date is another one."""
-        check = "timezone"
-        days: list[Literal["asked", "UTC"]] = []
-        for second in self._seconds if self._reading != "unclear" else []:
-            last = second if self._reading == "inclusive" else second + SECOND
+        days: list[Finding] = []
+        for second in seconds if reading != "unclear" else []:
+            last = second if reading == "inclusive" else second + SECOND
             if second.hour >= 10:
                 offset, local, start, end = "+14:00", second.date() + DAY, second - DAY - HOUR, last
             else:
                 offset, local, start, end = "-11:00", second.date() - DAY, second, last + DAY + HOUR
             counted = await self._range(start, end, offset)
             if counted.days_complete:
-                days.append("asked" if counted.clicks.get(local) else "UTC")
-        match agreed(days):
-            case "asked":
-                return Finding(check, "ok", "days are those of the zone asked for")
-            case "UTC":
-                return Finding(check, "differs", "days ignore `timezone`: leave it out")
-            case _:
-                return Finding(check, "unknown", NOT_CONFIRMED)
+                days.append(ZONE_OBEYED if counted.clicks.get(local) else ZONE_IGNORED)
+        return agreed(days) or Finding("timezone", "unknown", NOT_CONFIRMED)
 
     async def _range(
         self, start: date | datetime, end: date | datetime, offset: str | None = None
@@ -193,17 +179,6 @@ class Doctor:
 
     async def _count(self, start: datetime, end: datetime) -> int:
         return (await self._range(start, end)).total
-
-
-def _most_clicked(urls: list[ShortUrl]) -> tuple[str, ...]:
-    """Return slashtags of the links with the most hits, leaving out those that statistics cannot name."""
-    chosen: dict[str, None] = {}
-    for url in sorted(urls, key=lambda url: -url.hits):
-        try:
-            chosen[check_slashtag(url)] = None
-        except InvalidRequestError:
-            continue
-    return tuple(chosen)[:LINKS]
 
 
 async def first_second(count: Count, low: datetime, high: datetime) -> datetime | None:
@@ -242,6 +217,6 @@ async def read_end(count: Count, second: datetime) -> Reading:
     return "unclear"
 
 
-def agreed(votes: Sequence[Vote]) -> Vote | None:
+def agreed(votes: Sequence[T]) -> T | None:
     """Return the vote that at least two places gave and none contradicted."""
     return votes[0] if len(votes) >= 2 and len(set(votes)) == 1 else None

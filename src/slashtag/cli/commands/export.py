@@ -1,8 +1,9 @@
 """`slashtag export`: links, tags and clicks into files, resumable."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from typer import Option
@@ -22,7 +23,7 @@ from ...export import (
 )
 from ..accounts import Accounts
 from ..dryrun import bounds_of_each, print_plan
-from ..export_job import Destination, export
+from ..export_job import Destination, Work, export
 from ..failures import Failures, MaxFailures
 from ..options import DryRun, RangeEnd, Timezone, command
 from ..period import Period
@@ -56,29 +57,24 @@ class Series:
 
 @app.command("urls")
 @command
-async def urls(
-    destination: Destination,
-    connection: Accounts,
-) -> None:
+async def urls(destination: Destination, connection: Accounts) -> None:
     """Export every link of the account."""
-
-    async def work(session: AsyncSession, writer: Writer, failures: Failures | None) -> Summary:
-        with connection.bars() as start:
-            return await export_urls(session, writer, progress=start("links"))
-
-    await export(destination, connection, NAMED_URLS, work)
+    await export(destination, connection, NAMED_URLS, _listing(connection, "links", export_urls))
 
 
 @app.command("tags")
 @command
 async def tags(destination: Destination, connection: Accounts) -> None:
     """Export every tag of the account."""
+    await export(destination, connection, TAGS, _listing(connection, "tags", export_tags))
 
+
+def _listing(connection: Accounts, what: str, export_all: Callable[..., Awaitable[Summary]]) -> Work:
     async def work(session: AsyncSession, writer: Writer, failures: Failures | None) -> Summary:
         with connection.bars() as start:
-            return await export_tags(session, writer, progress=start("tags"))
+            return await export_all(session, writer, progress=start(what))
 
-    await export(destination, connection, TAGS, work)
+    return work
 
 
 @app.command("clicks")
@@ -103,20 +99,14 @@ async def clicks(
         connection.say(f"clicks of {query.start} to {query.end}")
     if series.by == "tag":
         selection.require_tags("--by tag")
-    if dry_run and destination.form is not None:
-        raise typer.BadParameter("--dry-run prints its plan in words: leave --format out")
     if dry_run and connection.all_profiles:
         raise typer.BadParameter("--dry-run is about one account: give --profile, not --all-profiles")
     if dry_run:
         async with connection.session(range_end=series.range_end) as session:
             chosen = selection.chosen(session, series.by, dry_run=True)
             async with chosen as (keys, tags):
-                shown: dict[str, Any] = {
-                    "timezone": series.timezone,
-                    "rate": connection.rate,
-                    "bounds": bounds_of_each,
-                }
-                await print_plan(session, query, keys, tags, **shown)
+                zone, rate = series.timezone, connection.rate
+                await print_plan(session, query, keys, tags, timezone=zone, rate=rate, bounds=bounds_of_each)
         return
     if series.by == "tag" and selection.every:
         connection.say("links without a tag are in no row")

@@ -36,7 +36,7 @@ async def login(
     if list_:
         for name in credentials_file.profiles():
             base_url = (credentials_file.read(name) or {}).get("base_url", "")
-            print(credentials_file.shown(name), base_url, credentials_file.place(name), sep="\t")
+            print(name or credentials_file.NAMELESS, base_url, credentials_file.place(name), sep="\t")
         return
     if status:
         base_url, apikey, apisecret = connection.credentials()

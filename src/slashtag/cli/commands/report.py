@@ -67,7 +67,7 @@ async def report(
                 progress=begin("counting"),
             )
     write(found, output)
-    connection.say(f"{start} to {end}: {many(found.total, 'click')}; {connection.cost(session)}")
+    connection.say(f"{start} to {end}: {many(found.total, 'click')}; {connection.cost()}")
     if found.unfinished:
         connection.say(f"Not over yet: {found.unfinished}")
     for note in found.notes:

@@ -16,12 +16,9 @@ async def sandbox(
     port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8080,
     urls: Annotated[int, Option(min=0, help="Links of the made-up account.")] = 5_000,
     clicks: Annotated[int, Option(min=0, help="Clicks on them.")] = 200_000,
-    seed: Annotated[int, Option(help="The same seed makes the same account.")] = 7,
     rate: Annotated[
         float | None, Option(min=0.001, help="Requests/s that are allowed; no limit if not given.")
     ] = None,
-    burst: Annotated[int, Option(min=1, help="Requests allowed at once after a pause.")] = 10,
-    latency: Annotated[float, Option(min=0, help="Seconds before each answer.")] = 0.0,
 ) -> None:
     """Serve a made-up account on this machine, to try things on.
 
@@ -33,12 +30,9 @@ async def sandbox(
         port=port,
         urls=urls,
         clicks=clicks,
-        seed=seed,
         since=until - timedelta(days=1461, seconds=-1),
         until=until,
         rate=rate,
-        burst=burst,
-        latency=latency,
     ) as box:
         account = f"{urls:,} links and {clicks:,} clicks"
         say(f"An account of {account} is at {box.base_url} until Ctrl-C. In another terminal:")

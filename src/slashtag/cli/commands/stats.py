@@ -22,7 +22,7 @@ from ... import (
 )
 from ..._internal import many
 from ...export import Column, Row, Table, hourly_clicks
-from ..drawing import draw, draw_labels, months_of, percent
+from ..drawing import draw, months_of, percent
 from ..dryrun import bounds_of_each, bounds_of_hours, print_plan
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
 from ..output import FormatOption, OutputFile, chosen, print_rows
@@ -62,10 +62,6 @@ class Presentation:
     form: FormatOption = None
     output: OutputFile = None
     dry_run: DryRun = False
-
-    def __post_init__(self) -> None:
-        if self.dry_run and self.form not in (None, "table"):
-            raise typer.BadParameter("--dry-run prints its plan in words: leave --format out")
 
 
 @app.command("range")
@@ -196,7 +192,7 @@ async def _answer(
     _show(stats, by, counts, shown)
     for caveat in _caveats(stats, by):
         connection.say(caveat)
-    connection.say(f"{span}: {many(stats.total, 'click')}; {connection.cost(session)}")
+    connection.say(f"{span}: {many(stats.total, 'click')}; {connection.cost()}")
 
 
 def _confirm(connection: Connection, yes: bool, cost: int) -> None:
@@ -212,12 +208,10 @@ def _show(stats: Statistics, by: Dimension | None, counts: dict[str, int], shown
     """Print statistics, or with `by` the clicks of its labels."""
     form = chosen(shown.form)
     is_drawn = form == "table" and shown.output is None
-    if by is None and is_drawn:
-        draw(stats)
+    if is_drawn:
+        draw(stats, None if by is None else counts)
     elif by is None:
         print_rows(COUNTS, [*_totals(stats), *stats.rows()], form, file=shown.output)
-    elif is_drawn:
-        draw_labels(counts, stats.total)
     else:
         table = Table((Column(by), Column("clicks", "int"), Column("percent", "float")))
         rows = [(label, clicks, percent(clicks, stats.total)) for label, clicks in counts.items()]

@@ -89,12 +89,9 @@ def sync(
         )
         pipeline = loading.local_pipeline(destination, target, dataset=dataset)
         connection.stopped = "stopped; run the same command again to go on"
-        try:
+        with failures:
             loaded = loading.load(pipeline, source)
             views = loading.create_views(pipeline)
-            failures.commit()
-        finally:
-            failures.discard()
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"
     connection.say(
         f"{rows} to {target or destination}; requests: {monitor.replayed:,} replayed, "

@@ -79,16 +79,17 @@ async def top(
             with connection.bars() as begin:
                 hits = await _hits(session, selection, begin("reading"))
                 report = begin("counting")
-                ranking = Ranking(partial(count, now), partial(count, before), hits, growth=by == "growth")
-                places = await ranking.first(limit)
+                total, places = await first_places(
+                    partial(count, now), partial(count, before), hits, limit, growth=by == "growth"
+                )
         for slashtag, clicks, earlier_clicks in places:
             change = percent(clicks - earlier_clicks, earlier_clicks) if earlier_clicks else None
-            row = (slashtag, clicks, percent(clicks, ranking.total), earlier_clicks, change)
+            row = (slashtag, clicks, percent(clicks, total), earlier_clicks, change)
             rows.append(row if connection.account is None else (connection.account, *row))
         named = "" if connection.account is None else f"{connection.account}, "
         summaries.append(
             f"{named}{start} to {end}, compared with {earlier[0]} to {earlier[1]}: "
-            f"{many(ranking.total, 'click')} of {many(len(hits), 'link')}; {connection.cost(session)}"
+            f"{many(total, 'click')} of {many(len(hits), 'link')}; {connection.cost()}"
         )
 
     await connection.each(rank)
@@ -150,65 +151,51 @@ class Place(NamedTuple):
 
 
 class _Group(Struct, frozen=True, eq=False):
-    """Links and their clicks together; of a single link with the rank that it holds, None until known."""
+    """Links that were counted together, or a single link with its place."""
 
     keys: Sequence[str]
-    clicks: int
+    #: The highest rank that one of its links can have: their clicks together; with a place, the rank.
+    bound: int
     #: Whether the clicks were counted, not told by subtraction: new clicks may come between two requests.
     is_counted: bool = True
     place: Place | None = None
-    rank: int | None = None
-
-    @property
-    def bound(self) -> int:
-        """The highest rank that one of its links can have."""
-        return self.clicks if self.rank is None else self.rank
 
 
-class Ranking:
-    """Search for the links with most clicks, or with `growth` those whose clicks grew most.
+async def first_places(
+    count: Count, count_before: Count, hits: Mapping[str, int], limit: int, *, growth: bool
+) -> tuple[int, list[Place]]:
+    """Return the clicks of all links and at most `limit` with most clicks, or `growth` of clicks.
 
     `count` and `count_before` count the clicks of some slashtags in the span and in the one before; `hits`
-    has a guess for each slashtag, which decides only how many requests it takes. `total` is known at the end.
+    has a guess for each slashtag, which decides only how many requests it takes. Links of equal clicks come
+    in any order. Raises what counting raises.
     """
 
-    def __init__(self, count: Count, count_before: Count, hits: Mapping[str, int], *, growth: bool) -> None:
-        self._count = count
-        self._count_before = count_before
-        self._hits = hits
-        self._growth = growth
-        self.total = 0
-
-    async def first(self, limit: int) -> list[Place]:
-        """Return at most `limit` links, those of equal clicks in any order; raises what counting raises."""
-        keys = sorted(self._hits, key=lambda key: (-self._hits[key], key))
-        parts = [keys[n : n + GROUP] for n in range(0, len(keys), GROUP)]
-        counts = await asyncio.gather(*map(self._count, parts))
-        self.total = sum(counts)
-        groups = [_Group(part, clicks) for part, clicks in zip(parts, counts, strict=True)]
-        while True:
-            best = nlargest(limit, groups, key=lambda group: (group.bound, group.place is not None))
-            best = [group for group in best if group.bound > 0]
-            unsettled = {id(group): group for group in best if group.place is None}
-            if not unsettled:
-                return [group.place for group in best if group.place is not None]
-            finer = await asyncio.gather(*map(self._refined, unsettled.values()))
-            groups = [group for group in groups if id(group) not in unsettled]
-            groups += [group for pair in finer for group in pair]
-
-    async def _refined(self, group: _Group) -> list[_Group]:
+    async def refined(group: _Group) -> list[_Group]:
         """Return the two parts of a group, or a single link with its place."""
         keys = group.keys
         if len(keys) == 1:
-            clicks = group.clicks if group.is_counted else await self._count(keys)
-            before = await self._count_before(keys)
-            rank = clicks - before if self._growth else clicks
-            return [_Group(keys, clicks, place=Place(keys[0], clicks, before), rank=rank)]
+            clicks = group.bound if group.is_counted else await count(keys)
+            before = await count_before(keys)
+            rank = clicks - before if growth else clicks
+            return [_Group(keys, rank, place=Place(keys[0], clicks, before))]
         # Cut where both parts have half of the hits: a link that outweighs the others is soon alone.
-        weights = list(accumulate(self._hits[key] + 1 for key in keys))
+        weights = list(accumulate(hits[key] + 1 for key in keys))
         cut = min(max(bisect_left(weights, weights[-1] / 2), 1), len(keys) - 1)
-        clicks = await self._count(keys[:cut])
-        return [
-            _Group(keys[:cut], clicks),
-            _Group(keys[cut:], max(0, group.clicks - clicks), is_counted=False),
-        ]
+        clicks = await count(keys[:cut])
+        rest = max(0, group.bound - clicks)
+        return [_Group(keys[:cut], clicks), _Group(keys[cut:], rest, is_counted=False)]
+
+    keys = sorted(hits, key=lambda key: (-hits[key], key))
+    parts = [keys[n : n + GROUP] for n in range(0, len(keys), GROUP)]
+    counts = await asyncio.gather(*map(count, parts))
+    groups = list(map(_Group, parts, counts))
+    while True:
+        best = nlargest(limit, groups, key=lambda group: (group.bound, group.place is not None))
+        best = [group for group in best if group.bound > 0]
+        unsettled = {id(group): group for group in best if group.place is None}
+        if not unsettled:
+            return sum(counts), [group.place for group in best if group.place is not None]
+        finer = await asyncio.gather(*map(refined, unsettled.values()))
+        groups = [group for group in groups if id(group) not in unsettled]
+        groups += [group for pair in finer for group in pair]
