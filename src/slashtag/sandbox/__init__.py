@@ -3,21 +3,21 @@
 from .faults import Fault
 from .limits import Limiter, TokenBucket
 from .options import Behaviour
-from .records import TrueCountry, TruePeriod, TrueRange, TrueTag, TrueUrl
 from .sandbox import Arrival, Sandbox
-from .truth import Truth
+from .store import Link, Tag
+from .truth import TrueCountry, TruePeriod, TrueRange, Truth
 
 __all__ = [
     "Arrival",
     "Behaviour",
     "Fault",
     "Limiter",
+    "Link",
     "Sandbox",
+    "Tag",
     "TokenBucket",
     "TrueCountry",
     "TruePeriod",
     "TrueRange",
-    "TrueTag",
-    "TrueUrl",
     "Truth",
 ]

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import msgspec
 
-from .store import DOMAINS, FIRST_LINK_ID, UNKNOWN, Click, Link, Store
+from .store import DOMAINS, FIRST_LINK_ID, UNKNOWN, Click, Store
 
 _DAY = 86_400
 
@@ -90,7 +90,7 @@ def _fill_links(
     weights = [1 / rank for rank in range(1, len(tag_ids) + 1)]
     fresh = _slashtags(rng)
     slashtag, domain = "", 0
-    links: list[Link] = []
+    links: list[tuple[object, ...]] = []
     for n, at in enumerate(instants, 1):
         if slashtag and domain < max(DOMAINS) and rng.random() < 0.01:
             domain += 1  # the last slashtag again, on another domain
@@ -102,11 +102,9 @@ def _fill_links(
         changed = at if rng.random() < 0.6 else rng.randint(at, until)
         password = "opensesame" if rng.random() < 0.01 else ""
         destination = f"https://www.example/landing/{n}?utm_source={rng.choice(_WORLD.media)}"
-        links.append(
-            Link(FIRST_LINK_ID - 1 + n, slashtag, domain, destination, code, password, at, changed, tag)
-        )
-    store.insert("INSERT INTO link VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", links)
-    return [(link.id, link.created_at) for link in links]
+        links.append((slashtag, domain, destination, code, password, at, changed, tag))
+    store.insert("INSERT INTO link VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", links)
+    return list(enumerate(instants, FIRST_LINK_ID))
 
 
 def _fill_labels(store: Store, rng: random.Random) -> dict[str, tuple[list[int], list[float]]]:

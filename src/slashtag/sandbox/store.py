@@ -58,7 +58,7 @@ _LARGEST_CACHED_LOG = 300_000
 
 
 class Link(NamedTuple):
-    """A short URL; instants are Unix seconds."""
+    """Short URL; times as in answers, `YYYY-MM-DD HH:MM:SS`."""
 
     id: int
     slashtag: str
@@ -66,18 +66,33 @@ class Link(NamedTuple):
     destination: str
     redirect_code: int
     password: str
-    created_at: int
-    updated_at: int
     tag_id: int | None
+    created_at: str
+    updated_at: str
+    hits: int
+
+    @property
+    def short_url(self) -> str:
+        """The complete short URL."""
+        return f"https://{DOMAINS[self.domain_id]}/{self.slashtag}"
 
 
 class Tag(NamedTuple):
-    """A tag; the instant is Unix seconds."""
+    """Tag; the time as in answers, `YYYY-MM-DD HH:MM:SS`."""
 
     id: int
     name: str
     description: str
-    created_at: int
+    created_at: str
+
+
+# Without names for the times: ORDER BY created_at is by the column, which has an index.
+_LINKS = """
+SELECT id, slashtag, domain_id, destination, redirect_code, password, tag_id,
+    datetime(created_at, 'unixepoch'), datetime(updated_at, 'unixepoch'),
+    (SELECT count(*) FROM click WHERE click.link = link.id)
+FROM link """
+_TAGS = "SELECT id, name, description, datetime(created_at, 'unixepoch') FROM tag "
 
 
 # Id of the link, Unix seconds, row ids of place, agent and referrer, visitor.
@@ -137,32 +152,16 @@ class Store:
 
     def links(self, clauses: str = "", values: Sequence[object] = ()) -> list[Link]:
         """Return the links that the SQL clauses after FROM select; every link by default."""
-        rows = self.rows(f"SELECT {', '.join(Link._fields)} FROM link {clauses}", values)
-        return [Link(*row) for row in rows]
+        return [Link(*row) for row in self.rows(_LINKS + clauses, values)]
 
     def tags(self, clauses: str = "", values: Sequence[object] = ()) -> list[Tag]:
         """Return the tags that the SQL clauses after FROM select; every tag by default."""
-        return [Tag(*row) for row in self.rows(f"SELECT {', '.join(Tag._fields)} FROM tag {clauses}", values)]
-
-    def add_link(self, link: Link) -> int:
-        """Insert a link and return its id, the next free one."""
-        return self.write("INSERT INTO link VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", link[1:])
-
-    def change_link(self, link: Link) -> None:
-        """Overwrite the link with this id."""
-        columns = ", ".join(f"{name} = ?" for name in Link._fields[1:])
-        self.write(f"UPDATE link SET {columns} WHERE id = ?", (*link[1:], link.id))
-
-    def hits(self, ids: Sequence[int]) -> dict[int, int]:
-        """Count all clicks of each of these links."""
-        marks = ", ".join("?" * len(ids))
-        sql = f"SELECT id, (SELECT count(*) FROM click WHERE link = id) FROM link WHERE id IN ({marks})"
-        return dict(self.rows(sql, ids))
+        return [Tag(*row) for row in self.rows(_TAGS + clauses, values)]
 
     def add_tag(self, name: str, description: str, created_at: int) -> Tag:
         """Insert a tag and return it with its id."""
-        sql = "INSERT INTO tag (name, description, created_at) VALUES (?, ?, ?)"
-        return Tag(self.write(sql, (name, description, created_at)), name, description, created_at)
+        id = self.write("INSERT INTO tag VALUES (NULL, ?, ?, ?)", (name, description, created_at))
+        return self.tags("WHERE id = ?", (id,))[0]
 
     def labels(self, table: str) -> Mapping[int, tuple[str, ...]]:
         """Return the texts of a table of labels by row id."""
