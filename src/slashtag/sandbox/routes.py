@@ -19,7 +19,6 @@ from .store import DIRECT, DOMAINS, OTHER, Link, Store, Tag
 API = "/api/v1"
 Endpoint = Callable[[Request], object]
 T = TypeVar("T")
-_RANGE_COLUMNS = ("place", "agent", "referrer", "day")
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -157,7 +156,7 @@ class Service:
             return self._yearly(request) if query.get("year") else self._alltime(request)
         links, offset = self._links(request), rules.offset(query)
         span = rules.instants(query, includes_end=behaviour.get("range_end") != "exclusive")
-        clicks = Clicks(self._store, links, span, columns=_RANGE_COLUMNS, offset=offset)
+        clicks = Clicks(self._store, links, span, offset=offset)
         data: dict[str, object] = {"total_clicks": clicks.total}
         first, last = _day(span[0], offset), _day(max(span[0], span[1] - 1), offset)
         if first < last or behaviour.get("day_clicks"):
@@ -203,7 +202,7 @@ class Service:
         links, offset = self._links(request), rules.offset(request.query)
         code, first, last = rules.country(request.query)
         span = whole_days(first, last, offset)
-        clicks = Clicks(self._store, links, span, columns=("place",), country=code)
+        clicks = Clicks(self._store, links, span, country=code)
         data: dict[str, object] = {}
         for name, counts in clicks.by("state", "city", "postalcode").items():
             shown = counts.most_common(self._behaviour.get("places", 50))
