@@ -217,12 +217,3 @@ async def test_a_body_that_arrives_is_recorded() -> None:
         await call.get("urls", page=2, orderby="date")
         assert call.box.requests[1].query == {"page": "2", "orderby": "date"}
         assert call.box.requests[1].at >= arrival.at >= 0
-
-
-def test_ipv6_loopback_has_brackets() -> None:
-    try:
-        with Sandbox(urls=0, clicks=0, host="::1") as box:
-            assert box.base_url.startswith("http://[::1]:")
-            assert get(box, "/api/v1/tags") == 200
-    except OSError:
-        pytest.skip("no IPv6 here")

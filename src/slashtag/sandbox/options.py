@@ -23,9 +23,6 @@ class Behaviour(TypedDict, total=False):
     """Paths of yearly and all-time statistics: the stated ones, by default, those of the samples, or both."""
     unknown_keys: Literal["ignore", "error"]
     """Whether a slashtag that no link has counts zero, by default, or gives a 400."""
-    omitted: Literal["keep", "reset"]
-    """What an update does to omitted members: keep them, by default, or reset them to the documented
-    defaults."""
     max_pagesize: Annotated[int, Meta(ge=1, le=500)]
     """Larger page sizes, up to the documented 500, are lowered to this; the answer's `pageSize` shows it."""
     max_tags: Annotated[int, Meta(ge=0)]

@@ -96,7 +96,10 @@ class Service:
         return {"page": asked.page, "pageSize": size}, records
 
     def _update_url(self, request: Request) -> object:
-        """Answer endpoint 2, Update a short URL; digits are an id, or a slashtag if no link has that id."""
+        """Answer endpoint 2, Update a short URL; digits are an id, or a slashtag if no link has that id.
+
+        Omitted members are kept.
+        """
         change: dict[str, Any] = msgspec.to_builtins(request.json(rules.UrlUpdate))
         key = unquote(request.path.rpartition("/")[2])
         links: list[Link] = []
@@ -108,8 +111,6 @@ class Service:
             raise RefusedError(404, "Not found. URL with specified slashtag doesn't exist.")
         if len(links) > 1:
             raise bad_request("Several URLs have this slashtag. Use the ID of the URL.")
-        if self._behaviour.get("omitted") == "reset":
-            change = {"redirect_code": 301, "password": "", "domain_id": 0} | change
         if change.get("domain_id", 0) not in DOMAINS:
             raise bad_request("Domain does not exist.")
         change["updated_at"] = int(time())

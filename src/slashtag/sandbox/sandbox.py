@@ -81,7 +81,6 @@ class Sandbox(Account):
         since: datetime | str = "2022-01-01T00:00:00+00:00",
         until: datetime | str = "2025-12-31T23:59:59+00:00",
         store: str | Path | None = None,
-        host: str = "127.0.0.1",
         port: int = 0,
         apikey: str = "sandboxapikey0123456789",
         apisecret: str = "sandboxsecret01",
@@ -103,7 +102,7 @@ class Sandbox(Account):
         if last < first:
             raise ValueError(f"until ({until}) is before since ({since})")
         bucket = None if rate is None else TokenBucket(rate, burst)
-        self._address = (host, port)
+        self._port = port
         self._running: tuple[web.Server, asyncio.Server] | None = None
         self._tasks: set[asyncio.Task[object]] = set()
         self._thread: ExitStack | None = None
@@ -143,8 +142,7 @@ class Sandbox(Account):
     @property
     def base_url(self) -> str:
         """Base address, without a path. Raises RuntimeError while it does not run."""
-        host = self._address[0]
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return f"http://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
         """Generate or open the account and listen. Raises OSError where the port is taken."""
@@ -157,7 +155,7 @@ class Sandbox(Account):
                 self._fill(self._store)
             self._service = Service(self._store, self._behaviour, self.apikey, self.apisecret)
             self._began = monotonic()
-            listener = await asyncio.get_running_loop().create_server(server, *self._address)
+            listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", self._port)
         except BaseException:
             self._close()
             raise
