@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from .. import AsyncSession, AuthenticationError, Change, Outcome
-from .._internal import Progress
+from .._internal import AsyncReadable, Progress
 from ._outcome_file import UNANSWERED, OutcomeFile, RowOutcome, Status, sent
 from ._planning import ChangeRow, Difference, Links, completed, differences, read_changes, rows_of
 
@@ -88,7 +88,7 @@ async def preview(
     )
 
 
-class BulkUpdate:
+class BulkUpdate(AsyncReadable):
     """Update of many links, each changed at most once; an async iterator over a RowOutcome for each.
 
     `changes`: a CSV file (see `read_changes`) or Changes. `outcomes`: the file of outcomes; by default beside
@@ -135,12 +135,12 @@ class BulkUpdate:
         with OutcomeFile(self.path) as file:
             left = [row for row in self._rows if file.status(self._marks[row.line]) != "done"]
             self._counts["skipped"] = len(self._rows) - len(left)
-            # Rows that are not sent because they may have been done.
+            # Rows that are not sent because they may have been done. A rename by slashtag is never repeated.
             held = {
                 row.line
                 for row in left
                 if file.status(self._marks[row.line]) in UNANSWERED
-                and not (self._repeat_lost and row.repeatable)
+                and not (self._repeat_lost and row.change.call().repeat == "always")
             }
             if self._keep:
                 left = await self._completed(held, left)
@@ -214,12 +214,6 @@ class BulkUpdate:
     async def aclose(self) -> None:
         """Cancel what is under way and close the file of outcomes; safe to repeat."""
         await self._outcomes.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 def _rows_and_path(changes: Changes, outcomes: str | os.PathLike[str] | None) -> tuple[list[ChangeRow], Path]:
