@@ -2,7 +2,7 @@
 
 from .faults import Fault
 from .limits import Limiter, TokenBucket
-from .options import Behaviour
+from .routes import Behaviour
 from .sandbox import Arrival, Sandbox
 from .store import Link, Tag
 from .truth import TrueCountry, TruePeriod, TrueRange, Truth

@@ -5,20 +5,44 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from time import time
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
 from urllib.parse import unquote
 
 import msgspec
+from msgspec import Meta
 
 from . import rules
-from .options import Behaviour
 from .rules import RefusedError, Request, bad_request
 from .statistics import DAY, EPOCH, Clicks, Selection, whole_days
-from .store import DIRECT, DOMAINS, OTHER, Link, Store, Tag
+from .store import DIRECT, DOMAINS, OTHER, Link, Store
 
 API = "/api/v1"
 Endpoint = Callable[[Request], object]
 T = TypeVar("T")
+
+
+class Behaviour(TypedDict, total=False):
+    """Choice for each behaviour that docs/service.md does not state: keyword arguments of Sandbox."""
+
+    range_end: Literal["inclusive", "exclusive"]
+    """Whether a click at the end instant of `date_range` is counted; inclusive by default."""
+    day_clicks: bool
+    """Whether the answer for a single day has the member `clicks`; not by default."""
+    zero_days: bool
+    """Whether `clicks` lists days, and `clicks_breakdown` the months of an active year, without clicks; not
+    by default."""
+    empty_maps: Literal["object", "array"]
+    """How a map without entries is written: `{}`, by default, or `[]`."""
+    places: Annotated[int, Meta(ge=0)]
+    """Number of names that a geo map shows before `Other`; 50 by default."""
+    paths: Literal["stated", "samples", "both"]
+    """Paths of yearly and all-time statistics: the stated ones, by default, those of the samples, or both."""
+    unknown_keys: Literal["ignore", "error"]
+    """Whether a slashtag that no link has counts zero, by default, or gives a 400."""
+    max_pagesize: Annotated[int, Meta(ge=1, le=500)]
+    """Larger page sizes, up to the documented 500, are lowered to this; the answer's `pageSize` shows it."""
+    max_tags: Annotated[int, Meta(ge=0)]
+    """Maximum number of tags of the account; 500 by default."""
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -82,7 +106,7 @@ class Service:
     def _list_tags(self, request: Request) -> object:
         """Answer endpoint 3, List tags."""
         page, tags = self._page(request, self._store.tags)
-        return page | {"items": [_tag_item(tag) for tag in tags]}
+        return page | {"items": tags}
 
     def _page(
         self, request: Request, fetch: Callable[[str, Sequence[int]], list[T]]
@@ -129,7 +153,7 @@ class Service:
         if self._store.rows("SELECT count(*) FROM tag")[0][0] >= self._behaviour.get("max_tags", 500):
             message = "The maximum allowed number of tags is reached. Please contact support to raise it."
             raise RefusedError(429, message)
-        return _tag_item(self._store.add_tag(new.name, new.description, int(time())))
+        return self._store.add_tag(new.name, new.description, int(time()))
 
     # Statistics
 
@@ -235,16 +259,6 @@ def _url_item(link: Link) -> dict[str, object]:
         "updatedAt": link.updated_at,
     }
     return item if link.tag_id is None else item | {"tagId": link.tag_id}
-
-
-def _tag_item(tag: Tag) -> dict[str, object]:
-    """Return a tag as a record. See docs/service.md, Tag."""
-    return {
-        "id": tag.id,
-        "name": tag.name,
-        "description": tag.description,
-        "createdAt": tag.created_at,
-    }
 
 
 def _day(at: int, offset: int) -> date:

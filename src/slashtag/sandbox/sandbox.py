@@ -23,8 +23,7 @@ from .account import Account, seconds
 from .faults import Fault, FaultPlan, apply_fault, html_page
 from .generate import fill
 from .limits import Limiter, TokenBucket
-from .options import Behaviour
-from .routes import Envelope, Service, error_data
+from .routes import Behaviour, Envelope, Service, error_data
 from .rules import Request, split_target
 from .store import Store
 

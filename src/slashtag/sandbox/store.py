@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 # A click row is a few small integers; labels are in tables of their own. Every query selects by the log's
 # primary key, and without a rowid the table is its own covering index.
 _SCHEMA = """
@@ -77,8 +79,8 @@ class Link(NamedTuple):
         return f"https://{DOMAINS[self.domain_id]}/{self.slashtag}"
 
 
-class Tag(NamedTuple):
-    """Tag; the time as in answers, `YYYY-MM-DD HH:MM:SS`."""
+class Tag(Struct, frozen=True, rename="camel"):
+    """Tag, encoded as the record of docs/service.md, Tag."""
 
     id: int
     name: str
@@ -141,14 +143,9 @@ class Store:
 
     def insert(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
         """Insert many rows in one transaction."""
-        with self._lock:
+        with self._lock, self._db:
             self._db.execute("BEGIN")
-            try:
-                self._db.executemany(sql, rows)
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+            self._db.executemany(sql, rows)
 
     def links(self, clauses: str = "", values: Sequence[object] = ()) -> list[Link]:
         """Return the links that the SQL clauses after FROM select; every link by default."""
