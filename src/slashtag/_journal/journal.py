@@ -51,9 +51,6 @@ class Journal:
         self._failure: str | None = None
         self._reported = False
 
-    def __repr__(self) -> str:
-        return f"<Journal {str(self.path)!r}>"
-
     async def start(self) -> None:
         """Open or create the file in a thread, because checking a large file takes time; safe to repeat."""
         async with self._opening:

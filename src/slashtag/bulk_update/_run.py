@@ -61,8 +61,7 @@ async def preview(
     Arguments and errors as BulkUpdate; `progress` is called with (links read, None). Lists all links. See
     docs/service.md, List short URLs.
     """
-    rows, path = _rows_and_path(changes, outcomes)
-    marks = _marks(session, rows)
+    rows, marks, path = _prepare(session, changes, outcomes)
     with OutcomeFile(path, writable=False) as file:
         left = [row for row in rows if file.status(marks[row.line]) != "done"]
         unknown = sum(file.status(marks[row.line]) in UNANSWERED for row in left)
@@ -118,8 +117,7 @@ class BulkUpdate(AsyncReadable):
         progress: Progress | None = None,
     ) -> None:
         self._session = session
-        self._rows, self.path = _rows_and_path(changes, outcomes)
-        self._marks = _marks(session, self._rows)
+        self._rows, self._marks, self.path = _prepare(session, changes, outcomes)
         self._keep = keep
         self._repeat_lost = repeat_lost
         self._progress = progress
@@ -216,19 +214,19 @@ class BulkUpdate(AsyncReadable):
         await self._outcomes.aclose()
 
 
-def _rows_and_path(changes: Changes, outcomes: str | os.PathLike[str] | None) -> tuple[list[ChangeRow], Path]:
-    """Read or number the changes, and return the path of their file of outcomes."""
+def _prepare(
+    session: AsyncSession, changes: Changes, outcomes: str | os.PathLike[str] | None
+) -> tuple[list[ChangeRow], dict[int, RowOutcome], Path]:
+    """Return the rows, by line the outcome "sent" of each, and the path of their file of outcomes."""
     if isinstance(changes, str | os.PathLike):
         source = Path(changes)
-        return read_changes(source), Path(outcomes or source.with_name(f"{source.stem}.results.jsonl"))
-    if outcomes is None:
+        rows = read_changes(source)
+        outcomes = outcomes or source.with_name(f"{source.stem}.results.jsonl")
+    elif outcomes is None:
         raise TypeError("outcomes= names the file of outcomes where changes do not come from a file")
-    return rows_of(changes), Path(outcomes)
-
-
-def _marks(session: AsyncSession, rows: Iterable[ChangeRow]) -> dict[int, RowOutcome]:
-    """Return by line the outcome "sent" of each row, with the key and the hashes of its change as given."""
-    return {row.line: sent(row.line, row.change, session) for row in rows}
+    else:
+        rows = rows_of(changes)
+    return rows, {row.line: sent(row.line, row.change, session) for row in rows}, Path(outcomes)
 
 
 def _one_line(text: str) -> str:

@@ -4,7 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from importlib.resources import files
-from itertools import accumulate
+from itertools import accumulate, count
 
 import msgspec
 
@@ -61,9 +61,7 @@ def _fill_tags(store: Store, tags: int, rng: random.Random, since: int, until: i
 
 def _slashtags(rng: random.Random) -> Iterator[str]:
     """Yield plain, foreign, awkward and all-digit slashtags, each once, as they occur in real accounts."""
-    n = 0
-    while True:
-        n += 1
+    for n in count(1):
         dice = rng.random()
         if dice < 0.02:
             yield f"{rng.choice(_WORLD.foreign)}-{n}"
@@ -154,11 +152,11 @@ def _clicks(
     everyday = iter(rng.choices(range(24), weights=_WORLD.hours, k=clicks))
     dice = rng.random
     visitor = 0
-    for (link, birth), count in zip(active, per_link, strict=True):
+    for (link, birth), share in zip(active, per_link, strict=True):
         life = max(1, until - birth)
-        bursts = [birth + int(life * dice() ** 0.8) for _ in range(1 + int(count**0.6))]
+        bursts = [birth + int(life * dice() ** 0.8) for _ in range(1 + int(share**0.6))]
         bursts[0] = birth
-        for _ in range(count):
+        for _ in range(share):
             at = bursts[int(dice() * len(bursts))] + int(rng.expovariate(1 / (2.5 * _DAY)))
             weekday = (at // _DAY + 3) % 7
             if weekday > 4 and dice() < 0.45:

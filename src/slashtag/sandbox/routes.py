@@ -204,13 +204,10 @@ class Service:
 
     def _period(self, clicks: Clicks) -> object:
         breakdown: dict[str, dict[str, int]] = {}
+        zeros = {str(month): 0 for month in range(1, 13)} if self._behaviour.get("zero_days") else {}
         for day, n in clicks.by_day().items():
-            year, month = f"{day.year:04d}", str(day.month)
-            if year not in breakdown:
-                breakdown[year] = (
-                    {str(m): 0 for m in range(1, 13)} if self._behaviour.get("zero_days") else {}
-                )
-            breakdown[year][month] = breakdown[year].get(month, 0) + n
+            months = breakdown.setdefault(f"{day.year:04d}", zeros.copy())
+            months[str(day.month)] = months.get(str(day.month), 0) + n
         unique = clicks.unique()
         data: dict[str, object] = {
             "clicks_total": clicks.total,

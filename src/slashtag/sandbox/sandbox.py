@@ -20,7 +20,7 @@ from aiohttp import web
 from anyio.from_thread import start_blocking_portal
 
 from .account import Account, seconds
-from .faults import Fault, FaultPlan, apply_fault, html_page
+from .faults import NEEDS_ANSWER, Fault, FaultPlan, apply_fault, html_page
 from .generate import fill
 from .limits import Limiter, TokenBucket
 from .routes import Behaviour, Envelope, Service, error_data
@@ -257,7 +257,7 @@ class Sandbox(Account):
         if fault is not None:
             arrival.fault = fault.kind
         status, body = 0, b""
-        if fault is None or fault.works_first:
+        if fault is None or fault.after_work or fault.kind in NEEDS_ANSWER:
             asked = Request(arrival.method, arrival.path, arrival.query, request.headers, arrival.body)
             done = self._service.answer(asked)
             status, body = done.status, msgspec.json.encode(done)

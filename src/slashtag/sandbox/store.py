@@ -55,8 +55,6 @@ LABELS = {
     "agent": ("device", "browser", "platform"),
     "referrer": ("referrer",),
 }
-# Largest click log that is kept in memory for the next use of Truth.
-_LARGEST_CACHED_LOG = 300_000
 
 
 class Link(NamedTuple):
@@ -117,7 +115,7 @@ class Store:
             start = [("link", FIRST_LINK_ID - 1), ("tag", FIRST_TAG_ID - 1)]
             self.insert("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", start)
         self._labels: dict[str, dict[int, tuple[str, ...]]] = {}
-        self._logged: tuple[object, list[Click]] = (None, [])
+        self._logged: tuple[int, list[Click]] = (-1, [])
         # Largest numbers so far: the next click and the next visitor take the following ones.
         self._clicks, self.visitors = self.rows(
             "SELECT coalesce(max(n), 0), coalesce(max(visitor), 0) FROM click"
@@ -180,14 +178,11 @@ class Store:
     def log(self) -> list[Click]:
         """Return the raw click log; it may be the list returned before."""
         with self._lock:
-            # Changes by this connection, and by others to the same file.
-            changes = (self._db.total_changes, self.rows("PRAGMA data_version"))
-            if self._logged[0] == changes:
-                return self._logged[1]
-            log: list[Any] = self.rows("SELECT link, at, place, agent, referrer, visitor FROM click")
-            if len(log) <= _LARGEST_CACHED_LOG:
+            changes = self._db.total_changes
+            if self._logged[0] != changes:
+                log: list[Any] = self.rows("SELECT link, at, place, agent, referrer, visitor FROM click")
                 self._logged = (changes, log)
-            return log
+            return self._logged[1]
 
     def add_clicks(self, clicks: Iterable[Click]) -> None:
         """Append clicks; fastest if sorted by link and instant."""
