@@ -112,7 +112,10 @@ class Service:
         self, request: Request, fetch: Callable[[str, Sequence[int]], list[T]]
     ) -> tuple[dict[str, object], list[T]]:
         """Return number, size and records of a page of a listing by creation date, ties by id."""
-        asked = rules.listing(request.query)
+        try:
+            asked = msgspec.convert(request.query, rules.Listing, strict=False)
+        except msgspec.ValidationError as error:
+            raise bad_request(f"{error}.") from None
         size = min(asked.pagesize, self._behaviour.get("max_pagesize", 500))
         way = "DESC" if asked.orderby == "-date" else "ASC"
         offset = min((asked.page - 1) * size, 2**63 - 1)  # as far as SQLite can count
