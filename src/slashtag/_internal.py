@@ -23,6 +23,7 @@ from ._core.windows import months as months
 from ._core.windows import parse_zone as parse_zone
 from ._core.windows import windows as windows
 from ._credentials import parse_base_url as parse_base_url
+from ._fanout import AsyncReadable as AsyncReadable
 from ._fanout import WorkerPool as WorkerPool
 from ._file_lock import HAS_LOCKS as HAS_LOCKS
 from ._file_lock import lock_file as lock_file

@@ -14,7 +14,7 @@ import pytest
 from slashtag import GeoStats, PeriodStats, RangeStats, ShortUrl
 from slashtag.cli import main
 from slashtag.cli.commands.demo import differences, listing_differences
-from slashtag.sandbox import Sandbox, TrueCountry, TruePeriod, TrueRange, TrueUrl
+from slashtag.sandbox import Link, Sandbox, TrueCountry, TruePeriod, TrueRange
 
 from .conftest import Cli
 
@@ -139,10 +139,10 @@ def test_links_are_compared_field_by_field_in_order() -> None:
     assert listing_differences(listed, truth) == []
     assert listing_differences(listed[:1], truth) == ["number of links"]
     assert "id" in listing_differences(listed[::-1], truth)
-    assert listing_differences(listed, [replace(truth[0], hits=99), truth[1]]) == ["hits"]
+    assert listing_differences(listed, [truth[0]._replace(hits=99), truth[1]]) == ["hits"]
 
 
-def as_listed(url: TrueUrl) -> ShortUrl:
+def as_listed(url: Link) -> ShortUrl:
     members = {name: getattr(url, name) for name in ShortUrl.__struct_fields__}
     for name in ("created_at", "updated_at"):
         members[name] = datetime.fromisoformat(members[name])

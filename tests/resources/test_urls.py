@@ -19,7 +19,7 @@ from slashtag import (
     RetryPolicy,
     ServerError,
 )
-from slashtag.sandbox import Fault, Sandbox, TrueUrl
+from slashtag.sandbox import Fault, Link, Sandbox
 from tests.resources.accounts import scripted, serving
 from tests.support import wire
 
@@ -47,7 +47,7 @@ AWKWARD = [
 ]
 
 
-def link(box: Sandbox, key: str | int) -> TrueUrl:
+def link(box: Sandbox, key: str | int) -> Link:
     (found,) = [url for url in box.truth.urls() if key in (url.slashtag, url.id)]
     return found
 

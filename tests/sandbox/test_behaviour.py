@@ -113,7 +113,6 @@ async def test_so_many_places_are_named(places: int, state: dict[str, Any]) -> N
         {"empty_maps": "null"},
         {"paths": "none"},
         {"unknown_keys": "maybe"},
-        {"omitted": "forgotten"},
         {"max_pagesize": 0},
         {"max_pagesize": 501},
         {"places": -1},

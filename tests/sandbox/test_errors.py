@@ -28,7 +28,7 @@ COMPLETE: dict[str, dict[str, object]] = {
 MEMBERS = ("destination", "slashtag", "redirect_code", "password", "domain_id", "name", "description")
 BEHAVIOURS = [
     Behaviour(),
-    Behaviour(range_end="exclusive", zero_days=True, paths="both", omitted="reset"),
+    Behaviour(range_end="exclusive", zero_days=True, paths="both"),
     Behaviour(day_clicks=True, zero_days=True, empty_maps="array", unknown_keys="error", paths="samples"),
 ]
 values = st.one_of(st.text(max_size=20), st.integers(), st.none(), st.booleans(), st.floats(), st.just([1]))

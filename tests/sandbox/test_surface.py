@@ -14,13 +14,13 @@ PUBLIC = [
     "Behaviour",
     "Fault",
     "Limiter",
+    "Link",
     "Sandbox",
+    "Tag",
     "TokenBucket",
     "TrueCountry",
     "TruePeriod",
     "TrueRange",
-    "TrueTag",
-    "TrueUrl",
     "Truth",
 ]
 
@@ -44,4 +44,4 @@ def test_it_imports_nothing_of_the_client(path: Path) -> None:
 def test_the_truth_shares_no_question_with_the_endpoints() -> None:
     tree = ast.parse((FOLDER / "truth.py").read_text(encoding="utf-8"))
     modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level}
-    assert modules == {"records", "store"}
+    assert modules == {"store"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from slashtag.sandbox import Sandbox
 
 from .sending import turns, until
@@ -14,8 +16,7 @@ def settle(box: Sandbox, timeout: float = 60) -> None:
     open keeps this waiting, until TimeoutError.
     """
     assert box._running is not None
-    assert box._portal is not None
-    server, _ = box._running
+    server, listener = box._running
 
     async def settled() -> None:
         # A turn takes in what the system holds: connections first, then what was sent over them.
@@ -25,7 +26,7 @@ def settle(box: Sandbox, timeout: float = 60) -> None:
         # An answer that nobody waits for any more is made all the same, and counts as in flight.
         await until(lambda: not box._tasks, timeout)
 
-    box._portal.call(settled)
+    asyncio.run_coroutine_threadsafe(settled(), listener.get_loop()).result()
 
 
 def forget(box: Sandbox) -> None:

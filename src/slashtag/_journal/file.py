@@ -212,12 +212,12 @@ class JournalFile:
         file = self.main
         assert file is not None
         try:
-            file.execute("BEGIN")
-            file.executemany(_KEEP, ((key, at, self.checksum(key, at, body), body) for key, at, body in rows))
-            file.execute("COMMIT")
+            with file:
+                file.execute("BEGIN")
+                file.executemany(
+                    _KEEP, ((key, at, self.checksum(key, at, body), body) for key, at, body in rows)
+                )
         except Exception as error:
-            if file.in_transaction:
-                file.execute("ROLLBACK")
             return str(error) or type(error).__name__
         return None
 

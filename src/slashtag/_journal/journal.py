@@ -51,14 +51,6 @@ class Journal:
         self._failure: str | None = None
         self._reported = False
 
-    def __repr__(self) -> str:
-        return f"<Journal {str(self.path)!r}>"
-
-    @property
-    def is_open(self) -> bool:
-        """True while the file is open."""
-        return self._file.main is not None
-
     async def start(self) -> None:
         """Open or create the file in a thread, because checking a large file takes time; safe to repeat."""
         async with self._opening:
@@ -82,7 +74,7 @@ class Journal:
 
     async def replay(self, call: Call[Any]) -> bytes | None:
         """Return the body to replay for a call, or None if the call must be sent."""
-        if not self.is_open:
+        if self._file.main is None:
             # The session is used without `async with`.
             await self.start()
         # Checked before sending: an error of the journal must not replace the result of a write.
@@ -153,7 +145,9 @@ class Journal:
         while not ending:
             with self._changed:
                 self._changed.wait_for(lambda: self._pending or self._closed)
-                self._changed.wait_for(self._is_due, COMMIT_SECONDS)
+                self._changed.wait_for(
+                    lambda: self._closed or self._pending_bytes >= COMMIT_BYTES, COMMIT_SECONDS
+                )
                 rows, self._pending, size = self._pending, [], self._pending_bytes
                 ending = self._closed
             if rows and self._failure is None:
@@ -161,9 +155,6 @@ class Journal:
             with self._changed:
                 self._pending_bytes -= size
         self._file.close()
-
-    def _is_due(self) -> bool:
-        return self._closed or self._pending_bytes >= COMMIT_BYTES
 
     async def aclose(self) -> None:
         """Commit queued responses and close the file; raises JournalError, once, if that fails."""

@@ -8,11 +8,9 @@
             print(outcome.line, outcome.key, outcome.status, outcome.error)
     print(update.summary)
 
-Changes come from a CSV file or as `Change`s, and are all checked before the first is sent. Their outcomes
-are written to a file, by default `changes.results.jsonl`: "sent", durable before the request is sent, then
-"done", "failed" or "unknown". A rerun, even after a crash, sends what is not "done"; a change whose answer
-was lost is "unknown" and sent again only with `repeat_lost=True`. `preview` compares changes with the links
-of the account without sending any.
+Changes come from a CSV file or as `Change`s, and are all checked before the first is sent. A rerun, even
+after a crash, goes by the file of their outcomes, by default `changes.results.jsonl`: see
+docs/bulk-updates.md.
 """
 
 from ._outcome_file import RowOutcome, Status

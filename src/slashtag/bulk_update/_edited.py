@@ -39,16 +39,16 @@ def edited_cells(
     }
     if tag_names is not None:
         present["tag_name"] = tag_names.get(url.tag_id or 0, "")
-    differing: set[str] = set()
+    differing: list[str] = []
     for name, now in present.items():
         cell = cells.get(name, "")
         if name == "short_url" and updated:
             # Its last part follows the slashtag, which an update may have changed.
             cell, now = cell.rpartition("/")[0], now.rpartition("/")[0]
         if cell and cell != now and not (name == "created_at" and _instant(cell) == url.created_at):
-            differing.add(name)
+            differing.append(name)
     wrong = [f"{name} cannot be changed; it is {present[name]!r}" for name in READ_ONLY if name in differing]
-    changed = [name for name in present if name in differing and name in _CHANGEABLE]
+    changed = [name for name in differing if name in _CHANGEABLE]
     if changed and updated:
         wrong.append(
             f"the link was updated since it was listed, and {', '.join(changed)} may be of somebody else: "

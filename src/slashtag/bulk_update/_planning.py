@@ -29,11 +29,6 @@ class ChangeRow(Struct, frozen=True):
     line: int
     change: Change
 
-    @property
-    def repeatable(self) -> bool:
-        """Whether it can be repeated after a lost answer: not a rename by slashtag."""
-        return self.change.call().repeat == "always"
-
 
 class Problem(Struct, frozen=True, order=True):
     """Error of one row."""

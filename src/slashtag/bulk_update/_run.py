@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from .. import AsyncSession, AuthenticationError, Change, Outcome
-from .._internal import Progress
+from .._internal import AsyncReadable, Progress
 from ._outcome_file import UNANSWERED, OutcomeFile, RowOutcome, Status, sent
 from ._planning import ChangeRow, Difference, Links, completed, differences, read_changes, rows_of
 
@@ -61,8 +61,7 @@ async def preview(
     Arguments and errors as BulkUpdate; `progress` is called with (links read, None). Lists all links. See
     docs/service.md, List short URLs.
     """
-    rows, path = _rows_and_path(changes, outcomes)
-    marks = _marks(session, rows)
+    rows, marks, path = _prepare(session, changes, outcomes)
     with OutcomeFile(path, writable=False) as file:
         left = [row for row in rows if file.status(marks[row.line]) != "done"]
         unknown = sum(file.status(marks[row.line]) in UNANSWERED for row in left)
@@ -88,7 +87,7 @@ async def preview(
     )
 
 
-class BulkUpdate:
+class BulkUpdate(AsyncReadable):
     """Update of many links, each changed at most once; an async iterator over a RowOutcome for each.
 
     `changes`: a CSV file (see `read_changes`) or Changes. `outcomes`: the file of outcomes; by default beside
@@ -118,8 +117,7 @@ class BulkUpdate:
         progress: Progress | None = None,
     ) -> None:
         self._session = session
-        self._rows, self.path = _rows_and_path(changes, outcomes)
-        self._marks = _marks(session, self._rows)
+        self._rows, self._marks, self.path = _prepare(session, changes, outcomes)
         self._keep = keep
         self._repeat_lost = repeat_lost
         self._progress = progress
@@ -135,12 +133,12 @@ class BulkUpdate:
         with OutcomeFile(self.path) as file:
             left = [row for row in self._rows if file.status(self._marks[row.line]) != "done"]
             self._counts["skipped"] = len(self._rows) - len(left)
-            # Rows that are not sent because they may have been done.
+            # Rows that are not sent because they may have been done. A rename by slashtag is never repeated.
             held = {
                 row.line
                 for row in left
                 if file.status(self._marks[row.line]) in UNANSWERED
-                and not (self._repeat_lost and row.repeatable)
+                and not (self._repeat_lost and row.change.call().repeat == "always")
             }
             if self._keep:
                 left = await self._completed(held, left)
@@ -215,26 +213,20 @@ class BulkUpdate:
         """Cancel what is under way and close the file of outcomes; safe to repeat."""
         await self._outcomes.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-
-def _rows_and_path(changes: Changes, outcomes: str | os.PathLike[str] | None) -> tuple[list[ChangeRow], Path]:
-    """Read or number the changes, and return the path of their file of outcomes."""
+def _prepare(
+    session: AsyncSession, changes: Changes, outcomes: str | os.PathLike[str] | None
+) -> tuple[list[ChangeRow], dict[int, RowOutcome], Path]:
+    """Return the rows, by line the outcome "sent" of each, and the path of their file of outcomes."""
     if isinstance(changes, str | os.PathLike):
         source = Path(changes)
-        return read_changes(source), Path(outcomes or source.with_name(f"{source.stem}.results.jsonl"))
-    if outcomes is None:
+        rows = read_changes(source)
+        outcomes = outcomes or source.with_name(f"{source.stem}.results.jsonl")
+    elif outcomes is None:
         raise TypeError("outcomes= names the file of outcomes where changes do not come from a file")
-    return rows_of(changes), Path(outcomes)
-
-
-def _marks(session: AsyncSession, rows: Iterable[ChangeRow]) -> dict[int, RowOutcome]:
-    """Return by line the outcome "sent" of each row, with the key and the hashes of its change as given."""
-    return {row.line: sent(row.line, row.change, session) for row in rows}
+    else:
+        rows = rows_of(changes)
+    return rows, {row.line: sent(row.line, row.change, session) for row in rows}, Path(outcomes)
 
 
 def _one_line(text: str) -> str:

@@ -106,26 +106,22 @@ async def _gather(client: Any, futures: set[Any], progress: Progress | None) -> 
     ended = distributed.as_completed(tuple(futures), loop=client.loop, with_results=True, raise_errors=False)
     while futures:
         future, result = await anext(ended)
-        answers.append(_checked(future, result))
+        if future.status == "error":
+            error = result[1]
+            if isinstance(error, distributed.KilledWorker):
+                times = error.allowed_failures + 1
+                raise TransportError(f"a part was given up: workers died over it {times} time(s)") from None
+            raise error
+        if future.status != "finished":
+            raise TransportError("the scheduler was lost, or somebody cancelled the job there")
+        if isinstance(result, SlashtagError):
+            raise result
+        answers.append(result)
         futures.remove(future)
         future.release()
         if progress is not None:
             progress(len(answers), total)
     return answers
-
-
-def _checked(future: Any, result: Any) -> Any:
-    if future.status == "finished":
-        if isinstance(result, SlashtagError):
-            raise result
-        return result
-    if future.status == "error":
-        error = result[1]
-        if isinstance(error, distributed.KilledWorker):
-            times = error.allowed_failures + 1
-            raise TransportError(f"a part was given up: workers died over it {times} time(s)") from None
-        raise error
-    raise TransportError("the scheduler was lost, or somebody cancelled the job there")
 
 
 async def _open_sessions(client: Any, session: WorkerSession) -> None:

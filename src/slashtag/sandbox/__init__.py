@@ -2,22 +2,22 @@
 
 from .faults import Fault
 from .limits import Limiter, TokenBucket
-from .options import Behaviour
-from .records import TrueCountry, TruePeriod, TrueRange, TrueTag, TrueUrl
+from .routes import Behaviour
 from .sandbox import Arrival, Sandbox
-from .truth import Truth
+from .store import Link, Tag
+from .truth import TrueCountry, TruePeriod, TrueRange, Truth
 
 __all__ = [
     "Arrival",
     "Behaviour",
     "Fault",
     "Limiter",
+    "Link",
     "Sandbox",
+    "Tag",
     "TokenBucket",
     "TrueCountry",
     "TruePeriod",
     "TrueRange",
-    "TrueTag",
-    "TrueUrl",
     "Truth",
 ]

@@ -54,8 +54,8 @@ class Account:
         if domain_id not in DOMAINS:
             raise LookupError(f"no domain {domain_id}")
         at, tag_id = seconds(created_at), tags[0].id if tags else None
-        link = Link(0, slashtag, domain_id, destination, redirect_code, password, at, at, tag_id)
-        return self.store.add_link(link)
+        values = (slashtag, domain_id, destination, redirect_code, password, at, at, tag_id)
+        return self.store.write("INSERT INTO link VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
     def remove_url(self, key: str | int) -> None:
         """Remove a link and its clicks, by slashtag (every domain's) or id."""

@@ -15,7 +15,7 @@ _KINDS = re.compile(
     r"(html-|envelope-)?[2-5][0-9]{2}|truncated-json|truncated-body|reset|stall|stall-body|slow"
 )
 # These cut or delay an answer, so the request is always carried out first.
-_NEEDS_ANSWER = ("truncated-json", "truncated-body", "stall-body", "slow")
+NEEDS_ANSWER = ("truncated-json", "truncated-body", "stall-body", "slow")
 _POLL = 0.05
 
 
@@ -62,11 +62,6 @@ class Fault:
             raise ValueError("a fault has every or share, not both")
         if self.share is not None and not 0 <= self.share <= 1:
             raise ValueError(f"share is 0 to 1, not {self.share}")
-
-    @property
-    def works_first(self) -> bool:
-        """Whether the request is carried out before it fails."""
-        return self.after_work or self.kind in _NEEDS_ANSWER
 
 
 class FaultPlan:

@@ -4,11 +4,11 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from importlib.resources import files
-from itertools import accumulate
+from itertools import accumulate, count
 
 import msgspec
 
-from .store import DOMAINS, FIRST_LINK_ID, UNKNOWN, Click, Link, Store
+from .store import DOMAINS, FIRST_LINK_ID, UNKNOWN, Click, Store
 
 _DAY = 86_400
 
@@ -61,9 +61,7 @@ def _fill_tags(store: Store, tags: int, rng: random.Random, since: int, until: i
 
 def _slashtags(rng: random.Random) -> Iterator[str]:
     """Yield plain, foreign, awkward and all-digit slashtags, each once, as they occur in real accounts."""
-    n = 0
-    while True:
-        n += 1
+    for n in count(1):
         dice = rng.random()
         if dice < 0.02:
             yield f"{rng.choice(_WORLD.foreign)}-{n}"
@@ -90,7 +88,7 @@ def _fill_links(
     weights = [1 / rank for rank in range(1, len(tag_ids) + 1)]
     fresh = _slashtags(rng)
     slashtag, domain = "", 0
-    links: list[Link] = []
+    links: list[tuple[object, ...]] = []
     for n, at in enumerate(instants, 1):
         if slashtag and domain < max(DOMAINS) and rng.random() < 0.01:
             domain += 1  # the last slashtag again, on another domain
@@ -102,11 +100,9 @@ def _fill_links(
         changed = at if rng.random() < 0.6 else rng.randint(at, until)
         password = "opensesame" if rng.random() < 0.01 else ""
         destination = f"https://www.example/landing/{n}?utm_source={rng.choice(_WORLD.media)}"
-        links.append(
-            Link(FIRST_LINK_ID - 1 + n, slashtag, domain, destination, code, password, at, changed, tag)
-        )
-    store.insert("INSERT INTO link VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", links)
-    return [(link.id, link.created_at) for link in links]
+        links.append((slashtag, domain, destination, code, password, at, changed, tag))
+    store.insert("INSERT INTO link VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", links)
+    return list(enumerate(instants, FIRST_LINK_ID))
 
 
 def _fill_labels(store: Store, rng: random.Random) -> dict[str, tuple[list[int], list[float]]]:
@@ -156,11 +152,11 @@ def _clicks(
     everyday = iter(rng.choices(range(24), weights=_WORLD.hours, k=clicks))
     dice = rng.random
     visitor = 0
-    for (link, birth), count in zip(active, per_link, strict=True):
+    for (link, birth), share in zip(active, per_link, strict=True):
         life = max(1, until - birth)
-        bursts = [birth + int(life * dice() ** 0.8) for _ in range(1 + int(count**0.6))]
+        bursts = [birth + int(life * dice() ** 0.8) for _ in range(1 + int(share**0.6))]
         bursts[0] = birth
-        for _ in range(count):
+        for _ in range(share):
             at = bursts[int(dice() * len(bursts))] + int(rng.expovariate(1 / (2.5 * _DAY)))
             weekday = (at // _DAY + 3) % 7
             if weekday > 4 and dice() < 0.45:

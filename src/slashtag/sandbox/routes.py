@@ -1,24 +1,48 @@
 """The eight endpoints, from request values to answer values; no socket and no waiting."""
+# ruff: noqa: S608 - only names from this package are put into a query; values are bound
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from time import time
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
 from urllib.parse import unquote
 
 import msgspec
+from msgspec import Meta
 
 from . import rules
-from .options import Behaviour
 from .rules import RefusedError, Request, bad_request
 from .statistics import DAY, EPOCH, Clicks, Selection, whole_days
-from .store import DIRECT, DOMAINS, OTHER, Link, Store, Tag
+from .store import DIRECT, DOMAINS, OTHER, Link, Store
 
 API = "/api/v1"
 Endpoint = Callable[[Request], object]
 T = TypeVar("T")
-_RANGE_COLUMNS = ("place", "agent", "referrer", "day")
+
+
+class Behaviour(TypedDict, total=False):
+    """Choice for each behaviour that docs/service.md does not state: keyword arguments of Sandbox."""
+
+    range_end: Literal["inclusive", "exclusive"]
+    """Whether a click at the end instant of `date_range` is counted; inclusive by default."""
+    day_clicks: bool
+    """Whether the answer for a single day has the member `clicks`; not by default."""
+    zero_days: bool
+    """Whether `clicks` lists days, and `clicks_breakdown` the months of an active year, without clicks; not
+    by default."""
+    empty_maps: Literal["object", "array"]
+    """How a map without entries is written: `{}`, by default, or `[]`."""
+    places: Annotated[int, Meta(ge=0)]
+    """Number of names that a geo map shows before `Other`; 50 by default."""
+    paths: Literal["stated", "samples", "both"]
+    """Paths of yearly and all-time statistics: the stated ones, by default, those of the samples, or both."""
+    unknown_keys: Literal["ignore", "error"]
+    """Whether a slashtag that no link has counts zero, by default, or gives a 400."""
+    max_pagesize: Annotated[int, Meta(ge=1, le=500)]
+    """Larger page sizes, up to the documented 500, are lowered to this; the answer's `pageSize` shows it."""
+    max_tags: Annotated[int, Meta(ge=0)]
+    """Maximum number of tags of the account; 500 by default."""
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -77,19 +101,21 @@ class Service:
     def _list_urls(self, request: Request) -> object:
         """Answer endpoint 1, List short URLs."""
         page, links = self._page(request, self._store.links)
-        hits = self._store.hits([link.id for link in links])
-        return page | {"items": [_url_item(link, hits.get(link.id, 0)) for link in links]}
+        return page | {"items": [_url_item(link) for link in links]}
 
     def _list_tags(self, request: Request) -> object:
         """Answer endpoint 3, List tags."""
         page, tags = self._page(request, self._store.tags)
-        return page | {"items": [_tag_item(tag) for tag in tags]}
+        return page | {"items": tags}
 
     def _page(
         self, request: Request, fetch: Callable[[str, Sequence[int]], list[T]]
     ) -> tuple[dict[str, object], list[T]]:
         """Return number, size and records of a page of a listing by creation date, ties by id."""
-        asked = rules.listing(request.query)
+        try:
+            asked = msgspec.convert(request.query, rules.Listing, strict=False)
+        except msgspec.ValidationError as error:
+            raise bad_request(f"{error}.") from None
         size = min(asked.pagesize, self._behaviour.get("max_pagesize", 500))
         way = "DESC" if asked.orderby == "-date" else "ASC"
         offset = min((asked.page - 1) * size, 2**63 - 1)  # as far as SQLite can count
@@ -97,7 +123,10 @@ class Service:
         return {"page": asked.page, "pageSize": size}, records
 
     def _update_url(self, request: Request) -> object:
-        """Answer endpoint 2, Update a short URL; digits are an id, or a slashtag if no link has that id."""
+        """Answer endpoint 2, Update a short URL; digits are an id, or a slashtag if no link has that id.
+
+        Omitted members are kept.
+        """
         change: dict[str, Any] = msgspec.to_builtins(request.json(rules.UrlUpdate))
         key = unquote(request.path.rpartition("/")[2])
         links: list[Link] = []
@@ -109,13 +138,12 @@ class Service:
             raise RefusedError(404, "Not found. URL with specified slashtag doesn't exist.")
         if len(links) > 1:
             raise bad_request("Several URLs have this slashtag. Use the ID of the URL.")
-        if self._behaviour.get("omitted") == "reset":
-            change = {"redirect_code": 301, "password": "", "domain_id": 0} | change
-        changed = links[0]._replace(**change, updated_at=int(time()))
-        if changed.domain_id not in DOMAINS:
+        if change.get("domain_id", 0) not in DOMAINS:
             raise bad_request("Domain does not exist.")
+        change["updated_at"] = int(time())
+        columns = ", ".join(f"{name} = ?" for name in change)
         try:
-            self._store.change_link(changed)
+            self._store.write(f"UPDATE link SET {columns} WHERE id = ?", (*change.values(), links[0].id))
         except sqlite3.IntegrityError:
             raise bad_request("Slashtag is already in use.") from None
         return {"rows_updated": 1}
@@ -128,7 +156,7 @@ class Service:
         if self._store.rows("SELECT count(*) FROM tag")[0][0] >= self._behaviour.get("max_tags", 500):
             message = "The maximum allowed number of tags is reached. Please contact support to raise it."
             raise RefusedError(429, message)
-        return _tag_item(self._store.add_tag(new.name, new.description, int(time())))
+        return self._store.add_tag(new.name, new.description, int(time()))
 
     # Statistics
 
@@ -156,7 +184,7 @@ class Service:
             return self._yearly(request) if query.get("year") else self._alltime(request)
         links, offset = self._links(request), rules.offset(query)
         span = rules.instants(query, includes_end=behaviour.get("range_end") != "exclusive")
-        clicks = Clicks(self._store, links, span, columns=_RANGE_COLUMNS, offset=offset)
+        clicks = Clicks(self._store, links, span, offset=offset)
         data: dict[str, object] = {"total_clicks": clicks.total}
         first, last = _day(span[0], offset), _day(max(span[0], span[1] - 1), offset)
         if first < last or behaviour.get("day_clicks"):
@@ -179,13 +207,10 @@ class Service:
 
     def _period(self, clicks: Clicks) -> object:
         breakdown: dict[str, dict[str, int]] = {}
+        zeros = {str(month): 0 for month in range(1, 13)} if self._behaviour.get("zero_days") else {}
         for day, n in clicks.by_day().items():
-            year, month = f"{day.year:04d}", str(day.month)
-            if year not in breakdown:
-                breakdown[year] = (
-                    {str(m): 0 for m in range(1, 13)} if self._behaviour.get("zero_days") else {}
-                )
-            breakdown[year][month] = breakdown[year].get(month, 0) + n
+            months = breakdown.setdefault(f"{day.year:04d}", zeros.copy())
+            months[str(day.month)] = months.get(str(day.month), 0) + n
         unique = clicks.unique()
         data: dict[str, object] = {
             "clicks_total": clicks.total,
@@ -202,7 +227,7 @@ class Service:
         links, offset = self._links(request), rules.offset(request.query)
         code, first, last = rules.country(request.query)
         span = whole_days(first, last, offset)
-        clicks = Clicks(self._store, links, span, columns=("place",), country=code)
+        clicks = Clicks(self._store, links, span, country=code)
         data: dict[str, object] = {}
         for name, counts in clicks.by("state", "city", "postalcode").items():
             shown = counts.most_common(self._behaviour.get("places", 50))
@@ -221,33 +246,19 @@ class Service:
         return [] if not entries and self._behaviour.get("empty_maps") == "array" else entries
 
 
-def _url_item(link: Link, hits: int) -> dict[str, object]:
+def _url_item(link: Link) -> dict[str, object]:
     """Return a link as an item of the URL list. See docs/service.md, Short URL."""
     item: dict[str, object] = {
         "id": link.id,
         "destination": link.destination,
-        "hits": hits,
+        "hits": link.hits,
         "redirectCode": str(link.redirect_code),
-        "shortUrl": f"https://{DOMAINS[link.domain_id]}/{link.slashtag}",
+        "shortUrl": link.short_url,
         "slashtag": link.slashtag,
-        "createdAt": _stamp(link.created_at),
-        "updatedAt": _stamp(link.updated_at),
+        "createdAt": link.created_at,
+        "updatedAt": link.updated_at,
     }
     return item if link.tag_id is None else item | {"tagId": link.tag_id}
-
-
-def _tag_item(tag: Tag) -> dict[str, object]:
-    """Return a tag as a record. See docs/service.md, Tag."""
-    return {
-        "id": tag.id,
-        "name": tag.name,
-        "description": tag.description,
-        "createdAt": _stamp(tag.created_at),
-    }
-
-
-def _stamp(at: int) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _day(at: int, offset: int) -> date:

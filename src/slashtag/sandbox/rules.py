@@ -87,14 +87,6 @@ def split_target(target: str) -> tuple[str, dict[str, str]]:
     return path, dict(parse_qsl(query, keep_blank_values=True))
 
 
-def listing(query: Mapping[str, str]) -> Listing:
-    """Read page, pagesize and orderby."""
-    try:
-        return msgspec.convert(query, Listing, strict=False)
-    except msgspec.ValidationError as error:
-        raise bad_request(f"{error}.") from None
-
-
 def selector(query: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return the tag, or "" and the slashtags. See docs/service.md, Statistics: common selector."""
     tag = query.get("tag", "")

@@ -17,14 +17,13 @@ from typing import Literal, Self, Unpack
 
 import msgspec
 from aiohttp import web
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import start_blocking_portal
 
 from .account import Account, seconds
-from .faults import Fault, FaultPlan, apply_fault, html_page
+from .faults import NEEDS_ANSWER, Fault, FaultPlan, apply_fault, html_page
 from .generate import fill
 from .limits import Limiter, TokenBucket
-from .options import Behaviour
-from .routes import Envelope, Service, error_data
+from .routes import Behaviour, Envelope, Service, error_data
 from .rules import Request, split_target
 from .store import Store
 
@@ -81,7 +80,6 @@ class Sandbox(Account):
         since: datetime | str = "2022-01-01T00:00:00+00:00",
         until: datetime | str = "2025-12-31T23:59:59+00:00",
         store: str | Path | None = None,
-        host: str = "127.0.0.1",
         port: int = 0,
         apikey: str = "sandboxapikey0123456789",
         apisecret: str = "sandboxsecret01",
@@ -103,11 +101,10 @@ class Sandbox(Account):
         if last < first:
             raise ValueError(f"until ({until}) is before since ({since})")
         bucket = None if rate is None else TokenBucket(rate, burst)
-        self._address = (host, port)
+        self._port = port
         self._running: tuple[web.Server, asyncio.Server] | None = None
         self._tasks: set[asyncio.Task[object]] = set()
-        self._thread = ExitStack()
-        self._portal: BlockingPortal | None = None
+        self._thread: ExitStack | None = None
         self.apikey = apikey
         self.apisecret = apisecret
         self.requests: list[Arrival] = []
@@ -144,8 +141,7 @@ class Sandbox(Account):
     @property
     def base_url(self) -> str:
         """Base address, without a path. Raises RuntimeError while it does not run."""
-        host = self._address[0]
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return f"http://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
         """Generate or open the account and listen. Raises OSError where the port is taken."""
@@ -153,8 +149,12 @@ class Sandbox(Account):
             raise RuntimeError("the sandbox is running already")
         server = web.Server(self._handle, access_log=None, max_line_size=_MAX_LINE)
         try:
-            self._open()
-            listener = await asyncio.get_running_loop().create_server(server, *self._address)
+            self._store = Store(self._path)
+            if self._store.is_new:
+                self._fill(self._store)
+            self._service = Service(self._store, self._behaviour, self.apikey, self.apisecret)
+            self._began = monotonic()
+            listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", self._port)
         except BaseException:
             self._close()
             raise
@@ -162,10 +162,10 @@ class Sandbox(Account):
 
     async def stop(self) -> None:
         """Close all connections and stop. May be called again."""
-        if self._portal is None:
+        if self._thread is None:
             await self._stop()
         else:
-            self.close()  # it runs in another loop
+            self.__exit__()  # it runs in another loop
 
     async def _stop(self) -> None:
         running, self._running = self._running, None
@@ -188,11 +188,6 @@ class Sandbox(Account):
         await server.shutdown(_GRACE)
         self._close()
 
-    def close(self) -> None:
-        """End the thread that `with` started. May be called again."""
-        self._portal = None
-        self._thread.close()
-
     async def __aenter__(self) -> Self:
         await self.start()
         return self
@@ -205,18 +200,13 @@ class Sandbox(Account):
             portal = stack.enter_context(start_blocking_portal())
             portal.call(self.start)
             stack.callback(portal.call, self._stop)
-            self._portal, self._thread = portal, stack.pop_all()
+            self._thread = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _open(self) -> None:
-        self._store = Store(self._path)
-        if self._store.is_new:
-            self._fill(self._store)
-        self._service = Service(self._store, self._behaviour, self.apikey, self.apisecret)
-        self._began = monotonic()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.close()
 
     def _close(self) -> None:
         if self._store is not None:
@@ -224,32 +214,27 @@ class Sandbox(Account):
             self._store = None
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            return await self._answer(request)
-        finally:
-            self._tasks.discard(task)
-
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Record a request and answer it; the description of the service is given to anybody, unrecorded."""
         if request.raw_path == "/openapi.json":
             return web.Response(body=_OPENAPI.read_bytes(), content_type="application/json")
         path, query = split_target(request.raw_path)
-        arrival = Arrival(request.method, path, query, monotonic() - self._began, len(self._tasks))
-        if self._keep_requests:
-            self.requests.append(arrival)
-        self.max_in_flight = max(self.max_in_flight, arrival.in_flight)
-        with ExitStack() as admitted:
-            response = await self._respond(request, arrival, admitted)
+        task = asyncio.current_task()
+        assert task is not None
+        with ExitStack() as leaving:
+            self._tasks.add(task)
+            leaving.callback(self._tasks.discard, task)
+            arrival = Arrival(request.method, path, query, monotonic() - self._began, len(self._tasks))
+            if self._keep_requests:
+                self.requests.append(arrival)
+            self.max_in_flight = max(self.max_in_flight, arrival.in_flight)
+            response = await self._respond(request, arrival, leaving)
         if response is None:
             return web.Response()  # never sent: the connection is gone
         arrival.status = response.status
         return response
 
     async def _respond(
-        self, request: web.BaseRequest, arrival: Arrival, admitted: ExitStack
+        self, request: web.BaseRequest, arrival: Arrival, leaving: ExitStack
     ) -> web.StreamResponse | None:
         if len(request.raw_path.encode(errors="surrogateescape")) > self._max_target:
             response = html_page(414)
@@ -260,7 +245,7 @@ class Sandbox(Account):
             wait = limiter.admit(arrival.at)
             if wait is not None:
                 break
-            admitted.callback(limiter.release)
+            leaving.callback(limiter.release)
         fault = self._plan.pick(arrival.method, arrival.path) if wait is None else None
         arrival.body = await request.read()
         if self.latency:
@@ -272,7 +257,7 @@ class Sandbox(Account):
         if fault is not None:
             arrival.fault = fault.kind
         status, body = 0, b""
-        if fault is None or fault.works_first:
+        if fault is None or fault.after_work or fault.kind in NEEDS_ANSWER:
             asked = Request(arrival.method, arrival.path, arrival.query, request.headers, arrival.body)
             done = self._service.answer(asked)
             status, body = done.status, msgspec.json.encode(done)

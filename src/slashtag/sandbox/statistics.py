@@ -19,8 +19,8 @@ _COLUMNS = {name: (table, n) for table, names in LABELS.items() for n, name in e
 class Clicks:
     """Clicks on some links, all or those of one country, in a `span` of Unix seconds, its end not included.
 
-    Only `columns` can be counted; days are those of a zone `offset` seconds east of UTC. The rows are fetched
-    once: for the few thousand of a usual request this is faster than one GROUP BY for each dimension.
+    Days are those of a zone `offset` seconds east of UTC. The rows are fetched once: for the few thousand of
+    a usual request this is faster than one GROUP BY for each dimension.
     """
 
     def __init__(
@@ -29,21 +29,20 @@ class Clicks:
         links: Selection,
         span: tuple[int, int] = (-(2**62), 2**62),
         *,
-        columns: Sequence[str] = ("place", "agent", "referrer", "visitor", "day"),
         offset: int = 0,
         country: str | None = None,
     ) -> None:
         where, values = links
         inside = "" if country is None else " AND place IN (SELECT id FROM place WHERE country = ?)"
-        asked = [f"(at + {offset}) / {DAY}" if name == "day" else name for name in columns]
         rows = store.rows(
-            f"SELECT {', '.join(asked)} FROM click"
+            f"SELECT place, agent, referrer, visitor, (at + {offset}) / {DAY} FROM click"
             f" WHERE link IN (SELECT id FROM link {where}) AND at >= ? AND at < ?{inside}",
             [*values, *span, *([] if country is None else [country])],
         )
         self._store = store
-        by_column = zip(*rows, strict=True) if rows else [()] * len(columns)
-        self._columns: dict[str, Sequence[int]] = dict(zip(columns, by_column, strict=True))
+        names = ("place", "agent", "referrer", "visitor", "day")
+        columns = zip(*rows, strict=True) if rows else [()] * len(names)
+        self._columns: dict[str, Sequence[int]] = dict(zip(names, columns, strict=True))
         self.total = len(rows)
 
     def unique(self) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 # A click row is a few small integers; labels are in tables of their own. Every query selects by the log's
 # primary key, and without a rowid the table is its own covering index.
 _SCHEMA = """
@@ -53,12 +55,10 @@ LABELS = {
     "agent": ("device", "browser", "platform"),
     "referrer": ("referrer",),
 }
-# Largest click log that is kept in memory for the next use of Truth.
-_LARGEST_CACHED_LOG = 300_000
 
 
 class Link(NamedTuple):
-    """A short URL; instants are Unix seconds."""
+    """Short URL; times as in answers, `YYYY-MM-DD HH:MM:SS`."""
 
     id: int
     slashtag: str
@@ -66,18 +66,33 @@ class Link(NamedTuple):
     destination: str
     redirect_code: int
     password: str
-    created_at: int
-    updated_at: int
     tag_id: int | None
+    created_at: str
+    updated_at: str
+    hits: int
+
+    @property
+    def short_url(self) -> str:
+        """The complete short URL."""
+        return f"https://{DOMAINS[self.domain_id]}/{self.slashtag}"
 
 
-class Tag(NamedTuple):
-    """A tag; the instant is Unix seconds."""
+class Tag(Struct, frozen=True, rename="camel"):
+    """Tag, encoded as the record of docs/service.md, Tag."""
 
     id: int
     name: str
     description: str
-    created_at: int
+    created_at: str
+
+
+# Without names for the times: ORDER BY created_at is by the column, which has an index.
+_LINKS = """
+SELECT id, slashtag, domain_id, destination, redirect_code, password, tag_id,
+    datetime(created_at, 'unixepoch'), datetime(updated_at, 'unixepoch'),
+    (SELECT count(*) FROM click WHERE click.link = link.id)
+FROM link """
+_TAGS = "SELECT id, name, description, datetime(created_at, 'unixepoch') FROM tag "
 
 
 # Id of the link, Unix seconds, row ids of place, agent and referrer, visitor.
@@ -100,7 +115,7 @@ class Store:
             start = [("link", FIRST_LINK_ID - 1), ("tag", FIRST_TAG_ID - 1)]
             self.insert("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", start)
         self._labels: dict[str, dict[int, tuple[str, ...]]] = {}
-        self._logged: tuple[object, list[Click]] = (None, [])
+        self._logged: tuple[int, list[Click]] = (-1, [])
         # Largest numbers so far: the next click and the next visitor take the following ones.
         self._clicks, self.visitors = self.rows(
             "SELECT coalesce(max(n), 0), coalesce(max(visitor), 0) FROM click"
@@ -126,43 +141,22 @@ class Store:
 
     def insert(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
         """Insert many rows in one transaction."""
-        with self._lock:
+        with self._lock, self._db:
             self._db.execute("BEGIN")
-            try:
-                self._db.executemany(sql, rows)
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+            self._db.executemany(sql, rows)
 
     def links(self, clauses: str = "", values: Sequence[object] = ()) -> list[Link]:
         """Return the links that the SQL clauses after FROM select; every link by default."""
-        rows = self.rows(f"SELECT {', '.join(Link._fields)} FROM link {clauses}", values)
-        return [Link(*row) for row in rows]
+        return [Link(*row) for row in self.rows(_LINKS + clauses, values)]
 
     def tags(self, clauses: str = "", values: Sequence[object] = ()) -> list[Tag]:
         """Return the tags that the SQL clauses after FROM select; every tag by default."""
-        return [Tag(*row) for row in self.rows(f"SELECT {', '.join(Tag._fields)} FROM tag {clauses}", values)]
-
-    def add_link(self, link: Link) -> int:
-        """Insert a link and return its id, the next free one."""
-        return self.write("INSERT INTO link VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", link[1:])
-
-    def change_link(self, link: Link) -> None:
-        """Overwrite the link with this id."""
-        columns = ", ".join(f"{name} = ?" for name in Link._fields[1:])
-        self.write(f"UPDATE link SET {columns} WHERE id = ?", (*link[1:], link.id))
-
-    def hits(self, ids: Sequence[int]) -> dict[int, int]:
-        """Count all clicks of each of these links."""
-        marks = ", ".join("?" * len(ids))
-        sql = f"SELECT id, (SELECT count(*) FROM click WHERE link = id) FROM link WHERE id IN ({marks})"
-        return dict(self.rows(sql, ids))
+        return [Tag(*row) for row in self.rows(_TAGS + clauses, values)]
 
     def add_tag(self, name: str, description: str, created_at: int) -> Tag:
         """Insert a tag and return it with its id."""
-        sql = "INSERT INTO tag (name, description, created_at) VALUES (?, ?, ?)"
-        return Tag(self.write(sql, (name, description, created_at)), name, description, created_at)
+        id = self.write("INSERT INTO tag VALUES (NULL, ?, ?, ?)", (name, description, created_at))
+        return self.tags("WHERE id = ?", (id,))[0]
 
     def labels(self, table: str) -> Mapping[int, tuple[str, ...]]:
         """Return the texts of a table of labels by row id."""
@@ -184,14 +178,11 @@ class Store:
     def log(self) -> list[Click]:
         """Return the raw click log; it may be the list returned before."""
         with self._lock:
-            # Changes by this connection, and by others to the same file.
-            changes = (self._db.total_changes, self.rows("PRAGMA data_version"))
-            if self._logged[0] == changes:
-                return self._logged[1]
-            log: list[Any] = self.rows("SELECT link, at, place, agent, referrer, visitor FROM click")
-            if len(log) <= _LARGEST_CACHED_LOG:
+            changes = self._db.total_changes
+            if self._logged[0] != changes:
+                log: list[Any] = self.rows("SELECT link, at, place, agent, referrer, visitor FROM click")
                 self._logged = (changes, log)
-            return log
+            return self._logged[1]
 
     def add_clicks(self, clicks: Iterable[Click]) -> None:
         """Append clicks; fastest if sorted by link and instant."""

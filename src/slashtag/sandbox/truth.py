@@ -6,11 +6,11 @@ Shares nothing with the endpoints, so that an error there shows as a difference.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
-from .records import TrueCountry, TruePeriod, TrueRange, TrueTag, TrueUrl
-from .store import DOMAINS, Store
+from .store import Link, Store, Tag
 
 When = date | datetime | str
 Keys = Iterable[str] | None
@@ -24,6 +24,45 @@ _COLUMNS = (
     *("device", "browser", "platform", "referrer"),
 )
 _RANGE_MAPS = ("device", "browser", "platform", "country", "referrer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TrueMaps:
+    """Counts by label, without zeros."""
+
+    device: dict[str, int]
+    browser: dict[str, int]
+    platform: dict[str, int]
+    country: dict[str, int]
+    referrer: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrueRange(_TrueMaps):
+    """Counts of a range; `clicks` has every day of it, including zeros."""
+
+    total_clicks: int
+    clicks: dict[date, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruePeriod(_TrueMaps):
+    """Counts of a year or of all time; `clicks_breakdown` is year -> month -> clicks, without zeros."""
+
+    clicks_total: int
+    clicks_unique: int
+    clicks_repeated: int
+    clicks_breakdown: dict[int, dict[int, int]]
+    timezone: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrueCountry:
+    """Counts of one country by place: all names, no `Other`."""
+
+    state: dict[str, int]
+    city: dict[str, int]
+    postalcode: dict[str, int]
 
 
 class Truth:
@@ -79,22 +118,15 @@ class Truth:
         inside = _columns([row for row in rows if row[3] == code.upper()])
         return TrueCountry(**_maps(inside, "state", "city", "postalcode"))
 
-    def urls(self) -> list[TrueUrl]:
+    def urls(self) -> list[Link]:
         """Return every link, oldest first (ties by id)."""
         hits = Counter(click[0] for click in self._store.log())
-        urls: list[TrueUrl] = []
-        for link in sorted(self._store.links(), key=lambda link: (link.created_at, link.id)):
-            fields: dict[str, Any] = link._asdict()
-            fields["short_url"] = f"https://{DOMAINS[link.domain_id]}/{link.slashtag}"
-            fields["hits"] = hits[link.id]
-            fields["created_at"], fields["updated_at"] = _stamp(link.created_at), _stamp(link.updated_at)
-            urls.append(TrueUrl(**fields))
-        return urls
+        links = sorted(self._store.links(), key=lambda link: (link.created_at, link.id))
+        return [link._replace(hits=hits[link.id]) for link in links]
 
-    def tags(self) -> list[TrueTag]:
+    def tags(self) -> list[Tag]:
         """Return every tag, oldest first (ties by id)."""
-        tags = sorted(self._store.tags(), key=lambda tag: (tag.created_at, tag.id))
-        return [TrueTag(tag.id, tag.name, tag.description, _stamp(tag.created_at)) for tag in tags]
+        return sorted(self._store.tags(), key=lambda tag: (tag.created_at, tag.id))
 
     def _span(
         self, start: When, end: When, keys: Keys, tag: str | None, timezone: Zone
@@ -121,9 +153,9 @@ class Truth:
             raise LookupError(f"no tag {tag!r}")
         chosen = None if keys is None else set(keys)
         wanted = {
-            link.id: link.slashtag
-            for link in self._store.links()
-            if (chosen is None or link.slashtag in chosen) and (tag is None or link.tag_id == tag_ids[tag])
+            id: slashtag
+            for id, slashtag, tag_id in self._store.rows("SELECT id, slashtag, tag_id FROM link")
+            if (chosen is None or slashtag in chosen) and (tag is None or tag_id == tag_ids[tag])
         }
         places, agents, referrers = (self._store.labels(table) for table in ("place", "agent", "referrer"))
         rows: list[_Row] = []
@@ -190,7 +222,3 @@ def _zone(zone: Zone) -> tzinfo:
     if isinstance(zone, tzinfo):
         return zone
     return datetime.fromisoformat(f"2000-01-01T00:00:00{zone}").tzinfo or UTC
-
-
-def _stamp(at: int) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(" ")[:19]

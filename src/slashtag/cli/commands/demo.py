@@ -26,7 +26,7 @@ from ... import (
 )
 from ..._internal import Progress
 from ...export import Column, Row, Table
-from ...sandbox import Sandbox, TokenBucket, TrueCountry, TruePeriod, TrueRange, TrueUrl
+from ...sandbox import Link, Sandbox, TokenBucket, TrueCountry, TruePeriod, TrueRange
 from ..drawing import draw_rows
 from ..options import run_async
 from ..progress import Watch, bars
@@ -151,7 +151,7 @@ def differences(stats: Statistics, truth: TrueRange | TruePeriod | TrueCountry) 
     return [name for name, value in true.items() if found[name] != value]
 
 
-def listing_differences(listed: list[ShortUrl], truth: list[TrueUrl]) -> list[str]:
+def listing_differences(listed: list[ShortUrl], truth: list[Link]) -> list[str]:
     """Return the fields in which listed links differ; their order counts."""
     if len(listed) != len(truth):
         return ["number of links"]
