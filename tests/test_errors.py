@@ -132,7 +132,7 @@ class Own(BadRequestError):
         (RateLimitError("not sent", status=429, attempts=0), "429 not sent"),
         (TransportError("dropped", method="GET", path="urls"), "GET urls: dropped"),
         (UnexpectedResponseError("odd", status=200), "odd"),
-        (UnexpectedResponseError("odd", status=200, excerpt=b"<p>"), "odd; it begins b'<p>'"),
+        (UnexpectedResponseError("odd", status=200, excerpt=b"<p>"), "odd; it begins '<p>'"),
         (InvalidRequestError("no"), "no"),
     ],
 )

@@ -166,7 +166,9 @@ class UnexpectedResponseError(_RequestFailedError):
         self.repeatable = repeatable
 
     def _detail(self) -> str:
-        return f"{self.message}; it begins {self.excerpt!r}" if self.excerpt else self.message
+        if not self.excerpt:
+            return self.message
+        return f"{self.message}; it begins {self.excerpt[:80].decode(errors='replace')!r}"
 
 
 def is_fatal(error: SlashtagError) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -86,15 +87,34 @@ def test_without_a_span_it_is_the_last_30_days(cli: Cli) -> None:
         ("2024-01-01", "2024-12-31", ("2023-01-01", "2023-12-31")),
         ("2024-01-01", "2024-03-31", ("2023-10-01", "2023-12-31")),
         ("2024-06-10", "2024-06-16", ("2024-06-03", "2024-06-09")),
-        # Of May 20 days are over on the 21st; nothing of the 21st itself is.
-        ("2025-05-01", "2025-05-31", ("2025-04-01", "2025-04-20")),
-        ("2025-05-21", "2025-05-21", ("2025-05-20", "2025-05-20")),
-        ("2025-04-22", "2025-05-21", ("2025-03-23", "2025-04-20")),
     ],
 )
-def test_the_span_before_is_as_long_as_what_is_over(start: str, end: str, before: tuple[str, str]) -> None:
+def test_whole_months_are_compared_with_whole_months(start: str, end: str, before: tuple[str, str]) -> None:
     days = date.fromisoformat(start), date.fromisoformat(end)
     assert _before(*days, datetime(2025, 5, 21, 12, tzinfo=UTC)) == tuple(map(date.fromisoformat, before))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "before"),
+    [
+        ("2025-05-01", "2025-05-31", ("2025-04-01T00:00", "2025-04-21T12:30")),
+        ("2025-05-21", "2025-05-21", ("2025-05-20T00:00", "2025-05-20T12:30")),
+        ("2025-04-22", "2025-05-21", ("2025-03-23T00:00", "2025-04-21T12:30")),
+        ("2025-05-01", "2026-04-30", ("2024-05-01T00:00", "2024-05-21T12:30")),
+    ],
+)
+def test_what_is_not_over_is_compared_up_to_the_same_time(
+    start: str, end: str, before: tuple[str, str]
+) -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    now = datetime(2025, 5, 21, 12, 30, 59, tzinfo=zone)
+    expected = tuple(datetime.fromisoformat(text).replace(tzinfo=zone) for text in before)
+    assert _before(date.fromisoformat(start), date.fromisoformat(end), now) == expected
+
+
+def test_the_span_before_ends_where_a_longer_one_begins() -> None:
+    found = _before(date(2025, 3, 1), date(2025, 3, 31), datetime(2025, 3, 30, 12, tzinfo=UTC))
+    assert found == (datetime(2025, 2, 1, tzinfo=UTC), datetime(2025, 2, 28, 23, 59, tzinfo=UTC))
 
 
 def test_seconds_are_compared_with_as_many_seconds() -> None:

@@ -62,7 +62,7 @@ class RetryBudget:
             raise
         return None if turn.cancel() else turn.result()
 
-    def give_back(self, permit: str, *, succeeded: bool | None) -> None:
+    def give_back(self, permit: str, *, succeeded: bool | None, error: object = None) -> None:
         """Return the permit of a retry; `succeeded` is None if it was not sent or was cancelled."""
         lone = permit == LONE
         if lone:
@@ -78,7 +78,7 @@ class RetryBudget:
         elif lone:
             self._failures += 1
             if self._failures == OUTAGE_FAILURES:
-                log.warning("the service keeps failing: retrying one request at a time until one succeeds")
+                log.warning("the service keeps failing, retrying one request at a time: %s", error)
         self._next()
 
     def _next(self) -> None:

@@ -277,7 +277,7 @@ class Sender:
             state.last = error
             raise
         finally:
-            self._shared.budget.give_back(permit, succeeded=succeeded)
+            self._shared.budget.give_back(permit, succeeded=succeeded, error=state.last)
 
     def close(self) -> None:
         """Cancel the attempts that are under way."""

@@ -19,6 +19,8 @@ from .output import Format, print_rows
 
 _option = partial(Option, rich_help_panel="Many links")
 
+#: The most errors of a file that are printed.
+MOST_ERRORS = 20
 LEFT = Table((Column("line", "int"), Column("key"), Column("status"), Column("error")))
 DIFFERENCES = Table((Column("line", "int"), Column("key"), Column("member"), Column("now"), Column("new")))
 
@@ -81,8 +83,10 @@ async def update_from(connection: Connection, bulk: Bulk, source: Path, form: Fo
             else:
                 await _update(connection, session, bulk, rows, path, form)
     except ChangesError as error:
-        for problem in error.problems:
+        for problem in error.problems[:MOST_ERRORS]:
             say(str(problem), label="error: ", style="bold red")
+        if more := error.problems[MOST_ERRORS:]:
+            say(f"and {len(more):,} more", label="error: ", style="bold red")
         say(error.summary, label="error: ", style="bold red")
         raise typer.Exit(1) from None
 

@@ -56,9 +56,11 @@ def credentials(base_url: str | None, profile: str | None = None) -> Found:
     given = {"SLASHTAG_BASE_URL": base_url or saved_for}
     given |= {name: os.environ.get(name, "") for name in VARIABLES}
     if missing := [name for name, value in given.items() if not value]:
+        names = ", ".join(filter(None, profiles()))
         raise ConfigurationError(
             f"not set in the environment: {', '.join(missing)}; "
-            "`slashtag login` saves them in a file, `slashtag sandbox` prints some to try"
+            + (f"--profile chooses a saved one: {names}; " if names else "")
+            + "`slashtag login` saves them, `slashtag sandbox` prints some to try"
         )
     base_url, apikey, apisecret = given.values()
     return base_url, apikey, apisecret

@@ -46,7 +46,8 @@ async def hourly_clicks(
     clicks = dict.fromkeys((hour.start for hour in hours), 0)
     async with selection(session, keys, tags, "slashtag", merged=True) as (keys, tags):
         if isinstance(keys, AsyncIterable):
-            keys = [key async for key in keys]
+            # The fewer batches have clicks on a day, the fewer requests its hours take.
+            keys = sorted([key async for key in keys], key=lambda key: -getattr(key, "hits", 0))
     whole = session.stats.plan(DateRange(start, end), keys=keys, tags=tags, timezone=zone)
     days = RangeStats()
     jobs: list[tuple[Plan[RangeStats], Window]] = []

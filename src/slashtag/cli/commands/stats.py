@@ -170,6 +170,8 @@ async def _answer(
                 selected["progress"] = begin("counting")
                 stats: Statistics
                 if by == "tag":
+                    if selection.every:
+                        connection.say("links without a tag are in no row")
                     each = session.stats.collect_each(query, **selected)
                     by_tag = {name: found async for name, found in each}
                     stats = empty.merge(by_tag.values())

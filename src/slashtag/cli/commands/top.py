@@ -8,7 +8,7 @@ import asyncio
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from functools import partial
 from heapq import nlargest
 from itertools import accumulate
@@ -59,9 +59,10 @@ async def top(
 ) -> None:
     """Show the links with most clicks: their share of all clicks, and the change against the span before.
 
-    The span is the last 30 days unless given. One that is not over is compared with as many days as are over,
-    whole months with whole months. Links are counted in groups of 100, and only the groups with most clicks
-    one by one. The service counts links on different domains with the same slashtag as one.
+    The span is the last 30 days unless given. Whole months are compared with whole months; a span that is not
+    over, with the span before up to the same day and time of day. Links are counted in groups of 100, and
+    only the groups with most clicks one by one. The service counts links on different domains with the same
+    slashtag as one.
     """
     form, rows, summaries = chosen(form), list[Row](), list[str]()
     start, end = period.dates(timezone, default="30d")
@@ -104,7 +105,7 @@ async def top(
 def _before(start: date, end: date, now: datetime) -> tuple[date, date]:
     """Return the span before: whole months before whole months, else as many days or seconds.
 
-    Of a span that is not over, as many days as are, from the start of the span before.
+    Before a span that is not over, from the start of the span before to the same day and time of day as now.
     """
     if isinstance(start, datetime) and isinstance(end, datetime):
         second = timedelta(seconds=1)
@@ -115,8 +116,11 @@ def _before(start: date, end: date, now: datetime) -> tuple[date, date]:
         months = 12 * (end.year - start.year) + end.month - start.month + 1
         year, month = divmod(12 * start.year + start.month - 1 - months, 12)
         first = date(year, month + 1, 1)
-    over = min(end, now.date() - day) - start
-    return first, min(first + over, start - day) if timedelta() <= over < end - start else start - day
+    if not start <= now.date() <= end:
+        return first, start - day
+    since = datetime.combine(start, time(), now.tzinfo)
+    until = min(now.replace(second=0, microsecond=0) - (start - first), since - timedelta(minutes=1))
+    return datetime.combine(first, time(), now.tzinfo), until
 
 
 def _query(session: AsyncSession, start: date, end: date, timezone: Any) -> Query[Statistics]:
