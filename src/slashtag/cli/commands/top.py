@@ -119,7 +119,8 @@ def _before(start: date, end: date, now: datetime) -> tuple[date, date]:
     if not start <= now.date() <= end:
         return first, start - day
     since = datetime.combine(start, time(), now.tzinfo)
-    until = min(now.replace(second=0, microsecond=0) - (start - first), since - timedelta(minutes=1))
+    shift = timedelta(start.toordinal() - first.toordinal())
+    until = min(now.replace(second=0, microsecond=0) - shift, since - timedelta(minutes=1))
     return datetime.combine(first, time(), now.tzinfo), until
 
 
