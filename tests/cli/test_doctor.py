@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from slashtag import RetryPolicy
+from slashtag import PaginationError, RetryPolicy
+from slashtag._resources.listing import Listing
 from slashtag.cli.commands.doctor import Doctor
 from slashtag.sandbox import Fault, Sandbox
+from tests.resources.accounts import scripted
+from tests.resources.test_odd_listings import SERVICES, Paged
 
 from .conftest import APIKEY, APISECRET, Cli, Ran
 
@@ -62,6 +65,7 @@ def results(found: dict[str, Any]) -> dict[str, str]:
 DEFAULT = {
     "credentials": "ok",
     "page size": "ok",
+    "paging": "ok",
     "range end": "ok",
     "timezone": "ok",
 }
@@ -153,6 +157,47 @@ def test_links_that_cannot_be_asked_about_are_passed_over(cli: Cli, monkeypatch:
         assert findings(cli("doctor"))["range end"]["result"] == "ok"
 
 
+@pytest.mark.parametrize(
+    ("service", "result"),
+    [
+        ("empty pages beyond the end", "ok"),
+        ("pages capped at 100 in silence", "ok"),
+        ("page ignored, page 1 told", "differs"),
+        ("page ignored, any page told", "differs"),
+    ],
+)
+async def test_services_that_page_oddly_are_named_where_listings_fail(service: str, result: str) -> None:
+    odd, latest_first, _ = SERVICES[service]
+    async with scripted(Paged(odd, latest_first=latest_first)) as (_, api):
+        finding = await Doctor(api)._check_paging()
+    assert finding.result == result
+
+
+def test_a_service_whose_pages_cannot_be_told_apart_is_named(
+    examine: Examine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def to_list(*_: object, **__: object) -> Any:
+        raise PaginationError("page 2 repeats page 1")
+
+    monkeypatch.setattr(Listing, "to_list", to_list)
+    found = examine()["paging"]
+    assert found["result"] == "differs"
+    assert found["found"].endswith("pages cannot be told apart: page 2 repeats page 1")
+
+
+def test_pages_that_depend_on_their_size_are_named(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    to_list = Listing.to_list
+
+    async def shifted(self: Any, limit: int) -> Any:
+        return (await to_list(self, limit))[limit == 30 and next(calls) :]
+
+    calls = iter([0, 1])
+    monkeypatch.setattr(Listing, "to_list", shifted)
+    found = examine()["paging"]
+    assert found["result"] == "differs"
+    assert "list different links" in found["found"]
+
+
 def test_wrong_credentials_exit_with_1(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with account(monkeypatch, apisecret="another-secret-1") as box:
         ran = cli("doctor")
@@ -168,7 +213,7 @@ def test_a_check_that_fails_does_not_end_the_others(cli: Cli, monkeypatch: pytes
     found = findings(ran)
     assert ran.code == 3
     assert found["range end"]["result"] == "failed"
-    assert found["page size"]["result"] == "ok"
+    assert found["paging"]["result"] == "ok"
 
 
 def test_a_service_that_is_not_there_is_an_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

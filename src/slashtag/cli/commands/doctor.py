@@ -15,11 +15,14 @@ from ... import (
     AsyncSession,
     AuthenticationError,
     DateRange,
+    InvalidRequestError,
+    PaginationError,
     RangeStats,
     RetryPolicy,
+    ShortUrl,
     SlashtagError,
 )
-from ..._internal import MAX_PAGESIZE, flattened, last_day, midnight
+from ..._internal import MAX_PAGESIZE, check_slashtag, flattened, last_day, midnight
 from ...export import Column, Table
 from ..options import Connection, command
 from ..output import FormatOption, chosen, output
@@ -35,6 +38,8 @@ SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=n) for n in (1, 60, 3_600, 86_400
 RETRY = RetryPolicy(max_attempts=3, max_wait=10.0)
 #: Links with the most hits, whose clicks are counted together unless --keys names others.
 LINKS = 20
+#: Pages of this size are compared with one large page.
+SMALL_PAGE = 10
 #: Months searched for days with clicks, and days searched for clicks.
 MONTHS, DAYS = 12, 4
 NOT_CONFIRMED = "fewer than two clicks on days that are over agree on it; name links with more by --keys"
@@ -94,6 +99,9 @@ class Doctor:
     def __init__(self, session: AsyncSession, keys: tuple[str, ...] = ()) -> None:
         self._session = session.with_options(retry=RETRY)
         self._keys = keys
+        #: Seconds with a click, and how ends of ranges are read if two of them agree on it.
+        self._seconds: list[datetime] = []
+        self._reading: Reading = "unclear"
 
     async def examine(self) -> AsyncIterator[Finding]:
         """Yield the findings; raises AuthenticationError, and what keeps the first request from an answer."""
@@ -108,23 +116,36 @@ class Doctor:
         yield Finding("page size", "differs" if lowered else "ok", found)
         if not self._keys:
             newest = await self._session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="-date")
-            links = sorted(oldest.items + newest.items, key=lambda link: -link.hits)
-            # Without those that statistics cannot name; a link may be on both pages.
-            slashtags = (link.slashtag for link in links if "," not in (link.slashtag or ","))
-            self._keys = tuple(dict.fromkeys(slashtags))[:LINKS]
-        check = "range end"
-        try:
-            seconds, reading = await self._read_ends()
-            yield ENDS[reading]
-            check = "timezone"
-            yield await self._check_timezone(seconds, reading)
-        except AuthenticationError:
-            raise
-        except SlashtagError as error:
-            yield Finding(check, "failed", str(error))
+            self._keys = _most_clicked(oldest.items + newest.items)
+        for name, check in (
+            ("paging", self._check_paging),
+            ("range end", self._check_range_end),
+            ("timezone", self._check_timezone),
+        ):
+            try:
+                finding = await check()
+            except AuthenticationError:
+                raise
+            except SlashtagError as error:
+                finding = Finding(name, "failed", str(error))
+            yield finding
 
-    async def _read_ends(self) -> tuple[list[datetime], Reading]:
-        """Return seconds with a click, and how ends of ranges are read if two of them agree on it."""
+    async def _check_paging(self) -> Finding:
+        """Compare the links on small pages with those on a large one."""
+        urls, check = self._session.urls, "paging"
+        try:
+            large = await urls.list(pagesize=MAX_PAGESIZE).to_list(limit=3 * SMALL_PAGE)
+            small = await urls.list(pagesize=SMALL_PAGE).to_list(limit=3 * SMALL_PAGE)
+            # Past the first large page, where a service that lowers page sizes in silence shows it.
+            await urls.list(pagesize=MAX_PAGESIZE).to_list(limit=MAX_PAGESIZE + 1)
+        except PaginationError as error:
+            return Finding(check, "differs", f"listings fail, as pages cannot be told apart: {error}")
+        if [url.id for url in small] == [url.id for url in large]:
+            return Finding(check, "ok", "pages of different sizes list the same links")
+        sizes = f"pages of {SMALL_PAGE} and of {MAX_PAGESIZE}"
+        return Finding(check, "differs", f"{sizes} list different links: listings may be incomplete")
+
+    async def _check_range_end(self) -> Finding:
         spans = await self._days_with_clicks()
         readings: dict[datetime, Reading] = {}
         # What is left of a span is searched after the other spans, so that days differ where they can.
@@ -138,7 +159,8 @@ class Doctor:
                 readings[second] = reading
             if len(readings) == 2 or len(spans) == 2 * DAYS:
                 break
-        return list(readings), agreed(list(readings.values())) or "unclear"
+        self._seconds, self._reading = list(readings), agreed(list(readings.values())) or "unclear"
+        return ENDS[self._reading]
 
     async def _days_with_clicks(self) -> list[tuple[datetime, datetime]]:
         """Return the start and end of days that are over and have clicks, the end not included."""
@@ -158,11 +180,11 @@ class Doctor:
                 break
         return found[:DAYS]
 
-    async def _check_timezone(self, seconds: list[datetime], reading: Reading) -> Finding:
+    async def _check_timezone(self) -> Finding:
         """Ask for 25 hours before or after a click, in a zone where its date is another one."""
         days: list[Finding] = []
-        for second in seconds if reading != "unclear" else []:
-            last = second if reading == "inclusive" else second + SECOND
+        for second in self._seconds if self._reading != "unclear" else []:
+            last = second if self._reading == "inclusive" else second + SECOND
             if second.hour >= 10:
                 offset, local, start, end = "+14:00", second.date() + DAY, second - DAY - HOUR, last
             else:
@@ -179,6 +201,17 @@ class Doctor:
 
     async def _count(self, start: datetime, end: datetime) -> int:
         return (await self._range(start, end)).total
+
+
+def _most_clicked(urls: list[ShortUrl]) -> tuple[str, ...]:
+    """Return slashtags of the links with the most hits, leaving out those that statistics cannot name."""
+    chosen: dict[str, None] = {}
+    for url in sorted(urls, key=lambda url: -url.hits):
+        try:
+            chosen[check_slashtag(url)] = None
+        except InvalidRequestError:
+            continue
+    return tuple(chosen)[:LINKS]
 
 
 async def first_second(count: Count, low: datetime, high: datetime) -> datetime | None:
