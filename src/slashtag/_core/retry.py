@@ -43,9 +43,8 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
 
     `max_attempts`: attempts, not counting those answered 429, which `max_wait` limits. `max_elapsed`
     (seconds): these attempts, backoff and the pause of a session most of whose requests fail, without waiting
-    for admission. The nth backoff is random, up to
-    `backoff_base` * 2**(n - 1) and at most `backoff_cap` (seconds). `max_wait` (seconds): waiting for
-    admission; None: no limit.
+    for admission. The nth backoff is random, up to `backoff_base` * 2**(n - 1) and at most `backoff_cap`
+    (seconds). `max_wait` (seconds): waiting for admission; None: no limit.
     """
 
     # If a service fails one request in four, a query of 500 requests succeeds in 99 of 100 cases with 8

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Plan, RangeStats
-from .._internal import Keys, Progress, Window, WorkerPool, parse_zone, windows
+from .._internal import Keys, Progress, Window, WorkerPool, parse_zone, sort_by_activity, windows
 from ._selection import selection
 
 #: The longest span, in days, and the most requests that are prepared at once.
@@ -47,7 +47,7 @@ async def hourly_clicks(
     async with selection(session, keys, tags, "slashtag", merged=True) as (keys, tags):
         if isinstance(keys, AsyncIterable):
             # The fewer batches have clicks on a day, the fewer requests its hours take.
-            keys = sorted([key async for key in keys], key=lambda key: -getattr(key, "hits", 0))
+            keys = [key async for key in sort_by_activity(keys)]
     whole = session.stats.plan(DateRange(start, end), keys=keys, tags=tags, timezone=zone)
     days = RangeStats()
     jobs: list[tuple[Plan[RangeStats], Window]] = []
