@@ -107,9 +107,9 @@ def read(
             cursor.missing(NotFoundError("no such page", status=404))
         else:
             given += [tag.id for tag in cursor.take(found)]
-        if cursor.restart_ahead():
-            waiting.clear()
-            answered.clear()
+        waiting &= cursor.under_way
+        for number in answered.keys() - cursor.under_way:
+            del answered[number]
         if len(rounds) > 5_000:
             raise EndlessError
     assert cursor.ask() is None

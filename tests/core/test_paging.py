@@ -128,7 +128,8 @@ def test_a_page_that_was_empty_before_one_that_is_not_is_read_once_it_is_filled(
     assert cursor.ask() == 2
     assert cursor.take(page(2, [])) == ()
     assert cursor.take(page(3, [7])) == ()
-    assert (cursor.restart_ahead(), cursor.ask()) == (True, 2)
+    assert not cursor.under_way
+    assert cursor.ask() == 2
     assert [tag.id for tag in cursor.take(page(2, [4, 5, 6]))] == [4, 5, 6]
 
 
@@ -359,6 +360,15 @@ def test_latest_first_costs_little_more_while_links_arrive() -> None:
     in_order = Service(2_000, 17, latest_first=True, inserts=lambda: 2)
     read(PageCursor(latest_first=True), in_order)
     assert in_order.requests <= 2_000 / 15 + 10
+
+
+def test_once_links_arrive_one_page_is_requested_at_a_time() -> None:
+    arrivals = iter([0] * 6 + [3])
+    service = Service(100, 5, latest_first=True, inserts=lambda: next(arrivals, 0))
+    found, rounds = read(PageCursor(prefetch=4, latest_first=True), service)
+    assert sorted(found) == list(range(100))
+    # Page 7 repeats items: 8 to 10, which were requested ahead, are requested again.
+    assert rounds[3:9] == [[6, 7], [8], [9], [10], [8], [9]]
 
 
 @pytest.mark.parametrize("prefetch", [1, 8])

@@ -34,15 +34,13 @@ Answers have no total and no end mark. See docs/service.md, List short URLs. Mea
   it is under way, is empty too. An empty page before one with items is an error.
 - Errors are PaginationErrors, except a 400 and a 404 of the first page, which are raised as they are. A page
   behind the end that repeats page 1 is asked for once more before it is an error.
-- A repeated item means that records were inserted while we read. A page requested earlier that repeats no
-  item may predate the insertion and miss an item: it and the pages behind it are requested again, and the
-  window is halved.
+- A repeated item means that records were inserted while we read. Pages requested ahead may predate that and
+  miss an item: they are requested again, and from then on one page at a time.
 - If records are inserted faster than pages are read, the listing no longer advances, which is an error.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
@@ -54,14 +52,16 @@ T = TypeVar("T", bound=HasId)
 
 #: A short page whose length is a multiple of this may be the result of an undocumented cap.
 CAP_STEP = 10
+#: So many pages in a row that do not advance mean that insertions are faster than reading.
+MOST_WITHOUT_ADVANCE = 8
 
 
 class PageCursor(Generic[T]):
     """State of one listing; the rules are those of the table above.
 
-    The caller requests the pages that `ask()` returns, passes the answer for `page` to `take()` or its error
-    to `missing()`, drops pages under way if `restart_ahead()` is True, and ends when
-    `done` is True. The window of pages under way grows by one for every page taken, up to `prefetch`.
+    The caller requests the pages that `ask()` returns, and passes the answer for `page` to `take()` or its
+    error to `missing()`. It then drops its requests for pages that are no longer in `under_way`, and ends
+    when `done` is True. The window of pages under way grows by one for every page taken, up to `prefetch`.
     Nothing beyond `limit` items is requested. `latest_first` says that insertions shift the pages.
     """
 
@@ -70,16 +70,16 @@ class PageCursor(Generic[T]):
     ) -> None:
         #: The next page to take.
         self.page = start_page
-        #: True while that page is requested again to confirm its first answer.
+        #: Pages that were requested and not yet taken.
+        self.under_way: set[int] = set()
+        #: True while `page` is requested again to confirm its first answer.
         self.again = False
         self.done = limit == 0
-        self._next_asked = start_page
         self._start = start_page
         self._prefetch = prefetch
         self._latest_first = latest_first
         self._window = 1
         self._left = limit
-        self._restart = False
         self._given = GivenItems(prefetch + 2)
         # The size of pages.
         self._page_size: int | None = None
@@ -91,46 +91,26 @@ class PageCursor(Generic[T]):
         self._confirmed = False  # the page after it was requested twice and was empty
         self._needed: int | None = None  # a page that must have items, as a later one does
         self._ask_behind = False  # the page after it must confirm that
-        # Insertions.
+        # Continuity.
         self._reread = False  # the next page has to repeat items
-        self._deepest: int | None = None  # the yielded item farthest from the start of the listing
-        self._went_back = False  # the page before ended ahead of that item
-        self._shifts = 0
-        self._asked_at: dict[int, int] = {}  # page under way -> number of shifts seen when it was requested
-        self._depths: deque[int | None] = deque(maxlen=prefetch + 1)
-        self._losing = 0
-        self._repeats = 0
-
-    # --- requests ------------------------------------------------------------------------------------
+        self._end_id: int | None = None  # the last item of the page before
+        self._without_advance = 0
 
     def ask(self) -> int | None:
         """Return the next page to request, None while enough pages are under way."""
         if self.done:
             return None
-        under_way = self._next_asked - self.page
-        if self.again and self.page not in self._asked_at:
-            page = self.page
-        elif self._last is not None:
-            if under_way or not self._ask_behind:
-                return None
-            page = self._next_asked
-        else:
+        number = self.page
+        if number in self.under_way:
             # While a page is being confirmed, only that page is requested.
-            doubt = self.again or self._reread or self.page == self._needed
-            beyond_limit = self._left is not None and under_way * (self._page_size or 0) >= self._left
-            if under_way >= (1 if doubt else self._window) or beyond_limit:
+            doubt = self._last is not None or self.again or self._reread or self.page == self._needed
+            ahead = len(self.under_way)
+            beyond_limit = self._left is not None and ahead * (self._page_size or 0) >= self._left
+            if doubt or beyond_limit or ahead >= self._window:
                 return None
-            page = self._next_asked
-        self._next_asked = max(self._next_asked, page + 1)
-        self._asked_at[page] = self._shifts
-        return page
-
-    def restart_ahead(self) -> bool:
-        """Return True, once, if all pages under way must be dropped and requested again."""
-        restart, self._restart = self._restart, False
-        return restart
-
-    # --- answers -------------------------------------------------------------------------------------
+            number = max(self.under_way) + 1
+        self.under_way.add(number)
+        return number
 
     def missing(self, error: SlashtagError) -> None:
         """Process the error for `page`, or raise it if it cannot mean that the listing has ended."""
@@ -139,65 +119,70 @@ class PageCursor(Generic[T]):
         may_end = isinstance(error, NotFoundError) and (self.page > self._start or not self.again)
         if not is_refused and not may_end:
             raise error
-        again, stale = self._begin()
-        self._nothing(again, stale)
+        self._nothing(self._begin())
 
     def take(self, page: Page[T]) -> Sequence[T]:
         """Process the answer to `page`; return its new items."""
-        again, stale = self._begin()
+        again = self._begin()
         resized = self._page_size is not None and page.page_size != self._page_size
         if not page.items:
             if again and resized and page.page_size > 0 and self._even:
                 # With another page size, this page may be beyond the end.
                 return self._resize(page.page_size)
-            return self._nothing(again, stale)
+            return self._nothing(again)
         ids = [item.id for item in page.items]
         repeats, fresh = self._given.compare(page.items, ids)
-        if self._last is not None and not self._goes_on(page, fresh, again):
+        if self._last is not None and not self._goes_on(fresh, again):
             return ()
         if page.page != self.page:
             if again and (fresh or page.page > self.page or not self._several()):
                 raise PaginationError(
                     f"page {self.page} was requested twice, but the answer is page {page.page}"
                 )
-            return self._nothing(again, stale)
+            return self._nothing(again)
         if resized:
             return self._resize(page.page_size) if again else self._once_more()
-        same = not fresh and ids[-1] == self._deepest and not self._reread
+        same = not fresh and ids[-1] == self._end_id and not self._reread
         if not again and (same or len(set(ids)) < len(ids)):
             # A repeated page or item in place of another one would lose items.
             return self._once_more()
-        # Overtaken: newly inserted items fill the page.
-        overtaken = self._overtaken(ids)
-        shifted = repeats or overtaken
-        if not shifted and (stale or self._went_back or self._reread):
-            return self._gap()
         if self._reread:
+            if not repeats:
+                raise PaginationError(
+                    f"page {self.page} does not continue the previous page: items could be lost"
+                )
             self._reread = False
             # It did not grow: the service caps its pages.
             self._capped |= self.page == self._needed and not fresh and len(ids) < page.page_size
-        elif shifted:
+        elif repeats or (self._latest_first and not self._advances(ids, fresh)):
             if not fresh and not self._latest_first:
                 if again:
-                    raise self._not_advancing()
+                    raise PaginationError(
+                        f"page {self.page} has only items of previous pages: the listing does not advance"
+                    )
                 return self._once_more()
-            self._shifts += 1
-        if fresh and fresh[-1].id == ids[-1] and not overtaken:
-            self._deepest = ids[-1]
+            self.under_way.clear()
+            self._prefetch = self._window = 1
         return self._accept(page, ids, fresh)
 
-    def _begin(self) -> tuple[bool, bool]:
-        """Record an answer to `page`; return whether it is the second one, and whether it may be stale."""
+    def _begin(self) -> bool:
+        """Record an answer to `page`; return whether it is the second one."""
+        self.under_way.discard(self.page)
         again, self.again = self.again, False
-        return again, self._asked_at.pop(self.page) < self._shifts
+        return again
 
     def _once_more(self) -> Sequence[T]:
         self.again = True
         return ()
 
     def _accept(self, page: Page[T], ids: list[int], fresh: Sequence[T]) -> Sequence[T]:
-        if self._latest_first:
-            self._check_progress(ids, fresh)
+        self._without_advance = 0 if self._advances(ids, fresh) else self._without_advance + 1
+        if self._without_advance > MOST_WITHOUT_ADVANCE:
+            raise PaginationError(
+                f"page {self.page} does not advance: records are inserted faster than pages are read; "
+                'use orderby="date", which appends them'
+            )
+        self._end_id = ids[-1]
         self._given.add([item.id for item in fresh])
         self._page_size = page.page_size
         self._longest = max(self._longest, len(ids))
@@ -216,119 +201,73 @@ class PageCursor(Generic[T]):
 
     def _advance(self) -> None:
         self.page += 1
-        self._next_asked = max(self._next_asked, self.page)
-        if self._last is not None and not self._ask_behind and self._next_asked == self.page:
-            self.done = True
+        self.done = self._last is not None and not self._ask_behind and not self.under_way
 
-    def _nothing(self, again: bool, stale: bool) -> Sequence[T]:
+    def _nothing(self, again: bool) -> Sequence[T]:
         """Process an answer without items: the page is behind the end, or must be requested again."""
-        if self._last is None:
-            if stale:
-                return self._gap()
-            if not again:
-                return self._once_more()
-            if self.page == self._needed:
-                raise PaginationError(
-                    f"page {self.page} is empty, also on a second request, but a later page is not: "
-                    "items could be lost"
-                )
+        if self._last is not None:
+            self._ask_behind = False
+        elif not again:
+            return self._once_more()
+        elif self.page == self._needed:
+            raise PaginationError(
+                f"page {self.page} is empty, also on a second request, but a later page is not: "
+                "items could be lost"
+            )
+        else:
             self._last = self.page - 1
             self._confirmed = True
             # A page behind it must confirm that this is not a gap.
             self._ask_behind = self.page > self._start
-        else:
-            self._ask_behind = False
         self._advance()
         return ()
 
-    def _goes_on(self, page: Page[T], fresh: Sequence[T], again: bool) -> bool:
+    def _goes_on(self, fresh: Sequence[T], again: bool) -> bool:
         """Process a page behind the apparent end; return whether the listing continues with it."""
         assert self._last is not None
         if not fresh:
-            if not self._confirmed and not self._several():
-                if not again:
-                    self._once_more()
-                    return False
+            if not self._confirmed and not self._several() and again:
                 raise PaginationError(
                     f"page {self.page} repeats the only page before it: the service may ignore `page`, or "
                     "repeat its last page; try a smaller pagesize to find out"
                 )
-            self._nothing(again=False, stale=False)
+            if self._confirmed or self._several():
+                self._nothing(again)
+            else:
+                self._once_more()
             return False
         last, self._last, self._ask_behind = self._last, None, False
         if self._capped and not self._confirmed:
             return True
         # A short page was capped, or has grown since. An empty page was an error, or has items now.
-        self.page = last + 1 if self._confirmed else last
-        self._reread = not self._confirmed
+        self._needed = last + 1 if self._confirmed else last
+        self._restart(self._needed, reread=not self._confirmed)
         self._confirmed = False
-        self._needed = self.page
-        self._restart_here()
         return False
 
     def _resize(self, size: int) -> Sequence[T]:
         """Continue with another page size, from the page that contains the last yielded item."""
-        if not self._even or self._reread or size < 1 or self._page_size is None:
+        assert self._page_size is not None
+        if not self._even or self._reread or size < 1:
             raise PaginationError(
                 f"the pageSize of page {self.page} is {size} after {self._page_size}: items could be lost"
             )
-        self.page = ((self.page - 1) * self._page_size - 1) // size + 1
+        self._restart(((self.page - 1) * self._page_size - 1) // size + 1, reread=True)
         self._page_size = self._longest = size
-        self._reread = True
-        self._restart_here()
         return ()
 
-    def _restart_here(self) -> None:
-        self._restart = True
-        self._next_asked = self.page
-        self._asked_at.clear()
+    def _restart(self, page: int, *, reread: bool) -> None:
+        """Continue at an earlier page, and request all pages from there again."""
+        self.page = page
+        self.under_way.clear()
+        self._reread = reread
 
     def _several(self) -> bool:
         """Return True if pages had different items, so the service does not ignore `page`."""
         return self._given.pages > 1
 
-    # --- insertions ----------------------------------------------------------------------------------
-
-    def _overtaken(self, ids: list[int]) -> bool:
-        deepest = self._deepest
-        return self._latest_first and deepest is not None and _falling(ids) and ids[-1] > deepest
-
-    def _gap(self) -> Sequence[T]:
-        """Request a page again that should repeat items but does not."""
-        if self._reread:
-            raise PaginationError(
-                f"page {self.page} does not continue the previous page: items could be lost"
-            )
-        self._window = max(1, self._window // 2)
-        self._restart_here()
-        # Requested after the previous page, it must repeat items only if that one went back.
-        self._reread = self._went_back
-        return ()
-
-    def _check_progress(self, ids: list[int], fresh: Sequence[T]) -> None:
-        """Raise PaginationError if pages are repeated or the listing does not advance."""
-        self._repeats = 0 if fresh or self._several() else self._repeats + 1
-        if self._repeats > 1:
-            raise self._not_advancing()
-        self._went_back = len(ids) > 1 and ids[-1] != self._deepest
-        # Compare with the last page taken before this one was requested. Falling ids show the order of
-        # insertion.
-        depth = ids[-1] if _falling(ids) else None
-        before = self._depths[0] if len(self._depths) == self._depths.maxlen else None
-        losing = not fresh if depth is None or before is None else depth >= before
-        self._depths.append(depth)
-        self._losing = self._losing + 1 if losing else 0
-        if self._losing > 2 * (self._prefetch + 1):
-            raise PaginationError(
-                f"page {self.page} does not advance: records are inserted faster than pages are read; "
-                'use orderby="date", which appends them'
-            )
-
-    def _not_advancing(self) -> PaginationError:
-        return PaginationError(
-            f"page {self.page} has only items of previous pages: the listing does not advance"
-        )
-
-
-def _falling(ids: list[int]) -> bool:
-    return len(ids) > 1 and all(map(int.__gt__, ids, ids[1:]))
+    def _advances(self, ids: list[int], fresh: Sequence[T]) -> bool:
+        """Return whether a page is behind the page before; falling ids show the order of insertion."""
+        if self._end_id is not None and len(ids) > 1 and all(map(int.__gt__, ids, ids[1:])):
+            return ids[-1] < self._end_id
+        return bool(fresh)

@@ -144,10 +144,8 @@ class PageStream(Stream[Page[T]]):
                 cursor.missing(error)
                 continue
             items = cursor.take(page)
-            if cursor.restart_ahead():
-                for ahead in under_way.values():
-                    ahead.cancel()
-                under_way.clear()
+            for dropped in under_way.keys() - cursor.under_way:
+                under_way.pop(dropped).cancel()
             if items:
                 self._given += len(items)
                 if self._options.progress is not None:
