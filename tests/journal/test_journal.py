@@ -222,6 +222,19 @@ async def test_views_share_the_journal(box: Sandbox, path: Path) -> None:
             assert job.metrics.replayed == replayed
 
 
+async def test_the_second_answer_replaces_one_that_contradicted_itself(path: Path) -> None:
+    wrong, right = (
+        wire.ok({"total_clicks": 3, "clicks": {f"2024-01-0{day}": 1, f"2024-01-0{day + 1}": 2}})
+        for day in (3, 1)
+    )
+    span = DateRange("2024-01-01", "2024-01-02")
+    async with wire.Wire([wrong, right]) as server:
+        for _ in range(2):
+            async with client(server, journal=path) as job:
+                assert (await job.stats.collect(span, keys=["spring"])).reconciles
+        assert len(server.requests) == 2
+
+
 async def test_writes_are_sent_every_time(box: Sandbox, path: Path) -> None:
     key = box.truth.urls()[0].id
     for _ in range(2):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slashtag._core.call import SETTLING_SECONDS, Call
 from slashtag._core.queries import AllTime, CountryGeo, DateRange, Day, Query, Selector, Year
-from slashtag._journal.journal import is_worth_keeping
+from slashtag._journal.journal import is_final
 from slashtag._models import Page
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
@@ -29,7 +29,7 @@ def page(number: int = 3, items: int = 2, page_size: int = 2) -> Page[object]:
 
 
 def test_a_full_page_of_a_listing_from_the_oldest_holds() -> None:
-    assert is_worth_keeping(page_call(), page(), SETTLED)
+    assert is_final(page_call(), SETTLED, page())
 
 
 @pytest.mark.parametrize(
@@ -44,14 +44,12 @@ def test_a_full_page_of_a_listing_from_the_oldest_holds() -> None:
     ],
 )
 def test_a_page_that_can_change_does_not_hold(call: Call[Any], answer: Page[object]) -> None:
-    assert not is_worth_keeping(call, answer, SETTLED)
+    assert not is_final(call, SETTLED, answer)
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST"])
 def test_a_write_is_never_replayed(method: str) -> None:
-    assert not is_worth_keeping(
-        Call(method=method, path="tags", returns=object, replayable=True), None, SETTLED
-    )
+    assert not is_final(Call(method=method, path="tags", returns=object, replayable=True), SETTLED)
 
 
 def calls(query: Query[Any]) -> list[Call[Any]]:
@@ -77,7 +75,7 @@ def calls(query: Query[Any]) -> list[Call[Any]]:
     ],
 )
 def test_statistics_hold_once_what_they_count_has_ended(query: Query[Any], held: bool) -> None:
-    assert [is_worth_keeping(call, None, SETTLED) for call in calls(query)] == [held]
+    assert [is_final(call, SETTLED) for call in calls(query)] == [held]
 
 
 @given(st.integers(0, 400), st.integers(0, 400))
@@ -85,12 +83,12 @@ def test_exactly_the_windows_that_had_ended_hold(days: int, ago: int) -> None:
     end = NOW.date() - timedelta(days=ago)
     for call in calls(DateRange(end - timedelta(days=days), end)):
         last = datetime.fromisoformat(dict(call.params)["date_range"].split(",")[1])
-        assert call.is_final(SETTLED) == (last <= NOW) == (last.date() < NOW.date())
+        assert is_final(call, SETTLED) == (last <= NOW) == (last.date() < NOW.date())
 
 
 def test_what_had_ended_only_just_is_asked_again() -> None:
     (call,) = calls(Day(date(2024, 6, 14)))
     midnight = datetime(2024, 6, 15, tzinfo=UTC).timestamp()
-    assert not call.is_final(midnight + 1)
-    assert not call.is_final(midnight + SETTLING_SECONDS - 2)
-    assert call.is_final(midnight + SETTLING_SECONDS + 2)
+    assert not is_final(call, midnight + 1)
+    assert not is_final(call, midnight + SETTLING_SECONDS - 2)
+    assert is_final(call, midnight + SETTLING_SECONDS + 2)

@@ -46,9 +46,9 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
 
     `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeat` says after
     which failures it may be sent again: all of them, those after which it cannot have been done, or only if
-    nothing was sent (see `retry.py`). A journal may answer it if it is `replayable`, and if `settled_at`, the
-    wall clock's time (seconds) at which the period of the answer ends, has passed; without one, what the
-    answer holds decides. `secrets` are strings (a link's password) that no error and no log may show. Raises
+    nothing was sent (see `retry.py`). A journal may keep the answer if the call is `replayable`, and its period
+    had ended, at `settled_at` (wall clock, seconds); it answers the call from then on, unless `anew` is True.
+    `secrets` are strings (a link's password) that no error and no log may show. Raises
     InvalidRequestError for a method other than GET, POST, PUT and DELETE, for a path with a query, a
     fragment, blanks or control characters, and for a parameter that is not a str.
     """
@@ -62,6 +62,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     secrets: tuple[str, ...] = ()
     label: str = ""
     replayable: bool = False
+    anew: bool = False
     settled_at: float | None = None
 
     def __post_init__(self) -> None:
@@ -84,10 +85,6 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     def tag(self) -> str | None:
         """The tag of a statistics call."""
         return dict(self.params).get("tag")
-
-    def is_final(self, fetched: float) -> bool:
-        """Return whether an answer fetched at this time (wall clock, seconds) may be replayed."""
-        return self.replayable and (self.settled_at is None or fetched > self.settled_at + SETTLING_SECONDS)
 
     def __repr__(self) -> str:
         # Without the body, which may contain a password, and without up to 100 slashtags.

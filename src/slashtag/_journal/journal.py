@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .._core.call import Call
+from .._core.call import SETTLING_SECONDS, Call
 from .._errors import ConfigurationError, JournalError
 from .._models import Page
 from .._threads import in_thread
@@ -25,7 +25,7 @@ class Journal:
     """Journal of one job, bound to one base URL and one account.
 
     A response is replayed if the file had it before this session started, if it was final when it was
-    fetched (see `is_worth_keeping`) and is at most `max_age` seconds old. A thread commits responses in
+    fetched (see `is_final`) and is at most `max_age` seconds old. A thread commits responses in
     groups, at most 0.2 seconds after their arrival: kill -9 loses only those not yet committed.
 
     Raises ConfigurationError if the file is not a journal, is damaged, in use, or belongs to another job;
@@ -93,7 +93,7 @@ class Journal:
 
     def _find(self, call: Call[Any]) -> tuple[float, bytes] | None:
         file = self._file
-        if file.snapshot is None or self._closed or call.method != "GET":
+        if file.snapshot is None or self._closed or call.anew:
             return None
         request = _request(call)
         row = file.find(request)
@@ -101,7 +101,7 @@ class Journal:
             return None
         fetched, expected, body = row
         # A time in the future means that a clock was wrong.
-        if not self._began - self._max_age <= fetched <= self._began or not call.is_final(fetched):
+        if not self._began - self._max_age <= fetched <= self._began or not is_final(call, fetched):
             return None
         if expected != file.checksum(request, fetched, body):
             raise file.damaged("a response was altered, or comes from another journal")
@@ -110,7 +110,7 @@ class Journal:
     def keep(self, call: Call[Any], data: object, body: bytes) -> bool:
         """Queue a complete response for writing; return True if the caller should `wait`."""
         fetched = time.time()
-        if self._closed or not is_worth_keeping(call, data, fetched):
+        if self._closed or not is_final(call, fetched, data):
             return False
         self.check()
         with self._changed:
@@ -171,21 +171,21 @@ class Journal:
             self.check()
 
 
-def is_worth_keeping(call: Call[Any], data: object, fetched: float) -> bool:
-    """Return whether an answer will still be valid when the job is run again.
+def is_final(call: Call[Any], fetched: float, data: object = None) -> bool:
+    """Return whether an answer fetched at this time (wall clock, seconds) may be replayed in a later run.
 
-    Statistics are valid if their period had ended. A page is valid if it was full, since the last page grows;
-    if the listing was read oldest first, since in another order new records shift every page; and if it is
-    the page that was requested. If the service has changed its page size since, the listing notices and
-    requests the page again.
+    Statistics: if their period had ended. A page, given as `data` when it is kept: if it was full, since the
+    last page grows; if the listing was read oldest first, since in another order new records shift every
+    page; and if it is the page that was requested. If the service has changed its page size since, the
+    listing notices and requests the page again.
     """
-    if call.method != "GET":
-        return False
     if isinstance(data, Page):
         page: Page[Any] = data  # pyright: ignore[reportUnknownVariableType]
         stays = ("orderby", "date") in call.params and ("page", str(page.page)) in call.params
-        return stays and 0 < page.page_size <= len(page.items)
-    return call.is_final(fetched)
+        if not (stays and 0 < page.page_size <= len(page.items)):
+            return False
+    has_ended = call.settled_at is None or fetched > call.settled_at + SETTLING_SECONDS
+    return call.method == "GET" and call.replayable and has_ended
 
 
 def _request(call: Call[Any]) -> bytes:

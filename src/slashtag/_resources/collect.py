@@ -147,7 +147,7 @@ class StatsSender:
             stats, problem = query.stats(await self._request(query, call), window)
             if problem is not None and not memory.stays_inconsistent:
                 log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
-                answer = await self._request(query, replace(call, replayable=False))
+                answer = await self._request(query, replace(call, anew=True))
                 stats, problem = query.stats(answer, window)
                 memory.stays_inconsistent |= problem is not None
         except SlashtagError as error:

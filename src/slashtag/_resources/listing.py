@@ -53,7 +53,12 @@ class ListingOptions(Struct, Generic[T], frozen=True):
         if self.orderby is not None:
             params.append(("orderby", self.orderby))
         return Call(
-            method="GET", path=self.path, params=tuple(params), returns=self.returns, replayable=not anew
+            method="GET",
+            path=self.path,
+            params=tuple(params),
+            returns=self.returns,
+            replayable=True,
+            anew=anew,
         )
 
 
