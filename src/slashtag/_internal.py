@@ -7,7 +7,7 @@ may change without notice. Add one only if the public interface is not sufficien
 from ._core.call import MAX_PAGESIZE as MAX_PAGESIZE
 from ._core.call import REDIRECT_CODES as REDIRECT_CODES
 from ._core.call import SETTLING_SECONDS as SETTLING_SECONDS
-from ._core.change import conflicts as conflicts
+from ._core.change import find_problems as find_problems
 from ._core.plan import Key as Key
 from ._core.plan import Keys as Keys
 from ._core.plan import check_slashtag as check_slashtag

@@ -108,7 +108,7 @@ async def test_everything_that_is_wrong_is_listed_and_nothing_is_sent(
         BulkUpdate(session, source)
     assert [problem.line for problem in raised.value.problems] == [3, 4]
     assert "hush" not in str(raised.value) + repr(raised.value.problems)
-    with pytest.raises(ChangesError, match="line 2: 'a1' is changed on line 1"):
+    with pytest.raises(ChangesError, match="line 2: 'a1' is changed by line 1"):
         BulkUpdate(session, [Change("a1", password=""), Change("a1", password="x")], outcomes="unused")
     with pytest.raises(ChangesError, match="line 1: nothing to update"):
         BulkUpdate(session, [Change("a1")], outcomes="unused")

@@ -191,10 +191,10 @@ def test_keep_refuses_links_that_it_cannot_tell(cli: Cli, own: Sandbox, write: W
     ran = cli("urls", "update", "--from", str(path), "--keep")
     assert ran.code == 1
     assert [line.removeprefix("error: ") for line in ran.err.splitlines()[:-1]] == [
-        "line 3: it is the link of line 2",
-        "line 4: the account has no link 'nobody'",
-        "line 5: the account has no link 9",
-        "line 6: several links have the slashtag 'twice': give the id",
+        f"line 3: {id_of_a1}: it is the link of line 2",
+        "line 4: 'nobody': no such link",
+        "line 5: 9: no such link",
+        "line 6: 'twice': several links: give the id",
     ]
     assert puts(own) == []
 

@@ -111,7 +111,7 @@ def test_an_unchanged_listing_sends_nothing(cli: Cli, own: Sandbox, listed: Rows
         ("tag_id", "77", "tag_id cannot be changed; it is ''"),
         ("tag_name", "spring", "tag_name cannot be changed; it is ''"),
         ("created_at", "2020-01-01", "created_at cannot be changed"),
-        ("id", "7", "no link with the id '7'"),
+        ("id", "7", "no such link"),
         ("redirect_code", "305", "305"),
     ],
 )

@@ -46,9 +46,9 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
 
     `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeat` says after
     which failures it may be sent again: all of them, those after which it cannot have been done, or only if
-    nothing was sent (see `retry.py`). A journal may keep the answer if the call is `replayable`, and its period
-    had ended, at `settled_at` (wall clock, seconds); it answers the call from then on, unless `anew` is True.
-    `secrets` are strings (a link's password) that no error and no log may show. Raises
+    nothing was sent (see `retry.py`). A journal may keep the answer if the call is `replayable` and the
+    answer's period had ended, at `settled_at` (wall clock, seconds), and replays it unless the call is to be
+    sent `anew`. `secrets` are strings (a link's password) that no error and no log may show. Raises
     InvalidRequestError for a method other than GET, POST, PUT and DELETE, for a path with a query, a
     fragment, blanks or control characters, and for a parameter that is not a str.
     """

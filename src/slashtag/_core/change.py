@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -94,43 +94,24 @@ class Outcome(Struct, frozen=True):
     error: SlashtagError | None = None
 
 
-class Conflict(Struct, frozen=True):
-    """Conflict of the change with index `at` with the change with index `other`.
+def find_problems(changes: Iterable[tuple[int, Change]], unit: str) -> Iterator[tuple[int, str]]:
+    """Yield (number, error) for changes that are not allowed, or must not be sent concurrently with others.
 
-    "key": they have the same key; "slashtag": both rename to the same slashtag;
-    "swap": it renames to the slashtag of the other.
+    `unit` is what the numbers of the changes count, for example "line".
     """
-
-    rule: Literal["key", "slashtag", "swap"]
-    at: int
-    other: int
-
-
-def conflicts(changes: Iterable[Change]) -> Iterator[Conflict]:
-    """Yield the conflicts among changes, which must not be sent concurrently."""
-    keys: dict[str | int, int] = {}
+    changed: dict[str | int, int] = {}
     renamed: dict[str, int] = {}
-    for n, change in enumerate(changes):
+    for n, change in changes:
+        try:
+            change.call()
+        except InvalidRequestError as error:
+            yield n, str(error)
+            continue
         key, new = change.key, change.slashtag
-        if key in keys:
-            yield Conflict("key", n, keys[key])
-        keys.setdefault(key, n)
-        if new is not None and new != key:
-            if new in renamed:
-                yield Conflict("slashtag", n, renamed[new])
-            renamed.setdefault(new, n)
+        if changed.setdefault(key, n) != n:
+            yield n, f"{key!r} is changed by {unit} {changed[key]} already"
+        if new not in (None, key) and renamed.setdefault(new, n) != n:
+            yield n, f"the link of {unit} {renamed[new]} is renamed to {new!r} too"
     for new, n in renamed.items():
-        if new in keys:
-            yield Conflict("swap", n, keys[new])
-
-
-def check_distinct(changes: Sequence[Change]) -> None:
-    """Raise InvalidRequestError for the first conflict among the changes."""
-    for found in conflicts(changes):
-        key, new = changes[found.at].key, changes[found.at].slashtag
-        text = {
-            "key": f"{key!r} is changed twice, and changes are sent in no particular order",
-            "slashtag": f"two links are renamed to {new!r}",
-            "swap": f"{new!r} is changed, and another link is renamed to it: send them one after the other",
-        }
-        raise InvalidRequestError(text[found.rule])
+        if new in changed:
+            yield n, f"{new!r}, which {unit} {changed[new]} changes, cannot be a new slashtag as well"

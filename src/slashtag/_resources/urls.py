@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
 
 from .._core.call import Call, RedirectCode
-from .._core.change import Change, Outcome, check_distinct
+from .._core.change import Change, Outcome, find_problems
 from .._core.payloads import RowsUpdated
 from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError, is_fatal
 from .._fanout import ResultQueue, Results, Tasks, WorkerPool
@@ -101,13 +101,9 @@ class Urls(Resource[ShortUrl]):
         done, total). See `update` for omitted members, and docs/service.md, Update a short URL.
         """
         changes = list(changes)
-        check_distinct(changes)
-        calls: list[tuple[Change, Call[RowsUpdated]]] = []
-        for n, change in enumerate(changes, 1):
-            try:
-                calls.append((change, change.call(once=not repeat_lost)))
-            except InvalidRequestError as error:
-                raise InvalidRequestError(f"change {n} ({change.key!r}): {error}") from None
+        for n, problem in find_problems(enumerate(changes, 1), "change"):
+            raise InvalidRequestError(f"change {n} ({changes[n - 1].key!r}): {problem}")
+        calls = [(change, change.call(once=not repeat_lost)) for change in changes]
         results: ResultQueue[Outcome] = ResultQueue(max(64, 2 * self._workers))
         send, done = self._send, count(1)
 

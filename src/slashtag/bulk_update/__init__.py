@@ -13,8 +13,9 @@ after a crash, goes by the file of their outcomes, by default `changes.results.j
 docs/bulk-updates.md.
 """
 
+from ._links import Difference
 from ._outcome_file import RowOutcome, Status
-from ._planning import COLUMNS, ChangeRow, ChangesError, Difference, Problem, needs_links, read_changes
+from ._planning import COLUMNS, ChangeRow, ChangesError, Problem, needs_links, read_changes
 from ._run import BulkSummary, BulkUpdate, Preview, preview
 
 __all__ = [

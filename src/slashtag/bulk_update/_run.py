@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from .. import AsyncSession, AuthenticationError, Change, Outcome
+from .. import AsyncSession, AuthenticationError, Change, InvalidRequestError, Outcome
 from .._internal import AsyncReadable, Progress
+from ._links import Difference, Links, completed, differences
 from ._outcome_file import UNANSWERED, OutcomeFile, RowOutcome, Status, sent
-from ._planning import ChangeRow, Difference, Links, completed, differences, read_changes, rows_of
+from ._planning import ChangeRow, ChangesError, Problem, checked, read_changes
 
 Changes = str | os.PathLike[str] | Iterable[Change | ChangeRow]
 
 _SENT_BEFORE = "an earlier run sent it and got no answer: look whether it was done"
 _SENT_AGAIN = "an earlier run sent it and got no answer, this run sent it again: "
+
+
+class _Row(ChangeRow, frozen=True):
+    """Change with its outcome "sent", which identifies it in the file of outcomes."""
+
+    sent: RowOutcome
 
 
 class BulkSummary(Struct, frozen=True, kw_only=True):
@@ -61,22 +67,21 @@ async def preview(
     Arguments and errors as BulkUpdate; `progress` is called with (links read, None). Lists all links. See
     docs/service.md, List short URLs.
     """
-    rows, marks, path = _prepare(session, changes, outcomes)
+    rows, path = _prepare(session, changes, outcomes)
     with OutcomeFile(path, writable=False) as file:
-        left = [row for row in rows if file.status(marks[row.line]) != "done"]
-        unknown = sum(file.status(marks[row.line]) in UNANSWERED for row in left)
+        left = [row for row in rows if file.status(row.sent) != "done"]
+        unknown = sum(file.status(row.sent) in UNANSWERED for row in left)
     links = Links(await session.urls.list(progress=progress).to_list())
     found: list[Difference] = []
     changed = missing = 0
     for row in left:
-        urls = links.find(row.change.key)
-        if len(urls) == 1:
-            found += (altered := list(differences(row, urls[0])))
+        try:
+            altered = list(differences(row.line, row.change, links.find(row.change.key)))
             changed += bool(altered)
-        else:
+        except InvalidRequestError as error:
+            altered = [Difference(row.line, row.change.key, "", str(error), "")]
             missing += 1
-            why = "several links: give the id" if urls else "no such link"
-            found.append(Difference(row.line, row.change.key, "", why, ""))
+        found += altered
     return Preview(
         differences=tuple(found),
         changed=changed,
@@ -117,7 +122,7 @@ class BulkUpdate(AsyncReadable):
         progress: Progress | None = None,
     ) -> None:
         self._session = session
-        self._rows, self._marks, self.path = _prepare(session, changes, outcomes)
+        self._rows, self.path = _prepare(session, changes, outcomes)
         self._keep = keep
         self._repeat_lost = repeat_lost
         self._progress = progress
@@ -131,57 +136,41 @@ class BulkUpdate(AsyncReadable):
 
     async def _run(self) -> AsyncGenerator[RowOutcome, None]:
         with OutcomeFile(self.path) as file:
-            left = [row for row in self._rows if file.status(self._marks[row.line]) != "done"]
+            left = [row for row in self._rows if file.status(row.sent) != "done"]
             self._counts["skipped"] = len(self._rows) - len(left)
-            # Rows that are not sent because they may have been done. A rename by slashtag is never repeated.
-            held = {
-                row.line
-                for row in left
-                if file.status(self._marks[row.line]) in UNANSWERED
-                and not (self._repeat_lost and row.change.call().repeat == "always")
-            }
+            held = [row for row in left if self._is_held(file, row)]
+            todo = [row for row in left if not self._is_held(file, row)]
             if self._keep:
-                left = await self._completed(held, left)
-            for row in left:
-                if row.line in held:
-                    yield self._record(file, row, "unknown", error=_SENT_BEFORE)
-            todo = [row for row in left if row.line not in held]
-            done = count(1)
-
-            def report(*_: object) -> None:
-                if self._progress is not None:
-                    self._progress(next(done), len(todo))
-
+                links = await self._session.urls.list(progress=self._progress).to_list()
+                todo = _completed(todo, Links(links))
+            for row in held:
+                yield self._record(file, row, "unknown", error=_SENT_BEFORE)
+            done = 0
             # The first is sent alone: with wrong credentials it is the only one.
             for rows in (todo[:1], todo[1:]):
-                async with aclosing(self._send(file, rows, report)) as outcomes:
+                async with aclosing(self._send(file, rows)) as outcomes:
                     async for outcome in outcomes:
+                        done += 1
+                        if self._progress is not None:
+                            self._progress(done, len(todo))
                         yield outcome
 
-    async def _completed(self, held: set[int], left: Sequence[ChangeRow]) -> list[ChangeRow]:
-        """Return the rows, those to be sent with what the listing has of their links."""
-        links = Links(await self._session.urls.list(progress=self._progress).to_list())
-        found = links.resolve(row for row in left if row.line not in held)
-        return [
-            ChangeRow(row.line, completed(row.change, found[row.line])) if row.line in found else row
-            for row in left
-        ]
+    def _is_held(self, file: OutcomeFile, row: _Row) -> bool:
+        """Return whether a row is not sent, as it may have been done; renames by slashtag never are again."""
+        may_be_repeated = self._repeat_lost and row.change.call().repeat == "always"
+        return file.status(row.sent) in UNANSWERED and not may_be_repeated
 
-    async def _send(
-        self, file: OutcomeFile, rows: Sequence[ChangeRow], report: Progress
-    ) -> AsyncGenerator[RowOutcome, None]:
-        by_key = {row.change.key: row for row in rows}
-
-        async def announce(change: Change) -> None:
-            await file.announce(self._marks[by_key[change.key].line])
-
+    async def _send(self, file: OutcomeFile, rows: list[_Row]) -> AsyncGenerator[RowOutcome, None]:
+        row_of = {row.change.key: row for row in rows}
         updates = self._session.urls.update_many(
-            [row.change for row in rows], repeat_lost=self._repeat_lost, before=announce, progress=report
+            [row.change for row in rows],
+            repeat_lost=self._repeat_lost,
+            before=lambda change: file.announce(row_of[change.key].sent),
         )
         try:
             async with updates as outcomes:
                 async for outcome in outcomes:
-                    yield self._take(file, by_key[outcome.change.key], outcome)
+                    yield self._take(file, row_of[outcome.change.key], outcome)
         except AuthenticationError as error:
             # The change that was answered with this error was not done.
             for row in rows:
@@ -189,16 +178,18 @@ class BulkUpdate(AsyncReadable):
                     self._take(file, row, Outcome(row.change, "failed", error=error))
             raise
 
-    def _take(self, file: OutcomeFile, row: ChangeRow, outcome: Outcome) -> RowOutcome:
+    def _take(self, file: OutcomeFile, row: _Row, outcome: Outcome) -> RowOutcome:
         status: Status = outcome.status
-        error = None if outcome.error is None else _one_line(str(outcome.error))
-        if status == "failed" and file.status(self._marks[row.line]) in UNANSWERED:
+        # Without line breaks and control characters.
+        text = "".join(c if c.isprintable() else " " for c in str(outcome.error))
+        if status == "failed" and file.status(row.sent) in UNANSWERED:
             # Not done this time, but the earlier run may have done it.
-            status, error = "unknown", f"{_SENT_AGAIN}{error}"
+            status, text = "unknown", f"{_SENT_AGAIN}{text}"
+        error = text if outcome.error else None
         return self._record(file, row, status, rows_updated=outcome.rows_updated, error=error)
 
-    def _record(self, file: OutcomeFile, row: ChangeRow, status: Status, **more: Any) -> RowOutcome:
-        outcome = msgspec.structs.replace(self._marks[row.line], status=status, **more)
+    def _record(self, file: OutcomeFile, row: _Row, status: Status, **more: Any) -> RowOutcome:
+        outcome = replace(row.sent, status=status, **more)
         file.append(outcome)
         self._counts[status] += 1
         return outcome
@@ -216,8 +207,8 @@ class BulkUpdate(AsyncReadable):
 
 def _prepare(
     session: AsyncSession, changes: Changes, outcomes: str | os.PathLike[str] | None
-) -> tuple[list[ChangeRow], dict[int, RowOutcome], Path]:
-    """Return the rows, by line the outcome "sent" of each, and the path of their file of outcomes."""
+) -> tuple[list[_Row], Path]:
+    """Return the rows, and the path of their file of outcomes."""
     if isinstance(changes, str | os.PathLike):
         source = Path(changes)
         rows = read_changes(source)
@@ -225,10 +216,26 @@ def _prepare(
     elif outcomes is None:
         raise TypeError("outcomes= names the file of outcomes where changes do not come from a file")
     else:
-        rows = rows_of(changes)
-    return rows, {row.line: sent(row.line, row.change, session) for row in rows}, Path(outcomes)
+        numbered = enumerate(changes, 1)
+        rows = checked([row if isinstance(row, ChangeRow) else ChangeRow(n, row) for n, row in numbered])
+    return [_Row(row.line, row.change, sent(row.line, row.change, session)) for row in rows], Path(outcomes)
 
 
-def _one_line(text: str) -> str:
-    """Return a text without line breaks and control characters."""
-    return "".join(c if c.isprintable() else " " for c in text)
+def _completed(rows: Iterable[_Row], links: Links) -> list[_Row]:
+    """Return the rows with what the listing has of their links.
+
+    Raises ChangesError for rows that name no link, several, or the link of another row.
+    """
+    found: dict[int, _Row] = {}
+    problems: list[Problem] = []
+    for row in rows:
+        try:
+            url = links.find(row.change.key)
+            if (other := found.get(url.id)) is not None:
+                raise InvalidRequestError(f"it is the link of line {other.line}")
+            found[url.id] = replace(row, change=completed(row.change, url))
+        except InvalidRequestError as error:
+            problems.append(Problem(row.line, f"{row.change.key!r}: {error}"))
+    if problems:
+        raise ChangesError("the list of changes", problems)
+    return list(found.values())

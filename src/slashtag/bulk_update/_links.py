@@ -1,17 +1,69 @@
-"""Comparison of a row of an edited listing with its link."""
+"""Comparison of changes, and of the rows of an edited listing, with the links of the account."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
-from .. import InvalidRequestError, ShortUrl
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .. import Change, InvalidRequestError, ShortUrl
+from .._internal import REDIRECT_CODES
 
 #: Columns of a listing that cannot be changed; `hits` and `updated_at` change by themselves.
 READ_ONLY = ("short_url", "tag_id", "tag_name", "created_at")
 VOLATILE = ("hits", "updated_at")
 _CHANGEABLE = ("destination", "redirect_code", "slashtag")
+
+
+class Difference(Struct, frozen=True):
+    """Member of a link that a change alters, or may alter if `now` is "?", as the listing lacks it."""
+
+    line: int
+    key: str | int
+    member: str
+    now: str
+    new: str
+
+
+class Links:
+    """The links of an account, by slashtag and by id."""
+
+    def __init__(self, urls: Iterable[ShortUrl]) -> None:
+        self._by_key: dict[str | int, list[ShortUrl]] = {}
+        for url in urls:
+            self._by_key[url.id] = [url]
+            self._by_key.setdefault(url.slashtag, []).append(url)
+
+    def find(self, key: str | int) -> ShortUrl:
+        """Return the link with a slashtag or an id; raises InvalidRequestError if there is not just one."""
+        found = self._by_key.get(key, [])
+        if len(found) != 1:
+            raise InvalidRequestError("several links: give the id" if found else "no such link")
+        return found[0]
+
+
+def completed(change: Change, url: ShortUrl) -> Change:
+    """Return the change by id, with the link's present destination and redirect code if it gives none."""
+    code = url.redirect_code if url.redirect_code in REDIRECT_CODES else None
+    return replace(
+        change,
+        key=url.id,
+        destination=change.destination or url.destination or None,
+        redirect_code=change.redirect_code or code,
+    )
+
+
+def differences(line: int, change: Change, url: ShortUrl) -> Iterator[Difference]:
+    """Yield what a change alters of a link, or may alter."""
+    listed = url.to_dict()
+    for name in change.__struct_fields__[1:]:
+        new, now = getattr(change, name), listed.get(name, "?")
+        if new is not None and (name not in listed or new != now):
+            shown = "***" if name == "password" else str(new)
+            yield Difference(line, change.key, name, "" if now is None else str(now), shown)
 
 
 def is_listing(header: Sequence[str]) -> bool:
@@ -29,19 +81,12 @@ def edited_cells(
     """
     listed_at = _instant(cells.get("updated_at", ""))
     updated = listed_at is not None and listed_at != url.updated_at
-    present = {
-        "slashtag": url.slashtag,
-        "destination": url.destination or "",
-        "redirect_code": "" if url.redirect_code is None else str(url.redirect_code),
-        "short_url": url.short_url or "",
-        "tag_id": "" if url.tag_id is None else str(url.tag_id),
-        "created_at": "" if url.created_at is None else url.created_at.isoformat(),
-    }
+    present = {name: "" if value is None else str(value) for name, value in url.to_dict().items()}
     if tag_names is not None:
         present["tag_name"] = tag_names.get(url.tag_id or 0, "")
     differing: list[str] = []
     for name, now in present.items():
-        cell = cells.get(name, "")
+        cell = cells.get(name, "") if name in (*_CHANGEABLE, *READ_ONLY) else ""
         if name == "short_url" and updated:
             # Its last part follows the slashtag, which an update may have changed.
             cell, now = cell.rpartition("/")[0], now.rpartition("/")[0]
