@@ -6,18 +6,17 @@ import os
 from importlib import import_module
 from typing import Any
 
-#: Whether this system has such locks; otherwise `lock_file` returns False.
+#: Whether this system has such locks. Windows has none: there, `lock_file` always returns True.
 HAS_LOCKS = os.name == "posix"
 _fcntl: Any = import_module("fcntl") if HAS_LOCKS else None
 
 
 def lock_file(handle: int) -> bool:
     """Lock an open file until it is closed; return False if it is already locked."""
-    if _fcntl is None:
-        return False
     try:
         # Not POSIX locks, which end when the process closes any other handle of the file.
-        _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+        if HAS_LOCKS:
+            _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
     except OSError:
         return False
     return True

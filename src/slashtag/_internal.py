@@ -25,7 +25,6 @@ from ._core.windows import windows as windows
 from ._credentials import parse_base_url as parse_base_url
 from ._fanout import AsyncReadable as AsyncReadable
 from ._fanout import WorkerPool as WorkerPool
-from ._file_lock import HAS_LOCKS as HAS_LOCKS
 from ._file_lock import lock_file as lock_file
 from ._journal.file import JournalInUseError as JournalInUseError
 from ._journal.file import UnfitJournalError as UnfitJournalError

@@ -168,7 +168,7 @@ async def test_an_empty_file_becomes_a_journal(path: Path) -> None:
 
 async def test_a_folder_is_refused(path: Path) -> None:
     path.mkdir()
-    await refused(path, "not a regular file")
+    await refused(path, "Is a directory")
 
 
 async def test_a_pipe_is_refused(path: Path) -> None:
@@ -268,15 +268,15 @@ async def test_of_two_that_open_it_at_once_the_second_is_refused(
 ) -> None:
     await fill(path, b"body")
     reading, go_on = threading.Event(), threading.Event()
-    read = Path.open
+    connect = JournalFile._connect
 
-    def slow(self: Path, *mode: Any) -> Any:
+    def slow(self: JournalFile) -> sqlite3.Connection:
         if not reading.is_set():
             reading.set()
             assert go_on.wait(60)
-        return read(self, *mode)
+        return connect(self)
 
-    monkeypatch.setattr(Path, "open", slow)
+    monkeypatch.setattr(JournalFile, "_connect", slow)
     first = journal(path)
     opening = asyncio.create_task(first.start())
     assert await asyncio.to_thread(reading.wait, 60)

@@ -11,6 +11,7 @@ import stat
 import struct
 import zlib
 from collections.abc import Iterable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from .._errors import ConfigurationError, JournalError
 from .._file_lock import HAS_LOCKS, lock_file
 
 APPLICATION_ID = 0x736C7467  # "sltg"
+_HEADER_ID = struct.pack(">I", APPLICATION_ID)
 VERSION = 2
 BUSY_SECONDS = 1.0
 
@@ -91,36 +93,31 @@ class JournalFile:
             raise
 
     def _claim(self) -> None:
-        """Create the file if it does not exist; raise if it is not a journal or is in use."""
+        """Create the file if it does not exist, and lock it; raise if it is not a journal or is in use."""
         try:
             # Not created by SQLite, which would set the permissions by the umask.
-            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            self.path.chmod(0o600)  # the umask may have removed permissions
-        except FileExistsError:
-            pass
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+            self._lock = os.open(self.path, flags, 0o600)
         except ValueError as error:  # a NUL, or a name that the file system cannot encode
             raise ConfigurationError(f"the journal {str(self.path)!r} cannot be opened: {error}") from None
-        found = self.path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        mode = os.fstat(self._lock).st_mode
+        if not stat.S_ISREG(mode):
             raise ConfigurationError(f"the journal {self.path} cannot be opened: it is not a regular file")
         # Not by SQLite's locks, which do not stop a second session in this process, and which it would wait
         # for until whoever has the journal may have removed it.
         try:
-            self._lock = os.open(self.path, os.O_RDONLY)
-            is_ours = lock_file(self._lock) or not HAS_LOCKS
-            is_ours = is_ours and os.path.samestat(os.fstat(self._lock), self.path.stat())
+            is_ours = lock_file(self._lock) and os.path.samestat(os.fstat(self._lock), self.path.stat())
         except FileNotFoundError:
             is_ours = False
         if not is_ours:
             raise self._in_use()
-        if found.st_size:
-            # Checked before SQLite opens it, which may change another program's database.
-            with self.path.open("rb") as file:
-                header = file.read(72)
-            if header[:16] != b"SQLite format 3\0" or header[68:] != struct.pack(">I", APPLICATION_ID):
-                raise UnfitJournalError(f"{self.path} is not a journal of slashtag; it was left as it is")
-        if found.st_mode & 0o077:
-            os.chmod(self.path, stat.S_IMODE(found.st_mode) & 0o700)
+        # Checked before SQLite opens it, which may change another program's database.
+        header = os.read(self._lock, 72)
+        is_journal = header.startswith(b"SQLite format 3\0") and header[68:] == _HEADER_ID
+        if header and not is_journal:
+            raise UnfitJournalError(f"{self.path} is not a journal of slashtag; it was left as it is")
+        if stat.S_IMODE(mode) != 0o600:
+            self.path.chmod(0o600)
 
     def _release(self) -> None:
         if self._lock is not None:
@@ -242,21 +239,19 @@ class JournalFile:
 
 def remove_journal(path: Path) -> None:
     """Remove a journal and the files that SQLite keeps beside it, unless a session has it open."""
-    try:
-        # Windows, which has no locks, removes no file that is open.
-        handle = os.open(path, os.O_RDONLY) if HAS_LOCKS else None
-    except OSError:
-        return
-    try:
-        if handle is None or lock_file(handle):
-            for left in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
-                left.unlink(missing_ok=True)
-    except PermissionError:
+    with ExitStack() as stack:
         if HAS_LOCKS:
-            raise
-    finally:
-        if handle is not None:
-            os.close(handle)
+            try:
+                file = stack.enter_context(path.open("rb"))
+            except OSError:
+                return
+            if not lock_file(file.fileno()):
+                return
+        else:
+            # Windows removes no file that is open.
+            stack.enter_context(suppress(PermissionError))
+        for left in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+            left.unlink(missing_ok=True)
 
 
 def _one(file: sqlite3.Connection, statement: str) -> Any:

@@ -14,7 +14,7 @@ from typing import Literal, Self
 import msgspec
 
 from .. import AsyncSession, Change, ExportError
-from .._internal import HAS_LOCKS, account_digest, in_thread, lock_file
+from .._internal import account_digest, in_thread, lock_file
 
 #: The beginning of every line.
 _BEGIN = b'{"line":'
@@ -87,7 +87,7 @@ class OutcomeFile:
             self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | binary, 0o600)
             if not exists:
                 self.path.chmod(0o600)  # the umask may have removed some bits
-            if not lock_file(self._handle) and HAS_LOCKS:
+            if not lock_file(self._handle):
                 raise ExportError(f"another run writes to {self.path}")
         self._read(self.path.read_bytes() if self.path.exists() else b"")
 

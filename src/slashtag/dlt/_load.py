@@ -21,7 +21,7 @@ from dlt.pipeline.state_sync import load_pipeline_state_from_destination
 from msgspec import Struct
 
 from .. import ConfigurationError, ExportError, SlashtagError
-from .._internal import HAS_LOCKS, lock_file, remove_journal
+from .._internal import lock_file, remove_journal
 from ._account import number_of_loads
 
 #: Destinations that are a file or folder, and the default dataset in each.
@@ -155,7 +155,7 @@ def _file_locked(path: Path) -> Generator[None, None, None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        if not lock_file(handle) and HAS_LOCKS:
+        if not lock_file(handle):
             raise ExportError(_BUSY)
         yield
     finally:
