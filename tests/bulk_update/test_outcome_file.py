@@ -28,7 +28,7 @@ def test_a_line_that_was_cut_is_written_anew(tmp_path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-10])
     with OutcomeFile(path) as file:
-        assert file.before["f"].status == "done"
+        assert file.statuses["f"] == "done"
         file.append(ENTRY)
     assert len(path.read_bytes().splitlines()) == 150
 

@@ -56,77 +56,70 @@ def sent(line: int, change: Change, session: AsyncSession) -> RowOutcome:
     )
 
 
-class OutcomeFile:
-    """File of outcomes as JSON Lines; the last line of each change counts.
+def read_outcomes(path: Path) -> tuple[dict[str, Status], int]:
+    """Return the status of each change by its fingerprint, and the length of the file's whole lines.
 
-    A "done" change no longer counts once another change of its link is sent, since the link may be different
-    again. One whose answer was lost stays "unknown". Raises ExportError unless it is a regular file of
-    outcomes, if another run has it open, and on a full disk. With `writable=False` it is only read.
+    The last line of a change counts. A "done" change no longer counts once another change of its link is
+    sent, since the link may be different again. One whose answer was lost stays "unknown". Raises ExportError
+    unless it is a regular file of outcomes, or missing.
+    """
+    with _os_errors(path):
+        if path.exists() and not path.is_file():
+            # Reading a pipe would wait for ever.
+            raise ExportError(f"{path} cannot be written: it is not a regular file")
+        content = path.read_bytes() if path.exists() else b""
+    # The last line was cut if a run was killed.
+    *lines, torn = content.split(b"\n")
+    decoder = msgspec.json.Decoder(RowOutcome)
+    statuses: dict[str, Status] = {}
+    done: dict[str, str] = {}
+    try:
+        if not lines and not torn.startswith(_BEGIN[: len(torn)]):
+            raise msgspec.DecodeError
+        for entry in map(decoder.decode, lines):
+            # Not for "unknown": rows that are only held back have it too.
+            for link in entry.links if entry.status == "sent" else ():
+                statuses.pop(done.pop(link, ""), None)
+            statuses[entry.fingerprint] = entry.status
+            if entry.status == "done" and entry.links:
+                # By the name it was changed by: a rerun would use that one.
+                done[entry.links[0]] = entry.fingerprint
+    except msgspec.DecodeError:
+        raise ExportError(f"{path} does not hold outcomes; choose another file for the outcomes") from None
+    return statuses, len(content) - len(torn)
+
+
+class OutcomeFile:
+    """File of outcomes as JSON Lines, open for one run; `statuses` are those that earlier runs left.
+
+    Raises what `read_outcomes` raises, and ExportError if another run has it open, and on a full disk.
     """
 
-    def __init__(self, path: Path, *, writable: bool = True) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.before: dict[str, RowOutcome] = {}
         self._written = self._durable = 0
         self._flushing = asyncio.Lock()
-        self._handle: int | None = None
+        binary = getattr(os, "O_BINARY", 0)  # Windows would write each line end as two characters
+        with _os_errors(path):
+            exists = path.exists()
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | binary, 0o600)
         try:
-            with self._os_errors():
-                self._open(writable)
+            with _os_errors(path):
+                if not exists:
+                    path.chmod(0o600)  # the umask may have removed some bits
+                if not lock_file(self._handle):
+                    raise ExportError(f"another run writes to {path}")
+                self.statuses, length = read_outcomes(path)
+                os.ftruncate(self._handle, length)
         except ExportError:
-            self._close()
+            os.close(self._handle)
             raise
-
-    def _open(self, writable: bool) -> None:
-        exists = self.path.exists()
-        if exists and not self.path.is_file():
-            # Reading a pipe would wait for ever.
-            raise ExportError(f"{self.path} cannot be written: it is not a regular file")
-        if writable:
-            binary = getattr(os, "O_BINARY", 0)  # Windows would write each line end as two characters
-            self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | binary, 0o600)
-            if not exists:
-                self.path.chmod(0o600)  # the umask may have removed some bits
-            if not lock_file(self._handle):
-                raise ExportError(f"another run writes to {self.path}")
-        self._read(self.path.read_bytes() if self.path.exists() else b"")
-
-    def _read(self, content: bytes) -> None:
-        *lines, torn = content.split(b"\n")
-        decoder = msgspec.json.Decoder(RowOutcome)
-        done: dict[str, str] = {}
-        try:
-            for line in lines:
-                entry = decoder.decode(line)
-                # Not for "unknown": rows that are only held back have it too.
-                for link in entry.links if entry.status == "sent" else ():
-                    if link in done:
-                        self.before.pop(done.pop(link), None)
-                self.before[entry.fingerprint] = entry
-                if entry.status == "done" and entry.links:
-                    # By the name it was changed by: a rerun would use that one.
-                    done[entry.links[0]] = entry.fingerprint
-            if not lines and not torn.startswith(_BEGIN[: len(torn)]):
-                raise msgspec.DecodeError
-        except msgspec.DecodeError:
-            raise ExportError(
-                f"{self.path} does not hold outcomes; choose another file for the outcomes"
-            ) from None
-        if torn and self._handle is not None:
-            # A line that was cut when a run was killed.
-            os.ftruncate(self._handle, len(content) - len(torn))
-
-    def status(self, entry: RowOutcome) -> Status | None:
-        """Return the status of a change as earlier runs left it."""
-        before = self.before.get(entry.fingerprint)
-        return None if before is None else before.status
 
     def append(self, entry: RowOutcome) -> None:
         """Append an outcome; it is durable after the next `announce`, or when the file is closed."""
-        assert self._handle is not None
         entry = msgspec.structs.replace(entry, at=datetime.now(UTC).isoformat(timespec="seconds"))
         data = memoryview(msgspec.json.encode(entry) + b"\n")
-        with self._os_errors():
+        with _os_errors(self.path):
             end = os.fstat(self._handle).st_size
             try:
                 while data:
@@ -146,31 +139,26 @@ class OutcomeFile:
         async with self._flushing:
             if self._durable < mine:
                 written = self._written
-                assert self._handle is not None
-                with self._os_errors():
+                with _os_errors(self.path):
                     await in_thread(partial(os.fsync, self._handle))
                 self._durable = written
-
-    @contextmanager
-    def _os_errors(self) -> Generator[None, None, None]:
-        """Raise errors of the system as ExportError."""
-        try:
-            yield
-        except OSError as error:
-            raise ExportError(f"{self.path} cannot be written: {error.strerror}") from None
-
-    def _close(self) -> None:
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            os.close(handle)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
-            if self._handle is not None and error is None:
-                with self._os_errors():
+            if error is None:
+                with _os_errors(self.path):
                     os.fsync(self._handle)
         finally:
-            self._close()
+            os.close(self._handle)
+
+
+@contextmanager
+def _os_errors(path: Path) -> Generator[None, None, None]:
+    """Raise errors of the system as ExportError."""
+    try:
+        yield
+    except OSError as error:
+        raise ExportError(f"{path} cannot be written: {error.strerror}") from None

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from .. import AsyncSession, AuthenticationError, Change, InvalidRequestError, Outcome
 from .._internal import AsyncReadable, Progress
 from ._links import Difference, Links, completed, differences
-from ._outcome_file import UNANSWERED, OutcomeFile, RowOutcome, Status, sent
+from ._outcome_file import UNANSWERED, OutcomeFile, RowOutcome, Status, read_outcomes, sent
 from ._planning import ChangeRow, ChangesError, Problem, checked, read_changes
 
 Changes = str | os.PathLike[str] | Iterable[Change | ChangeRow]
@@ -68,9 +68,9 @@ async def preview(
     docs/service.md, List short URLs.
     """
     rows, path = _prepare(session, changes, outcomes)
-    with OutcomeFile(path, writable=False) as file:
-        left = [row for row in rows if file.status(row.sent) != "done"]
-        unknown = sum(file.status(row.sent) in UNANSWERED for row in left)
+    statuses, _ = read_outcomes(path)
+    left = [row for row in rows if statuses.get(row.sent.fingerprint) != "done"]
+    unknown = sum(statuses.get(row.sent.fingerprint) in UNANSWERED for row in left)
     links = Links(await session.urls.list(progress=progress).to_list())
     found: list[Difference] = []
     changed = missing = 0
@@ -136,7 +136,7 @@ class BulkUpdate(AsyncReadable):
 
     async def _run(self) -> AsyncGenerator[RowOutcome, None]:
         with OutcomeFile(self.path) as file:
-            left = [row for row in self._rows if file.status(row.sent) != "done"]
+            left = [row for row in self._rows if file.statuses.get(row.sent.fingerprint) != "done"]
             self._counts["skipped"] = len(self._rows) - len(left)
             held = [row for row in left if self._is_held(file, row)]
             todo = [row for row in left if not self._is_held(file, row)]
@@ -158,7 +158,7 @@ class BulkUpdate(AsyncReadable):
     def _is_held(self, file: OutcomeFile, row: _Row) -> bool:
         """Return whether a row is not sent, as it may have been done; renames by slashtag never are again."""
         may_be_repeated = self._repeat_lost and row.change.call().repeat == "always"
-        return file.status(row.sent) in UNANSWERED and not may_be_repeated
+        return file.statuses.get(row.sent.fingerprint) in UNANSWERED and not may_be_repeated
 
     async def _send(self, file: OutcomeFile, rows: list[_Row]) -> AsyncGenerator[RowOutcome, None]:
         row_of = {row.change.key: row for row in rows}
@@ -182,7 +182,7 @@ class BulkUpdate(AsyncReadable):
         status: Status = outcome.status
         # Without line breaks and control characters.
         text = "".join(c if c.isprintable() else " " for c in str(outcome.error))
-        if status == "failed" and file.status(row.sent) in UNANSWERED:
+        if status == "failed" and file.statuses.get(row.sent.fingerprint) in UNANSWERED:
             # Not done this time, but the earlier run may have done it.
             status, text = "unknown", f"{_SENT_AGAIN}{text}"
         error = text if outcome.error else None
