@@ -8,6 +8,7 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any, Protocol, cast, get_args
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, fields
 
@@ -29,7 +30,8 @@ class Record(Struct, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dict that json.dumps takes: names of members as here, dates as ISO 8601, keys as str."""
-        return {name: to_builtins(value) for name, value in asdict(self).items()}
+        members: dict[str, Any] = to_builtins(self)
+        return members
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
@@ -60,17 +62,13 @@ def to_builtins(value: object) -> Any:
     Dates are ISO 8601, keys of dicts str. Raises TypeError for other classes.
     """
     if isinstance(value, Record):
-        return value.to_dict()
+        value = asdict(value)  # msgspec would use the service's names of members
     if isinstance(value, dict):
         pairs = cast("dict[object, object]", value)
         return {str(to_builtins(key)): to_builtins(each) for key, each in pairs.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [to_builtins(each) for each in cast("Iterable[object]", value)]
-    if isinstance(value, date):
-        return value.isoformat()
-    if value is None or isinstance(value, str | int | float):
-        return value
-    raise TypeError(f"{type(value).__name__} is no record of slashtag, and no built-in value")
+    return msgspec.to_builtins(value)
 
 
 def to_arrow(columns: Mapping[str, type], rows: Iterable[Sequence[Any]]) -> ArrowStream:

@@ -317,7 +317,7 @@ async def test_what_was_kept_is_in_the_file_within_the_interval(path: Path) -> N
 
 
 async def test_many_answers_at_once_are_all_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_journal, "COMMIT_BYTES", 100_000)
+    monkeypatch.setattr(_journal, "COMMIT_SECONDS", 0.02)
     monkeypatch.setattr(_journal, "CROWDED_BYTES", 300_000)
     kept = journal(path)
     kept.open()

@@ -17,7 +17,6 @@ from .._threads import in_thread
 from .file import JournalFile
 
 COMMIT_SECONDS = 0.2
-COMMIT_BYTES = 4 * 2**20
 CROWDED_BYTES = 64 * 2**20
 
 
@@ -119,7 +118,7 @@ class Journal:
             if self._writer is None:
                 self._writer = threading.Thread(target=self._write, name="slashtag-journal", daemon=True)
                 self._writer.start()
-            elif len(self._pending) == 1 or self._pending_bytes >= COMMIT_BYTES:
+            elif len(self._pending) == 1:
                 self._changed.notify()
             return self._pending_bytes >= CROWDED_BYTES
 
@@ -145,9 +144,7 @@ class Journal:
         while not ending:
             with self._changed:
                 self._changed.wait_for(lambda: self._pending or self._closed)
-                self._changed.wait_for(
-                    lambda: self._closed or self._pending_bytes >= COMMIT_BYTES, COMMIT_SECONDS
-                )
+                self._changed.wait_for(lambda: self._closed, COMMIT_SECONDS)
                 rows, self._pending, size = self._pending, [], self._pending_bytes
                 ending = self._closed
             if rows and self._failure is None:
