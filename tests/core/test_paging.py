@@ -391,7 +391,7 @@ def test_more_than_all_remembered_pages_at_once_repeat_nothing() -> None:
 def test_what_is_remembered_of_a_long_listing_is_bounded() -> None:
     cursor: PageCursor[Tag] = PageCursor(prefetch=2)
     assert len(read(cursor, Service(200_000, MAX_PAGESIZE))[0]) == 200_000
-    assert len(cursor._given._ids) <= 4 * MAX_PAGESIZE + MAX_PAGESIZE
+    assert len(cursor._given._recent | cursor._given._before) <= 2 * 4 * MAX_PAGESIZE
     assert len(cursor._given._edges) <= 2 * 200_000 // MAX_PAGESIZE
 
 

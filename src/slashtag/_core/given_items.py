@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
@@ -25,36 +24,27 @@ class GivenItems:
 
     def __init__(self, recent_pages: int) -> None:
         self.pages = 0
-        self._most_recent = recent_pages
-        self._recent: deque[list[int]] = deque()
-        self._ids: set[int] = set()
+        self._most_recent = recent_pages * MAX_PAGESIZE
+        self._recent: set[int] = set()
+        self._before: set[int] = set()
         self._edges: set[int] = set()
 
     def compare(self, items: Sequence[T], ids: list[int]) -> tuple[bool, Sequence[T]]:
         """Return whether a page repeats items, and its new items."""
-        seen = set(ids)
-        if not self._edges.isdisjoint(seen):
+        seen = {*ids}
+        repeated = seen & self._recent | seen & self._before
+        if not self._edges.isdisjoint(seen - repeated):
             return True, ()
-        if self._ids.isdisjoint(seen) and len(seen) == len(ids):
+        if not repeated and len(seen) == len(ids):
             return False, items
-        new: dict[int, T] = {}
-        for item in items:
-            if item.id not in self._ids:
-                new.setdefault(item.id, item)
-        return not self._ids.isdisjoint(seen), list(new.values())
+        new = {item.id: item for item in items if item.id not in repeated}
+        return bool(repeated), list(new.values())
 
     def add(self, ids: list[int]) -> None:
         """Add the ids of the new items of a page."""
-        if not ids:
-            return
-        self.pages += 1
-        self._recent.append(ids)
-        self._ids.update(ids)
-        # If the page size changes, a page may start this far back.
-        while (
-            len(self._recent) > self._most_recent
-            and len(self._ids) - len(self._recent[0]) >= 2 * MAX_PAGESIZE
-        ):
-            old = self._recent.popleft()
-            self._ids.difference_update(old)
-            self._edges.update((old[0], old[-1]))
+        if ids:
+            self.pages += 1
+            self._edges.update((ids[0], ids[-1]))
+            self._recent.update(ids)
+            if len(self._recent) >= self._most_recent:
+                self._before, self._recent = self._recent, set()

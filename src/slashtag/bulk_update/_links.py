@@ -15,7 +15,6 @@ from .._internal import REDIRECT_CODES
 #: Columns of a listing that cannot be changed; `hits` and `updated_at` change by themselves.
 READ_ONLY = ("short_url", "tag_id", "tag_name", "created_at")
 VOLATILE = ("hits", "updated_at")
-_CHANGEABLE = ("destination", "redirect_code", "slashtag")
 
 
 class Difference(Struct, frozen=True):
@@ -84,25 +83,28 @@ def edited_cells(
     present = {name: "" if value is None else str(value) for name, value in url.to_dict().items()}
     if tag_names is not None:
         present["tag_name"] = tag_names.get(url.tag_id or 0, "")
-    differing: list[str] = []
-    for name, now in present.items():
-        cell = cells.get(name, "") if name in (*_CHANGEABLE, *READ_ONLY) else ""
+    given: dict[str, str] = {}
+    wrong: list[str] = []
+    for name, cell in cells.items():
+        now = present.get(name, "")
+        same = cell == now or (name == "created_at" and _instant(cell) == url.created_at)
         if name == "short_url" and updated:
             # Its last part follows the slashtag, which an update may have changed.
-            cell, now = cell.rpartition("/")[0], now.rpartition("/")[0]
-        if cell and cell != now and not (name == "created_at" and _instant(cell) == url.created_at):
-            differing.append(name)
-    wrong = [f"{name} cannot be changed; it is {present[name]!r}" for name in READ_ONLY if name in differing]
-    changed = [name for name in differing if name in _CHANGEABLE]
-    if changed and updated:
+            same = cell.rpartition("/")[0] == now.rpartition("/")[0]
+        if not cell or same or name in ("id", *VOLATILE):
+            continue
+        if name not in READ_ONLY:
+            given[name] = cell
+        elif name in present:
+            wrong.append(f"{name} cannot be changed; it is {now!r}")
+    if updated and (changed := ", ".join(name for name in given if name in present)):
         wrong.append(
-            f"the link was updated since it was listed, and {', '.join(changed)} may be of somebody else: "
+            f"the link was updated since it was listed, and {changed} may be of somebody else: "
             "list it again, or leave out the column updated_at to send the row all the same"
         )
     if wrong:
         raise InvalidRequestError("; ".join(wrong))
-    ignored = {"id", *READ_ONLY, *VOLATILE, *_CHANGEABLE}
-    return {name: cell for name, cell in cells.items() if cell and (name in changed or name not in ignored)}
+    return given
 
 
 def _instant(text: str) -> datetime | None:
