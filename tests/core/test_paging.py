@@ -362,6 +362,13 @@ def test_latest_first_costs_little_more_while_links_arrive() -> None:
     assert in_order.requests <= 2_000 / 15 + 10
 
 
+def test_oldest_first_ids_may_be_in_any_order() -> None:
+    pages = [page(n, [3 * n, 3 * n - 1, 3 * n - 2]) for n in range(1, 30)]
+    found, rounds = read(PageCursor(), fixed(*pages, page(30, [99])))
+    assert found == [tag.id for listed in pages for tag in listed.items] + [99]
+    assert max(map(len, rounds)) == 2
+
+
 def test_once_links_arrive_one_page_is_requested_at_a_time() -> None:
     arrivals = iter([0] * 6 + [3])
     service = Service(100, 5, latest_first=True, inserts=lambda: next(arrivals, 0))

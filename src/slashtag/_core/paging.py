@@ -154,7 +154,7 @@ class PageCursor(Generic[T]):
             self._reread = False
             # It did not grow: the service caps its pages.
             self._capped |= self.page == self._needed and not fresh and len(ids) < page.page_size
-        elif repeats or (self._latest_first and not self._advances(ids, fresh)):
+        elif repeats or not self._advances(ids, fresh):
             if not fresh and not self._latest_first:
                 if again:
                     raise PaginationError(
@@ -226,15 +226,15 @@ class PageCursor(Generic[T]):
         """Process a page behind the apparent end; return whether the listing continues with it."""
         assert self._last is not None
         if not fresh:
-            if not self._confirmed and not self._several() and again:
+            if self._confirmed or self._several():
+                self._nothing(again)
+            elif not again:
+                self._once_more()
+            else:
                 raise PaginationError(
                     f"page {self.page} repeats the only page before it: the service may ignore `page`, or "
                     "repeat its last page; try a smaller pagesize to find out"
                 )
-            if self._confirmed or self._several():
-                self._nothing(again)
-            else:
-                self._once_more()
             return False
         last, self._last, self._ask_behind = self._last, None, False
         if self._capped and not self._confirmed:
@@ -267,7 +267,7 @@ class PageCursor(Generic[T]):
         return self._given.pages > 1
 
     def _advances(self, ids: list[int], fresh: Sequence[T]) -> bool:
-        """Return whether a page is behind the page before; falling ids show the order of insertion."""
-        if self._end_id is not None and len(ids) > 1 and all(map(int.__gt__, ids, ids[1:])):
-            return ids[-1] < self._end_id
-        return bool(fresh)
+        """Return whether a page is behind the page before."""
+        # Ids that fall within the page show the order of insertion.
+        falling = self._latest_first and len(ids) > 1 and all(map(int.__gt__, ids, ids[1:]))
+        return bool(fresh) if not falling or self._end_id is None else ids[-1] < self._end_id
