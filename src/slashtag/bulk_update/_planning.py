@@ -1,9 +1,13 @@
-"""Changes read from a file, and checked as a whole."""
+"""Changes read from CSV or from a sheet of a workbook, and checked as a whole."""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,6 @@ from msgspec import Struct
 
 from .. import Change, InvalidRequestError, ShortUrl
 from .._internal import find_problems, many
-from ._cells import read_cells
 from ._links import READ_ONLY, VOLATILE, Links, completed, edited_cells, is_listing
 
 #: Columns of a file of changes.
@@ -65,7 +68,7 @@ def read_changes(
     files.
     """
     path = Path(path)
-    cells = read_cells(path, data)
+    cells = _read_cells(path, data)
     header = _header(cells, path)
     listing = is_listing(header)
     if listing and links is None:
@@ -91,7 +94,7 @@ def read_changes(
 
 def needs_links(path: str | os.PathLike[str], *, data: bytes | None = None) -> bool:
     """Return whether a file of changes is a listing, for which `read_changes` takes links."""
-    return is_listing(_header(read_cells(Path(path), data), Path(path)))
+    return is_listing(_header(_read_cells(Path(path), data), Path(path)))
 
 
 def checked(
@@ -102,6 +105,44 @@ def checked(
     if found or problems:
         raise ChangesError(where, [*problems, *found])
     return rows
+
+
+def _read_cells(path: Path, data: bytes | None = None) -> Iterator[tuple[int, list[str]]]:
+    """Yield the cells of each row with the number of its line, the header first."""
+    try:
+        data = path.read_bytes() if data is None else data
+        if data.startswith(b"PK\x03\x04"):
+            yield from enumerate(_sheet(path, data), 1)
+            return
+        text = data.decode("utf-8-sig")
+        delimiter = max(",;\t", key=text.partition("\n")[0].count)
+        reader, before = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), 0
+        for cells in reader:
+            line, before = before + 1, reader.line_num
+            yield line, cells
+    except (UnicodeDecodeError, csv.Error):
+        raise InvalidRequestError(f"{path} is not a CSV file in UTF-8") from None
+    except OSError as error:
+        raise InvalidRequestError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _sheet(path: Path, data: bytes) -> Iterator[list[str]]:
+    """Yield the rows of the first sheet of a workbook, as texts."""
+    try:
+        openpyxl = import_module("openpyxl")
+        workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    except ImportError:
+        raise InvalidRequestError('a workbook needs openpyxl: pip install "slashtag[xlsx]"') from None
+    except Exception:
+        raise InvalidRequestError(f"{path} is not an .xlsx workbook") from None
+    for row in workbook.worksheets[0].iter_rows(values_only=True):
+        yield [_text(value) for value in row]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return "" if value is None else value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def _header(cells: Iterator[tuple[int, list[str]]], path: Path) -> list[str]:
