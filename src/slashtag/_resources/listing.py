@@ -94,9 +94,9 @@ class Resource(Generic[T]):
         """List all records, requesting up to `prefetch` pages ahead.
 
         With `orderby="date"` (oldest first) records added meanwhile are appended. With "-date" the records
-        that existed at the start are yielded completely and once, the new ones in part; PaginationError is
-        raised if they arrive faster than pages are read. Records may be missed if others are deleted
-        meanwhile.
+        that existed at the start are yielded completely and once, the new ones in part. Once some arrive,
+        pages are requested one at a time; PaginationError is raised if they arrive faster than pages are
+        read. Records may be missed if others are deleted meanwhile.
 
         Answers contain no total. A page shorter than its own pageSize ends the listing; if its length is a
         multiple of 10, only if the next page is empty, since the service may have an undocumented cap. An

@@ -39,14 +39,12 @@ class Tags(Resource[Tag]):
         check_text("name", name, MAX_TAG_NAME)
         if (tag := await self._find(name)) is not None:
             return tag
-        failure: BadRequestError | OutcomeUnknownError
         try:
             return await self.create(name, description=description)
-        except (BadRequestError, OutcomeUnknownError) as error:
-            failure = error
-        if (tag := await self._find(name)) is not None:
-            return tag
-        raise failure
+        except (BadRequestError, OutcomeUnknownError):
+            if (tag := await self._find(name)) is not None:
+                return tag
+            raise
 
     async def _find(self, name: str) -> Tag | None:
         async with self.list() as tags:
