@@ -62,7 +62,8 @@ class JournalFile:
         self.path = path
         self._base_url = base_url
         self._apikey = apikey.encode()
-        self._salt = ""
+        self._salt = secrets.token_hex(16)
+        self._bound = False
         #: Connection for writing; None while the file is closed.
         self.main: sqlite3.Connection | None = None
         #: Read-only snapshot of the file at opening; None if it was empty. The session writes only to the
@@ -137,7 +138,6 @@ class JournalFile:
             if not _one(file, "SELECT count(*) FROM sqlite_schema"):
                 for statement in _SCHEMA:
                     file.execute(statement)
-                self._bind(file)
             else:
                 self._check(file)
                 last = {"last": _one(file, "SELECT coalesce(max(id), 0) FROM held")}
@@ -158,12 +158,6 @@ class JournalFile:
             raise
         return file
 
-    def _bind(self, file: sqlite3.Connection) -> None:
-        """Bind the file to this job."""
-        self._salt = secrets.token_hex(16)
-        rows = {"salt": self._salt, "base_url": self._base_url, "account": self._account(self._salt)}
-        file.executemany("INSERT OR REPLACE INTO job VALUES (?, ?)", rows.items())
-
     def _check(self, file: sqlite3.Connection) -> None:
         problem = _one(file, "PRAGMA quick_check(1)")
         if problem != "ok":
@@ -174,21 +168,21 @@ class JournalFile:
                 f"the journal {self.path} was written by another version of slashtag (format {version})"
             )
         job = dict(file.execute("SELECT name, value FROM job"))
-        self._salt = job.get("salt", "")
-        other: str | None = None
+        if not job:
+            return
         if job.get("base_url") != self._base_url:
-            other = f"belongs to a job with base_url {job.get('base_url')}, not {self._base_url}"
-        elif not hmac.compare_digest(job.get("account", ""), self._account(self._salt)):
-            other = "belongs to a job of another account"
-        if other and _one(file, "SELECT EXISTS (SELECT 1 FROM response)"):
-            raise UnfitJournalError(f"the journal {self.path} {other}")
-        if other:
-            # Created by a job that ended before its first answer.
-            self._bind(file)
+            raise UnfitJournalError(
+                f"the journal {self.path} belongs to a job with base_url {job.get('base_url')}, "
+                f"not {self._base_url}"
+            )
+        self._salt = job.get("salt", "")
+        if not hmac.compare_digest(job.get("account", ""), self._account()):
+            raise UnfitJournalError(f"the journal {self.path} belongs to a job of another account")
+        self._bound = True
 
-    def _account(self, salt: str) -> str:
+    def _account(self) -> str:
         # Salted and slow to compute, so that the apikey cannot be guessed from the file.
-        return hashlib.pbkdf2_hmac("sha256", self._apikey, salt.encode(), 5_000).hex()
+        return hashlib.pbkdf2_hmac("sha256", self._apikey, self._salt.encode(), 5_000).hex()
 
     def find(self, request: bytes) -> tuple[float, int, bytes] | None:
         """Return time, checksum and body of a response that the file had when it was opened."""
@@ -211,11 +205,15 @@ class JournalFile:
         try:
             with file:
                 file.execute("BEGIN")
+                if not self._bound:
+                    job = {"salt": self._salt, "base_url": self._base_url, "account": self._account()}
+                    file.executemany("INSERT INTO job VALUES (?, ?)", job.items())
                 file.executemany(
                     _KEEP, ((key, at, self.checksum(key, at, body), body) for key, at, body in rows)
                 )
         except Exception as error:
             return str(error) or type(error).__name__
+        self._bound = True
         return None
 
     def checksum(self, request: bytes, fetched: float, body: bytes) -> int:
