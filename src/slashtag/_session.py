@@ -249,7 +249,11 @@ class AsyncSession:
         if self._pool.closed:
             raise SessionClosedError("the session is closed")
         if self._journal is not None:
-            await self._journal.start()
+            try:
+                await self._journal.start()
+            except BaseException:
+                await self.aclose()
+                raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -361,13 +361,14 @@ def wal(path: Path) -> bytes:
 
 
 def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "slashtag-journal"]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("slashtag-journal")]
 
 
 async def test_a_session_that_is_left_without_use_leaves_an_empty_journal(box: Sandbox, path: Path) -> None:
     for _ in range(2):
         async with session(box, path):
-            assert threads() == []
+            pass
+        assert threads() == []
         assert [file.name for file in path.parent.iterdir()] == [path.name]
     async with session(box, path) as job:
         assert job.metrics.replayed == 0
@@ -491,13 +492,14 @@ async def test_closing_commits_what_is_left_and_ends_the_thread(path: Path) -> N
     assert b"body" in path.read_bytes()
 
 
-@pytest.mark.parametrize("ending", ["start", "aclose"])
+@pytest.mark.parametrize("ending", ["__aenter__", "aclose"])
 async def test_cancelling_the_opening_or_the_closing_leaves_the_file_closed(path: Path, ending: str) -> None:
-    kept = journal(path)
+    job = AsyncSession(BASE, apikey=KEY, apisecret="s" * 12, journal=path)
+    kept = journal_of(job)
     if ending == "aclose":
         kept.open()
         kept.keep(call(), None, b"body")
-    task = asyncio.create_task(getattr(kept, ending)())
+    task = asyncio.create_task(getattr(job, ending)())
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -7,6 +7,7 @@ import hashlib
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -40,33 +41,23 @@ class Journal:
         self._file = JournalFile(self.path, base_url, apikey)
         self._max_age = max_age
         self._began = 0.0
-        # Held while the file is opened, and while it is closed without a writer.
-        self._opening = asyncio.Lock()
-        self._changed = threading.Condition()
+        #: Opens the file and commits to it.
+        self._thread = ThreadPoolExecutor(1, "slashtag-journal")
+        self._lock = threading.Lock()
         self._pending: list[tuple[bytes, float, bytes]] = []
         self._pending_bytes = 0
-        self._writer: threading.Thread | None = None
-        self._closed = False
+        self._closed = threading.Event()
         self._failure: str | None = None
         self._reported = False
 
     async def start(self) -> None:
         """Open or create the file in a thread, because checking a large file takes time; safe to repeat."""
-        async with self._opening:
-            if self._file.main is not None:
-                return
-            try:
-                await in_thread(self.open)
-            except asyncio.CancelledError:
-                self._file.close()
-                raise
-            if self._closed:
-                # `aclose` may have returned before the file was open.
-                self._file.close()
+        if self._file.main is None and not self._closed.is_set():
+            await asyncio.wrap_future(self._thread.submit(self.open))
 
     def open(self) -> None:
         """Open or create the file; safe to repeat."""
-        if self._file.main is not None or self._closed:
+        if self._file.main is not None or self._closed.is_set():
             return
         self._file.open()
         self._began = time.time()
@@ -92,7 +83,7 @@ class Journal:
 
     def _find(self, call: Call[Any]) -> tuple[float, bytes] | None:
         file = self._file
-        if file.snapshot is None or self._closed or call.anew:
+        if file.snapshot is None or self._closed.is_set() or call.anew:
             return None
         request = _request(call)
         row = file.find(request)
@@ -109,23 +100,20 @@ class Journal:
     def keep(self, call: Call[Any], data: object, body: bytes) -> bool:
         """Queue a complete response for writing; return True if the caller should `wait`."""
         fetched = time.time()
-        if self._closed or not is_final(call, fetched, data):
+        if self._closed.is_set() or not is_final(call, fetched, data):
             return False
         self.check()
-        with self._changed:
+        with self._lock:
             self._pending.append((_request(call), fetched, body))
             self._pending_bytes += len(body)
-            if self._writer is None:
-                self._writer = threading.Thread(target=self._write, name="slashtag-journal", daemon=True)
-                self._writer.start()
-            elif len(self._pending) == 1:
-                self._changed.notify()
+            if len(self._pending) == 1:
+                self._thread.submit(self._commit)
             return self._pending_bytes >= CROWDED_BYTES
 
     async def wait(self) -> None:
         """Wait until fewer bytes are queued."""
         while self._pending_bytes >= CROWDED_BYTES and self._failure is None:  # noqa: ASYNC110
-            # Rare enough for a poll: the writer is a thread.
+            # Rare enough for a poll.
             await asyncio.sleep(COMMIT_SECONDS / 4)
         self.check()
 
@@ -138,34 +126,26 @@ class Journal:
                 "Fix this and run the job again"
             )
 
-    def _write(self) -> None:
-        """Commit queued responses until the journal is closed; runs in the thread."""
-        ending = False
-        while not ending:
-            with self._changed:
-                self._changed.wait_for(lambda: self._pending or self._closed)
-                self._changed.wait_for(lambda: self._closed, COMMIT_SECONDS)
-                rows, self._pending, size = self._pending, [], self._pending_bytes
-                ending = self._closed
-            if rows and self._failure is None:
-                self._failure = self._file.append(rows)
-            with self._changed:
-                self._pending_bytes -= size
-        self._file.close()
+    def _commit(self) -> None:
+        """Commit what was queued within an interval; runs in the thread."""
+        self._closed.wait(COMMIT_SECONDS)
+        with self._lock:
+            rows, self._pending, size = self._pending, [], self._pending_bytes
+        if self._failure is None:
+            self._failure = self._file.append(rows)
+        with self._lock:
+            self._pending_bytes -= size
 
     async def aclose(self) -> None:
         """Commit queued responses and close the file; raises JournalError, once, if that fails."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        if self._writer is not None:
-            # The thread closes the file, also if this wait is cancelled.
-            await in_thread(self._writer.join)
-        else:
-            async with self._opening:
-                self._file.close()
+        self._closed.set()
+        await in_thread(self._close)
         if not self._reported:
             self.check()
+
+    def _close(self) -> None:
+        self._thread.shutdown()
+        self._file.close()
 
 
 def is_final(call: Call[Any], fetched: float, data: object = None) -> bool:
