@@ -26,7 +26,7 @@ from slashtag.sandbox import Sandbox
 
 from ..support.journals import committed
 from ..support.sending import until
-from .test_journal import BASE, KEY, call, fill, journal, session, threads
+from .test_journal import BASE, KEY, body_of, call, fill, journal, session, threads
 
 SPAN = DateRange("2022-01-01", "2024-12-31")
 
@@ -114,7 +114,7 @@ async def test_answers_of_another_account_are_not_replayed_from_a_wal_that_lies_
     ours = journal(path)
     ours.open()
     with pytest.raises(JournalError, match="another journal"):
-        ours.find(call(0))
+        body_of(ours, call(0))
     await ours.aclose()
 
 
@@ -166,7 +166,7 @@ async def test_an_empty_file_becomes_a_journal(path: Path) -> None:
     await fill(path, b"body")
     kept = journal(path)
     kept.open()
-    assert kept.find(call(0)) == b"body"
+    assert body_of(kept, call(0)) == b"body"
     await kept.aclose()
 
 
@@ -216,7 +216,7 @@ async def test_a_name_that_sqlite_takes_for_memory_is_a_file(
         await fill(Path(name), b"body")
         kept = journal(Path(name))
         kept.open()
-        assert kept.find(call(0)) == b"body"
+        assert body_of(kept, call(0)) == b"body"
         await kept.aclose()
         assert Path(name).stat().st_size
 
@@ -293,7 +293,7 @@ async def test_of_two_that_open_it_at_once_the_second_is_refused(
     command = [sys.executable, "-c", HOLD, str(path), BASE, KEY]
     other = await asyncio.to_thread(subprocess.run, command, input=b"", capture_output=True)
     assert b"in use by another session" in other.stderr
-    assert first.find(call(0)) == b"body"
+    assert body_of(first, call(0)) == b"body"
     await first.aclose()
 
 
@@ -359,7 +359,7 @@ async def test_overwritten_pages_are_told_and_never_replayed(path: Path, seed: i
         told.append(str(error))
     for n, body in enumerate(bodies if kept._file.main else ()):
         try:
-            assert kept.find(call(n)) in (body, None)
+            assert body_of(kept, call(n)) in (body, None)
         except JournalError as error:
             told.append(str(error))
     await kept.aclose()
@@ -374,9 +374,9 @@ async def test_one_bit_of_a_body_is_told(path: Path) -> None:
     path.write_bytes(raw.replace(b"1000", b"1008"))
     kept = journal(path)
     kept.open()
-    assert kept.find(call(1)) == b'{"clicks": 2000}'
+    assert body_of(kept, call(1)) == b'{"clicks": 2000}'
     with pytest.raises(JournalError, match="damaged"):
-        kept.find(call(0))
+        body_of(kept, call(0))
     await kept.aclose()
 
 

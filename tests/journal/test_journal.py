@@ -56,6 +56,11 @@ def call(name: object = "spring") -> Call[Any]:
     return Call(method="GET", path="stats", params=(("tag", str(name)),), returns=object, replayable=True)
 
 
+def body_of(kept: Journal, call: Call[Any]) -> bytes | None:
+    found = kept.find(call)
+    return found and found[1]
+
+
 async def fill(path: Path, *bodies: bytes) -> None:
     """Keep an answer a body, to the calls named 0, 1, 2 ..."""
     kept = journal(path)
@@ -187,7 +192,7 @@ async def test_only_the_latest_of_two_answers_is_kept(path: Path) -> None:
         await kept.aclose()
     kept = journal(path)
     kept.open()
-    assert kept.find(call()) == b"second"
+    assert body_of(kept, call()) == b"second"
     await kept.aclose()
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("SELECT count(*) FROM response").fetchone() == (1,)
@@ -202,7 +207,7 @@ async def test_what_is_too_old_or_from_the_future_is_asked_again(
     monkeypatch.setattr(_journal.time, "time", lambda: now)
     kept = journal(path)
     kept.open()
-    assert (kept.find(call(0)) is not None) == replayed
+    assert (body_of(kept, call(0)) is not None) == replayed
     await kept.aclose()
 
 
@@ -253,8 +258,8 @@ async def test_other_parameters_are_another_request(path: Path) -> None:
         Call(method="GET", path="stats", params=(("url_keys", "0"),), returns=object, replayable=True),
         Call(method="PUT", path="stats", params=call(0).params, returns=object, replayable=True),
     ):
-        assert kept.find(other) is None
-    assert kept.find(call(0)) == b"body"
+        assert body_of(kept, other) is None
+    assert body_of(kept, call(0)) == b"body"
     await kept.aclose()
 
 
@@ -279,7 +284,7 @@ async def test_reading_never_waits_for_a_commit(path: Path, monkeypatch: pytest.
     monkeypatch.setattr(kept._file, "append", slow)
     kept.keep(call("other"), None, b"more")
     await asyncio.to_thread(committing.wait, 10)
-    assert kept.find(call(0)) == b"body"
+    assert body_of(kept, call(0)) == b"body"
     go_on.set()
     await kept.aclose()
 
@@ -336,7 +341,7 @@ async def test_many_answers_at_once_are_all_kept(path: Path, monkeypatch: pytest
     await kept.aclose()
     again = journal(path)
     again.open()
-    assert all(again.find(call(n)) == b"x" * 1_000 + str(n).encode() for n in range(5_000))
+    assert all(body_of(again, call(n)) == b"x" * 1_000 + str(n).encode() for n in range(5_000))
     await again.aclose()
 
 
@@ -488,7 +493,7 @@ async def test_closing_commits_what_is_left_and_ends_the_thread(path: Path) -> N
     await kept.aclose()
     assert threads() == []
     assert not kept.keep(call("late"), None, b"body")
-    assert kept.find(call()) is None
+    assert body_of(kept, call()) is None
     assert b"body" in path.read_bytes()
 
 
@@ -508,7 +513,7 @@ async def test_cancelling_the_opening_or_the_closing_leaves_the_file_closed(path
     assert threads() == []
     other = journal(path)
     other.open()
-    assert other.find(call()) == (b"body" if ending == "aclose" else None)
+    assert body_of(other, call()) == (b"body" if ending == "aclose" else None)
     await other.aclose()
 
 

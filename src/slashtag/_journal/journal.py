@@ -69,19 +69,16 @@ class Journal:
             await self.start()
         # Checked before sending: an error of the journal must not replace the result of a write.
         self.check()
-        return self.find(call)
-
-    def find(self, call: Call[Any]) -> bytes | None:
-        """Return the body to replay for a call, or None."""
-        found = self._find(call)
+        found = self.find(call)
         return None if found is None else found[1]
 
     def fetched_at(self, call: Call[Any]) -> float | None:
         """Return the wall clock's time at which the answer to replay was fetched, or None."""
-        found = self._find(call)
+        found = self.find(call)
         return None if found is None else found[0]
 
-    def _find(self, call: Call[Any]) -> tuple[float, bytes] | None:
+    def find(self, call: Call[Any]) -> tuple[float, bytes] | None:
+        """Return the answer to replay for a call, and when it was fetched."""
         file = self._file
         if file.snapshot is None or self._closed.is_set() or call.anew:
             return None
