@@ -369,13 +369,19 @@ def test_oldest_first_ids_may_be_in_any_order() -> None:
     assert max(map(len, rounds)) == 2
 
 
-def test_once_links_arrive_one_page_is_requested_at_a_time() -> None:
+def test_after_links_arrived_one_page_is_requested_and_then_more() -> None:
     arrivals = iter([0] * 6 + [3])
     service = Service(100, 5, latest_first=True, inserts=lambda: next(arrivals, 0))
     found, rounds = read(PageCursor(prefetch=4, latest_first=True), service)
     assert sorted(found) == list(range(100))
     # Page 7 repeats items: 8 to 10, which were requested ahead, are requested again.
-    assert rounds[3:9] == [[6, 7], [8], [9], [10], [8], [9]]
+    assert rounds[3:10] == [[6, 7], [8], [9], [10], [8], [9, 10], [11, 12]]
+
+
+def test_while_links_arrive_one_page_is_requested_at_a_time() -> None:
+    service = Service(2_000, 17, latest_first=True, inserts=lambda: 2)
+    rounds = read(PageCursor(latest_first=True), service)[1]
+    assert {len(asked) for asked in rounds[3:]} == {1}
 
 
 @pytest.mark.parametrize("prefetch", [1, 8])

@@ -35,7 +35,7 @@ Answers have no total and no end mark. See docs/service.md, List short URLs. Mea
 - Errors are PaginationErrors, except a 400 and a 404 of the first page, which are raised as they are. A page
   behind the end that repeats page 1 is asked for once more before it is an error.
 - A repeated item means that records were inserted while we read. Pages requested ahead may predate that and
-  miss an item: they are requested again, and from then on one page at a time.
+  miss an item: they are requested again, and the window starts anew with one page.
 - If records are inserted faster than pages are read, the listing no longer advances, which is an error.
 """
 
@@ -162,7 +162,7 @@ class PageCursor(Generic[T]):
                     )
                 return self._once_more()
             self.under_way.clear()
-            self._prefetch = self._window = 1
+            self._window = 0
         return self._accept(page, ids, fresh)
 
     def _begin(self) -> bool:

@@ -94,7 +94,7 @@ class Resource(Generic[T]):
         """List all records, requesting up to `prefetch` pages ahead.
 
         With `orderby="date"` (oldest first) records added meanwhile are appended. With "-date" the records
-        that existed at the start are yielded completely and once, the new ones in part. Once some arrive,
+        that existed at the start are yielded completely and once, the new ones in part. While some arrive,
         pages are requested one at a time; PaginationError is raised if they arrive faster than pages are
         read. Records may be missed if others are deleted meanwhile.
 
