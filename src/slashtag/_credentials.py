@@ -53,11 +53,6 @@ class Credentials:
         """Headers of every request."""
         return {"apikey": self.apikey, "apisecret": self.apisecret}
 
-    @property
-    def secrets(self) -> Secrets:
-        """Strings that must not be shown."""
-        return Secrets((self.apikey, self.apisecret))
-
 
 def _checked(name: str, value: str | None, variable: str, low: int, high: int) -> str:
     if value is None:

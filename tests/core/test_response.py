@@ -33,8 +33,9 @@ from slashtag import (
 )
 from slashtag._core.call import Call
 from slashtag._core.payloads import GeoAnswer, PeriodAnswer, RangeAnswer, RowsUpdated
-from slashtag._core.response import EXCERPT_BYTES, Scrubber, parse
+from slashtag._core.response import parse
 from slashtag._core.retry import answer_lost, final_error, retryable
+from slashtag._core.scrubber import EXCERPT_BYTES, Scrubber
 
 URLS: Call[Any] = Call(method="GET", path="urls", returns=Page[ShortUrl])
 UPDATE: Call[Any] = Call(method="PUT", path="urls/spring", returns=RowsUpdated, body=b"{}")

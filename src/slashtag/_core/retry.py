@@ -64,10 +64,10 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
                 raise ConfigurationError(f"{name} is {value}; it must be a number of seconds, 0 or more")
 
 
-def backoff(policy: RetryPolicy, failures: int, share: float) -> float:
-    """Return the seconds to wait after the nth failure (from 1): full jitter, `share` random in 0..1."""
+def backoff(policy: RetryPolicy, failures: int, jitter: float) -> float:
+    """Return the seconds to wait after the nth failure (from 1): full jitter, random in 0..1."""
     # The exponent is bounded: 2.0**1024 overflows.
-    return share * min(policy.backoff_cap, policy.backoff_base * 2.0 ** min(failures - 1, 64))
+    return jitter * min(policy.backoff_cap, policy.backoff_base * 2.0 ** min(failures - 1, 64))
 
 
 def pause_of_503(error: SlashtagError | None) -> float:

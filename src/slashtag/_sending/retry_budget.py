@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from .._core.retry import RetryPolicy, backoff
 from .._errors import SessionClosedError
 
 CAPACITY = 100.0
@@ -15,7 +16,15 @@ EARNED = 0.2  # retries per request that succeeds at once
 #: Consecutive failures at which an outage is logged; shorter outages are not.
 OUTAGE_FAILURES = 3
 
+#: Part of the longest backoff: not random, because only one request at a time waits for it.
+LONE_BACKOFF = 0.75
+
 log = logging.getLogger("slashtag")
+
+
+def lone_backoff(failures: int) -> float:
+    """Return the seconds before the next retry of the queue, after so many consecutive failures."""
+    return backoff(RetryPolicy(), failures + 1, LONE_BACKOFF)
 
 
 class RetryBudget:
@@ -27,7 +36,7 @@ class RetryBudget:
     logged once if the queue keeps failing, since that may take minutes.
     """
 
-    def __init__(self, backoff: Callable[[int], float]) -> None:
+    def __init__(self, backoff: Callable[[int], float] = lone_backoff) -> None:
         self._backoff = backoff
         self._left = CAPACITY
         self._queue: deque[asyncio.Future[str]] = deque()
