@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
@@ -29,6 +29,7 @@ from .throttle.headers import retry_after as parse_retry_after
 
 T = TypeVar("T")
 
+NOTHING_SECRET = Scrubber(())
 _LONGEST_MESSAGE = 2_000
 
 # Bad UTF-8 and very deep nesting do not raise msgspec errors.
@@ -70,13 +71,13 @@ def parse(
     status: int,
     headers: Mapping[str, str],
     body: bytes | bytearray,
-    secrets: Iterable[str] = (),
+    scrubber: Scrubber = NOTHING_SECRET,
     now: float | None = None,
 ) -> T:
     """Return the `data` of an answer, or raise its error.
 
     The HTTP status decides; in a 200 the envelope's status is treated exactly as that HTTP status.
-    `secrets` are strings that no error may show; `now` is the wall clock in seconds, for a Retry-After
+    `scrubber` has the secrets that no error may show; `now` is the wall clock in seconds, for a Retry-After
     date without a Date header. Raises APIError and its subclasses, and UnexpectedResponseError.
     See docs/service.md, Errors.
 
@@ -94,7 +95,7 @@ def parse(
         except _UNDECODABLE as error:
             problem = str(error)
     # Raised outside the handler: its context, the decoding error, would keep the body.
-    raise _error(call, status, headers, body, Scrubber([*secrets, *call.secrets]), problem, now)
+    raise _error(call, status, headers, body, scrubber.adding(call.secrets), problem, now)
 
 
 def _error(

@@ -7,7 +7,7 @@ import html
 import json
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 EXCERPT_BYTES = 200
@@ -19,22 +19,32 @@ _DEEPEST_DATA = 32
 
 
 class Scrubber:
-    """Filter that replaces secrets in error texts, in every encoding in which an answer may echo them."""
+    """Filter that replaces secrets in error texts, in every encoding in which an answer may echo them.
+
+    Not a Sequence: Sentry and rich take these apart and show their items.
+    """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        # The longest first: a secret may contain another one.
-        ordered = sorted({*filter(None, secrets)}, key=len, reverse=True)
-        pattern = "|".join("".join(map(_in_each_form, secret)) for secret in ordered)
-        self._pattern = re.compile(pattern) if pattern else None
-        self._bytes = re.compile(pattern.encode()) if pattern else None
+        self._secrets = frozenset(filter(None, secrets))
+
+    def adding(self, secrets: Iterable[str]) -> Scrubber:
+        """Return a scrubber that replaces these secrets as well."""
+        return Scrubber(self._secrets.union(secrets)) if secrets else self
+
+    @cached_property
+    def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[bytes]]:
+        # The longest first: a secret may contain another one. Without secrets, the pattern matches nothing.
+        ordered = sorted(self._secrets, key=len, reverse=True)
+        pattern = "|".join("".join(map(_in_each_form, secret)) for secret in ordered) or r"(?!)"
+        return re.compile(pattern), re.compile(pattern.encode())
 
     def text(self, text: str) -> str:
         """Replace secrets in text."""
-        return self._pattern.sub(HIDDEN, text) if self._pattern else text
+        return self._patterns[0].sub(HIDDEN, text)
 
     def data(self, data: bytes) -> bytes:
         """Replace secrets in bytes."""
-        return self._bytes.sub(HIDDEN.encode(), data) if self._bytes else data
+        return self._patterns[1].sub(HIDDEN.encode(), data)
 
     def excerpt(self, body: bytes | bytearray) -> bytes:
         """Return the start of a body without secrets."""

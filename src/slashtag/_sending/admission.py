@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
+from typing import NamedTuple
 
 import anyio
 
@@ -30,16 +31,10 @@ class WaitTooLongError(Exception):
         self.seconds = seconds
 
 
-class _Waiter:
-    __slots__ = ("deadline", "future", "order")
-
-    def __init__(self, order: int, deadline: float, future: asyncio.Future[Ticket]) -> None:
-        self.order = order
-        self.deadline = deadline
-        self.future = future
-
-    def __lt__(self, other: _Waiter) -> bool:
-        return self.order < other.order
+class _Waiter(NamedTuple):
+    order: int  # unique among those that wait, so that no other field is compared
+    deadline: float
+    future: asyncio.Future[Ticket]
 
 
 class Admission:

@@ -202,12 +202,6 @@ class FastPath:
         while self._idle:
             self._idle.pop().connection.release()
 
-    def __del__(self) -> None:
-        # Dropped without being closed. The pool may already be gone.
-        if not self._loop.is_closed():
-            for pooled in self._idle:
-                pooled.connection.close()
-
 
 def keep_alive(headers: Any) -> float:
     """Return the seconds that a connection may be idle after an answer with these headers."""

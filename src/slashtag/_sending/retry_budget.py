@@ -16,15 +16,12 @@ EARNED = 0.2  # retries per request that succeeds at once
 #: Consecutive failures at which an outage is logged; shorter outages are not.
 OUTAGE_FAILURES = 3
 
-#: Part of the longest backoff: not random, because only one request at a time waits for it.
-LONE_BACKOFF = 0.75
-
 log = logging.getLogger("slashtag")
 
 
 def lone_backoff(failures: int) -> float:
-    """Return the seconds before the next retry of the queue, after so many consecutive failures."""
-    return backoff(RetryPolicy(), failures + 1, LONE_BACKOFF)
+    """Return the pause before the next retry in the queue; not random, because no other one waits for it."""
+    return backoff(RetryPolicy(), failures + 1, jitter=0.75)
 
 
 class RetryBudget:

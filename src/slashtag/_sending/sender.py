@@ -114,7 +114,7 @@ class Sender:
             self.metrics.replayed += 1
             # Let other tasks run, because a replay does not wait for anything.
             await asyncio.sleep(0)
-            return parse(call, 200, {}, body, self.transport.secrets)
+            return parse(call, 200, {}, body, self.transport.scrubber)
         state = CallState(self.admission.order())
         try:
             data = await self._attempt(call, state)
@@ -148,7 +148,7 @@ class Sender:
                 )
                 metrics.bytes_received += len(body)
                 wall = None if status == 200 else time()
-                data = parse(call, status, headers, body, self.transport.secrets, wall)
+                data = parse(call, status, headers, body, self.transport.scrubber, wall)
             except SlashtagError as error:
                 after = loop.time()
                 is_stale = isinstance(error, TransportError) and error.stale

@@ -14,7 +14,7 @@ from yarl import URL
 
 from .._core.call import UNRESERVED, Call
 from .._core.scrubber import Scrubber
-from .._credentials import Credentials, Secrets
+from .._credentials import Credentials
 from .._errors import (
     ConfigurationError,
     RequestTimeoutError,
@@ -50,7 +50,7 @@ class Transport:
         self.base = base
         self.credentials = credentials
         password = None if proxy is None else proxy.password
-        self.secrets = Secrets(filter(None, (credentials.apikey, credentials.apisecret, password)))
+        self.scrubber = Scrubber(filter(None, (credentials.apikey, credentials.apisecret, password)))
         self.closed = False
         self._given = given
         #: The aiohttp session that we created.
@@ -157,7 +157,7 @@ class Transport:
             failure = UnexpectedResponseError(
                 f"the body is larger than max_response_bytes ({max_bytes})",
                 status=status,
-                excerpt=self._scrubber(call).excerpt(body),
+                excerpt=self.scrubber.adding(call.secrets).excerpt(body),
                 repeatable=False,
                 method=call.method,
                 path=call.path,
@@ -187,12 +187,11 @@ class Transport:
         raise failure
 
     def _failure(self, call: Call[Any], attempt: Attempt, text: str, unsent: bool) -> TransportError:
-        error = TransportError(self._scrubber(call).text(text), method=call.method, path=call.path)
+        error = TransportError(
+            self.scrubber.adding(call.secrets).text(text), method=call.method, path=call.path
+        )
         error.unsent, error.stale = unsent, attempt.stale
         return error
-
-    def _scrubber(self, call: Call[Any]) -> Scrubber:
-        return Scrubber([*self.secrets, *call.secrets])
 
     def cancel_attempts(self) -> None:
         """End the attempts under way, as the session closes."""
