@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+import copyreg
 from typing import Any
-
-
-def _revive(cls: type[SlashtagError], args: tuple[Any, ...], state: dict[str, Any]) -> SlashtagError:
-    error = cls.__new__(cls, *args)
-    # OSError, and so TimeoutError, sets them in __init__, which is not called here.
-    error.args = args
-    error.__dict__.update(state)
-    return error
 
 
 class SlashtagError(Exception):
     """Base class of all errors of this library."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exception.__reduce__ calls cls(*args), which loses keyword-only fields and notes.
-        return _revive, (type(self), self.args, dict(self.__dict__))
+        # Exception.__reduce__ calls cls(*args), which loses keyword-only fields and notes. `args` is in the
+        # state for OSError, and so TimeoutError, which sets it in __init__.
+        return copyreg.__newobj__, (type(self), *self.args), {**self.__dict__, "args": self.args}  # type: ignore[attr-defined]
 
 
 class ConfigurationError(SlashtagError, ValueError):

@@ -51,6 +51,7 @@ class Admission:
         self._alone = 0  # requests that wait for the Retry-After of their own 429
         self._warned_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = inf
         self._closing = asyncio.Event()
 
     @property
@@ -191,22 +192,24 @@ class Admission:
         return sum(other < waiter and not other.future.done() for other in self._queue)
 
     def _set_timer(self, at: float) -> None:
-        if at == inf or (self._timer is not None and self._timer.when() <= at):
-            return
+        if at < self._timer_at:
+            self._stop_timer()
+            self._timer_at = at
+            self._timer = asyncio.get_running_loop().call_at(at, self._wake)
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(at, self._wake)
+        self._timer, self._timer_at = None, inf
 
     def _wake(self) -> None:
-        self._timer = None
+        self._stop_timer()
         self._pump(asyncio.get_running_loop().time())
 
     def close(self) -> None:
         """Raise SessionClosedError in requests that wait, and in later ones that would have to."""
         self._closing.set()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._stop_timer()
         for waiter in self._queue:
             if not waiter.future.done():
                 waiter.future.set_exception(SessionClosedError("the session is closed"))
