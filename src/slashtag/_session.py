@@ -6,13 +6,13 @@ import asyncio
 import logging
 import os
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from hashlib import blake2b
 from math import isfinite
 from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypeVar
 
 import aiohttp
 import msgspec
-from msgspec.structs import replace
 
 from ._core.call import Call, check_int
 from ._core.plan import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
@@ -161,7 +161,7 @@ class AsyncSession:
         changed = {name: value for name, value in given.items() if value is not None}
         view = object.__new__(AsyncSession)
         view.__dict__.update(self.__dict__)
-        view._use(self._sender.with_options(replace(self._sender.options, **changed)))
+        view._use(replace(self._sender, options=replace(self._sender.options, **changed)))
         return view
 
     async def aclose(self) -> None:

@@ -7,7 +7,7 @@ import logging
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
-from math import inf
+from math import inf, nextafter
 from typing import NamedTuple
 
 import anyio
@@ -23,12 +23,8 @@ log = logging.getLogger("slashtag")
 class WaitTooLongError(Exception):
     """Failure to admit a request within its max_wait.
 
-    `seconds` is the wait it would need; None if that depends on pending answers.
+    Its argument is the wait in seconds that it would need; None if that depends on pending answers.
     """
-
-    def __init__(self, seconds: float | None) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
 
 
 class _Waiter(NamedTuple):
@@ -91,12 +87,12 @@ class Admission:
             now = loop.time()
         waiter = _Waiter(order, deadline, loop.create_future())
         heappush(self._queue, waiter)
-        timer = None if max_wait is None else loop.call_at(deadline, self._too_late, waiter)
+        timer = None if max_wait is None else loop.call_at(deadline, self._expire, waiter)
         try:
             self._pump(now)
             # A new request is last; only for one that returns must those ahead be counted.
             if deadline < self._opening(now, len(self._queue) - 1):
-                self._refuse_if_late(waiter, self._ahead_of(waiter), now)
+                self._refuse_if_hopeless(waiter, self._ahead_of(waiter), now)
             return await waiter.future
         except asyncio.CancelledError:
             # Admitted and cancelled at the same time: admit the next in the queue.
@@ -135,13 +131,15 @@ class Admission:
     def rejected(self, ticket: Ticket, now: float, retry_after: float | None) -> float:
         """Return a ticket after a rate-limit 429; return when that request may `enter` again."""
         earliest = self.throttle.rejected(ticket, now, retry_after)
-        self._outlook_changed(now)
+        self._refuse_all_hopeless(now)
+        self._pump(now)
         return earliest
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None) -> None:
         """Return a ticket after a 5xx, a lost connection or a timeout."""
         self.throttle.failed(ticket, now, retry_after)
-        self._outlook_changed(now)
+        self._refuse_all_hopeless(now)
+        self._pump(now)
 
     def cancelled(self, ticket: Ticket) -> None:
         """Return a ticket that was not used, or whose request gave no information."""
@@ -165,31 +163,31 @@ class Admission:
                 return
             heappop(queue).future.set_result(throttle.depart(now))
 
-    def _outlook_changed(self, now: float) -> None:
+    def _refuse_all_hopeless(self, now: float) -> None:
         ahead = 0
-        for waiter in sorted(self._queue):
-            ahead += not self._refuse_if_late(waiter, ahead, now)
-        self._pump(now)
+        for waiter in sorted(waiter for waiter in self._queue if not waiter.future.done()):
+            ahead += not self._refuse_if_hopeless(waiter, ahead, now)
 
-    def _refuse_if_late(self, waiter: _Waiter, ahead: int, now: float) -> bool:
-        """Raise WaitTooLongError in a request that cannot depart in time; return whether it has left."""
-        if not waiter.future.done() and waiter.deadline < (at := self._opening(now, ahead)):
-            waiter.future.set_exception(WaitTooLongError(at - now))
-        return waiter.future.done()
+    def _refuse_if_hopeless(self, waiter: _Waiter, ahead: int, now: float) -> bool:
+        """Raise WaitTooLongError in a request that cannot depart in time; return whether it cannot."""
+        at = self._opening(now, ahead)
+        if waiter.future.done() or waiter.deadline >= max(at, now):
+            return False
+        waiter.future.set_exception(WaitTooLongError(at - now if at > now else None))
+        return True
 
-    def _too_late(self, waiter: _Waiter) -> None:
-        if not waiter.future.done():
-            now = asyncio.get_running_loop().time()
-            at = self._opening(now, self._ahead_of(waiter))
-            waiter.future.set_exception(WaitTooLongError(at - now if now < at else None))
+    def _expire(self, waiter: _Waiter) -> None:
+        # The timer may be early, by less than the resolution of the clock.
+        now = max(asyncio.get_running_loop().time(), nextafter(waiter.deadline, inf))
+        self._refuse_if_hopeless(waiter, self._ahead_of(waiter), now)
+
+    def _ahead_of(self, waiter: _Waiter) -> int:
+        return sum(other < waiter and not other.future.done() for other in self._queue)
 
     def _opening(self, now: float, ahead: int) -> float:
         """Estimate the earliest departure; at the cap in flight, that is the end of the pause."""
         at = self.throttle.ready_at(now, ahead)
         return at if at < inf else self.throttle.paused_until
-
-    def _ahead_of(self, waiter: _Waiter) -> int:
-        return sum(other < waiter and not other.future.done() for other in self._queue)
 
     def _set_timer(self, at: float) -> None:
         if at < self._timer_at:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from copy import copy
+from dataclasses import dataclass, field
 from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -45,7 +45,8 @@ class Send(Protocol):
     async def __call__(self, call: Call[T], /) -> T: ...
 
 
-class Options(Struct, frozen=True):
+@dataclass(frozen=True)
+class Options:
     """Options of a session that `with_options` can change."""
 
     timeout: float
@@ -73,31 +74,17 @@ class CallState(Struct):
     last: SlashtagError | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Sender:
-    """Sender of a session's calls with one set of options."""
+    """Sender of a session's calls; senders with other options share all other parts."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        admission: Admission,
-        budget: RetryBudget,
-        metrics: Metrics,
-        options: Options,
-        journal: Journal | None = None,
-    ) -> None:
-        self.transport = transport
-        self.admission = admission
-        self.budget = budget
-        self.metrics = metrics
-        self.options = options
-        self._journal = journal
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def with_options(self, options: Options) -> Sender:
-        """Return a sender with other options that shares everything else."""
-        view = copy(self)
-        view.options = options
-        return view
+    transport: Transport
+    admission: Admission
+    budget: RetryBudget
+    metrics: Metrics
+    options: Options
+    journal: Journal | None = None
+    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
 
     async def send(self, call: Call[T]) -> T:
         """Return the data of a call, or raise its final error.
@@ -110,7 +97,7 @@ class Sender:
             self._loop = loop
             self.metrics.clock_offset = loop.time() - monotonic()
         self.metrics.requests += 1
-        if self._journal is not None and (body := await self._journal.replay(call)) is not None:
+        if self.journal is not None and (body := await self.journal.replay(call)) is not None:
             self.metrics.replayed += 1
             # Let other tasks run, because a replay does not wait for anything.
             await asyncio.sleep(0)
@@ -177,8 +164,8 @@ class Sender:
             else:
                 metrics.reached_or_warned = True
                 admission.accepted(ticket, loop.time())
-                if self._journal is not None and self._journal.keep(call, data, body):
-                    await self._journal.wait()
+                if self.journal is not None and self.journal.keep(call, data, body):
+                    await self.journal.wait()
                 if log.isEnabledFor(logging.DEBUG):
                     log.debug("%s %s%s: 200, %d bytes", call.method, call.path, _details(call), len(body))
                 return data
@@ -189,7 +176,7 @@ class Sender:
         try:
             return await self.admission.enter(state.order, left, state.earliest)
         except WaitTooLongError as error:
-            seconds = error.seconds
+            (seconds,) = error.args
         finally:
             state.waited += asyncio.get_running_loop().time() - now
         waited = "waited longer than" if seconds is None else f"would wait {seconds:.1f} s, longer than"
