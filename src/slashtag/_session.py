@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from hashlib import blake2b
 from math import isfinite
-from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 
 import aiohttp
 import msgspec
@@ -28,7 +28,7 @@ from ._resources.urls import Urls
 from ._sending.admission import Admission
 from ._sending.metrics import Metrics
 from ._sending.retry_budget import RetryBudget
-from ._sending.sender import Options, Sender
+from ._sending.sender import Sender
 from ._sending.transport import Transport
 
 if TYPE_CHECKING:
@@ -101,7 +101,6 @@ class AsyncSession:
             raise ConfigurationError(
                 "a proxy would read the credentials in plain http: use https, or allow http"
             )
-        options = Options(timeout, retry or RetryPolicy(), max_response_bytes)
         credentials = Credentials(apikey, apisecret)
         self._transport = Transport(base, credentials, http, proxy=via, trust_env=trust_env)
         self._range_end = range_end
@@ -119,7 +118,18 @@ class AsyncSession:
         throttle.notify = log.info
         admission = Admission(throttle)
         metrics = Metrics(throttle, lambda: admission.waiting, lambda: memory.inconsistent)
-        self._use(Sender(self._transport, admission, RetryBudget(), metrics, options, self._journal))
+        self._use(
+            Sender(
+                self._transport,
+                admission,
+                RetryBudget(),
+                metrics,
+                self._journal,
+                timeout=timeout,
+                policy=retry or RetryPolicy(),
+                max_response_bytes=max_response_bytes,
+            )
+        )
 
     def _use(self, sender: Sender) -> None:
         """Create the resources that send with this sender."""
@@ -157,11 +167,11 @@ class AsyncSession:
         max_response_bytes: int | None = None,
     ) -> AsyncSession:
         """Return a view of the session with other options but the same connections and throttle."""
-        given = {"timeout": timeout, "retry": retry, "max_response_bytes": max_response_bytes}
-        changed = {name: value for name, value in given.items() if value is not None}
+        given = {"timeout": timeout, "policy": retry, "max_response_bytes": max_response_bytes}
+        changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         view = object.__new__(AsyncSession)
         view.__dict__.update(self.__dict__)
-        view._use(replace(self._sender, options=replace(self._sender.options, **changed)))
+        view._use(replace(self._sender, **changed))
         return view
 
     async def aclose(self) -> None:

@@ -45,21 +45,6 @@ class Send(Protocol):
     async def __call__(self, call: Call[T], /) -> T: ...
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options of a session that `with_options` can change."""
-
-    timeout: float
-    retry: RetryPolicy
-    max_response_bytes: int
-
-    def __post_init__(self) -> None:
-        if not 0 < self.timeout < inf:
-            raise ConfigurationError(f"timeout is {self.timeout}; it must be a positive number of seconds")
-        if self.max_response_bytes < 1:
-            raise ConfigurationError(f"max_response_bytes is {self.max_response_bytes}; it must be positive")
-
-
 class CallState(Struct):
     """Progress of one call through its attempts."""
 
@@ -76,15 +61,23 @@ class CallState(Struct):
 
 @dataclass(eq=False, repr=False)
 class Sender:
-    """Sender of a session's calls; senders with other options share all other parts."""
+    """Sender of a session's calls; those of its views have other options, and share all other parts."""
 
     transport: Transport
     admission: Admission
     budget: RetryBudget
     metrics: Metrics
-    options: Options
-    journal: Journal | None = None
+    journal: Journal | None
+    timeout: float
+    policy: RetryPolicy
+    max_response_bytes: int
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.timeout < inf:
+            raise ConfigurationError(f"timeout is {self.timeout}; it must be a positive number of seconds")
+        if self.max_response_bytes < 1:
+            raise ConfigurationError(f"max_response_bytes is {self.max_response_bytes}; it must be positive")
 
     async def send(self, call: Call[T]) -> T:
         """Return the data of a call, or raise its final error.
@@ -119,7 +112,7 @@ class Sender:
 
     async def _attempt(self, call: Call[T], state: CallState) -> T:
         """Send a call until it is answered with anything but a rate-limit 429."""
-        loop, admission, metrics, options = self._loop, self.admission, self.metrics, self.options
+        loop, admission, metrics = self._loop, self.admission, self.metrics
         assert loop is not None
         while True:
             now = loop.time()
@@ -131,7 +124,7 @@ class Sender:
             state.attempts += 1
             try:
                 status, headers, body = await self.transport.exchange(
-                    call, now, options.timeout, options.max_response_bytes, fresh=state.resent
+                    call, now, self.timeout, self.max_response_bytes, fresh=state.resent
                 )
                 metrics.bytes_received += len(body)
                 wall = None if status == 200 else time()
@@ -171,7 +164,7 @@ class Sender:
                 return data
 
     async def _wait(self, call: Call[Any], state: CallState, now: float) -> Ticket:
-        max_wait = self.options.retry.max_wait
+        max_wait = self.policy.max_wait
         left = None if max_wait is None else max_wait - state.waited
         try:
             return await self.admission.enter(state.order, left, state.earliest)
@@ -206,7 +199,7 @@ class Sender:
             assert state.last is not None
             raise state.last from None
 
-        policy = self.options.retry
+        policy = self.policy
 
         def delay(retry: RetryCallState) -> float:
             return max(backoff(policy, retry.attempt_number, random.random()), pause_of_503(state.last))
@@ -238,7 +231,7 @@ class Sender:
         metrics.reached_or_warned = True
         log.log(level, "%s; attempt %d failed, again in %.2f s", state.last, state.attempts, seconds)
         await self.admission.rest(began + seconds)
-        patience = self.options.retry.max_elapsed - state.spent - seconds
+        patience = self.policy.max_elapsed - state.spent - seconds
         state.permit = await self.budget.take(max(0.0, patience))
         state.spent += clock() - began
         if state.permit is None and state.last is not None:
