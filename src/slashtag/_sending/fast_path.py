@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -84,16 +85,14 @@ def is_plain(http: aiohttp.ClientSession) -> bool:
     )
 
 
+@dataclass(eq=False, slots=True)
 class PooledConnection:
     """Connection of aiohttp, kept by FastPath while it is idle."""
 
-    __slots__ = ("_unread", "connection", "expires", "protocol")
-
-    def __init__(self, connection: Connection, protocol: ResponseHandler) -> None:
-        self.connection = connection
-        self.protocol = protocol
-        self.expires = 0.0
-        self._unread: Callable[[], object] | None = None
+    connection: Connection
+    protocol: ResponseHandler
+    expires: float = 0.0
+    _unread: Callable[[], object] | None = None
 
     def is_reusable(self, now: float) -> bool:
         """Return whether another request can be sent: the connection is open and has no unread data."""

@@ -135,9 +135,7 @@ class Transport:
             raise _closed_error(call, attempt)
         unsent = attempt.written is False
         text = f"no {'connection' if unsent else 'complete answer'} within {timeout:g} s"
-        failure = RequestTimeoutError(text, method=call.method, path=call.path)
-        failure.unsent = unsent
-        raise failure
+        raise RequestTimeoutError(text, method=call.method, path=call.path, unsent=unsent)
 
     async def _exchange(self, call: Call[Any], max_bytes: int, attempt: Attempt) -> Response:
         http = self.http()
@@ -187,11 +185,8 @@ class Transport:
         raise failure
 
     def _failure(self, call: Call[Any], attempt: Attempt, text: str, unsent: bool) -> TransportError:
-        error = TransportError(
-            self.scrubber.adding(call.secrets).text(text), method=call.method, path=call.path
-        )
-        error.unsent, error.stale = unsent, attempt.stale
-        return error
+        text = self.scrubber.adding(call.secrets).text(text)
+        return TransportError(text, method=call.method, path=call.path, unsent=unsent, stale=attempt.stale)
 
     def cancel_attempts(self) -> None:
         """End the attempts under way, as the session closes."""
