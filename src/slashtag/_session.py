@@ -117,7 +117,7 @@ class AsyncSession:
         throttle = Throttle(self._workers, rate)
         throttle.notify = log.info
         admission = Admission(throttle)
-        metrics = Metrics(throttle, lambda: admission.waiting, lambda: memory.inconsistent)
+        metrics = Metrics(admission, lambda: memory.inconsistent)
         self._use(
             Sender(
                 self._transport,

@@ -29,7 +29,7 @@ from .throttle.headers import retry_after as parse_retry_after
 
 T = TypeVar("T")
 
-NOTHING_SECRET = Scrubber(())
+_NO_SECRETS = Scrubber(())
 _LONGEST_MESSAGE = 2_000
 
 # Bad UTF-8 and very deep nesting do not raise msgspec errors.
@@ -71,7 +71,7 @@ def parse(
     status: int,
     headers: Mapping[str, str],
     body: bytes | bytearray,
-    scrubber: Scrubber = NOTHING_SECRET,
+    scrubber: Scrubber = _NO_SECRETS,
     now: float | None = None,
 ) -> T:
     """Return the `data` of an answer, or raise its error.
