@@ -27,7 +27,6 @@ from ._resources.tags import Tags
 from ._resources.urls import Urls
 from ._sending.admission import Admission
 from ._sending.metrics import Metrics
-from ._sending.retry_budget import RetryBudget
 from ._sending.sender import Sender
 from ._sending.transport import Transport
 
@@ -122,7 +121,6 @@ class AsyncSession:
             Sender(
                 self._transport,
                 admission,
-                RetryBudget(),
                 metrics,
                 self._journal,
                 timeout=timeout,

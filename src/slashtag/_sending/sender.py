@@ -65,12 +65,12 @@ class Sender:
 
     transport: Transport
     admission: Admission
-    budget: RetryBudget
     metrics: Metrics
     journal: Journal | None
     timeout: float
     policy: RetryPolicy
     max_response_bytes: int
+    budget: RetryBudget = field(default_factory=RetryBudget)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ import aiohttp
 from yarl import URL
 
 from .._core.call import Call
+from .._errors import TransportError
 from .attempt import Attempt
 from .connection import (
     NO_TIMEOUT,
@@ -29,13 +30,6 @@ from .connection import (
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.connector import Connection
-
-
-class DroppedError(Exception):
-    """Replacement for aiohttp's connection errors, after which aiohttp would repeat GET and PUT.
-
-    Its arguments are the text of the error, and whether nothing was sent.
-    """
 
 
 class _StaleError(Exception):
@@ -59,7 +53,7 @@ class SessionPath:
     ) -> Response:
         """Send a call to an encoded target and read the answer, its body not far beyond `max_bytes`.
 
-        Raises aiohttp.ClientError, OSError, DroppedError, and RuntimeError if the session is closed.
+        Raises aiohttp.ClientError, OSError, TransportError, and RuntimeError if the session is closed.
         """
         if http.closed:
             raise RuntimeError("the aiohttp session is closed")
@@ -94,7 +88,10 @@ class SessionPath:
     async def _middleware(
         self, attempt: Attempt, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        """Convert a dropped connection to DroppedError, and record whether the request was written."""
+        """Record whether the request was written; raise TransportError for a dropped connection.
+
+        After its own errors of a dropped connection aiohttp would repeat GET and PUT.
+        """
         # aiohttp calls `send` with the connection: the only place between connecting and writing.
         if TESTED and isinstance(request, aiohttp.ClientRequest):
             vars(request)["send"] = partial(self._send, attempt, request)
@@ -106,7 +103,7 @@ class SessionPath:
                 continue  # aiohttp has closed it and takes another connection
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
                 attempt.stale = attempt.reused and lost_before_answer(error)
-                dropped = DroppedError(describe(error), is_unsent(error, attempt))
+                dropped = TransportError(describe(error), unsent=is_unsent(error, attempt))
                 break
         raise dropped
 

@@ -26,7 +26,7 @@ from .._errors import (
 from .attempt import Attempt, Watchdog
 from .connection import NO_TIMEOUT, Response, describe, is_unsent
 from .fast_path import SWITCH, FastPath, can_bypass_session
-from .session_path import DroppedError, SessionPath
+from .session_path import SessionPath
 
 log = logging.getLogger("slashtag")
 
@@ -160,8 +160,8 @@ class Transport:
                 method=call.method,
                 path=call.path,
             )
-        except DroppedError as error:
-            failure = self._failure(call, attempt, *error.args)
+        except TransportError as error:
+            failure = self._failure(call, attempt, error.message, error.unsent)
         except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError) as error:
             failure = self._failure(call, attempt, describe(error), is_unsent(error, attempt))
         except (TypeError, AttributeError, LookupError) as error:
