@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -31,6 +32,7 @@ from .session_path import SessionPath
 log = logging.getLogger("slashtag")
 
 
+@dataclass(eq=False, repr=False)
 class Transport:
     """HTTP transport to one service with one pair of credentials, in one event loop.
 
@@ -38,31 +40,25 @@ class Transport:
     created at first use, with `proxy` and `trust_env`.
     """
 
-    def __init__(
-        self,
-        base: URL,
-        credentials: Credentials,
-        given: aiohttp.ClientSession | None = None,
-        *,
-        proxy: URL | None = None,
-        trust_env: bool = False,
-    ) -> None:
-        self.base = base
-        self.credentials = credentials
-        password = None if proxy is None else proxy.password
-        self.scrubber = Scrubber(filter(None, (credentials.apikey, credentials.apisecret, password)))
+    base: URL
+    credentials: Credentials
+    given: aiohttp.ClientSession | None = None
+    proxy: URL | None = None
+    trust_env: bool = False
+
+    def __post_init__(self) -> None:
         self.closed = False
-        self._given = given
-        #: The aiohttp session that we created.
-        self._own: aiohttp.ClientSession | None = None
-        self._proxy, self._trust_env = proxy, trust_env
-        self._path = base.raw_path
         #: The event loop that has used the session.
         self.loop: asyncio.AbstractEventLoop | None = None
+        #: The aiohttp session that we created.
+        self._own: aiohttp.ClientSession | None = None
         self._watchdog = Watchdog()
-        self._session_path = SessionPath(base.origin(), None if given is None else credentials.headers)
+        credentials, password = self.credentials, None if self.proxy is None else self.proxy.password
+        self.scrubber = Scrubber(filter(None, (credentials.apikey, credentials.apisecret, password)))
+        headers = None if self.given is None else credentials.headers
+        self._session_path = SessionPath(self.base.origin(), headers)
         self._fast_path: FastPath | None = None
-        is_direct = given is None and proxy is None and not trust_env
+        is_direct = self.given is None and self.proxy is None and not self.trust_env
         self._use_fast_path = is_direct and os.environ.get(SWITCH) != "0"
 
     def bind(self) -> asyncio.AbstractEventLoop:
@@ -79,7 +75,7 @@ class Transport:
             ) from None
         if self.loop is None:
             # The user's session already belongs to a loop.
-            self.loop = getattr(self._given, "_loop", loop)
+            self.loop = getattr(self.given, "_loop", loop)
         if self.loop is not loop:
             raise ConfigurationError(
                 "the session belongs to another event loop: make one session for each loop and thread"
@@ -90,8 +86,8 @@ class Transport:
         """Return the aiohttp session, which belongs to the running event loop."""
         if self.closed:
             raise SessionClosedError("the session is closed")
-        if self._given is not None:
-            return self._given
+        if self.given is not None:
+            return self.given
         if self._own is None:
             self._own = aiohttp.ClientSession(
                 # Admission limits requests in flight, so the pool needs no limit.
@@ -99,14 +95,14 @@ class Transport:
                 headers={**self.credentials.headers, "Accept": "application/json"},
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=NO_TIMEOUT,
-                proxy=self._proxy,
-                trust_env=self._trust_env,
+                proxy=self.proxy,
+                trust_env=self.trust_env,
             )
         return self._own
 
     def target(self, call: Call[Any]) -> str:
         """Return the encoded path and query of a call, at a third of the cost of yarl."""
-        path = self._path + call.path
+        path = self.base.raw_path + call.path
         if not call.params:
             return path
         return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in call.params])}"
