@@ -122,7 +122,7 @@ class Transport:
         try:
             return await self._exchange(call, max_bytes, attempt)
         except BaseException as error:
-            # Taken back even if the error is another one: a middleware of the user may have replaced it.
+            # The cancellation is withdrawn even if a middleware of the user has replaced its error.
             if not (attempt.expired and attempt.take_back() and isinstance(error, asyncio.CancelledError)):
                 raise
         finally:
