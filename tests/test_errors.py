@@ -60,9 +60,7 @@ API = {**REQUEST, "status": 400, "data": [], "retry_after": 1.5}
 
 
 def unsent() -> TransportError:
-    error = TransportError("refused", **REQUEST)  # type: ignore[arg-type]
-    error.unsent = True
-    return error
+    return TransportError("refused", unsent=True, **REQUEST)  # type: ignore[arg-type]
 
 
 ERRORS: list[SlashtagError] = [

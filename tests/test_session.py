@@ -277,14 +277,14 @@ def test_an_empty_variable_is_no_credential(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_session_is_made_without_an_event_loop_and_shows_no_credential() -> None:
     session = make()
-    for text in (repr(session), str(session), repr(session.__dict__), repr(session._shared)):
+    for text in (repr(session), str(session), repr(session.__dict__), repr(vars(session._transport))):
         assert APIKEY not in text
         assert APISECRET not in text
 
 
 def test_neither_a_session_nor_its_credentials_are_pickled() -> None:
     session = make()
-    for thing in (session, session._credentials):
+    for thing in (session, session._transport.credentials):
         with pytest.raises(TypeError, match="process"):
             pickle.dumps(thing)
 
@@ -344,8 +344,7 @@ def test_a_session_of_a_loop_that_has_ended_is_refused() -> None:
             session = connect(wire)
             sessions.append(session)
             await get(session)
-            session._shared.transport.close()
-            await session._pool.http().close()
+            await session._transport.aclose()
 
     asyncio.run(first())
     for use in (get, post, closed):
@@ -378,7 +377,7 @@ async def test_nothing_is_opened_before_the_first_request() -> None:
     async with Wire([]) as wire:
         async with connect(wire) as session:
             assert session.metrics.attempts == 0
-            assert session._pool.own is None
+            assert session._transport._own is None
         assert wire.connections == 0
 
 
@@ -455,7 +454,6 @@ async def test_views_that_are_dropped_are_forgotten() -> None:
         del view
         gc.collect()
         assert not any(view() for view in views)
-        assert len(session._senders) == 1
 
 
 # --- the end -------------------------------------------------------------------------------------------

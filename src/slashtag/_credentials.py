@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 
 from yarl import URL
@@ -13,24 +12,6 @@ from ._errors import ConfigurationError
 
 API_PREFIX = "/api/v1/"
 _HEADER_SAFE = re.compile(r"[!-~]+", re.ASCII)
-
-
-class Secrets:
-    """Strings that must not be shown, not even in tracebacks with local variables.
-
-    Not a Sequence: Sentry and rich take these apart and show their items.
-    """
-
-    __slots__ = ("_strings",)
-
-    def __init__(self, strings: Iterable[str]) -> None:
-        self._strings = tuple(strings)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._strings)
-
-    def __repr__(self) -> str:
-        return "<Secrets ***>"
 
 
 class Credentials:
@@ -52,11 +33,6 @@ class Credentials:
     def headers(self) -> dict[str, str]:
         """Headers of every request."""
         return {"apikey": self.apikey, "apisecret": self.apisecret}
-
-    @property
-    def secrets(self) -> Secrets:
-        """Strings that must not be shown."""
-        return Secrets((self.apikey, self.apisecret))
 
 
 def _checked(name: str, value: str | None, variable: str, low: int, high: int) -> str:

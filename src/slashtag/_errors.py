@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+import copyreg
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
-
-
-def _revive(cls: type[SlashtagError], args: tuple[Any, ...], state: dict[str, Any]) -> SlashtagError:
-    error = cls.__new__(cls, *args)
-    # OSError, and so TimeoutError, sets them in __init__, which is not called here.
-    error.args = args
-    error.__dict__.update(state)
-    return error
 
 
 class SlashtagError(Exception):
     """Base class of all errors of this library."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exception.__reduce__ calls cls(*args), which loses keyword-only fields and notes.
-        return _revive, (type(self), self.args, dict(self.__dict__))
+        # Exception.__reduce__ calls cls(*args), which loses keyword-only fields and notes. `args` is in the
+        # state for OSError, and so TimeoutError, which sets it in __init__.
+        return copyreg.__newobj__, (type(self), *self.args), {**self.__dict__, "args": self.args}  # type: ignore[attr-defined]
 
 
 class ConfigurationError(SlashtagError, ValueError):
@@ -45,15 +40,18 @@ class ExportError(SlashtagError):
     """File that cannot be written, for example on a full disk, or whose format cannot hold the values."""
 
 
+@dataclass(eq=False, repr=False)
 class _RequestFailedError(SlashtagError):
     """Failed request, with its `method`, `path` and number of `attempts`."""
 
-    def __init__(self, message: str, *, method: str = "", path: str = "", attempts: int = 1) -> None:
-        super().__init__(message)
-        self.message = message
-        self.method = method
-        self.path = path
-        self.attempts = attempts
+    message: str
+    _: KW_ONLY
+    method: str = ""
+    path: str = ""
+    attempts: int = 1
+
+    def __post_init__(self) -> None:
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         text = f"{self.method} {self.path}: {self._detail()}" if self.method else self._detail()
@@ -63,6 +61,7 @@ class _RequestFailedError(SlashtagError):
         return self.message
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class APIError(_RequestFailedError):
     """Error status of an answer.
 
@@ -71,23 +70,10 @@ class APIError(_RequestFailedError):
     answer lacks the service's envelope, so a proxy or gateway may have sent it. See docs/service.md, Errors.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int,
-        data: Any = None,
-        method: str = "",
-        path: str = "",
-        attempts: int = 1,
-        retry_after: float | None = None,
-        from_service: bool = True,
-    ) -> None:
-        super().__init__(message, method=method, path=path, attempts=attempts)
-        self.status = status
-        self.data = data
-        self.retry_after = retry_after
-        self.from_service = from_service
+    status: int
+    data: Any = None
+    retry_after: float | None = None
+    from_service: bool = True
 
     def _detail(self) -> str:
         return f"{self.status} {self.message}"
@@ -124,12 +110,15 @@ class ServerError(APIError):
     """Failure of the service (5xx), after all retries allowed by the policy."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TransportError(_RequestFailedError):
-    """Failure of the connection, of TLS or of the transfer of the body."""
+    """Failure of the connection, of TLS or of the transfer of the body.
 
-    #: True if nothing of the request was sent.
+    `unsent` is True if nothing of the request was sent; `stale` is True if a connection that had been used
+    before was lost before any byte of the answer.
+    """
+
     unsent: bool = False
-    #: True if a connection that had been used before was lost before any byte of the answer.
     stale: bool = False
 
 
@@ -141,6 +130,7 @@ class OutcomeUnknownError(_RequestFailedError):
     """Write whose answer was lost, so it may have been done."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class UnexpectedResponseError(_RequestFailedError):
     """Answer that is not documented.
 
@@ -149,21 +139,9 @@ class UnexpectedResponseError(_RequestFailedError):
     `max_response_bytes`).
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int,
-        excerpt: bytes = b"",
-        repeatable: bool = True,
-        method: str = "",
-        path: str = "",
-        attempts: int = 1,
-    ) -> None:
-        super().__init__(message, method=method, path=path, attempts=attempts)
-        self.status = status
-        self.excerpt = excerpt
-        self.repeatable = repeatable
+    status: int
+    excerpt: bytes = b""
+    repeatable: bool = True
 
     def _detail(self) -> str:
         if not self.excerpt:

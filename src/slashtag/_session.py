@@ -5,22 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import weakref
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from hashlib import blake2b
-from math import inf, isfinite
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 
 import aiohttp
 import msgspec
-from msgspec.structs import replace
-from multidict import CIMultiDict
 
 from ._core.call import Call, check_int
 from ._core.plan import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
-from ._core.retry import RetryPolicy, backoff
+from ._core.retry import RetryPolicy
 from ._core.throttle.throttle import Throttle
-from ._credentials import Credentials, Secrets, parse_base_url, parse_proxy
+from ._credentials import Credentials, parse_base_url, parse_proxy
 from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
 from ._fanout import Tasks
 from ._resources.collect import Memory
@@ -28,10 +26,8 @@ from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
 from ._sending.admission import Admission
-from ._sending.fast_path import NO_TIMEOUT
 from ._sending.metrics import Metrics
-from ._sending.retry_budget import RetryBudget
-from ._sending.sender import Options, Sender, Shared, running_loop
+from ._sending.sender import Sender
 from ._sending.transport import Transport
 
 if TYPE_CHECKING:
@@ -41,34 +37,6 @@ T = TypeVar("T")
 RangeEnd = Literal["inclusive", "exclusive"]
 
 log = logging.getLogger("slashtag")
-
-
-class _Pool:
-    """The aiohttp session: the user's, or one that is created at first use."""
-
-    def __init__(self, given: aiohttp.ClientSession | None, credentials: Credentials, **options: Any) -> None:
-        self.closed = False
-        self.own: aiohttp.ClientSession | None = None
-        self._given = given
-        self._credentials = credentials
-        self._options = options
-
-    def http(self) -> aiohttp.ClientSession:
-        """Return the aiohttp session, which belongs to the running event loop."""
-        if self.closed:
-            raise SessionClosedError("the session is closed")
-        if self._given is not None:
-            return self._given
-        if self.own is None:
-            self.own = aiohttp.ClientSession(
-                # Admission limits requests in flight, so the pool needs no limit.
-                connector=aiohttp.TCPConnector(limit=0),
-                headers={**self._credentials.headers, "Accept": "application/json"},
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=NO_TIMEOUT,
-                **self._options,
-            )
-        return self.own
 
 
 class AsyncSession:
@@ -132,14 +100,12 @@ class AsyncSession:
             raise ConfigurationError(
                 "a proxy would read the credentials in plain http: use https, or allow http"
             )
-        options = _checked(Options(timeout, retry or RetryPolicy(), max_response_bytes))
-        self._base = base
-        self._credentials = credentials = Credentials(apikey, apisecret)
+        credentials = Credentials(apikey, apisecret)
+        self._transport = Transport(base, credentials, http, proxy=via, trust_env=trust_env)
         self._range_end = range_end
         self._workers = _within_pool(concurrency, http)
         self._tasks = Tasks()
         self._memory = memory = Memory()
-        self._pool = _Pool(http, credentials, proxy=via, trust_env=trust_env)
         self._closing = asyncio.Lock()
         self._journal: Journal | None = None
         if journal is not None:
@@ -150,41 +116,30 @@ class AsyncSession:
         throttle = Throttle(self._workers, rate)
         throttle.notify = log.info
         admission = Admission(throttle)
-        password = None if via is None else via.password
-        secrets = Secrets((*credentials.secrets, *filter(None, [password])))
-        self._shared = Shared(
-            transport=Transport(
-                self._pool.http,
-                base,
-                None if http is None else CIMultiDict(credentials.headers),
-                secrets,
-                direct=direct,
-            ),
-            admission=admission,
-            # Without jitter: only one request at a time waits here.
-            budget=RetryBudget(lambda failures: backoff(RetryPolicy(), failures + 1, 0.75)),
-            metrics=Metrics(throttle, lambda: admission.waiting, lambda: memory.inconsistent),
-            secrets=secrets,
-            closing=asyncio.Event(),
-            journal=self._journal,
+        metrics = Metrics(admission, lambda: memory.inconsistent)
+        self._use(
+            Sender(
+                self._transport,
+                admission,
+                metrics,
+                self._journal,
+                timeout=timeout,
+                policy=retry or RetryPolicy(),
+                max_response_bytes=max_response_bytes,
+            )
         )
-        # Weak references: views may be created for each call and dropped.
-        self._senders: weakref.WeakSet[Sender] = weakref.WeakSet()
-        self._use(options)
 
-    def _use(self, options: Options) -> None:
-        """Create the sender for these options, and the resources that use it."""
-        self._options = options
-        self._sender = sender = Sender(self._shared, options)
-        self._senders.add(sender)
+    def _use(self, sender: Sender) -> None:
+        """Create the resources that send with this sender."""
+        self._sender = sender
         journal = self._journal
-        self.urls = Urls(sender, self._tasks, self._workers)
-        self.tags = Tags(sender, self._tasks)
+        self.urls = Urls(sender.send, self._tasks, self._workers)
+        self.tags = Tags(sender.send, self._tasks)
         self.stats = Stats(
-            sender,
+            sender.send,
             self._tasks,
             workers=self._workers,
-            max_keys_bytes=MAX_TARGET_BYTES - OTHER_PARAMETERS_BYTES - len(self._base.raw_path),
+            max_keys_bytes=MAX_TARGET_BYTES - OTHER_PARAMETERS_BYTES - len(self._transport.base.raw_path),
             range_end=self._range_end,
             memory=self._memory,
             replayed_from=journal.fetched_at if journal is not None else lambda call: None,
@@ -195,12 +150,12 @@ class AsyncSession:
 
         Statistics are returned in the form of the service's answer. Raises errors of requests.
         """
-        return await self._sender(call)
+        return await self._sender.send(call)
 
     @property
     def metrics(self) -> Metrics:
         """Counters of the session and all its views."""
-        return self._shared.metrics
+        return self._sender.metrics
 
     def with_options(
         self,
@@ -210,43 +165,29 @@ class AsyncSession:
         max_response_bytes: int | None = None,
     ) -> AsyncSession:
         """Return a view of the session with other options but the same connections and throttle."""
-        given = {"timeout": timeout, "retry": retry, "max_response_bytes": max_response_bytes}
-        options = replace(
-            self._options, **{name: value for name, value in given.items() if value is not None}
-        )
+        given = {"timeout": timeout, "policy": retry, "max_response_bytes": max_response_bytes}
+        changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         view = object.__new__(AsyncSession)
         view.__dict__.update(self.__dict__)
-        view._use(_checked(options))
+        view._use(replace(self._sender, **changed))
         return view
 
     async def aclose(self) -> None:
         """Close the session and all its views: cancel requests under way, close connections."""
-        if self._shared.transport.is_bound:
-            self._bind()
-        self._pool.closed = True
+        transport = self._transport
+        if transport.loop is not None:
+            transport.bind()
+        transport.closed = True
         async with self._closing, AsyncExitStack() as steps:  # runs in reverse order; every step runs
             if self._journal is not None:
                 steps.push_async_callback(self._journal.aclose)
-            if self._pool.own is not None:
-                steps.push_async_callback(self._pool.own.close)
-            steps.callback(self._shared.transport.close)
-            steps.callback(self._refuse)
+            steps.push_async_callback(transport.aclose)
+            steps.callback(self._sender.close)
             steps.push_async_callback(self._tasks.aclose)
 
-    def _refuse(self) -> None:
-        self._shared.closing.set()
-        self._shared.admission.close()
-        self._shared.budget.close()
-        for sender in self._senders:
-            sender.close()
-
-    def _bind(self) -> None:
-        """Raise ConfigurationError if the session does not belong to the running event loop."""
-        self._shared.transport.bind(running_loop())
-
     async def __aenter__(self) -> Self:
-        self._bind()
-        if self._pool.closed:
+        self._transport.bind()
+        if self._transport.closed:
             raise SessionClosedError("the session is closed")
         if self._journal is not None:
             try:
@@ -263,7 +204,7 @@ class AsyncSession:
         # May be called after the constructor raised, by tracebacks and debuggers.
         if "_sender" not in self.__dict__:
             return "<AsyncSession (not initialised)>"
-        return f"<AsyncSession {self._base}{' (closed)' if self._pool.closed else ''}>"
+        return f"<AsyncSession {self._transport.base}{' (closed)' if self._transport.closed else ''}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a session holds connections and credentials: create one in each process")
@@ -271,17 +212,9 @@ class AsyncSession:
 
 def account_digest(session: AsyncSession, what: object) -> str:
     """Return a hash of a JSON value, keyed by the apisecret and different for each account and service."""
-    credentials = session._credentials
-    text = msgspec.json.encode([str(session._base), credentials.apikey, what])
+    base, credentials = session._transport.base, session._transport.credentials
+    text = msgspec.json.encode([str(base), credentials.apikey, what])
     return blake2b(text, key=credentials.apisecret.encode(), digest_size=16).hexdigest()
-
-
-def _checked(options: Options) -> Options:
-    if not 0 < options.timeout < inf:
-        raise ConfigurationError(f"timeout is {options.timeout}; it must be a positive number of seconds")
-    if options.max_response_bytes < 1:
-        raise ConfigurationError(f"max_response_bytes is {options.max_response_bytes}; it must be positive")
-    return options
 
 
 def _within_pool(concurrency: int, http: aiohttp.ClientSession | None) -> int:

@@ -130,8 +130,8 @@ def logged_in(cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.Mon
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retry without backoff, so that a service that is down is noticed sooner."""
-    for module in ("_sending.sender", "_session"):
-        monkeypatch.setattr(f"slashtag.{module}.backoff", lambda *_: 0.001)
+    for module in ("_sending.sender", "_sending.retry_budget"):
+        monkeypatch.setattr(f"slashtag.{module}.backoff", lambda *_, **__: 0.001)
 
 
 @pytest.fixture

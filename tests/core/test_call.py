@@ -16,7 +16,7 @@ from yarl import URL
 from slashtag import Failure, InvalidRequestError, Page, RangeStats, ServerError, ShortUrl, Tag
 from slashtag._core.call import MAX_INT, Call, check_int, check_text, path_segment
 from slashtag._core.payloads import RowsUpdated
-from slashtag._core.response import Scrubber
+from slashtag._credentials import Credentials
 from slashtag._sending.transport import Transport
 
 PASSWORD = "pässwörd/1"
@@ -164,9 +164,7 @@ slashtags = st.text(min_size=1, max_size=100).filter(
 @example("\x00\r\n")
 def test_a_slashtag_is_one_segment_of_the_url_that_is_sent(key: str) -> None:
     call = Call(method="PUT", path=f"urls/{path_segment(key)}", returns=RowsUpdated)
-    transport = Transport(
-        lambda: pytest.fail("nothing is sent"), URL("https://h/api/v1/"), None, Scrubber(())
-    )
+    transport = Transport(URL("https://h/api/v1/"), Credentials("k" * 20, "s" * 12))
     sent = transport.target(call)
     assert sent.isascii()
     head, _, segment = sent.rpartition("/")
@@ -184,7 +182,7 @@ queries = st.lists(st.tuples(st.text(min_size=1, max_size=5), st.text(max_size=4
 def test_what_is_sent_is_what_yarl_would_send(key: str, params: list[tuple[str, str]]) -> None:
     call = Call(method="GET", path=f"urls/{path_segment(key)}", returns=RowsUpdated, params=tuple(params))
     base = URL("https://h/ü/api/v1/")
-    transport = Transport(lambda: pytest.fail("nothing is sent"), base, None, Scrubber(()))
+    transport = Transport(base, Credentials("k" * 20, "s" * 12))
     expected = URL(f"{base}{call.path}", encoded=True).extend_query(call.params)
     for _ in range(2):
         assert transport.target(call) == expected.raw_path_qs

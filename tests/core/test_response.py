@@ -33,8 +33,9 @@ from slashtag import (
 )
 from slashtag._core.call import Call
 from slashtag._core.payloads import GeoAnswer, PeriodAnswer, RangeAnswer, RowsUpdated
-from slashtag._core.response import EXCERPT_BYTES, Scrubber, parse
+from slashtag._core.response import parse
 from slashtag._core.retry import answer_lost, final_error, retryable
+from slashtag._core.scrubber import EXCERPT_BYTES, Scrubber
 
 URLS: Call[Any] = Call(method="GET", path="urls", returns=Page[ShortUrl])
 UPDATE: Call[Any] = Call(method="PUT", path="urls/spring", returns=RowsUpdated, body=b"{}")
@@ -490,7 +491,7 @@ def test_no_secret_is_shown_in_whatever_form_it_comes_back(form: str, status: in
     for secret in (APIKEY, PASSWORD):
         echo = FORMS[form](secret)
         for body in bodies(echo):
-            error = error_of(CHANGE, status, body, secrets=[APIKEY])
+            error = error_of(CHANGE, status, body, scrubber=Scrubber([APIKEY]))
             for told in (error, final_error(CHANGE, error, 2, lost=True)):
                 text = shown(told)
                 assert all(FORMS[name](secret) not in text for name in FORMS)
@@ -505,14 +506,16 @@ def test_no_part_of_a_secret_is_left_at_the_end_of_the_excerpt(form: str) -> Non
     for before in (*range(150, 202), 400, 65_500):
         body = b"." * before + echo + b"." * 200
         for status in (200, 500):
-            error = error_of(STATS, status, body, secrets=[secret])
+            error = error_of(STATS, status, body, scrubber=Scrubber([secret]))
             excerpt = error.excerpt if status == 200 else error.message.encode()
             assert set(excerpt) <= set(b".*")
             assert len(excerpt) == EXCERPT_BYTES
 
 
 def test_no_part_of_a_secret_is_left_however_often_it_comes() -> None:
-    error = error_of(STATS, 200, quote("s3cr3tsX/3cr3t").encode() * 10_000, secrets=["s3cr3tsX/3cr3t"])
+    error = error_of(
+        STATS, 200, quote("s3cr3tsX/3cr3t").encode() * 10_000, scrubber=Scrubber(["s3cr3tsX/3cr3t"])
+    )
     assert set(error.excerpt) == {ord("*")}
 
 

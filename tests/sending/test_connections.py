@@ -24,7 +24,8 @@ from slashtag import (
     SessionClosedError,
     TransportError,
 )
-from slashtag._sending.fast_path import KEEP_ALIVE, MAX_INTERIM, has_leftover, keep_alive, readable
+from slashtag._sending.connection import MAX_INTERIM, has_leftover, readable
+from slashtag._sending.fast_path import KEEP_ALIVE, keep_alive
 
 from ..support import wire as wires
 from ..support.sending import OPERATIONS, PAGE, TAG, admission_of, budget_of, connect, get, post, put, until

@@ -8,7 +8,6 @@ import ssl
 import warnings
 import weakref
 from collections.abc import Callable
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -25,27 +24,20 @@ from slashtag import (
 )
 from slashtag._core.call import Call
 from slashtag._sending import fast_path as http1
-from slashtag._sending.fast_path import KEEP_ALIVE, Attempt
+from slashtag._sending.fast_path import KEEP_ALIVE
 
 from ..support import wire as wires
 from ..support.sending import APIKEY, PAGE, ROWS, TAG, connect, get, post, put, until
 from ..support.wire import Connection, Wire, message, ok
 
 ONCE = RetryPolicy(max_attempts=1)
-QUESTION: Call[Any] = Call(method="GET", path="urls", returns=dict)
 PAGE_BYTES = wires.body_of(200, "ok", PAGE)
 
 
 def fast_path_of(session: AsyncSession) -> http1.FastPath:
-    path = session._shared.transport._fast_path
+    path = session._transport._fast_path
     assert path is not None
     return path
-
-
-def an_attempt() -> Attempt:
-    task = asyncio.current_task()
-    assert task is not None
-    return Attempt(task, inf)
 
 
 # --- who sees the requests -----------------------------------------------------------------------------
@@ -449,11 +441,10 @@ async def test_an_answer_that_is_not_read_to_its_end_gives_no_connection_back() 
     large = message(200, wires.body_of(200, "ok" + "k" * 2**20, PAGE))
     async with Wire(wires.raw(large, keep_alive=True)) as wire, connect(wire) as session:
         await get(session)
-        path = fast_path_of(session)
         for _ in range(20):
-            response = await path.request(QUESTION, "/api/v1/urls", an_attempt())
-            assert path._idle == []
-            response.close()
+            with pytest.raises(UnexpectedResponseError, match="larger than"):
+                await get(session.with_options(max_response_bytes=1))
+            assert fast_path_of(session)._idle == []
             await get(session)
         assert session.metrics.retries == 0
 

@@ -879,10 +879,10 @@ async def test_nothing_is_made_up_for_a_log_that_nobody_reads(monkeypatch: pytes
 async def test_the_senders_of_a_session_share_its_admission() -> None:
     async with Wire(ok(PAGE)) as wire, connect(wire) as session:
         view = session.with_options(timeout=1)
-        senders = [one.urls._send for one in (session, view)]
+        senders = [one.urls._send.__self__ for one in (session, view)]  # type: ignore[attr-defined]
         assert all(isinstance(sender, Sender) for sender in senders)
         assert len({id(sender) for sender in senders}) == 2
-        assert {id(sender._admission) for sender in senders} == {id(admission_of(session))}  # type: ignore[attr-defined]
+        assert {id(sender.admission) for sender in senders} == {id(admission_of(session))}
 
 
 @pytest.mark.unmeasured

@@ -71,11 +71,11 @@ OPERATIONS: dict[str, tuple[Operation, object]] = {
 
 
 def admission_of(session: AsyncSession) -> Admission:
-    return session._shared.admission
+    return session._sender.admission
 
 
 def budget_of(session: AsyncSession) -> RetryBudget:
-    return session._shared.budget
+    return session._sender.budget
 
 
 async def spend(budget: RetryBudget) -> None:

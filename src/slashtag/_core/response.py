@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import codecs
-import html
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
@@ -27,14 +24,12 @@ from .._errors import (
     UnknownTagError,
 )
 from .call import Call
+from .scrubber import SCRUBBED_BYTES, Scrubber
 from .throttle.headers import retry_after as parse_retry_after
 
 T = TypeVar("T")
 
-EXCERPT_BYTES = 200
-HIDDEN = "***"
-# Long enough that a secret cut at the end stays beyond the excerpt, however many were replaced before it.
-SCRUBBED_BYTES = 2**16
+_NO_SECRETS = Scrubber(())
 _LONGEST_MESSAGE = 2_000
 
 # Bad UTF-8 and very deep nesting do not raise msgspec errors.
@@ -47,8 +42,6 @@ _COUNTS_TAGS = re.compile(
     re.IGNORECASE,
 )
 _RATE = re.compile(r"\brate\b|too many requests", re.IGNORECASE)
-# The documented `data` of an error is null or empty; data nested deeper than this cannot always be pickled.
-_DEEPEST_DATA = 32
 
 
 class Envelope(Struct, Generic[T], gc=False):
@@ -78,13 +71,13 @@ def parse(
     status: int,
     headers: Mapping[str, str],
     body: bytes | bytearray,
-    secrets: Iterable[str] = (),
+    scrubber: Scrubber = _NO_SECRETS,
     now: float | None = None,
 ) -> T:
     """Return the `data` of an answer, or raise its error.
 
     The HTTP status decides; in a 200 the envelope's status is treated exactly as that HTTP status.
-    `secrets` are strings that no error may show; `now` is the wall clock in seconds, for a Retry-After
+    `scrubber` has the secrets that no error may show; `now` is the wall clock in seconds, for a Retry-After
     date without a Date header. Raises APIError and its subclasses, and UnexpectedResponseError.
     See docs/service.md, Errors.
 
@@ -102,7 +95,7 @@ def parse(
         except _UNDECODABLE as error:
             problem = str(error)
     # Raised outside the handler: its context, the decoding error, would keep the body.
-    raise _error(call, status, headers, body, Scrubber([*secrets, *call.secrets]), problem, now)
+    raise _error(call, status, headers, body, scrubber.adding(call.secrets), problem, now)
 
 
 def _error(
@@ -162,57 +155,3 @@ def _kind(call: Call[Any], status: int, message: str, *, from_service: bool) -> 
         return TagLimitError
     kinds = {401: AuthenticationError, 404: NotFoundError, 429: RateLimitError}
     return kinds.get(status, ServerError if status >= 500 else APIError)
-
-
-class Scrubber:
-    """Filter that replaces secrets in error texts, in every encoding in which an answer may echo them."""
-
-    def __init__(self, secrets: Iterable[str]) -> None:
-        # The longest first: a secret may contain another one.
-        ordered = sorted({*filter(None, secrets)}, key=len, reverse=True)
-        pattern = "|".join("".join(map(_in_each_form, secret)) for secret in ordered)
-        self._pattern = re.compile(pattern) if pattern else None
-        self._bytes = re.compile(pattern.encode()) if pattern else None
-
-    def text(self, text: str) -> str:
-        """Replace secrets in text."""
-        return self._pattern.sub(HIDDEN, text) if self._pattern else text
-
-    def data(self, data: bytes) -> bytes:
-        """Replace secrets in bytes."""
-        return self._bytes.sub(HIDDEN.encode(), data) if self._bytes else data
-
-    def excerpt(self, body: bytes | bytearray) -> bytes:
-        """Return the start of a body without secrets."""
-        return self.data(bytes(body[:SCRUBBED_BYTES]))[:EXCERPT_BYTES]
-
-    def value(self, value: Any, depth: int = _DEEPEST_DATA) -> Any:
-        """Replace secrets in decoded JSON; values nested deeper than `depth` become None."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, list | dict) and not depth:
-            return None
-        if isinstance(value, list):
-            return [self.value(item, depth - 1) for item in value]  # pyright: ignore[reportUnknownVariableType]
-        if isinstance(value, dict):
-            return {self.text(str(k)): self.value(v, depth - 1) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        return value
-
-
-# Looked up at import: a codec is a file, and errors must work even if no file can be opened.
-_utf16 = codecs.getencoder("utf-16-be")
-
-
-@lru_cache(maxsize=256)
-def _in_each_form(char: str) -> str:
-    """Return a pattern for one character as it is, in JSON, percent-encoded and in HTML."""
-    in_json = r"\/" if char == "/" else json.dumps(char)[1:-1]
-    in_form = "+" if char == " " else char
-    units = _utf16(char)[0].hex()
-    # An echo may be JSON inside JSON.
-    forms = {r"\\{0,7}" + re.escape(form) for form in (char, in_json, in_form, html.escape(char))} | {
-        "".join(rf"\\{{1,7}}u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4)),
-        "(?i:" + "".join(f"%{byte:02x}" for byte in char.encode()) + ")",
-        f"(?i:&#(?:0*{ord(char)}|x0*{ord(char):x});)",
-    }
-    return f"(?:{'|'.join(sorted(forms))})"

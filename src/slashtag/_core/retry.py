@@ -64,10 +64,10 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
                 raise ConfigurationError(f"{name} is {value}; it must be a number of seconds, 0 or more")
 
 
-def backoff(policy: RetryPolicy, failures: int, share: float) -> float:
-    """Return the seconds to wait after the nth failure (from 1): full jitter, `share` random in 0..1."""
+def backoff(policy: RetryPolicy, failures: int, jitter: float) -> float:
+    """Return the seconds to wait after the nth failure (from 1): full jitter, random in 0..1."""
     # The exponent is bounded: 2.0**1024 overflows.
-    return share * min(policy.backoff_cap, policy.backoff_base * 2.0 ** min(failures - 1, 64))
+    return jitter * min(policy.backoff_cap, policy.backoff_base * 2.0 ** min(failures - 1, 64))
 
 
 def pause_of_503(error: SlashtagError | None) -> float:
@@ -75,14 +75,14 @@ def pause_of_503(error: SlashtagError | None) -> float:
     return (error.retry_after or 0.0) if isinstance(error, ServerError) and error.status == 503 else 0.0
 
 
-def is_failure(error: SlashtagError) -> bool:
+def is_failure(error: BaseException) -> bool:
     """Return whether an error is about the service's health and not about the request."""
     if isinstance(error, APIError):
         return isinstance(error, ServerError) or error.status == 408
     return isinstance(error, TransportError | UnexpectedResponseError)
 
 
-def answer_lost(error: SlashtagError) -> bool:
+def answer_lost(error: BaseException) -> bool:
     """Return whether a write may have been done although the service's answer to it did not arrive."""
     if isinstance(error, TransportError):
         return not error.unsent
@@ -95,15 +95,11 @@ def answer_lost(error: SlashtagError) -> bool:
 
 def retryable(call: Call[Any], error: BaseException) -> bool:
     """Return whether a call may be sent again after an error, by the table above."""
-    if isinstance(error, TransportError):
-        if error.unsent:
-            return True
-    elif isinstance(error, APIError):
-        if error.status != 408 and error.status < 500:
-            return False
-    elif not (isinstance(error, UnexpectedResponseError) and error.repeatable):
+    if isinstance(error, TransportError) and error.unsent:
+        return True
+    if call.method == "POST" or not is_failure(error):
         return False
-    if call.method == "POST":
+    if isinstance(error, UnexpectedResponseError) and not error.repeatable:
         return False
     return call.repeat == "always" or (call.repeat == "if not done" and not answer_lost(error))
 

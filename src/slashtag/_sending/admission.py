@@ -7,7 +7,10 @@ import logging
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
-from math import inf
+from math import inf, nextafter
+from typing import NamedTuple
+
+import anyio
 
 from .._core.throttle.throttle import Throttle, Ticket
 from .._errors import SessionClosedError
@@ -20,24 +23,14 @@ log = logging.getLogger("slashtag")
 class WaitTooLongError(Exception):
     """Failure to admit a request within its max_wait.
 
-    `seconds` is the wait it would need; None if that depends on pending answers.
+    Its argument is the wait in seconds that it would need; None if that depends on pending answers.
     """
 
-    def __init__(self, seconds: float | None) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
 
-
-class _Waiter:
-    __slots__ = ("deadline", "future", "order")
-
-    def __init__(self, order: int, deadline: float, future: asyncio.Future[Ticket]) -> None:
-        self.order = order
-        self.deadline = deadline
-        self.future = future
-
-    def __lt__(self, other: _Waiter) -> bool:
-        return self.order < other.order
+class _Waiter(NamedTuple):
+    order: int  # unique among those that wait, so that no other field is compared
+    deadline: float
+    future: asyncio.Future[Ticket]
 
 
 class Admission:
@@ -51,18 +44,16 @@ class Admission:
         self.throttle = throttle
         self._orders = count()
         self._queue: list[_Waiter] = []
-        self._alone: set[asyncio.Future[None]] = set()  # waiting for the Retry-After of their own 429
-        self._bounded = 0
+        self._alone = 0  # requests that wait for the Retry-After of their own 429
         self._warned_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._closed = False
+        self._closing = asyncio.Event()
 
     @property
     def waiting(self) -> int:
         """The number of requests that wait for admission."""
-        return sum(not waiter.future.done() for waiter in self._queue) + len(self._alone)
+        return sum(not waiter.future.done() for waiter in self._queue) + self._alone
 
     def order(self) -> int:
         """Return the order number of a new request."""
@@ -79,26 +70,28 @@ class Admission:
 
         Raises SessionClosedError, and WaitTooLongError as soon as that is certain.
         """
-        if self._closed:
+        if self._closing.is_set():
             raise SessionClosedError("the session is closed")
-        self._loop = loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         now = loop.time()
-        waiter = _Waiter(order, inf if max_wait is None else now + max_wait, loop.create_future())
-        if waiter.deadline < earliest:
+        deadline = inf if max_wait is None else now + max_wait
+        if deadline < earliest:
             raise WaitTooLongError(earliest - now)
         if earliest > now:
-            await self._wait_alone(waiter, earliest, now)
+            self._warn_of_wait(earliest, now)
+            self._alone += 1
+            try:
+                await self.rest(earliest)
+            finally:
+                self._alone -= 1
             now = loop.time()
+        waiter = _Waiter(order, deadline, loop.create_future())
         heappush(self._queue, waiter)
-        timer: asyncio.TimerHandle | None = None
-        if max_wait is not None:
-            self._bounded += 1
-            timer = loop.call_at(waiter.deadline, self._too_late, waiter)
+        timer = None if max_wait is None else loop.call_at(deadline, self._expire, waiter)
         try:
             self._pump(now)
             # A new request is last; only for one that returns must those ahead be counted.
-            hopeless = max_wait is not None and waiter.deadline < self._opening(now, len(self._queue) - 1)
-            if hopeless and not waiter.future.done():
+            if deadline < self._opening(now, len(self._queue) - 1):
                 self._refuse_if_hopeless(waiter, self._ahead_of(waiter), now)
             return await waiter.future
         except asyncio.CancelledError:
@@ -111,20 +104,14 @@ class Admission:
         finally:
             if timer is not None:
                 timer.cancel()
-                self._bounded -= 1
 
-    async def _wait_alone(self, waiter: _Waiter, earliest: float, now: float) -> None:
-        """Wait until `earliest` without a place in the queue; SessionClosedError if the session closes."""
-        assert self._loop is not None
-        self._warn_of_wait(earliest, now)
-        rest = self._loop.create_future()
-        self._alone.add(rest)
-        timer = self._loop.call_at(earliest, _wake_up, rest)
-        try:
-            await rest
-        finally:
-            timer.cancel()
-            self._alone.discard(rest)
+    async def rest(self, until: float) -> None:
+        """Wait outside the queue; raises SessionClosedError if the session closes before `until`."""
+        # Not asyncio.timeout: up to Python 3.11.2 it cannot end in a task that was cancelled before.
+        with anyio.move_on_after(until - asyncio.get_running_loop().time()):
+            await self._closing.wait()
+        if self._closing.is_set():
+            raise SessionClosedError("the session was closed before the request was sent again")
 
     def _warn_of_wait(self, until: float, now: float) -> None:
         """Log a long wait once, as a warning."""
@@ -144,13 +131,15 @@ class Admission:
     def rejected(self, ticket: Ticket, now: float, retry_after: float | None) -> float:
         """Return a ticket after a rate-limit 429; return when that request may `enter` again."""
         earliest = self.throttle.rejected(ticket, now, retry_after)
-        self._outlook_changed(now)
+        self._refuse_all_hopeless(now)
+        self._pump(now)
         return earliest
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None) -> None:
         """Return a ticket after a 5xx, a lost connection or a timeout."""
         self.throttle.failed(ticket, now, retry_after)
-        self._outlook_changed(now)
+        self._refuse_all_hopeless(now)
+        self._pump(now)
 
     def cancelled(self, ticket: Ticket) -> None:
         """Return a ticket that was not used, or whose request gave no information."""
@@ -174,66 +163,52 @@ class Admission:
                 return
             heappop(queue).future.set_result(throttle.depart(now))
 
-    def _outlook_changed(self, now: float) -> None:
-        if self._bounded:
-            waiters = sorted(waiter for waiter in self._queue if not waiter.future.done())
-            ahead = 0
-            for waiter in waiters:
-                ahead += not self._refuse_if_hopeless(waiter, ahead, now)
-        self._pump(now)
+    def _refuse_all_hopeless(self, now: float) -> None:
+        ahead = 0
+        for waiter in sorted(waiter for waiter in self._queue if not waiter.future.done()):
+            ahead += not self._refuse_if_hopeless(waiter, ahead, now)
 
     def _refuse_if_hopeless(self, waiter: _Waiter, ahead: int, now: float) -> bool:
-        if waiter.deadline == inf or waiter.deadline >= (at := self._opening(now, ahead)):
+        """Raise WaitTooLongError in a request that cannot depart in time; return whether it cannot."""
+        at = self._opening(now, ahead)
+        if waiter.future.done() or waiter.deadline >= max(at, now):
             return False
-        waiter.future.set_exception(WaitTooLongError(at - now))
+        waiter.future.set_exception(WaitTooLongError(at - now if at > now else None))
         return True
 
-    def _too_late(self, waiter: _Waiter) -> None:
-        if not waiter.future.done():
-            assert self._loop is not None
-            now = self._loop.time()
-            at = self._opening(now, self._ahead_of(waiter))
-            waiter.future.set_exception(WaitTooLongError(at - now if now < at else None))
+    def _expire(self, waiter: _Waiter) -> None:
+        # The timer may be early, by less than the resolution of the clock.
+        now = max(asyncio.get_running_loop().time(), nextafter(waiter.deadline, inf))
+        self._refuse_if_hopeless(waiter, self._ahead_of(waiter), now)
+
+    def _ahead_of(self, waiter: _Waiter) -> int:
+        return sum(other < waiter and not other.future.done() for other in self._queue)
 
     def _opening(self, now: float, ahead: int) -> float:
         """Estimate the earliest departure; at the cap in flight, that is the end of the pause."""
         at = self.throttle.ready_at(now, ahead)
         return at if at < inf else self.throttle.paused_until
 
-    def _ahead_of(self, waiter: _Waiter) -> int:
-        return sum(other < waiter and not other.future.done() for other in self._queue)
-
     def _set_timer(self, at: float) -> None:
-        if at == inf or (self._timer is not None and self._timer_at <= at):
-            return
+        if at < self._timer_at:
+            self._stop_timer()
+            self._timer_at = at
+            self._timer = asyncio.get_running_loop().call_at(at, self._wake)
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        assert self._loop is not None
-        self._timer_at = at
-        self._timer = self._loop.call_at(at, self._wake)
+        self._timer, self._timer_at = None, inf
 
     def _wake(self) -> None:
-        self._timer = None
-        self._timer_at = inf
-        assert self._loop is not None
-        self._pump(self._loop.time())
+        self._stop_timer()
+        self._pump(asyncio.get_running_loop().time())
 
     def close(self) -> None:
         """Raise SessionClosedError in requests that wait, and in later ones that would have to."""
-        self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            self._timer_at = inf
+        self._closing.set()
+        self._stop_timer()
         for waiter in self._queue:
             if not waiter.future.done():
                 waiter.future.set_exception(SessionClosedError("the session is closed"))
         self._queue.clear()
-        for rest in self._alone:
-            if not rest.done():
-                rest.set_exception(SessionClosedError("the session is closed"))
-
-
-def _wake_up(rest: asyncio.Future[None]) -> None:
-    if not rest.done():
-        rest.set_result(None)

@@ -12,32 +12,34 @@ only if `ClientSession` is not mocked or traced; otherwise requests go through `
 from __future__ import annotations
 
 import asyncio
-import errno
 import re
-import select
 from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
-from aiohttp.http import HttpProcessingError
 from multidict import istr
 from yarl import URL
 
 from .._core.call import Call
+from .attempt import Attempt
+from .connection import (
+    NO_TIMEOUT,
+    SWITCHING_PROTOCOLS,
+    TESTED,
+    Response,
+    closed_too_early,
+    has_leftover,
+    lost_before_answer,
+    read_body,
+    read_head,
+    readable,
+)
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.connector import Connection
-    from aiohttp.http import RawResponseMessage
-
-#: The deadline of an attempt replaces aiohttp's timeouts, which include the wait for a pool slot and do not
-#: end a body that arrives very slowly.
-NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
-
-#: Whether our tests cover the version of aiohttp; `.ci/run` tests the oldest and the newest.
-TESTED = aiohttp.__version__ in {"3.14.1", "3.14.2", "3.14.3", "3.14.4", "3.14.5"}
 
 #: Set it to 0 to send every request through `ClientSession.request`.
 SWITCH = "SLASHTAG_FAST_PATH"
@@ -47,35 +49,6 @@ KEEP_ALIVE = 15.0
 
 _KEEP_ALIVE_HEADER = istr("Keep-Alive")
 _TIMEOUT = re.compile(r'(?:^|,)\s*timeout\s*=\s*"?([0-9]{1,9})"?\s*(?:,|$)', re.IGNORECASE)
-
-SWITCHING_PROTOCOLS = 101
-
-#: Interim answers (1xx) before an answer: a real service sends one or two.
-MAX_INTERIM = 16
-
-
-class Attempt:
-    """One attempt of the current task: its deadline and the state of its connection."""
-
-    # Defaults of the class, not slots: most attempts set only two of them.
-    expired = False
-    #: Whether a byte of the request may have been written; None if that is not known.
-    written: bool | None = False
-    #: Whether to open a new connection instead of reusing one.
-    fresh = False
-    #: Whether the connection had carried an earlier request.
-    reused = False
-    #: Whether a reused connection was lost before any byte of the answer.
-    stale = False
-
-    def __init__(self, task: asyncio.Task[Any], at: float) -> None:
-        self.task = task
-        self.at = at
-        self._cancelling = task.cancelling()
-
-    def take_back(self) -> bool:
-        """Withdraw the cancellation of an expired deadline; return False if there was another one."""
-        return self.task.uncancel() <= self._cancelling
 
 
 def _original(function: object) -> object:
@@ -89,7 +62,7 @@ _PUBLIC = _original(aiohttp.ClientSession.__dict__.get("request"))
 
 
 def can_bypass_session(http: aiohttp.ClientSession) -> bool:
-    """Return False if ClientSession is patched or traced."""
+    """Return False if ClientSession is patched or traced, or of an untested version."""
     kind = type(http)
     untouched = getattr(kind, "_request", None) is _PRIVATE and kind.request is _PUBLIC
     return TESTED and untouched and not http.trace_configs
@@ -112,25 +85,14 @@ def is_plain(http: aiohttp.ClientSession) -> bool:
     )
 
 
+@dataclass(eq=False, slots=True)
 class PooledConnection:
-    """aiohttp connection and its current response, with the members of aiohttp.ClientResponse that are used.
+    """Connection of aiohttp, kept by FastPath while it is idle."""
 
-    Call `release` after the complete body, otherwise `close`.
-    """
-
-    __slots__ = ("_unread", "connection", "content", "expires", "headers", "owner", "protocol", "status")
-
-    status: int
-    headers: Mapping[str, str]
-    content: aiohttp.StreamReader
-
-    def __init__(self, connection: Connection, protocol: ResponseHandler) -> None:
-        self.connection = connection
-        self.protocol = protocol
-        #: Where the connection goes after the response; None while it is idle.
-        self.owner: FastPath | None = None
-        self.expires = 0.0
-        self._unread: Callable[[], object] | None = None
+    connection: Connection
+    protocol: ResponseHandler
+    expires: float = 0.0
+    _unread: Callable[[], object] | None = None
 
     def is_reusable(self, now: float) -> bool:
         """Return whether another request can be sent: the connection is open and has no unread data."""
@@ -143,20 +105,6 @@ class PooledConnection:
             assert protocol.transport is not None
             self._unread = readable(protocol.transport)
         return not self._unread()
-
-    def release(self) -> None:
-        """Return the connection after the complete body."""
-        owner, self.owner = self.owner, None
-        # After a 101 the connection uses another protocol.
-        if owner is None or self.status == SWITCHING_PROTOCOLS:
-            self.connection.close()
-        else:
-            owner.give_back(self)
-
-    def close(self) -> None:
-        """Discard the response and close the connection."""
-        self.owner = None
-        self.connection.close()
 
 
 class FastPath:
@@ -180,8 +128,8 @@ class FastPath:
         self._head = f" HTTP/1.1\r\n{''.join(lines)}"
         self._closed = False
 
-    async def request(self, call: Call[Any], target: str, attempt: Attempt) -> PooledConnection:
-        """Send a call and read the head of its answer; `target` is encoded.
+    async def request(self, call: Call[Any], target: str, attempt: Attempt, max_bytes: int) -> Response:
+        """Send a call to an encoded target and read the answer, its body not far beyond `max_bytes`.
 
         Raises aiohttp.ClientError, OSError, and HttpProcessingError for what is not HTTP.
         """
@@ -190,6 +138,7 @@ class FastPath:
             pooled = await self._connect()
         else:
             attempt.reused = True
+        message = None
         try:
             protocol = pooled.protocol
             transport = protocol.transport
@@ -204,22 +153,25 @@ class FastPath:
             attempt.written = True
             # Not joined in a variable: a body may hold a password, and some tracebacks show variables.
             transport.write(head + call.body if call.body else head)
-            message, pooled.content = await read_head(protocol)
+            message, content = await read_head(protocol)
+            body = await read_body(content, max_bytes)
         except BaseException as error:
-            if attempt.reused and lost_before_answer(error):
-                attempt.stale = True
+            attempt.stale = attempt.reused and message is None and lost_before_answer(error)
             pooled.connection.close()
             raise
-        pooled.status, pooled.headers, pooled.owner = message.code, message.headers, self
-        return pooled
+        # After a 101 the connection uses another protocol.
+        if content.at_eof() and message.code != SWITCHING_PROTOCOLS:
+            self._give_back(pooled, message.headers)
+        else:
+            pooled.connection.close()
+        return message.code, message.headers, body
 
     async def _connect(self) -> PooledConnection:
         connection = await self._connector.connect(self._origin, [], NO_TIMEOUT)
         protocol, transport = connection.protocol, connection.transport
         if protocol is None or transport is None or transport.is_closing() or protocol.should_close:
             connection.close()
-            gone = ConnectionResetError(errno.ECONNRESET, "closed before the request was sent")
-            raise aiohttp.ClientConnectorError(self._origin.connection_key, gone)
+            raise closed_too_early(self._origin.connection_key)
         return PooledConnection(connection, protocol)
 
     def _take(self) -> PooledConnection | None:
@@ -231,8 +183,8 @@ class FastPath:
             pooled.connection.close()
         return None
 
-    def give_back(self, pooled: PooledConnection) -> None:
-        """Keep a connection whose response was read completely."""
+    def _give_back(self, pooled: PooledConnection, headers: Mapping[str, str]) -> None:
+        """Keep a connection whose answer, with these headers, was read completely."""
         if self._closed or pooled.protocol.should_close:
             pooled.connection.release()
             return
@@ -240,7 +192,7 @@ class FastPath:
         # The first one has been idle for longest. Without traffic it stays until the service closes it.
         while self._idle and self._idle[0].expires <= now:
             self._idle.pop(0).connection.close()
-        pooled.expires = now + keep_alive(pooled.headers)
+        pooled.expires = now + keep_alive(headers)
         self._idle.append(pooled)
 
     def close(self) -> None:
@@ -248,36 +200,6 @@ class FastPath:
         self._closed = True
         while self._idle:
             self._idle.pop().connection.release()
-
-    def __del__(self) -> None:
-        # Dropped without being closed. The pool may already be gone.
-        if not self._loop.is_closed():
-            for pooled in self._idle:
-                pooled.connection.close()
-
-
-def readable(transport: asyncio.BaseTransport) -> Callable[[], object]:
-    """Return a function that checks whether the socket has anything to read: data, EOF or an error.
-
-    The event loop may not have noticed it yet if the caller blocked the loop.
-    """
-    sock = transport.get_extra_info("socket")
-    if not hasattr(select, "poll"):  # Windows
-        return lambda: sock.fileno() < 0 or select.select([sock], (), (), 0)[0]
-    poll = select.poll()
-    poll.register(sock.fileno(), select.POLLIN)
-    return partial(poll.poll, 0)
-
-
-def has_leftover(parser: Any) -> bool:
-    """Return whether the parser of a complete answer contains the start of another one.
-
-    Closes the parser. aiohttp would drop these bytes and use the rest as the answer to the next request.
-    """
-    try:
-        return parser.feed_eof() is not None
-    except Exception:  # The pure-Python parser raises for some data.
-        return True
 
 
 def keep_alive(headers: Any) -> float:
@@ -289,29 +211,3 @@ def keep_alive(headers: Any) -> float:
     seconds = int(found[1])
     # The service counts from when it sent the answer, and a request takes time to arrive.
     return min(KEEP_ALIVE, max(seconds - 1.0, seconds / 2))
-
-
-async def read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, aiohttp.StreamReader]:
-    """Return the head of the answer, after interim ones, and its body as a stream.
-
-    Raises HttpProcessingError after more than MAX_INTERIM interim answers.
-    """
-    message = None
-    for _ in range(MAX_INTERIM + 1):
-        try:
-            message, content = await protocol.read()
-        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
-            if message is None:
-                raise
-            raise aiohttp.ServerDisconnectedError(message) from None  # the answer had begun
-        if not 100 <= message.code <= 199 or message.code == SWITCHING_PROTOCOLS:
-            return message, content
-    raise HttpProcessingError(message="too many interim answers")
-
-
-def lost_before_answer(error: BaseException) -> bool:
-    """Return whether a connection was lost before any byte of the answer."""
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        # Its message is the incomplete answer if there is one, otherwise a str.
-        return isinstance(error.message, str)
-    return isinstance(error, aiohttp.ClientOSError)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from .._core.throttle.throttle import Throttle
+from .admission import Admission
 
 
+@dataclass(eq=False, repr=False)
 class Metrics:
     """Counters of a session and its views.
 
@@ -18,22 +20,18 @@ class Metrics:
     not paused; `retry_at`: the event loop's time of the next retry, in the past if none waits for its time.
     """
 
-    def __init__(
-        self, throttle: Throttle, waiting: Callable[[], int], inconsistent: Callable[[], int] = int
-    ) -> None:
-        self._throttle = throttle
-        self._waiting = waiting
-        self._inconsistent = inconsistent
-        self.requests = 0
-        self.replayed = 0
-        self.attempts = 0
-        self.retries = 0
-        self.bytes_received = 0
-        self.retry_at = 0.0
-        #: The event loop's time less `time.monotonic()`: on macOS uvloop's clock runs on during sleep.
-        self.clock_offset = 0.0
-        #: Whether a call has succeeded, or a warning says that none has.
-        self.reached_or_warned = False
+    _admission: Admission
+    _inconsistent: Callable[[], int]
+    requests: int = 0
+    replayed: int = 0
+    attempts: int = 0
+    retries: int = 0
+    bytes_received: int = 0
+    retry_at: float = 0.0
+    #: The event loop's time less `time.monotonic()`: on macOS uvloop's clock runs on during sleep.
+    clock_offset: float = 0.0
+    #: Whether a call has succeeded, or a warning says that none has.
+    reached_or_warned: bool = False
 
     def __repr__(self) -> str:
         names = ("requests", "replayed", "attempts", "retries", "throttled", "bytes_received", "learned_rate")
@@ -42,7 +40,7 @@ class Metrics:
 
     @property
     def throttled(self) -> int:
-        return self._throttle.throttled
+        return self._admission.throttle.throttled
 
     @property
     def inconsistent(self) -> int:
@@ -50,16 +48,16 @@ class Metrics:
 
     @property
     def learned_rate(self) -> float | None:
-        return self._throttle.learned_rate
+        return self._admission.throttle.learned_rate
 
     @property
     def paused_until(self) -> float:
-        return self._throttle.paused_until
+        return self._admission.throttle.paused_until
 
     @property
     def in_flight(self) -> int:
-        return self._throttle.in_flight
+        return self._admission.throttle.in_flight
 
     @property
     def waiting(self) -> int:
-        return self._waiting()
+        return self._admission.waiting

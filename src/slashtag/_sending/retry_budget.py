@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from .._core.retry import RetryPolicy, backoff
 from .._errors import SessionClosedError
 
 CAPACITY = 100.0
@@ -18,6 +19,11 @@ OUTAGE_FAILURES = 3
 log = logging.getLogger("slashtag")
 
 
+def lone_backoff(failures: int) -> float:
+    """Return the pause before the next retry in the queue; not random, because no other one waits for it."""
+    return backoff(RetryPolicy(), failures + 1, jitter=0.75)
+
+
 class RetryBudget:
     """Budget that allows retries freely until it is used up, then one at a time.
 
@@ -27,7 +33,7 @@ class RetryBudget:
     logged once if the queue keeps failing, since that may take minutes.
     """
 
-    def __init__(self, backoff: Callable[[int], float]) -> None:
+    def __init__(self, backoff: Callable[[int], float] = lone_backoff) -> None:
         self._backoff = backoff
         self._left = CAPACITY
         self._queue: deque[asyncio.Future[str]] = deque()
@@ -56,11 +62,13 @@ class RetryBudget:
         try:
             await asyncio.wait((turn,), timeout=patience)
         except asyncio.CancelledError:
-            if not turn.cancel() and not turn.exception():
+            if turn.done() and not turn.exception():
                 self.give_back(turn.result(), succeeded=None)
-            self._next()
             raise
-        return None if turn.cancel() else turn.result()
+        finally:
+            if not turn.done():
+                self._queue.remove(turn)
+        return turn.result() if turn.done() else None
 
     def give_back(self, permit: str, *, succeeded: bool | None, error: object = None) -> None:
         """Return the permit of a retry; `succeeded` is None if it was not sent or was cancelled."""
@@ -83,29 +91,23 @@ class RetryBudget:
 
     def _next(self) -> None:
         """Send the retries that are paid for; set the timer if none is and others wait."""
-        while self._queue and (self._left >= 1 or self._queue[0].done()):
-            turn = self._queue.popleft()
-            if not turn.done():
-                self._left -= 1
-                turn.set_result(FREE)
+        while self._queue and self._left >= 1:
+            self._left -= 1
+            self._queue.popleft().set_result(FREE)
         if self._queue and not self._lone and self._timer is None:
             delay = self._backoff(self._failures)
             self._timer = asyncio.get_running_loop().call_later(delay, self._send_alone)
 
     def _send_alone(self) -> None:
         self._timer = None
-        waiting = (turn for turn in self._queue if not turn.done())
-        if turn := next(waiting, None):
-            self._queue.remove(turn)
+        if self._queue:
             self._lone = True
-            turn.set_result(LONE)
+            self._queue.popleft().set_result(LONE)
 
     def close(self) -> None:
         """Raise SessionClosedError in retries that wait."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for turn in self._queue:
-            if not turn.done():
-                turn.set_exception(SessionClosedError("the session is closed"))
-        self._queue.clear()
+        while self._queue:
+            self._queue.popleft().set_exception(SessionClosedError("the session is closed"))

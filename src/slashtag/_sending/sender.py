@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import anyio
 from msgspec import Struct
 
 from .._core.call import Call
@@ -27,7 +27,7 @@ from .._errors import (
 from .admission import Admission, WaitTooLongError
 from .metrics import Metrics
 from .retry_budget import RetryBudget
-from .transport import Transport, Watchdog
+from .transport import Transport
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -45,30 +45,6 @@ class Send(Protocol):
     async def __call__(self, call: Call[T], /) -> T: ...
 
 
-class Options(Struct, frozen=True):
-    """Options of a session that `with_options` can change."""
-
-    timeout: float
-    retry: RetryPolicy
-    max_response_bytes: int
-
-
-class Shared(Struct, frozen=True):
-    """Parts of a session that all its views share."""
-
-    transport: Transport
-    admission: Admission
-    budget: RetryBudget
-    metrics: Metrics
-    secrets: Iterable[str]
-    #: Set when the session closes, to end its backoffs.
-    closing: asyncio.Event
-    journal: Journal | None = None
-
-    def __repr__(self) -> str:
-        return "<Shared ***>"
-
-
 class CallState(Struct):
     """Progress of one call through its attempts."""
 
@@ -83,41 +59,49 @@ class CallState(Struct):
     last: SlashtagError | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Sender:
-    """Sender of a session's calls with one set of options."""
+    """Sender of a session's calls; those of its views have other options, and share all other parts."""
 
-    def __init__(self, shared: Shared, options: Options) -> None:
-        self._shared = shared
-        self._options = options
-        self._watchdog = Watchdog(options.timeout)
-        self._admission = shared.admission
-        self._metrics = shared.metrics
-        self._loop: asyncio.AbstractEventLoop | None = None
+    transport: Transport
+    admission: Admission
+    metrics: Metrics
+    journal: Journal | None
+    timeout: float
+    policy: RetryPolicy
+    max_response_bytes: int
+    budget: RetryBudget = field(default_factory=RetryBudget)
+    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
 
-    async def __call__(self, call: Call[T], /) -> T:
+    def __post_init__(self) -> None:
+        if not 0 < self.timeout < inf:
+            raise ConfigurationError(f"timeout is {self.timeout}; it must be a positive number of seconds")
+        if self.max_response_bytes < 1:
+            raise ConfigurationError(f"max_response_bytes is {self.max_response_bytes}; it must be positive")
+
+    async def send(self, call: Call[T]) -> T:
         """Return the data of a call, or raise its final error.
 
         Raises every kind of APIError, TransportError, OutcomeUnknownError and UnexpectedResponseError, and
         ConfigurationError in an event loop other than the session's.
         """
-        loop = running_loop()
+        loop = self.transport.bind()
         if loop is not self._loop:
-            self._loop = self._shared.transport.bind(loop)
-            self._metrics.clock_offset = loop.time() - monotonic()
-        self._metrics.requests += 1
-        journal = self._shared.journal
-        if journal is not None and (body := await journal.replay(call)) is not None:
-            self._metrics.replayed += 1
+            self._loop = loop
+            self.metrics.clock_offset = loop.time() - monotonic()
+        self.metrics.requests += 1
+        if self.journal is not None and (body := await self.journal.replay(call)) is not None:
+            self.metrics.replayed += 1
             # Let other tasks run, because a replay does not wait for anything.
             await asyncio.sleep(0)
-            return parse(call, 200, {}, body, self._shared.secrets)
-        state = CallState(self._admission.order())
+            return parse(call, 200, {}, body, self.transport.scrubber)
+        state = CallState(self.admission.order())
         try:
             data = await self._attempt(call, state)
         except SlashtagError as error:
             state.last = error
         else:
-            self._shared.budget.earn()
+            self.budget.earn()
             return data
         if retryable(call, state.last):
             try:
@@ -128,7 +112,7 @@ class Sender:
 
     async def _attempt(self, call: Call[T], state: CallState) -> T:
         """Send a call until it is answered with anything but a rate-limit 429."""
-        loop, admission, metrics = self._loop, self._admission, self._metrics
+        loop, admission, metrics = self._loop, self.admission, self.metrics
         assert loop is not None
         while True:
             now = loop.time()
@@ -139,12 +123,12 @@ class Sender:
             metrics.attempts += 1
             state.attempts += 1
             try:
-                answer = await self._shared.transport.exchange(
-                    call, self._options.max_response_bytes, self._watchdog, now, fresh=state.resent
+                status, headers, body = await self.transport.exchange(
+                    call, now, self.timeout, self.max_response_bytes, fresh=state.resent
                 )
-                metrics.bytes_received += len(answer.body)
-                wall = None if answer.status == 200 else time()
-                data = parse(call, answer.status, answer.headers, answer.body, self._shared.secrets, wall)
+                metrics.bytes_received += len(body)
+                wall = None if status == 200 else time()
+                data = parse(call, status, headers, body, self.transport.scrubber, wall)
             except SlashtagError as error:
                 after = loop.time()
                 is_stale = isinstance(error, TransportError) and error.stale
@@ -173,21 +157,19 @@ class Sender:
             else:
                 metrics.reached_or_warned = True
                 admission.accepted(ticket, loop.time())
-                journal = self._shared.journal
-                if journal is not None and journal.keep(call, data, answer.body):
-                    await journal.wait()
+                if self.journal is not None and self.journal.keep(call, data, body):
+                    await self.journal.wait()
                 if log.isEnabledFor(logging.DEBUG):
-                    sizes = _details(call), len(answer.body)
-                    log.debug("%s %s%s: 200, %d bytes", call.method, call.path, *sizes)
+                    log.debug("%s %s%s: 200, %d bytes", call.method, call.path, _details(call), len(body))
                 return data
 
     async def _wait(self, call: Call[Any], state: CallState, now: float) -> Ticket:
-        max_wait = self._options.retry.max_wait
+        max_wait = self.policy.max_wait
         left = None if max_wait is None else max_wait - state.waited
         try:
-            return await self._admission.enter(state.order, left, state.earliest)
+            return await self.admission.enter(state.order, left, state.earliest)
         except WaitTooLongError as error:
-            seconds = error.seconds
+            (seconds,) = error.args
         finally:
             state.waited += asyncio.get_running_loop().time() - now
         waited = "waited longer than" if seconds is None else f"would wait {seconds:.1f} s, longer than"
@@ -202,11 +184,11 @@ class Sender:
 
     def _give_back(self, ticket: Ticket, error: SlashtagError, now: float) -> None:
         if is_failure(error):
-            self._admission.failed(ticket, now, pause_of_503(error))
+            self.admission.failed(ticket, now, pause_of_503(error))
         elif isinstance(error, APIError):
-            self._admission.accepted(ticket, now)
+            self.admission.accepted(ticket, now)
         else:
-            self._admission.cancelled(ticket)
+            self.admission.cancelled(ticket)
 
     async def _retry(self, call: Call[T], state: CallState) -> T:
         try:
@@ -217,7 +199,7 @@ class Sender:
             assert state.last is not None
             raise state.last from None
 
-        policy = self._options.retry
+        policy = self.policy
 
         def delay(retry: RetryCallState) -> float:
             return max(backoff(policy, retry.attempt_number, random.random()), pause_of_503(state.last))
@@ -232,15 +214,15 @@ class Sender:
             retry=tenacity.retry_if_exception(lambda error: retryable(call, error)),
             wait=delay,
             stop=enough,
-            sleep=lambda seconds: self._pause(call, state, seconds),
+            sleep=lambda seconds: self._pause(state, seconds),
             reraise=True,
         )
         return await retrying(self._next_attempt, call, state)
 
-    async def _pause(self, call: Call[Any], state: CallState, seconds: float) -> None:
-        clock = asyncio.get_running_loop().time
+    async def _pause(self, state: CallState, seconds: float) -> None:
+        """Wait for the backoff, and for the permit of the retry budget."""
+        clock, metrics = asyncio.get_running_loop().time, self.metrics
         began = clock()
-        closing, metrics = self._shared.closing, self._metrics
         if not began < metrics.retry_at < began + seconds:
             # No other retry is sent before this one.
             metrics.retry_at = began + seconds
@@ -248,13 +230,9 @@ class Sender:
         level = logging.INFO if metrics.reached_or_warned else logging.WARNING
         metrics.reached_or_warned = True
         log.log(level, "%s; attempt %d failed, again in %.2f s", state.last, state.attempts, seconds)
-        # Not asyncio.timeout: up to Python 3.11.2 it cannot end in a task that was cancelled before.
-        with anyio.move_on_after(seconds):
-            await closing.wait()
-        if closing.is_set():
-            raise SessionClosedError("the session was closed before a retry")
-        patience = self._options.retry.max_elapsed - state.spent - seconds
-        state.permit = await self._shared.budget.take(max(0.0, patience))
+        await self.admission.rest(began + seconds)
+        patience = self.policy.max_elapsed - state.spent - seconds
+        state.permit = await self.budget.take(max(0.0, patience))
         state.spent += clock() - began
         if state.permit is None and state.last is not None:
             raise state.last
@@ -262,10 +240,10 @@ class Sender:
     async def _next_attempt(self, call: Call[T], state: CallState) -> T:
         permit, state.permit = state.permit, None
         if permit is None:
-            # tenacity's first "attempt", for which `__call__` has already sent the call.
+            # tenacity's first "attempt", for which `send` has already sent the call.
             assert state.last is not None
             raise state.last
-        self._metrics.retries += 1
+        self.metrics.retries += 1
         succeeded: bool | None = None
         try:
             data = await self._attempt(call, state)
@@ -277,21 +255,13 @@ class Sender:
             state.last = error
             raise
         finally:
-            self._shared.budget.give_back(permit, succeeded=succeeded, error=state.last)
+            self.budget.give_back(permit, succeeded=succeeded, error=state.last)
 
     def close(self) -> None:
-        """Cancel the attempts that are under way."""
-        self._watchdog.close()
-
-
-def running_loop() -> asyncio.AbstractEventLoop:
-    """Return the running event loop. Raises ConfigurationError if there is none, as on trio."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        raise ConfigurationError(
-            "no asyncio event loop is running: slashtag needs asyncio and cannot run on trio"
-        ) from None
+        """End all calls under way, of every sender that shares these parts."""
+        self.admission.close()
+        self.budget.close()
+        self.transport.cancel_attempts()
 
 
 def _details(call: Call[Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,26 +11,25 @@ import aiohttp
 from yarl import URL
 
 from .._core.call import Call
-from .fast_path import NO_TIMEOUT, TESTED, Attempt, has_leftover, lost_before_answer, read_head, readable
+from .._errors import TransportError
+from .attempt import Attempt
+from .connection import (
+    NO_TIMEOUT,
+    TESTED,
+    Response,
+    closed_too_early,
+    describe,
+    has_leftover,
+    is_unsent,
+    lost_before_answer,
+    read_body,
+    read_head,
+    readable,
+)
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.connector import Connection
-
-
-class DroppedError(Exception):
-    """Replacement for aiohttp's connection errors, after which aiohttp would repeat GET and PUT.
-
-    Its arguments are the text of the error, and whether nothing was sent.
-    """
-
-
-_NOT_CONNECTED = (
-    aiohttp.ClientConnectorError,
-    aiohttp.ClientSSLError,
-    aiohttp.ClientHttpProxyError,
-    aiohttp.InvalidURL,
-)
 
 
 class _StaleError(Exception):
@@ -39,22 +37,23 @@ class _StaleError(Exception):
 
 
 class SessionPath:
-    """Sender of requests through a ClientSession.
+    """Sender of requests to one origin through a ClientSession.
 
     `headers` are added to each request if the session is the user's; None if it is ours and has them.
     """
 
-    def __init__(self, headers: Mapping[str, str] | None) -> None:
+    def __init__(self, origin: URL, headers: Mapping[str, str] | None) -> None:
+        self._origin = str(origin)
         self._headers = headers
         #: The connections that have carried a request of ours, with the parser of its answer.
         self._parsers: WeakKeyDictionary[ResponseHandler, Any] = WeakKeyDictionary()
 
     async def request(
-        self, http: aiohttp.ClientSession, call: Call[Any], url: URL, attempt: Attempt
-    ) -> aiohttp.ClientResponse:
-        """Send a call and read the head of its answer.
+        self, http: aiohttp.ClientSession, call: Call[Any], target: str, attempt: Attempt, max_bytes: int
+    ) -> Response:
+        """Send a call to an encoded target and read the answer, its body not far beyond `max_bytes`.
 
-        Raises aiohttp.ClientError, OSError, DroppedError, and RuntimeError if the session is closed.
+        Raises aiohttp.ClientError, OSError, TransportError, and RuntimeError if the session is closed.
         """
         if http.closed:
             raise RuntimeError("the aiohttp session is closed")
@@ -74,12 +73,25 @@ class SessionPath:
             options["headers"] = headers
         if self._headers is not None:
             options |= {"timeout": NO_TIMEOUT, "raise_for_status": False, "auto_decompress": True}
-        return await http.request(call.method, url, **options)
+        # Encoded already: yarl must neither decode nor normalise it.
+        response = await http.request(call.method, URL(self._origin + target, encoded=True), **options)
+        content = response.content
+        try:
+            body = await read_body(content, max_bytes)
+        finally:
+            if content.at_eof():
+                response.release()
+            else:
+                response.close()
+        return response.status, response.headers, body
 
     async def _middleware(
         self, attempt: Attempt, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        """Convert a dropped connection to DroppedError, and record whether the request was written."""
+        """Record whether the request was written; raise TransportError for a dropped connection.
+
+        After its own errors of a dropped connection aiohttp would repeat GET and PUT.
+        """
         # aiohttp calls `send` with the connection: the only place between connecting and writing.
         if TESTED and isinstance(request, aiohttp.ClientRequest):
             vars(request)["send"] = partial(self._send, attempt, request)
@@ -91,7 +103,7 @@ class SessionPath:
                 continue  # aiohttp has closed it and takes another connection
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
                 attempt.stale = attempt.reused and lost_before_answer(error)
-                dropped = DroppedError(describe(error), is_unsent(error, attempt))
+                dropped = TransportError(describe(error), unsent=is_unsent(error, attempt))
                 break
         raise dropped
 
@@ -103,10 +115,7 @@ class SessionPath:
         parser = None if protocol is None else self._parsers.get(protocol)
         attempt.reused = parser is not None
         if protocol is None or transport is None or transport.is_closing():
-            if attempt.reused:
-                raise _StaleError
-            gone = ConnectionResetError(errno.ECONNRESET, "closed before the request was sent")
-            raise aiohttp.ClientConnectorError(request.connection_key, gone)
+            raise _StaleError if attempt.reused else closed_too_early(request.connection_key)
         if parser is not None and (has_leftover(parser) or readable(transport)()):
             raise _StaleError
         self._parsers[protocol] = protocol._parser
@@ -119,30 +128,3 @@ async def _read_head_once(protocol: ResponseHandler) -> Any:
     """Replace `protocol.read`, which aiohttp calls repeatedly for interim answers."""
     del vars(protocol)["read"]
     return await read_head(protocol)
-
-
-def is_unsent(error: BaseException, attempt: Attempt) -> bool:
-    """Return whether nothing was sent; if that is not known, whether the error says so."""
-    return isinstance(error, _NOT_CONNECTED) if attempt.written is None else not attempt.written
-
-
-def describe(error: BaseException) -> str:
-    """Return the text of an aiohttp error, without data that the server sent."""
-    if isinstance(error, aiohttp.ClientHttpProxyError):
-        return f"the proxy answered {error.status} {error.message}"
-    if isinstance(error, aiohttp.ClientResponseError | aiohttp.http.HttpProcessingError):
-        # Garbage framing is raised with a made-up status 400.
-        return f"the answer is not HTTP ({_first_words(error.message)})"
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "the service closed the connection without an answer"
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return f"the body was cut short or broken ({_first_words(str(error))})"
-    text = str(error) or type(error).__name__
-    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        return f"{text}; raise the limit on open files (ulimit -n), or lower concurrency"
-    return text
-
-
-def _first_words(text: str) -> str:
-    """Return the start of an aiohttp message, before the repr of data that the server sent."""
-    return text.removeprefix("400, message:").lstrip().partition("\n")[0].partition(":")[0]

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from slashtag._sending.fast_path import Attempt
-from slashtag._sending.transport import Watchdog
+from slashtag._sending.attempt import Attempt, Watchdog
 
 
-async def bounded(watchdog: Watchdog, work: Awaitable[Any]) -> Attempt:
+async def bounded(watchdog: Watchdog, work: Awaitable[Any], seconds: float = 60) -> Attempt:
     """What the sending layer does with a deadline."""
     loop = asyncio.get_running_loop()
-    deadline = watchdog.start(loop, loop.time())
+    deadline = watchdog.start(loop, loop.time() + seconds)
     try:
         await work
     except asyncio.CancelledError:
@@ -32,25 +31,25 @@ def timers() -> int:
 
 
 async def test_what_ends_in_time_is_left_alone() -> None:
-    watchdog = Watchdog(60)
+    watchdog = Watchdog()
     deadline = await bounded(watchdog, asyncio.sleep(0))
     watchdog.close()
     assert not deadline.expired
 
 
 async def test_what_takes_longer_is_ended_and_its_task_is_not_cancelled() -> None:
-    watchdog = Watchdog(0.01)
+    watchdog = Watchdog()
     task = asyncio.current_task()
     assert task is not None
     for _ in range(3):
-        deadline = await bounded(watchdog, asyncio.sleep(60))
+        deadline = await bounded(watchdog, asyncio.sleep(60), 0.01)
         assert deadline.expired
         assert task.cancelling() == 0
         await asyncio.sleep(0)
 
 
 async def test_all_attempts_share_one_timer() -> None:
-    watchdog = Watchdog(60)
+    watchdog = Watchdog()
     before = timers()
     tasks = [asyncio.create_task(bounded(watchdog, asyncio.Event().wait())) for _ in range(500)]
     await asyncio.sleep(0)
@@ -63,14 +62,14 @@ async def test_all_attempts_share_one_timer() -> None:
 
 
 async def test_each_attempt_has_its_whole_time() -> None:
-    watchdog = Watchdog(0.1)
+    watchdog = Watchdog()
     loop = asyncio.get_running_loop()
     ends: list[float] = []
 
     async def attempt(after: float) -> float:
         await asyncio.sleep(after)
         began = loop.time()
-        deadline = await bounded(watchdog, asyncio.sleep(60))
+        deadline = await bounded(watchdog, asyncio.sleep(60), 0.1)
         assert deadline.expired
         ends.append(loop.time())
         return loop.time() - began
@@ -81,17 +80,28 @@ async def test_each_attempt_has_its_whole_time() -> None:
 
 
 async def test_a_timer_left_over_ends_nothing() -> None:
-    watchdog = Watchdog(0.5)
-    await bounded(watchdog, asyncio.sleep(0))
+    watchdog = Watchdog()
+    await bounded(watchdog, asyncio.sleep(0), 0.5)
     await asyncio.sleep(0.55)
-    deadline = await bounded(watchdog, asyncio.sleep(0.001))
+    deadline = await bounded(watchdog, asyncio.sleep(0.001), 0.5)
     assert not deadline.expired
     watchdog.close()
 
 
+async def test_an_earlier_deadline_does_not_wait_for_a_later_one() -> None:
+    watchdog = Watchdog()
+    later = asyncio.create_task(bounded(watchdog, asyncio.Event().wait(), 60))
+    await asyncio.sleep(0)
+    assert (await bounded(watchdog, asyncio.sleep(60), 0.01)).expired
+    assert not later.done()
+    watchdog.close()
+    assert (await later).expired
+    assert timers() == 0
+
+
 @pytest.mark.parametrize("first", ["cancelled", "expired"])
 async def test_who_cancels_as_well_wins(first: str) -> None:
-    watchdog = Watchdog(60)
+    watchdog = Watchdog()
     task = asyncio.create_task(bounded(watchdog, asyncio.Event().wait()))
     await asyncio.sleep(0)
     for step in ("cancelled", "expired") if first == "cancelled" else ("expired", "cancelled"):
@@ -106,7 +116,7 @@ async def test_who_cancels_as_well_wins(first: str) -> None:
 
 
 async def test_an_outer_timeout_at_the_same_instant_is_told_as_such() -> None:
-    watchdog = Watchdog(60)
+    watchdog = Watchdog()
     loop = asyncio.get_running_loop()
 
     async def both() -> None:
@@ -123,14 +133,14 @@ async def test_an_outer_timeout_at_the_same_instant_is_told_as_such() -> None:
 
 
 async def test_a_call_within_a_cancelled_task_is_bounded_too() -> None:
-    watchdog = Watchdog(0.01)
+    watchdog = Watchdog()
     seen: list[Attempt] = []
 
     async def clean_up() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            seen.append(await bounded(watchdog, asyncio.sleep(60)))
+            seen.append(await bounded(watchdog, asyncio.sleep(60), 0.01))
 
     task = asyncio.create_task(clean_up())
     await asyncio.sleep(0)
@@ -141,7 +151,7 @@ async def test_a_call_within_a_cancelled_task_is_bounded_too() -> None:
 
 
 async def test_closing_ends_what_is_under_way() -> None:
-    watchdog = Watchdog(60)
+    watchdog = Watchdog()
     tasks = [asyncio.create_task(bounded(watchdog, asyncio.Event().wait())) for _ in range(3)]
     await asyncio.sleep(0)
     watchdog.close()

@@ -1,0 +1,82 @@
+"""Redaction: secrets are replaced in whatever an error may show of an answer."""
+
+from __future__ import annotations
+
+import codecs
+import html
+import json
+import re
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
+from typing import Any
+
+EXCERPT_BYTES = 200
+HIDDEN = "***"
+# Long enough that a secret cut at the end stays beyond the excerpt, however many were replaced before it.
+SCRUBBED_BYTES = 2**16
+# The documented `data` of an error is null or empty; data nested deeper than this cannot always be pickled.
+_DEEPEST_DATA = 32
+
+
+class Scrubber:
+    """Filter that replaces secrets in error texts, in every encoding in which an answer may echo them.
+
+    Not a Sequence: Sentry and rich take these apart and show their items.
+    """
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = frozenset(filter(None, secrets))
+
+    def adding(self, secrets: Iterable[str]) -> Scrubber:
+        """Return a scrubber that replaces these secrets as well."""
+        return Scrubber(self._secrets.union(secrets)) if secrets else self
+
+    @cached_property
+    def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[bytes]]:
+        # The longest first: a secret may contain another one. Without secrets, the pattern matches nothing.
+        ordered = sorted(self._secrets, key=len, reverse=True)
+        pattern = "|".join("".join(map(_in_each_form, secret)) for secret in ordered) or r"(?!)"
+        return re.compile(pattern), re.compile(pattern.encode())
+
+    def text(self, text: str) -> str:
+        """Replace secrets in text."""
+        return self._patterns[0].sub(HIDDEN, text)
+
+    def data(self, data: bytes) -> bytes:
+        """Replace secrets in bytes."""
+        return self._patterns[1].sub(HIDDEN.encode(), data)
+
+    def excerpt(self, body: bytes | bytearray) -> bytes:
+        """Return the start of a body without secrets."""
+        return self.data(bytes(body[:SCRUBBED_BYTES]))[:EXCERPT_BYTES]
+
+    def value(self, value: Any, depth: int = _DEEPEST_DATA) -> Any:
+        """Replace secrets in decoded JSON; values nested deeper than `depth` become None."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list | dict) and not depth:
+            return None
+        if isinstance(value, list):
+            return [self.value(item, depth - 1) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(value, dict):
+            return {self.text(str(k)): self.value(v, depth - 1) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return value
+
+
+# Looked up at import: a codec is a file, and errors must work even if no file can be opened.
+_utf16 = codecs.getencoder("utf-16-be")
+
+
+@lru_cache(maxsize=256)
+def _in_each_form(char: str) -> str:
+    """Return a pattern for one character as it is, in JSON, percent-encoded and in HTML."""
+    in_json = r"\/" if char == "/" else json.dumps(char)[1:-1]
+    in_form = "+" if char == " " else char
+    units = _utf16(char)[0].hex()
+    # An echo may be JSON inside JSON.
+    forms = {r"\\{0,7}" + re.escape(form) for form in (char, in_json, in_form, html.escape(char))} | {
+        "".join(rf"\\{{1,7}}u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4)),
+        "(?i:" + "".join(f"%{byte:02x}" for byte in char.encode()) + ")",
+        f"(?i:&#(?:0*{ord(char)}|x0*{ord(char):x});)",
+    }
+    return f"(?:{'|'.join(sorted(forms))})"
