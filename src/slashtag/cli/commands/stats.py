@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, Literal, get_args
 
 import typer
@@ -22,7 +21,7 @@ from ... import (
 )
 from ..._internal import many
 from ...export import Column, Row, Table, hourly_clicks
-from ..drawing import draw, months_of, percent
+from ..drawing import draw, labels, percent
 from ..dryrun import bounds_of_each, bounds_of_hours, print_plan
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
 from ..output import FormatOption, OutputFile, chosen, print_rows
@@ -41,9 +40,6 @@ COUNTS = Table((Column("dimension"), Column("label"), Column("clicks", "int")))
 #: What else than its maps statistics are shown by.
 MORE: dict[type[Any], set[str]] = {RangeStats: {"month", "hour"}, PeriodStats: {"month"}, GeoStats: set()}
 BOUNDS = {"tag": bounds_of_each, "hour": bounds_of_hours}
-#: The most requests for hours that are sent without --yes.
-MOST_HOURLY = 2_000
-Yes = Annotated[bool, Option("--yes", help=f"With --by hour: send more than {MOST_HOURLY:,} requests too.")]
 
 
 @dataclass(frozen=True)
@@ -72,11 +68,10 @@ async def stats_range(
     connection: Connection,
     shown: Presentation,
     range_end: RangeEnd = "inclusive",
-    yes: Yes = False,
 ) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
     start, end = period.dates(shown.timezone)
-    await _answer(DateRange(start, end), f"{start} to {end}", selection, connection, shown, range_end, yes)
+    await _answer(DateRange(start, end), f"{start} to {end}", selection, connection, shown, range_end)
 
 
 @app.command("day")
@@ -87,14 +82,13 @@ async def stats_day(
     connection: Connection,
     shown: Presentation,
     range_end: RangeEnd = "inclusive",
-    yes: Yes = False,
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
     start, end = Period(day).dates(shown.timezone)
     if start != end:
         raise typer.BadParameter(f"{day} is more than one day: ask with `stats range`")
     query = DateRange(start, start) if shown.by == "hour" else Day(start)
-    await _answer(query, str(start), selection, connection, shown, range_end, yes)
+    await _answer(query, str(start), selection, connection, shown, range_end)
 
 
 @app.command("year")
@@ -138,7 +132,6 @@ async def _answer(
     connection: Connection,
     shown: Presentation,
     range_end: RangeEnd = "inclusive",
-    yes: bool = False,
 ) -> None:
     """Request the statistics, print them and what they cost."""
     by, timezone = shown.by, shown.timezone
@@ -178,16 +171,16 @@ async def _answer(
                     counts = {name: found.total for name, found in by_tag.items()}
                     counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
                 elif by == "hour" and isinstance(query, DateRange):
-                    confirm = partial(_confirm, connection, yes)
-                    hours = await hourly_clicks(session, *query.bounds, **selected, confirm=confirm)
+                    selected["confirm"] = lambda cost: connection.say(
+                        f"hours of the days with clicks: {many(cost, 'request')}"
+                    )
+                    hours = await hourly_clicks(session, *query.bounds, **selected)
                     stats = RangeStats(total_clicks=sum(hours.values()))
                     counts = {hour.isoformat(timespec="minutes"): clicks for hour, clicks in hours.items()}
                 else:
                     stats = await session.stats.collect(query, **selected)
-    if by == "month" and isinstance(stats, RangeStats):
-        counts = months_of(stats.clicks)
-    elif by not in ("tag", "hour"):
-        counts = {label: clicks for dimension, label, clicks in stats.rows() if dimension == by}
+    if by not in ("tag", "hour"):
+        counts = labels(stats, by)
     if isinstance(stats, RangeStats):
         shows_days = by in (None, "day", "month")
         connection.left_out |= not stats.reconciles or (shows_days and not stats.days_complete)
@@ -197,20 +190,10 @@ async def _answer(
     connection.say(f"{span}: {many(stats.total, 'click')}; {connection.cost()}")
 
 
-def _confirm(connection: Connection, yes: bool, cost: int) -> None:
-    """Print how many requests the hours take; refuse many without --yes."""
-    connection.say(f"hours of the days with clicks: {many(cost, 'request')}")
-    if cost > MOST_HOURLY and not yes:
-        raise typer.BadParameter(
-            f"{cost:,} requests are more than {MOST_HOURLY:,}: give --yes, fewer days, or --tag"
-        )
-
-
 def _show(stats: Statistics, by: Dimension | None, counts: dict[str, int], shown: Presentation) -> None:
     """Print statistics, or with `by` the clicks of its labels."""
     form = chosen(shown.form)
-    is_drawn = form == "table" and shown.output is None
-    if is_drawn:
+    if form == "table" and shown.output is None:
         draw(stats, None if by is None else counts)
     elif by is None:
         print_rows(COUNTS, [*_totals(stats), *stats.rows()], form, file=shown.output)
