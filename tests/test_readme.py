@@ -169,13 +169,13 @@ def parse(words: list[str]) -> None:
     command: Any = typer.main.get_command(app)
     context = command.make_context("slashtag", list(words))
     while hasattr(command, "commands"):
-        command = command.get_command(context, words.pop(0))
+        _, command, words = command.resolve_command(context, words)
         context = command.make_context(command.name, list(words), parent=context)
 
 
 def leaves(command: Any, *above: str) -> Iterator[str]:
     for name in getattr(command, "commands", {}):
-        yield from leaves(command.get_command(None, name), *above, name)
+        yield from leaves(command.resolve_command(None, [name])[1], *above, name)
     if not hasattr(command, "commands"):
         yield " ".join(above)
 
