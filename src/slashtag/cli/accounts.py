@@ -42,8 +42,7 @@ class Accounts(Connection):
 
     def credentials(self) -> credentials_file.Found:
         """Return the address, apikey and apisecret to use; raises ConfigurationError."""
-        found = credentials_file.load(self.profile) if self.all_profiles else None
-        return found or super().credentials()
+        return credentials_file.load(self.profile) if self.all_profiles else super().credentials()
 
     def table(self, table: Table) -> Table:
         """Return the table to write, with --all-profiles one that has the account as its first column."""
