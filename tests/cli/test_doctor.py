@@ -120,9 +120,9 @@ def test_one_click_is_not_enough_to_advise(examine: Examine, range_end: str) -> 
 def test_places_that_contradict_each_other_are_unknown(
     examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    readings = iter(["inclusive", "unclear", "exclusive"])
+    readings = iter([doctor.INCLUSIVE, None, doctor.EXCLUSIVE])
 
-    async def read_end(*_: object) -> tuple[str, None]:
+    async def read_end(*_: object) -> tuple[object, None]:
         return next(readings), None
 
     monkeypatch.setattr("slashtag.cli.commands.doctor.read_end", read_end)

@@ -67,12 +67,11 @@ class Accounts(Connection):
             except ExportError:
                 # The file is that of all accounts.
                 raise
-            except SlashtagError as error:
-                error.add_note(f"account {self.account}")
-                report(error)
+            except (SlashtagError, typer.Exit) as error:
                 failed.append(self.account)
-            except typer.Exit:
-                failed.append(self.account)
+                if isinstance(error, SlashtagError):
+                    error.add_note(f"account {self.account}")
+                    report(error)
         if failed:
             self.left_out = True
             say(f"{len(failed)} of {len(profiles)} accounts: {', '.join(failed)}", label="failed: ")

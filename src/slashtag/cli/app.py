@@ -80,30 +80,29 @@ def run() -> int:
     3: some failed or were left out, or figures contradict each other; 130: Ctrl-C;
     143: SIGTERM.
     """
+    if len(sys.argv) > 2 and sys.argv[1] in ("--show-completion", "--install-completion"):
+        # With this variable typer reads which shell is meant, instead of asking which one runs.
+        os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
+    code, is_reported = 0, False
     try:
-        code = _run()
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        # Whoever read the output has seen enough.
-        code = 1
+        app(prog_name="slashtag")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
     except Exception as error:
-        # Imported here, as errors need the library and --help does not.
-        code = int(import_module(".errors", __package__).report(error))
+        code, is_reported = _report(error), True
     try:
         sys.stdout.flush()
-    except OSError:
+    except OSError as error:
+        if not is_reported:
+            code = _report(error)
         # Python flushes once more at its end, and would print a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 
 
-def _run() -> int:
-    if len(sys.argv) > 2 and sys.argv[1] in ("--show-completion", "--install-completion"):
-        # With this variable typer reads which shell is meant, instead of asking which one runs.
-        os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
-    try:
-        app(prog_name="slashtag")
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 1
-    return 0
+def _report(error: Exception) -> int:
+    """Print an error, unless whoever reads the output has seen enough; return the exit code."""
+    if isinstance(error, BrokenPipeError):
+        return 1
+    # Imported here, as errors need the library and --help does not.
+    return int(import_module(".errors", __package__).report(error))

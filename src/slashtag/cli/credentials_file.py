@@ -162,12 +162,10 @@ def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None)
 
 def remove(profile: str | None = None) -> None:
     """Remove saved credentials, those in the keyring first."""
-    file = path(profile)
-    keyring = _keyring()
-    if keyring is not None:
-        with _reported():
-            if keyring.get_password(SERVICE, file.stem) is not None:
-                keyring.delete_password(SERVICE, file.stem)
+    file, keyring = path(profile), _keyring()
+    with _reported():
+        if keyring is not None and keyring.get_password(SERVICE, file.stem) is not None:
+            keyring.delete_password(SERVICE, file.stem)
     file.unlink(missing_ok=True)
 
 

@@ -7,7 +7,7 @@ otherwise the finding is "unknown". Only GETs are sent, one after the other.
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from typing import Annotated, Literal, NamedTuple, TypeVar
+from typing import Annotated, Literal, NamedTuple
 
 from typer import Option
 
@@ -25,10 +25,8 @@ from ...export import Column, Table
 from ..options import Connection, command
 from ..output import FormatOption, chosen, output
 
-Reading = Literal["inclusive", "exclusive", "unclear"]
 #: Returns the clicks from one second to another, both sent as they are.
 Count = Callable[[datetime, datetime], Awaitable[int]]
-T = TypeVar("T")
 
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 #: Waits for a rate limit, but does not spend minutes on a service that is down.
@@ -50,7 +48,6 @@ class Finding(NamedTuple):
 
 
 FINDINGS = Table(tuple(map(Column, Finding._fields)))
-NOT_CONFIRMED = "fewer than two clicks on days that are over agree on it; name links with more by --keys"
 INCLUSIVE = Finding("range end", "ok", "inclusive: the last second of a range is counted")
 EXCLUSIVE = Finding(
     "range end",
@@ -139,21 +136,20 @@ async def check_range_end(session: AsyncSession, keys: Sequence[str]) -> Finding
         return (await _clicks(session, keys, start, end)).total
 
     spans = [(midnight(day), midnight(day + DAY)) for day in await _days_with_clicks(session, keys)]
-    readings: list[Reading] = []
+    votes: list[Finding] = []
     # What is left of a day is read after the other days, so that days differ where they can.
     for start, end in spans:
-        reading, following = await read_end(count, start, end)
+        found, following = await read_end(count, start, end)
         if following is not None:
             spans.append((following, end))
-        if reading != "unclear":
-            readings.append(reading)
-        if len(readings) == 2 or len(spans) == 2 * DAYS:
+        if found is not None:
+            votes.append(found)
+        if len(votes) == 2 or len(spans) == 2 * DAYS:
             break
-    findings = {"inclusive": INCLUSIVE, "exclusive": EXCLUSIVE}
-    return findings.get(agreed(readings) or "", Finding("range end", "unknown", NOT_CONFIRMED))
+    return agreed("range end", votes)
 
 
-async def read_end(count: Count, start: datetime, end: datetime) -> tuple[Reading, datetime | None]:
+async def read_end(count: Count, start: datetime, end: datetime) -> tuple[Finding | None, datetime | None]:
     """Return how ends are read, from the first click of a span, and the second after this click, if any.
 
     The shortest range from `start` on that counts it ends at its second if ends are included, else a second
@@ -162,7 +158,7 @@ async def read_end(count: Count, start: datetime, end: datetime) -> tuple[Readin
     """
     whole = await count(start, end)
     if not whole:
-        return "unclear", None
+        return None, None
     too_short, last = start - SECOND, end
     while last - too_short > SECOND:
         middle = too_short + (last - too_short) // SECOND // 2 * SECOND
@@ -172,8 +168,8 @@ async def read_end(count: Count, start: datetime, end: datetime) -> tuple[Readin
             too_short = middle
     until, since = await count(start, last), await count(last, end)
     if since == whole:
-        return "inclusive", last + SECOND
-    return "exclusive" if until + since == whole else "unclear", last
+        return INCLUSIVE, last + SECOND
+    return EXCLUSIVE if until + since == whole else None, last
 
 
 async def check_timezone(session: AsyncSession, keys: Sequence[str]) -> Finding:
@@ -189,7 +185,7 @@ async def check_timezone(session: AsyncSession, keys: Sequence[str]) -> Finding:
         # In one of the two zones any click has another date than in UTC.
         if len(is_other) == 2:
             votes.append(ZONE_OBEYED if any(is_other) else ZONE_IGNORED)
-    return agreed(votes) or Finding("timezone", "unknown", NOT_CONFIRMED)
+    return agreed("timezone", votes)
 
 
 async def _days_with_clicks(session: AsyncSession, keys: Sequence[str]) -> list[date]:
@@ -210,6 +206,9 @@ async def _clicks(
     return await session.stats.collect(DateRange(start, end), keys=keys, timezone=zone)
 
 
-def agreed(votes: Sequence[T]) -> T | None:
-    """Return the vote that at least two places gave and none contradicted."""
-    return votes[0] if len(votes) >= 2 and len(set(votes)) == 1 else None
+def agreed(check: str, votes: Sequence[Finding]) -> Finding:
+    """Return the finding that at least two places gave and none contradicted, else that it is unknown."""
+    if len(votes) >= 2 and len(set(votes)) == 1:
+        return votes[0]
+    found = "fewer than two clicks on days that are over agree on it; name links with more by --keys"
+    return Finding(check, "unknown", found)

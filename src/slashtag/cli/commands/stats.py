@@ -20,7 +20,7 @@ from ... import (
     Year,
 )
 from ..._internal import many
-from ...export import Column, Row, Table, hourly_clicks
+from ...export import Column, Table, hourly_clicks
 from ..drawing import draw, labels, percent
 from ..dryrun import bounds_of_each, bounds_of_hours, print_plan
 from ..options import Connection, DryRun, RangeEnd, Timezone, command
@@ -196,18 +196,15 @@ def _show(stats: Statistics, by: Dimension | None, counts: dict[str, int], shown
     if form == "table" and shown.output is None:
         draw(stats, None if by is None else counts)
     elif by is None:
-        print_rows(COUNTS, [*_totals(stats), *stats.rows()], form, file=shown.output)
+        totals = {"total": stats.total}
+        if isinstance(stats, PeriodStats):
+            totals |= {"unique": stats.clicks_unique, "repeated": stats.clicks_repeated}
+        rows = [*((name, "", clicks) for name, clicks in totals.items()), *stats.rows()]
+        print_rows(COUNTS, rows, form, file=shown.output)
     else:
         table = Table((Column(by), Column("clicks", "int"), Column("percent", "float")))
-        rows = [(label, clicks, percent(clicks, stats.total)) for label, clicks in counts.items()]
-        print_rows(table, rows, form, file=shown.output)
-
-
-def _totals(stats: Statistics) -> Iterator[Row]:
-    yield "total", "", stats.total
-    if isinstance(stats, PeriodStats):
-        yield "unique", "", stats.clicks_unique
-        yield "repeated", "", stats.clicks_repeated
+        shares = ((label, clicks, percent(clicks, stats.total)) for label, clicks in counts.items())
+        print_rows(table, shares, form, file=shown.output)
 
 
 def _caveats(stats: Statistics, by: Dimension | None) -> Iterator[str]:
