@@ -11,7 +11,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from tempfile import mkstemp
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ import typer
 
 from .. import ConfigurationError
 from .._internal import parse_base_url
+from ..export import AtomicFile
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -149,15 +149,10 @@ def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None)
             keyring.set_password(SERVICE, file.stem, msgspec.json.encode(members).decode())
         members = {"base_url": base_url}
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, part = mkstemp(dir=file.parent)
-    try:
-        os.chmod(part, 0o600)  # the umask may have taken something off
-        with os.fdopen(handle, "wb") as opened:
-            opened.write(msgspec.json.encode(members))
-        os.replace(part, file)
-    except BaseException:
-        os.unlink(part)
-        raise
+    os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
+    file.chmod(0o600)  # the umask may have taken something off
+    with AtomicFile(file) as opened:
+        opened.write(msgspec.json.encode(members))
 
 
 def remove(profile: str | None = None) -> None:

@@ -29,12 +29,12 @@ def _new_drawing() -> RichTable:
 def draw_rows(table: Table, rows: Sequence[Row], shown: Mapping[str, int] | None) -> None:
     """Print rows on stdout.
 
-    `shown` has the columns to draw, each with the width of a terminal that has room for it. Every row is
-    then one line, its texts cut where they do not fit. Without it all columns are drawn, and texts wrap.
+    `shown` has the columns to draw, each with the width of a terminal that has room for it. Each row is then
+    one line, its texts cut where they do not fit. Without it all columns are drawn, and texts wrap.
     """
     console = Console(highlight=False)
-    names = [name for name in shown or table.names if not shown or shown[name] <= console.width]
-    positions = [table.names.index(name) for name in names]
+    names = [name for name, width in shown.items() if width <= console.width] if shown else table.names
+    positions = [table.names.index(name) for name in names if name in table.names]
     drawing = _new_drawing()
     columns = [table.columns[n] for n in positions]
     first_text = next((column for column in columns if column.kind == "text"), None)
@@ -68,7 +68,7 @@ def draw(stats: Statistics, counts: Mapping[str, int] | None = None) -> None:
     table.add_column(max_width=BAR)
     sections = {"": _times(stats) if counts is None else counts}
     for dimension in stats.DIMENSIONS.values() if counts is None else ():
-        if dimension not in ("day", "month"):
+        if dimension != "day":
             sections[dimension] = labels(stats, dimension)
     for dimension, clicks in sections.items():
         longest = max(clicks.values(), default=0) or 1

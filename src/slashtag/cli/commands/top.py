@@ -38,7 +38,7 @@ TOP = Table(
     )
 )
 #: Columns that are drawn, each from this width of the terminal on.
-SHOWN = dict.fromkeys(TOP.names, 0) | {"clicks_before": 80, "change_percent": 60}
+SHOWN = dict.fromkeys(("account", *TOP.names), 0) | {"clicks_before": 80, "change_percent": 60}
 Count = Callable[[Sequence[str]], Awaitable[int]]
 
 
@@ -82,19 +82,17 @@ async def top(
                 total, places = await first_places(
                     partial(count, now), partial(count, before), slashtags, limit, growth=by == "growth"
                 )
+        account = () if connection.account is None else (connection.account,)
         for slashtag, clicks, earlier_clicks in places:
             change = percent(clicks - earlier_clicks, earlier_clicks) if earlier_clicks else None
-            row = (slashtag, clicks, percent(clicks, total), earlier_clicks, change)
-            rows.append(row if connection.account is None else (connection.account, *row))
-        named = "" if connection.account is None else f"{connection.account}, "
+            rows.append((*account, slashtag, clicks, percent(clicks, total), earlier_clicks, change))
         summaries.append(
-            f"{named}{start} to {end}, compared with {earlier[0]} to {earlier[1]}: "
+            f"{', '.join((*account, str(start)))} to {end}, compared with {earlier[0]} to {earlier[1]}: "
             f"{many(total, 'click')} of {many(len(slashtags), 'link')}; {connection.cost()}"
         )
 
     await connection.each(rank)
-    shown = {"account": 0, **SHOWN} if connection.all_profiles else SHOWN
-    print_rows(connection.table(TOP), rows, form, shown=shown, file=output)
+    print_rows(connection.table(TOP), rows, form, shown=SHOWN, file=output)
     for summary in summaries:
         connection.say(summary)
     if selection.tag and selection.sharing.count:
