@@ -1,6 +1,5 @@
 """`--all-profiles`: the same command with every saved profile, one account after another."""
 
-import os
 import pickle
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
@@ -18,6 +17,14 @@ from .errors import report, say
 from .options import Connection
 
 
+def _without_another(context: typer.Context, all_profiles: bool) -> bool:
+    """Refuse --all-profiles with --profile or --base-url; their variables do not matter."""
+    sources = map(context.get_parameter_source, ("profile", "base_url"))
+    if all_profiles and any(source is not None and source.name == "COMMANDLINE" for source in sources):
+        raise typer.BadParameter("--all-profiles goes without --profile and --base-url")
+    return all_profiles
+
+
 @dataclass
 class Accounts(Connection):
     """Options of a command that can run with every saved profile."""
@@ -26,6 +33,7 @@ class Accounts(Connection):
         bool,
         Option(
             "--all-profiles",
+            callback=_without_another,
             rich_help_panel="The service",
             help="Ask the account of every saved profile, one after another; a column names it.",
         ),
@@ -33,12 +41,6 @@ class Accounts(Connection):
 
     #: The account whose turn it is, None without --all-profiles.
     account: str | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        named = (self.base_url, "SLASHTAG_BASE_URL"), (self.profile, "SLASHTAG_PROFILE")
-        if self.all_profiles and any(value != (os.environ.get(name) or None) for value, name in named):
-            raise typer.BadParameter("--all-profiles goes without --profile and --base-url")
 
     def credentials(self) -> credentials_file.Found:
         """Return the address, apikey and apisecret to use; raises ConfigurationError."""

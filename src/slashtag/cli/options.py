@@ -49,7 +49,9 @@ class Connection:
     """Options of which service is used, how fast, and what is printed on stderr."""
 
     base_url: Annotated[
-        str | None, _option(envvar="SLASHTAG_BASE_URL", metavar="URL", help="Address of the service.")
+        str | None,
+        # Eager, as --all-profiles checks whether it is given.
+        _option(envvar="SLASHTAG_BASE_URL", metavar="URL", is_eager=True, help="Address of the service."),
     ] = None
     concurrency: Annotated[int, _option(min=1, metavar="N", help="Most requests in flight.")] = 32
     rate: Annotated[
@@ -74,6 +76,7 @@ class Connection:
         _option(
             envvar="SLASHTAG_PROFILE",
             metavar="NAME",
+            is_eager=True,
             help="The account that `slashtag login --profile NAME` saved, whatever the environment has.",
         ),
     ] = None
