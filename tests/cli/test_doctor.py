@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from msgspec import structs
 
 from slashtag import PaginationError, RetryPolicy
 from slashtag._resources.listing import Listing
+from slashtag._resources.stats import Stats
 from slashtag.cli.commands import doctor
 from slashtag.sandbox import Fault, Sandbox
 from tests.resources.accounts import scripted
@@ -239,21 +240,22 @@ def test_zones_that_are_obeyed_are_found_whatever_the_hour(
 def test_zones_that_are_ignored_are_found(
     examine: Examine, monkeypatch: pytest.MonkeyPatch, range_end: str
 ) -> None:
-    counted = doctor._clicks
+    collect = Stats.collect
 
-    async def in_utc(session: Any, keys: Any, start: date, end: date, offset: object = None) -> Any:
-        return await counted(session, keys, start, end)
+    async def in_utc(*arguments: Any, timezone: object = None, **more: Any) -> Any:
+        return await collect(*arguments, **more)
 
-    monkeypatch.setattr(doctor, "_clicks", in_utc)
+    monkeypatch.setattr(Stats, "collect", in_utc)
     assert examine(range_end=range_end)["timezone"]["result"] == "differs"
 
 
 def test_answers_without_days_show_no_zone(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = doctor._clicks
+    collect = Stats.collect
 
-    async def dayless(*arguments: Any) -> Any:
-        return structs.replace(await counted(*arguments), days_complete=False)
+    async def dayless(*arguments: Any, timezone: Any = None, **more: Any) -> Any:
+        stats = await collect(*arguments, timezone=timezone, **more)
+        return stats if timezone is None else structs.replace(stats, days_complete=False)
 
-    monkeypatch.setattr(doctor, "_clicks", dayless)
+    monkeypatch.setattr(Stats, "collect", dayless)
     found = examine()
     assert (found["range end"]["result"], found["timezone"]["result"]) == ("ok", "unknown")

@@ -16,7 +16,6 @@ from ... import (
     AsyncSession,
     DateRange,
     PaginationError,
-    RangeStats,
     RetryPolicy,
     SlashtagError,
 )
@@ -133,7 +132,7 @@ async def check_range_end(session: AsyncSession, keys: Sequence[str]) -> Finding
     """Read how ends of ranges are treated at the first clicks of some days."""
 
     async def count(start: datetime, end: datetime) -> int:
-        return (await _clicks(session, keys, start, end)).total
+        return (await session.stats.collect(DateRange(start, end), keys=keys)).total
 
     spans = [(midnight(day), midnight(day + DAY)) for day in await _days_with_clicks(session, keys)]
     votes: list[Finding] = []
@@ -179,7 +178,8 @@ async def check_timezone(session: AsyncSession, keys: Sequence[str]) -> Finding:
         is_other: list[bool] = []
         for zone, first, other in (("+13:00", day - DAY, day + DAY), ("-11:00", day, day - DAY)):
             # Two days, as an answer for one may come without `clicks`.
-            stats = await _clicks(session, keys, midnight(first), midnight(first + 2 * DAY) - SECOND, zone)
+            span = DateRange(midnight(first), midnight(first + 2 * DAY) - SECOND)
+            stats = await session.stats.collect(span, keys=keys, timezone=zone)
             if stats.days_complete and (stats.clicks.get(day) or stats.clicks.get(other)):
                 is_other.append(bool(stats.clicks.get(other)))
         # In one of the two zones any click has another date than in UTC.
@@ -196,14 +196,8 @@ async def _days_with_clicks(session: AsyncSession, keys: Sequence[str]) -> list[
         return []
     last = min(last_day(max(months)), datetime.now(UTC).date() - DAY)
     # A day more: a service that excludes the end of a range would hide the last second.
-    clicks = (await _clicks(session, keys, last - HISTORY, last + DAY)).clicks
-    return sorted((day for day, n in clicks.items() if n and day <= last), reverse=True)[:DAYS]
-
-
-async def _clicks(
-    session: AsyncSession, keys: Sequence[str], start: date, end: date, zone: str | None = None
-) -> RangeStats:
-    return await session.stats.collect(DateRange(start, end), keys=keys, timezone=zone)
+    stats = await session.stats.collect(DateRange(last - HISTORY, last + DAY), keys=keys)
+    return sorted((day for day, n in stats.clicks.items() if n and day <= last), reverse=True)[:DAYS]
 
 
 def agreed(check: str, votes: Sequence[Finding]) -> Finding:
