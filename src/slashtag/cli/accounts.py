@@ -39,7 +39,7 @@ class Accounts(Connection):
         ),
     ] = False
 
-    #: The account whose turn it is, None without --all-profiles.
+    #: The current account, None without --all-profiles.
     account: str | None = field(default=None, init=False)
 
     def credentials(self) -> credentials_file.Found:

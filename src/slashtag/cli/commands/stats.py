@@ -171,10 +171,14 @@ async def _answer(
                     counts = {name: found.total for name, found in by_tag.items()}
                     counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
                 elif by == "hour" and isinstance(query, DateRange):
-                    selected["confirm"] = lambda cost: connection.say(
-                        f"hours of the days with clicks: {many(cost, 'request')}"
+                    hours = await hourly_clicks(
+                        session,
+                        *query.bounds,
+                        **selected,
+                        confirm=lambda cost: connection.say(
+                            f"hours of the days with clicks: {many(cost, 'request')}"
+                        ),
                     )
-                    hours = await hourly_clicks(session, *query.bounds, **selected)
                     stats = RangeStats(total_clicks=sum(hours.values()))
                     counts = {hour.isoformat(timespec="minutes"): clicks for hour, clicks in hours.items()}
                 else:
