@@ -48,12 +48,6 @@ class Step(NamedTuple):
     seconds: float
     wrong: Sequence[str]
 
-    def row(self) -> Row:
-        """Return the row of the table."""
-        spent, rate = (f"{n:,}" for n in self.spent), f"{self.spent[0] / self.seconds:.0f}"
-        is_exact = "NO" if self.wrong else "yes"
-        return self.name, self.found, *spent, f"{self.seconds:.1f} s", rate, is_exact
-
 
 def demo(
     urls: Annotated[int, Option(min=1, help="Links of the made-up account.")] = 5_000,
@@ -77,7 +71,11 @@ def demo(
     spent = [sum(numbers) for numbers in zip(*(step.spent for step in steps), strict=True)]
     wrong = [f"{step.name}: {', '.join(step.wrong)}" for step in steps if step.wrong]
     total = Step("total", "", spent, sum(step.seconds for step in steps), wrong)
-    draw_rows(STEPS, [step.row() for step in (*steps, total)], None)
+    rows: list[Row] = []
+    for name, found, counts, seconds, differing in (*steps, total):
+        numbers = *(f"{n:,}" for n in counts), f"{seconds:.1f} s", f"{counts[0] / seconds:.0f}"
+        rows.append((name, found, *numbers, "NO" if differing else "yes"))
+    draw_rows(STEPS, rows, None)
     if learned_rate is not None:
         console.print(f"Limit as learnt from the answers: {learned_rate:.0f} requests/s")
     if not wrong:
