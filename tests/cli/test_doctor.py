@@ -134,7 +134,7 @@ def test_places_that_contradict_each_other_are_unknown(
 @pytest.mark.parametrize(
     ("options", "check", "told"),
     [
-        ({"max_pagesize": 100}, "page size", "at most 100 links and 100 tags a page"),
+        ({"max_pagesize": 100}, "page size", "at most 100 a page"),
         ({"clicks": 0, "empty_maps": "array"}, "range end", "by --keys"),
         ({"clicks": 0, "urls": 0}, "range end", "by --keys"),
         ({"zero_days": True, "empty_maps": "array"}, "timezone", "those of the zone asked for"),
