@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from slashtag import AsyncSession
-from slashtag.cli import export_job as jobs
+from slashtag.cli import export_job
 from slashtag.cli.export_job import journal_of
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import forget
@@ -472,4 +472,4 @@ def test_a_journal_that_cannot_be_read_is_not_taken_for_an_empty_one(tmp_path: P
     (tmp_path / "a.journal").touch()
     (tmp_path / "a.journal-wal").touch()
     for name in ("no.journal", "a.journal"):
-        assert not jobs._is_empty(tmp_path / name)
+        assert not export_job._is_empty(tmp_path / name)

@@ -1,7 +1,7 @@
 """Shared part of `slashtag urls list` and `slashtag tags list`."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Literal, TypeVar
@@ -13,13 +13,13 @@ from .. import ShortUrl, Tag
 from .._internal import Resource, many
 from ..export import Row, Table
 from .options import Connection
-from .output import FormatOption, OutputFile, chosen, output
+from .output import Output
 
 T = TypeVar("T", ShortUrl, Tag)
 
 
 @dataclass
-class Listed:
+class Listed(Output):
     """Options of which records are listed, and how."""
 
     orderby: Annotated[
@@ -29,8 +29,6 @@ class Listed:
     limit: Annotated[
         int | None, Option(min=0, metavar="N", help="The most records to list; default: all.")
     ] = None
-    form: FormatOption = None
-    output: OutputFile = None
     columns: Annotated[str | None, Option(metavar="A,B,...", help="These columns only.")] = None
 
     @cached_property
@@ -55,34 +53,32 @@ async def print_listing(
     After a page with a record that `is_last` no more are read. Raises BadParameter for a column that the
     table does not have.
     """
-    for name in listed.names:
+    names = listed.names or list(table.names)
+    for name in names:
         if name not in table.names:
             raise typer.BadParameter(f"no column {name!r}; there are {', '.join(table.names)}")
-    chosen_columns = [table.names.index(name) for name in listed.names or table.names]
-    table = Table(tuple(table.columns[n] for n in chosen_columns))
-
-    count = 0
-
-    def rows(items: Iterable[T]) -> Iterator[Row]:
-        nonlocal count
-        for values in map(row, items):
-            count += 1
-            yield tuple(values[n] for n in chosen_columns)
-
-    form, left = chosen(listed.form), listed.limit
+    places = [table.names.index(name) for name in names]
+    table = Table(tuple(table.columns[n] for n in places))
+    count, left = 0, listed.limit
     # Rows that stream onto the terminal are their own progress.
-    silent = form != "table" and sys.stdout.isatty()
+    silent = listed.form not in (None, "table") and sys.stdout.isatty()
     shown = dict.fromkeys(listed.names, 0) or shown
-    with output(table, form, shown=shown, file=listed.output) as write, connection.bars() as start:
+    with listed.writer(table, shown) as writer, connection.bars() as start:
+
+        def write(items: list[T]) -> None:
+            nonlocal count
+            count += len(items)
+            writer.write(tuple(values[n] for n in places) for values in map(row, items))
+
         listing = records.list(orderby=listed.orderby, progress=None if silent else start("reading"))
         if left is not None and wanted is None:
             # Pages are then no larger than the limit.
-            write(rows(await listing.to_list(left)))
+            write(await listing.to_list(left))
         else:
             async with listing.pages() as pages:
                 async for page in pages:
                     found = [item for item in page.items if wanted is None or wanted(item)][:left]
-                    write(rows(found))
+                    write(found)
                     left = None if left is None else left - len(found)
                     if left == 0 or (is_last is not None and any(map(is_last, page.items))):
                         break

@@ -4,10 +4,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from functools import partial, wraps
+from importlib import import_module
 from inspect import Parameter, signature
-from pathlib import Path
 from signal import SIGTERM
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
@@ -20,21 +20,14 @@ from .._internal import Progress, many, parse_base_url
 from .credentials_file import Found, credentials
 from .errors import SOME_FAILED, as_usage, log_lines, say
 from .progress import Watch, bars
-from .selection import Selection
 
 T = TypeVar("T")
 
 #: The exit code after SIGTERM, as shells have it.
 TERMINATED = 128 + SIGTERM
 
-#: Seconds for which a journaled answer may be replayed; the default of the library.
-MAX_AGE = 86_400.0
-
 _option = partial(Option, rich_help_panel="The service")
 
-RangeEnd = Annotated[
-    Literal["inclusive", "exclusive"], _option(help="Whether the service counts the last second of a range.")
-]
 DryRun = Annotated[
     bool,
     Option("--dry-run", help="Show what would be requested; send only what is needed to know the links."),
@@ -59,6 +52,10 @@ class Connection:
     timeout: Annotated[
         float, _option(min=0.001, metavar="SECONDS", help="Seconds that one attempt may take.")
     ] = 30.0
+    range_end: Annotated[
+        Literal["inclusive", "exclusive"],
+        _option(help="Whether the service counts the last second of a range."),
+    ] = "inclusive"
     allow_http: Annotated[
         bool, _option("--allow-http", help="Send credentials unencrypted, also off this machine.")
     ] = False
@@ -115,27 +112,17 @@ class Connection:
 
     def session_options(self) -> dict[str, Any]:
         """Return the options of AsyncSession but for the credentials."""
-        names = ("concurrency", "rate", "timeout", "allow_http", "proxy", "trust_env")
+        names = ("concurrency", "rate", "timeout", "range_end", "allow_http", "proxy", "trust_env")
         return {name: getattr(self, name) for name in names}
 
-    def session(
-        self,
-        credentials: Found | None = None,
-        *,
-        range_end: RangeEnd = "inclusive",
-        journal: Path | None = None,
-        max_age: float = MAX_AGE,
-    ) -> AsyncSession:
-        """Make a session, by default with the credentials of the environment or those saved by a login."""
+    def session(self, credentials: Found | None = None, **options: Any) -> AsyncSession:
+        """Make a session, by default with the credentials of the environment or those saved by a login.
+
+        `options` are those of AsyncSession.
+        """
         base_url, apikey, apisecret = credentials or self.credentials()
         session = AsyncSession(
-            base_url,
-            apikey=apikey,
-            apisecret=apisecret,
-            range_end=range_end,
-            journal=journal,
-            journal_max_age=max_age,
-            **self.session_options(),
+            base_url, apikey=apikey, apisecret=apisecret, **self.session_options(), **options
         )
         self.watch.source, self.began = lambda: session.metrics, perf_counter()
         self.made.append(session.metrics)
@@ -154,6 +141,11 @@ class Connection:
         """Print one line on stderr, unless --quiet."""
         if not self.quiet:
             say(text)
+
+    def leave_out(self, text: str) -> None:
+        """Print what is left out, also with --quiet; the exit code is then 3."""
+        say(text, label="left out: ", style="bold red")
+        self.left_out = True
 
     def report_inconsistent(self, answers: int = 0) -> None:
         """Print how many inconsistent answers are in the figures, if any; the exit code is then 3."""
@@ -184,22 +176,20 @@ class Connection:
 def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:
     """Turn a function, mostly async, into a command; a parameter that is a group of options becomes these."""
     takes = signature(function, eval_str=True)
-    groups: dict[str, Any] = {}
+    groups: dict[str, tuple[Any, list[Parameter]]] = {}
     parameters: list[Parameter] = []
     for parameter in takes.parameters.values():
-        if not is_dataclass(parameter.annotation):
-            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
-            continue
-        groups[parameter.name] = parameter.annotation
-        parameters += [
-            Parameter(option.name, Parameter.KEYWORD_ONLY, default=option.default, annotation=option.type)
-            for option in _options(parameter.annotation)
-        ]
+        options = [parameter]
+        if is_dataclass(parameter.annotation):
+            group: Any = parameter.annotation
+            options = list(signature(group).parameters.values())
+            groups[parameter.name] = group, options
+        parameters += [option.replace(kind=Parameter.KEYWORD_ONLY) for option in options]
 
     @wraps(function)
     def run(**given: Any) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{option.name: given.pop(option.name) for option in _options(group)})
+        for name, (group, options) in groups.items():
+            given[name] = group(**{option.name: given.pop(option.name) for option in options})
         connection = next((value for value in given.values() if isinstance(value, Connection)), None)
         with nullcontext() if connection is None else connection.running():
             try:
@@ -214,15 +204,11 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
                 raise
         if connection is not None:
             connection.report_inconsistent()
-        if any(isinstance(value, Selection | Connection) and value.left_out for value in given.values()):
-            raise typer.Exit(SOME_FAILED)
+            if connection.left_out:
+                raise typer.Exit(SOME_FAILED)
 
     vars(run)["__signature__"] = takes.replace(parameters=parameters, return_annotation=None)
     return run
-
-
-def _options(group: Any) -> list[Field[Any]]:
-    return [each for each in fields(group) if each.init]
 
 
 class Terminated(KeyboardInterrupt):
@@ -231,12 +217,9 @@ class Terminated(KeyboardInterrupt):
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Run on a new event loop, uvloop's if it is installed; Ctrl-C cancels, and so does SIGTERM."""
-    try:
-        import uvloop
-    except ImportError:
-        new_loop = None
-    else:
-        new_loop = uvloop.new_event_loop
+    uvloop: Any = None
+    with suppress(ImportError):
+        uvloop = import_module("uvloop")
     is_terminated = False
 
     async def cancelled_by_sigterm() -> T:
@@ -259,7 +242,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
             with suppress(NotImplementedError, ValueError, RuntimeError):
                 loop.remove_signal_handler(SIGTERM)
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:
+    with asyncio.Runner(loop_factory=uvloop and uvloop.new_event_loop) as runner:
         try:
             return runner.run(cancelled_by_sigterm())
         except asyncio.CancelledError:

@@ -1,53 +1,88 @@
-"""Data of commands on stdout, a table, JSON, JSON Lines or CSV."""
+"""Rows of commands, on stdout or in a file: a table, JSON, JSON Lines, CSV and more."""
 
 import json
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal
+from types import SimpleNamespace
+from typing import Annotated, Any, BinaryIO, ClassVar, Literal
 
+import typer
 from typer import Option
 
-from ..export import FORMATS, Row, Table, TableFile, TextFormat, format_of, open_writer
+from ..export import FORMATS, Row, Table, TableFile, TextFormat, Writer, format_of, open_writer
 from .drawing import draw_rows
 from .errors import as_usage
 
-Format = Literal["table", TextFormat]
-
 _option = partial(Option, rich_help_panel="The output")
 
-FormatOption = Annotated[
-    Format | None,
-    _option("--format", help="Form of the output. Default: table on a terminal, jsonl elsewhere."),
-]
 
+@dataclass
+class Output:
+    """Options of where the rows of a command go, and in which form."""
 
-def _writable(path: Path | None) -> Path | None:
-    """Refuse a file of no known format before anything is sent; None for stdout."""
-    if path is None or str(path) == "-":
-        return None
-    with as_usage():
-        format_of(path)
-    return path
+    form: Annotated[
+        Literal["table", TextFormat] | None,
+        _option(
+            "--format", help="Form of what goes to stdout. Default: table on a terminal, jsonl elsewhere."
+        ),
+    ] = None
+    output: Annotated[
+        Path | None,
+        _option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help=f"Write to a file, its name in {', '.join(FORMATS)}; -: to stdout.",
+        ),
+    ] = None
+    excel_safe: Annotated[
+        bool,
+        _option(
+            "--excel", help="CSV for Excel: with a BOM, and ' before what a spreadsheet would run: = + - @."
+        ),
+    ] = False
 
+    #: Whether rows are drawn as a table on a terminal unless a form is given.
+    is_short: ClassVar[bool] = True
 
-OutputFile = Annotated[
-    Path | None,
-    _option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        callback=_writable,
-        help=f"Write to a file, its name in {', '.join(FORMATS)}; -: to stdout.",
-    ),
-]
+    def __post_init__(self) -> None:
+        """Report whatever is wrong with the file before anything is sent."""
+        if self.output is None or str(self.output) == "-":
+            self.output = None
+            self.form = self.form or ("table" if self.is_short and sys.stdout.isatty() else "jsonl")
+            ending = f".{self.form}"
+        elif self.form is not None:
+            raise typer.BadParameter("--format is for stdout; the name of a file says its format")
+        else:
+            with as_usage():
+                ending = format_of(self.output)
+            TableFile(self.output, Table(())).abandon()
+        if self.excel_safe and not ending.startswith(".csv"):
+            raise typer.BadParameter("--excel is for CSV; .xlsx needs no option")
 
+    @contextmanager
+    def writer(self, table: Table, shown: Mapping[str, int] | None = None) -> Generator[Writer, None, None]:
+        """Open the file or stdout for rows; drawn at the end with the columns `shown`, see `draw_rows`."""
+        if self.output is not None:
+            with TableFile(self.output, table, excel_safe=self.excel_safe) as file:
+                yield file
+            return
+        rows: list[Row] = []
+        writer: Any = SimpleNamespace(write=rows.extend, close=lambda: draw_rows(table, rows, shown))
+        if self.form != "table":
+            writer = open_writer(f".{self.form}", stdout(), table, excel_safe=self.excel_safe)
+        yield writer
+        writer.close()
+        sys.stdout.flush()
 
-def chosen(form: Format | None) -> Format:
-    """Return the form asked for; by default a table on a terminal and JSON Lines elsewhere."""
-    return form or ("table" if sys.stdout.isatty() else "jsonl")
+    def print(self, table: Table, rows: Iterable[Row], shown: Mapping[str, int] | None = None) -> None:
+        """Write rows that are all there; a table has the columns `shown`, see `draw_rows`."""
+        with self.writer(table, shown) as writer:
+            writer.write(rows)
 
 
 class TerminalSafe:
@@ -75,37 +110,3 @@ def _escaped(character: str) -> str:
 def stdout() -> BinaryIO | TerminalSafe:
     """Return stdout as a binary file that is safe to write data of the service to."""
     return TerminalSafe(sys.stdout.buffer) if sys.stdout.isatty() else sys.stdout.buffer
-
-
-@contextmanager
-def output(
-    table: Table, form: Format, *, shown: Mapping[str, int] | None = None, file: Path | None = None
-) -> Generator[Callable[[Iterable[Row]], None], None, None]:
-    """Yield the function that writes rows: to a file, whatever the form, or else to stdout.
-
-    A table is drawn at the end, with the columns `shown`; see `draw_rows`.
-    """
-    if file is not None:
-        with TableFile(file, table) as target:
-            yield target.write
-    elif form == "table":
-        rows: list[Row] = []
-        yield rows.extend
-        draw_rows(table, rows, shown)
-    else:
-        writer = open_writer(f".{form}", stdout(), table)
-        yield writer.write
-        writer.close()
-
-
-def print_rows(
-    table: Table,
-    rows: Iterable[Row],
-    form: Format,
-    *,
-    shown: Mapping[str, int] | None = None,
-    file: Path | None = None,
-) -> None:
-    """Write rows that are all there."""
-    with output(table, form, shown=shown, file=file) as write:
-        write(rows)

@@ -25,7 +25,7 @@ from ..accounts import Accounts
 from ..dryrun import bounds_of_each, print_plan
 from ..export_job import Destination, Work, export
 from ..failures import Failures, MaxFailures
-from ..options import DryRun, RangeEnd, Timezone, command
+from ..options import DryRun, Timezone, command
 from ..period import Period
 from ..selection import Selection
 
@@ -52,7 +52,6 @@ class Series:
             "--dimensions", help="Devices, browsers, platforms, countries and referrers instead of days."
         ),
     ] = False
-    range_end: RangeEnd = "inclusive"
 
 
 @app.command("urls")
@@ -102,8 +101,8 @@ async def clicks(
     if dry_run and connection.all_profiles:
         raise typer.BadParameter("--dry-run is about one account: give --profile, not --all-profiles")
     if dry_run:
-        async with connection.session(range_end=series.range_end) as session:
-            chosen = selection.chosen(session, series.by, dry_run=True)
+        async with connection.session() as session:
+            chosen = selection.chosen(connection, session, series.by, dry_run=True)
             async with chosen as (keys, tags):
                 zone, rate = series.timezone, connection.rate
                 await print_plan(session, query, keys, tags, timezone=zone, rate=rate, bounds=bounds_of_each)
@@ -119,7 +118,7 @@ async def clicks(
                 session,
                 query,
                 writer,
-                **await selection.selector(session, begin("checking")),
+                **await selection.selector(connection, session, begin("checking")),
                 by=series.by,
                 dimensions=series.dimensions,
                 timezone=series.timezone,
@@ -128,4 +127,4 @@ async def clicks(
             )
 
     table = dimensions_table(series.by) if series.dimensions else clicks_table(series.by)
-    await export(destination, connection, table, work, max_failures=max_failures, range_end=series.range_end)
+    await export(destination, connection, table, work, max_failures=max_failures)

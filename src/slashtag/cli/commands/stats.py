@@ -24,8 +24,8 @@ from ..._internal import many
 from ...export import Column, Row, Table, hourly_clicks
 from ..drawing import draw, months_of, percent
 from ..dryrun import bounds_of_each, bounds_of_hours, print_plan
-from ..options import Connection, DryRun, RangeEnd, Timezone, command
-from ..output import FormatOption, OutputFile, chosen, print_rows
+from ..options import Connection, DryRun, Timezone, command
+from ..output import Output
 from ..period import Period
 from ..selection import Selection
 
@@ -46,8 +46,8 @@ MOST_HOURLY = 2_000
 Yes = Annotated[bool, Option("--yes", help=f"With --by hour: send more than {MOST_HOURLY:,} requests too.")]
 
 
-@dataclass(frozen=True)
-class Presentation:
+@dataclass
+class Presentation(Output):
     """Options of how statistics are requested and shown."""
 
     timezone: Timezone = None
@@ -59,8 +59,6 @@ class Presentation:
             "selected tag alone; hour, of up to 32 days, takes a request for each hour and batch of links.",
         ),
     ] = None
-    form: FormatOption = None
-    output: OutputFile = None
     dry_run: DryRun = False
 
 
@@ -71,12 +69,11 @@ async def stats_range(
     selection: Selection,
     connection: Connection,
     shown: Presentation,
-    range_end: RangeEnd = "inclusive",
     yes: Yes = False,
 ) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
     start, end = period.dates(shown.timezone)
-    await _answer(DateRange(start, end), f"{start} to {end}", selection, connection, shown, range_end, yes)
+    await _answer(DateRange(start, end), f"{start} to {end}", selection, connection, shown, yes)
 
 
 @app.command("day")
@@ -86,7 +83,6 @@ async def stats_day(
     selection: Selection,
     connection: Connection,
     shown: Presentation,
-    range_end: RangeEnd = "inclusive",
     yes: Yes = False,
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
@@ -94,7 +90,7 @@ async def stats_day(
     if start != end:
         raise typer.BadParameter(f"{day} is more than one day: ask with `stats range`")
     query = DateRange(start, start) if shown.by == "hour" else Day(start)
-    await _answer(query, str(start), selection, connection, shown, range_end, yes)
+    await _answer(query, str(start), selection, connection, shown, yes)
 
 
 @app.command("year")
@@ -137,7 +133,6 @@ async def _answer(
     selection: Selection,
     connection: Connection,
     shown: Presentation,
-    range_end: RangeEnd = "inclusive",
     yes: bool = False,
 ) -> None:
     """Request the statistics, print them and what they cost."""
@@ -145,7 +140,7 @@ async def _answer(
     if by == "tag":
         selection.require_tags("--by tag")
     counts: dict[str, int] = {}
-    async with connection.session(range_end=range_end) as session:
+    async with connection.session() as session:
         # Refuse an impossible query before anything is sent.
         empty = await session.stats.collect(query, keys=(), timezone=timezone)
         known = {"tag", *empty.DIMENSIONS.values(), *MORE[type(empty)]}
@@ -155,6 +150,7 @@ async def _answer(
             await hourly_clicks(session, *query.bounds, keys=(), timezone=timezone)
         with connection.bars() as begin:
             selecting = selection.chosen(
+                connection,
                 session,
                 "tag" if by == "tag" else "slashtag",
                 merged=True,
@@ -208,16 +204,14 @@ def _confirm(connection: Connection, yes: bool, cost: int) -> None:
 
 def _show(stats: Statistics, by: Dimension | None, counts: dict[str, int], shown: Presentation) -> None:
     """Print statistics, or with `by` the clicks of its labels."""
-    form = chosen(shown.form)
-    is_drawn = form == "table" and shown.output is None
-    if is_drawn:
+    if shown.form == "table":
         draw(stats, None if by is None else counts)
     elif by is None:
-        print_rows(COUNTS, [*_totals(stats), *stats.rows()], form, file=shown.output)
+        shown.print(COUNTS, [*_totals(stats), *stats.rows()])
     else:
         table = Table((Column(by), Column("clicks", "int"), Column("percent", "float")))
         rows = [(label, clicks, percent(clicks, stats.total)) for label, clicks in counts.items()]
-        print_rows(table, rows, form, file=shown.output)
+        shown.print(table, rows)
 
 
 def _totals(stats: Statistics) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from typer import Argument, Option
 from ... import ConfigurationError, DateRange
 from ..._internal import many
 from ..failures import Failures, MaxFailures
-from ..options import Connection, RangeEnd, Timezone, command
+from ..options import Connection, Timezone, command
 
 LOCAL = ("duckdb", "sqlite", "filesystem")
 
@@ -47,7 +47,6 @@ def sync(
     ] = 3,
     timezone: Timezone = None,
     max_failures: MaxFailures = 100,
-    range_end: RangeEnd = "inclusive",
 ) -> None:
     """Load links, tags and clicks by day into a destination, and bring it up to date when run again.
 
@@ -84,7 +83,7 @@ def sync(
             timezone=timezone or "+00:00",
             dimensions=tuple(dimensions.split(",")) if dimensions else (),
             by_tag=by_tag,
-            session_options={**connection.session_options(), "range_end": range_end},
+            session_options=connection.session_options(),
             monitor=monitor,
         )
         pipeline = loading.local_pipeline(destination, target, dataset=dataset)

@@ -18,7 +18,7 @@ from ...export import NAMED_URLS, Column, Table, named_url_row, names_of_tags
 from ..bulk import Bulk, update_from
 from ..listing import Listed, print_listing
 from ..options import Connection, command
-from ..output import FormatOption, chosen, print_rows
+from ..output import Output
 from ..selection import complete_tags
 
 app = typer.Typer(help="Short URLs of the account.", no_args_is_help=True)
@@ -109,6 +109,7 @@ async def list_urls(connection: Connection, listed: Listed, filter_: Filter) -> 
 async def update_url(
     connection: Connection,
     bulk: Bulk,
+    output: Output,
     key: Annotated[
         str | None, Argument(metavar="KEY", help="The slashtag of the link; all digits: its id.")
     ] = None,
@@ -125,7 +126,6 @@ async def update_url(
             help=f"Protect it with a password, from {PASSWORD_VARIABLE} or a prompt; or with none.",
         ),
     ] = None,
-    form: FormatOption = None,
 ) -> None:
     """Change one link, or with --from many. Only what is given is sent.
 
@@ -137,7 +137,7 @@ async def update_url(
         members = (key, destination, slashtag, redirect_code, domain_id, password)
         if any(member is not None for member in members):
             raise typer.BadParameter("with --from the file says which links are changed, and how")
-        await update_from(connection, bulk, bulk.source, chosen(form))
+        await update_from(connection, bulk, bulk.source, output)
         return
     if key is None:
         raise typer.BadParameter("give the KEY of one link, or --from FILE")
@@ -151,7 +151,7 @@ async def update_url(
             password=new_password,
             domain_id=domain_id,
         )
-    print_rows(UPDATED, [(key, rows)], chosen(form))
+    output.print(UPDATED, [(key, rows)])
 
 
 def _password() -> str:
