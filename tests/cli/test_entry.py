@@ -178,7 +178,7 @@ def test_data_goes_to_stdout_and_errors_to_stderr() -> None:
     assert [json.loads(line)["id"] for line in ran.stdout.splitlines()] == [1000001, 1000002]
     assert ran.stderr == ""
     ran = run("stats", "range", "2024-01-01", "2024-01-02", "--tag", "?")
-    assert (ran.returncode, ran.stdout) == (1, "")
+    assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("error: ")
 
 

@@ -91,8 +91,8 @@ def report(error: Exception) -> int:
     """Print the error that ended a command and return its exit code; re-raise an unexpected one."""
     if isinstance(error, SlashtagError):
         _print_error(error)
-        # An invalid request is wrong usage.
-        return 2 if isinstance(error, InvalidRequestError) else 1
+        # Wrong usage: the same command fails again.
+        return 2 if isinstance(error, InvalidRequestError | UnknownTagError) else 1
     if not isinstance(error, OSError):
         raise error
     where = f"{error.filename}: " if error.filename else ""

@@ -77,7 +77,12 @@ class Output:
             writer = open_writer(f".{self.form}", stdout(), table, excel_safe=self.excel_safe)
         yield writer
         writer.close()
-        sys.stdout.flush()
+        try:
+            # A full disk is reported now, not after a summary.
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Whoever read the output has seen enough.
+            raise typer.Exit(1) from None
 
     def print(self, table: Table, rows: Iterable[Row], shown: Mapping[str, int] | None = None) -> None:
         """Write rows that are all there; a table has the columns `shown`, see `draw_rows`."""
