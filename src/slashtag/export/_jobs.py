@@ -128,12 +128,10 @@ async def export_clicks(
             days = (end - start).days + 1
             if isinstance(keys, AsyncIterable):
                 keys = _limited(keys, writer, days)
-            elif tags is not None:
-                tags = dict.fromkeys(tags)
-                check_rows(writer, len(tags) * days)
             else:
-                keys = list(keys or ())
-                check_rows(writer, len({getattr(key, "slashtag", key) for key in keys}) * days)
+                keys = None if keys is None else list(keys)
+                tags = None if tags is None else list(tags)
+                check_rows(writer, len({getattr(key, "slashtag", key) for key in keys or tags or ()}) * days)
         if are_listed and isinstance(keys, AsyncIterable):
             keys = sort_by_activity(keys)
         each = session.stats.collect_each(

@@ -33,7 +33,7 @@ _ARROW = {
     "flag": "bool",
     "float": "float64",
 }
-_json = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 
 
 class Sink(Protocol):
@@ -58,12 +58,11 @@ class JsonLinesWriter:
         self._names = table.names
 
     def write(self, rows: Iterable[Row], /) -> None:
-        for objects in self._objects(rows):
-            self._file.write(b"\n".join(objects) + b"\n")
-
-    def _objects(self, rows: Iterable[Row]) -> Iterator[list[bytes]]:
         for batch in _batches(rows):
-            yield [_json(dict(zip(self._names, row, strict=True))) for row in batch]
+            self._write(_encode_lines([dict(zip(self._names, row, strict=True)) for row in batch]))
+
+    def _write(self, lines: bytes) -> None:
+        self._file.write(lines)
 
     def close(self) -> None:
         """Do nothing: every line is whole."""
@@ -74,10 +73,10 @@ class JsonWriter(JsonLinesWriter):
 
     _before = b"["
 
-    def write(self, rows: Iterable[Row], /) -> None:
-        for objects in self._objects(rows):
-            self._file.write(self._before + b"\n" + b",\n".join(objects))
-            self._before = b","
+    def _write(self, lines: bytes) -> None:
+        # Within an object no line ends: JSON escapes line breaks.
+        self._file.write(self._before + b"\n" + lines[:-1].replace(b"\n", b",\n"))
+        self._before = b","
 
     def close(self) -> None:
         """End the array."""
@@ -230,15 +229,14 @@ class TableFile:
 
     def __init__(self, path: str | os.PathLike[str], table: Table, *, excel_safe: bool = False) -> None:
         form = format_of(checked_path(path))
-        self._target = AtomicFile(path)
-        #: Ends the writer, then what packs its bytes.
+        #: Ends the writer, then what packs its bytes, then the file.
         self._parts = ExitStack()
-        file: Any = self._target
+        file: Any = self._parts.enter_context(AtomicFile(path))
         try:
             if form.endswith(_GZIP):
                 # No time stamp and no name within: the same rows give the same bytes.
-                file = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
-                self._parts.callback(file.close)
+                packed = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
+                file = self._parts.enter_context(packed)
             self._writer = open_writer(form.removesuffix(_GZIP), file, table, excel_safe=excel_safe)
         except BaseException:
             self.abandon()
@@ -252,18 +250,13 @@ class TableFile:
 
     def close(self) -> None:
         """Complete the file and give it its name."""
-        try:
-            self._parts.close()
-            self._target.commit()
-        except BaseException:
-            self.abandon()
-            raise
+        self._parts.close()
 
     def abandon(self) -> None:
         """Remove the file; safe to repeat, and without effect once closed."""
-        self._target.discard()
-        with suppress(Exception):  # the file is gone: this only frees what the format holds
-            self._parts.close()
+        # An error makes the file discard itself; those of what ends before it do not matter any more.
+        with suppress(Exception), self._parts:
+            raise ExportError("abandoned")
 
     def __enter__(self) -> Self:
         return self

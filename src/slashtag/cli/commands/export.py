@@ -1,9 +1,8 @@
 """`slashtag export`: links, tags and clicks into files, resumable."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from typer import Option
@@ -12,6 +11,7 @@ from ... import AsyncSession, DateRange
 from ...export import (
     NAMED_URLS,
     TAGS,
+    By,
     Summary,
     Writer,
     check_rows,
@@ -35,23 +35,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 _option = partial(Option, rich_help_panel="The output")
-
-
-@dataclass(frozen=True)
-class Series:
-    """Options about the series that are counted, and how."""
-
-    timezone: Timezone = None
-    by: Annotated[
-        Literal["slashtag", "tag"],
-        _option(help="A series for each link, or for each tag; links without a tag are in none."),
-    ] = "slashtag"
-    dimensions: Annotated[
-        bool,
-        _option(
-            "--dimensions", help="Devices, browsers, platforms, countries and referrers instead of days."
-        ),
-    ] = False
 
 
 @app.command("urls")
@@ -81,9 +64,18 @@ def _listing(connection: Accounts, what: str, export_all: Callable[..., Awaitabl
 async def clicks(
     period: Period,
     selection: Selection,
-    series: Series,
     destination: Destination,
     connection: Accounts,
+    timezone: Timezone = None,
+    by: Annotated[
+        By, _option(help="A series for each link, or for each tag; links without a tag are in none.")
+    ] = "slashtag",
+    dimensions: Annotated[
+        bool,
+        _option(
+            "--dimensions", help="Devices, browsers, platforms, countries and referrers instead of days."
+        ),
+    ] = False,
     max_failures: MaxFailures = 100,
     dry_run: DryRun = False,
 ) -> None:
@@ -92,22 +84,24 @@ async def clicks(
     What fails goes to FILE.failures.jsonl while the rest goes on; the exit code is then 3. Where the service
     cannot be reached or nothing is answered, it stops with 1 and the file stays as it was.
     """
-    start, end = period.dates(series.timezone)
+    start, end = period.dates(timezone)
     query = DateRange(start, end)
     if (period.start, period.end) != (str(query.start), str(query.end)):
         connection.say(f"clicks of {query.start} to {query.end}")
-    if series.by == "tag":
+    if by == "tag":
         selection.require_tags("--by tag")
     if dry_run and connection.all_profiles:
         raise typer.BadParameter("--dry-run is about one account: give --profile, not --all-profiles")
     if dry_run:
-        async with connection.session() as session:
-            chosen = selection.chosen(connection, session, series.by, dry_run=True)
-            async with chosen as (keys, tags):
-                zone, rate = series.timezone, connection.rate
-                await print_plan(session, query, keys, tags, timezone=zone, rate=rate, bounds=bounds_of_each)
+        async with (
+            connection.session() as session,
+            selection.chosen(connection, session, by, dry_run=True) as (keys, tags),
+        ):
+            await print_plan(
+                session, query, keys, tags, timezone=timezone, rate=connection.rate, bounds=bounds_of_each
+            )
         return
-    if series.by == "tag" and selection.every:
+    if by == "tag" and selection.every:
         connection.say("links without a tag are in no row")
 
     async def work(session: AsyncSession, writer: Writer, failures: Failures | None) -> Summary:
@@ -119,12 +113,12 @@ async def clicks(
                 query,
                 writer,
                 **await selection.selector(connection, session, begin("checking")),
-                by=series.by,
-                dimensions=series.dimensions,
-                timezone=series.timezone,
+                by=by,
+                dimensions=dimensions,
+                timezone=timezone,
                 progress=begin("clicks"),
                 on_error=failures,
             )
 
-    table = dimensions_table(series.by) if series.dimensions else clicks_table(series.by)
+    table = dimensions_table(by) if dimensions else clicks_table(by)
     await export(destination, connection, table, work, max_failures=max_failures)
