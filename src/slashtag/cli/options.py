@@ -23,9 +23,6 @@ from .progress import Watch, bars
 
 T = TypeVar("T")
 
-#: The exit code after SIGTERM, as shells have it.
-TERMINATED = 128 + SIGTERM
-
 _option = partial(Option, rich_help_panel="The service")
 
 DryRun = Annotated[
@@ -199,8 +196,9 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
             except KeyboardInterrupt as stop:
                 if connection is not None:
                     connection.say(connection.stopped)
-                if isinstance(stop, Terminated):
-                    raise typer.Exit(TERMINATED) from None
+                if stop.args:
+                    # As shells have it after a signal.
+                    raise typer.Exit(128 + stop.args[0]) from None
                 raise
         if connection is not None:
             connection.report_inconsistent()
@@ -211,12 +209,11 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
     return run
 
 
-class Terminated(KeyboardInterrupt):
-    """End by SIGTERM, which leaves behind as little as Ctrl-C."""
-
-
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run on a new event loop, uvloop's if it is installed; Ctrl-C cancels, and so does SIGTERM."""
+    """Run on a new event loop, uvloop's if it is installed; Ctrl-C cancels, and so does SIGTERM.
+
+    Raises KeyboardInterrupt after either, after SIGTERM with its number.
+    """
     uvloop: Any = None
     with suppress(ImportError):
         uvloop = import_module("uvloop")
@@ -247,5 +244,5 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
             return runner.run(cancelled_by_sigterm())
         except asyncio.CancelledError:
             if is_terminated:
-                raise Terminated from None
+                raise KeyboardInterrupt(SIGTERM) from None
             raise

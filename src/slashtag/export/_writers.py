@@ -43,14 +43,15 @@ class Sink(Protocol):
 
 
 class Writer(Protocol):
-    """Writer of rows; `close` writes what a format needs at its end, the file itself stays open."""
+    """Writer of rows."""
 
     def write(self, rows: Iterable[Row], /) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Write what the format needs at its end, if anything; the file itself stays open."""
 
 
-class JsonLinesWriter:
+class JsonLinesWriter(Writer):
     """Writer of one JSON object a line; dates and timestamps as ISO 8601."""
 
     def __init__(self, file: Sink, table: Table) -> None:
@@ -63,9 +64,6 @@ class JsonLinesWriter:
 
     def _write(self, lines: bytes) -> None:
         self._file.write(lines)
-
-    def close(self) -> None:
-        """Do nothing: every line is whole."""
 
 
 class JsonWriter(JsonLinesWriter):
@@ -83,7 +81,7 @@ class JsonWriter(JsonLinesWriter):
         self._file.write(b"[]\n" if self._before == b"[" else b"\n]\n")
 
 
-class CsvWriter:
+class CsvWriter(Writer):
     """Writer of CSV in UTF-8 with a header.
 
     `excel_safe` begins with a BOM, by which Excel knows UTF-8, and guards cells that a spreadsheet would run.
@@ -105,9 +103,6 @@ class CsvWriter:
             self._csv.writerows([map(guarded, row) for row in batch] if self._excel_safe else batch)
             self._file.write("".join([line[:-2] + "\n" for line in self._lines]).encode())
             self._lines.clear()
-
-    def close(self) -> None:
-        """Do nothing: every row is whole."""
 
 
 def guarded(value: Value) -> Value:

@@ -1,5 +1,6 @@
 """`slashtag sync`: the account loaded into a database, a warehouse or files, incrementally."""
 
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -65,14 +66,9 @@ def sync(
         raise ConfigurationError('sync needs dlt: pip install "slashtag[dlt]"') from None
     failures = Failures(target, max_failures)
     with connection.bars() as start:
-        shown: dict[str, Any] = {"links": start("links")}
-
-        def progress(table: str, done: int, total: int | None) -> None:
-            if table not in shown:
-                shown[table] = start(table)
-            shown[table](done, total)
-
-        monitor = loading.Monitor(progress, failures)
+        bar = cache(start)
+        bar("links")
+        monitor = loading.Monitor(lambda table, done, total: bar(table)(done, total), failures)
         connection.watch.source = lambda: monitor.metrics
         source = loading.slashtag_source(
             base_url,
