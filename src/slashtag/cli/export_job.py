@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, asynccontextmanager, closing, nul
 from dataclasses import dataclass
 from os.path import realpath
 from pathlib import Path
-from time import perf_counter
 from typing import Annotated, Any, ClassVar
 
 from typer import Option
@@ -137,16 +136,7 @@ def _can_go_on(error: BaseException) -> bool:
 
 def _conclude(connection: Connection, file: Path | None, summary: Summary, failures: Failures | None) -> None:
     """Print how an export went, and exit with 3 if keys failed."""
-    metrics = connection.made[-1]
-    # Attempts and not requests, which include pages beyond the end that were never sent.
-    parts = [
-        f"{many(summary.rows, 'row')} to {file or 'stdout'}",
-        f"requests: {metrics.replayed:,} replayed, {metrics.attempts:,} sent",
-        f"{many(metrics.throttled, 'time')} 429",
-        f"{perf_counter() - connection.began:.1f} s",
-    ]
-    if metrics.learned_rate is not None:
-        parts.append(f"{metrics.learned_rate:.0f} requests/s allowed")
+    parts = [f"{many(summary.rows, 'row')} to {file or 'stdout'}", connection.cost()]
     if not summary.reconciles:
         connection.left_out = True
         parts.append(

@@ -128,9 +128,10 @@ class Connection:
     def cost(self) -> str:
         """Return the requests and the time that the last session took, and the limit that it learnt."""
         metrics = self.made[-1]
+        replayed = f"{metrics.replayed:,} replayed, " if metrics.replayed else ""
         limit = "" if metrics.learned_rate is None else f", {metrics.learned_rate:.0f} requests/s allowed"
         return (
-            f"{many(metrics.requests, 'request')}, {many(metrics.throttled, 'time')} 429, "
+            f"{replayed}{many(metrics.attempts, 'request')}, {many(metrics.throttled, 'time')} 429, "
             f"{perf_counter() - self.began:.1f} s{limit}"
         )
 
