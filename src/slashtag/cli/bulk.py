@@ -4,20 +4,18 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import typer
-from typer import Option
 
 from .. import AsyncSession, SlashtagError
 from .._internal import many
 from ..bulk_update import COLUMNS, BulkUpdate, ChangeRow, ChangesError, needs_links, preview, read_changes
 from ..export import Column, Table, names_of_tags
 from .errors import SOME_FAILED, say
-from .options import Connection
+from .options import Connection, option
 from .output import Output
 
-_option = partial(Option, rich_help_panel="Many links")
+_option = partial(option, rich_help_panel="Many links")
 
 #: The most errors of a file that are printed.
 MOST_ERRORS = 20
@@ -29,38 +27,30 @@ DIFFERENCES = Table((Column("line", "int"), Column("key"), Column("member"), Col
 class Bulk:
     """Options of an update from a file."""
 
-    source: Annotated[
-        Path | None,
-        _option(
-            "--from",
-            metavar="FILE",
-            help=f"Changes: CSV or .xlsx with some of the columns {', '.join(COLUMNS)}; or an edited copy "
-            "of `urls list`, whose changed rows are sent; - reads CSV from stdin.",
-        ),
-    ] = None
-    dry_run: Annotated[bool, _option("--dry-run", help="Show what would change, and change nothing.")] = False
-    keep: Annotated[
-        bool,
-        _option(
-            "--keep",
-            help="Read all links first, and send destination and redirect code again where a row has none.",
-        ),
-    ] = False
-    repeat_lost: Annotated[
-        bool,
-        _option(
-            "--repeat-lost",
-            help="Send again changes whose answer was lost, in this run and in earlier ones, except renames "
-            "by slashtag.",
-        ),
-    ] = False
-    results: Annotated[
-        Path | None,
-        _option(
-            metavar="FILE",
-            help="File that records the outcome of each row, read by the next run. Default: beside FILE.",
-        ),
-    ] = None
+    source: Path | None = _option(
+        None,
+        "--from",
+        metavar="FILE",
+        help=f"Changes: CSV or .xlsx with some of the columns {', '.join(COLUMNS)}; or an edited copy "
+        "of `urls list`, whose changed rows are sent; - reads CSV from stdin.",
+    )
+    dry_run: bool = _option(False, "--dry-run", help="Show what would change, and change nothing.")
+    keep: bool = _option(
+        False,
+        "--keep",
+        help="Read all links first, and send destination and redirect code again where a row has none.",
+    )
+    repeat_lost: bool = _option(
+        False,
+        "--repeat-lost",
+        help="Send again changes whose answer was lost, in this run and in earlier ones, except renames "
+        "by slashtag.",
+    )
+    results: Path | None = _option(
+        None,
+        metavar="FILE",
+        help="File that records the outcome of each row, read by the next run. Default: beside FILE.",
+    )
 
     def __post_init__(self) -> None:
         if self.source is None and (self.dry_run or self.keep or self.repeat_lost or self.results):

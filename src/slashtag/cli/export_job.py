@@ -6,16 +6,14 @@ from contextlib import AbstractContextManager, asynccontextmanager, closing, nul
 from dataclasses import dataclass
 from os.path import realpath
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
-
-from typer import Option
+from typing import Any, ClassVar
 
 from .. import AsyncSession, ExportError, SlashtagError
 from .._internal import JournalInUseError, UnfitJournalError, many, remove_journal
 from ..export import Summary, Table, Writer
 from .accounts import Accounts
 from .failures import Failures
-from .options import Connection
+from .options import Connection, option
 from .output import Output
 from .selection import note_of_shared
 
@@ -26,14 +24,12 @@ Work = Callable[[AsyncSession, Writer, Failures | None], Awaitable[Summary]]
 class Destination(Output):
     """Options about the output of an export; without a file or form, JSON Lines."""
 
-    fresh: Annotated[
-        bool,
-        Option(
-            "--fresh",
-            rich_help_panel="The output",
-            help="Request everything again, also what an interrupted run has beside the file.",
-        ),
-    ] = False
+    fresh: bool = option(
+        False,
+        "--fresh",
+        rich_help_panel="The output",
+        help="Request everything again, also what an interrupted run has beside the file.",
+    )
 
     is_short: ClassVar[bool] = False
 

@@ -4,15 +4,14 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import typer
-from typer import Option
 
 from .. import ShortUrl, Tag
 from .._internal import Resource, many
 from ..export import Row, Table
-from .options import Connection
+from .options import Connection, option
 from .output import Output
 
 T = TypeVar("T", ShortUrl, Tag)
@@ -22,14 +21,11 @@ T = TypeVar("T", ShortUrl, Tag)
 class Listed(Output):
     """Options of which records are listed, and how."""
 
-    orderby: Annotated[
-        Literal["date", "-date"],
-        Option(help="date: oldest first, complete even while links are added; -date: latest first."),
-    ] = "date"
-    limit: Annotated[
-        int | None, Option(min=0, metavar="N", help="The most records to list; default: all.")
-    ] = None
-    columns: Annotated[str | None, Option(metavar="A,B,...", help="These columns only.")] = None
+    orderby: Literal["date", "-date"] = option(
+        "date", help="date: oldest first, complete even while links are added; -date: latest first."
+    )
+    limit: int | None = option(None, min=0, metavar="N", help="The most records to list; default: all.")
+    columns: str | None = option(None, metavar="A,B,...", help="These columns only.")
 
     @cached_property
     def names(self) -> list[str]:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial, wraps
 from importlib import import_module
 from inspect import Parameter, signature
@@ -23,7 +23,13 @@ from .progress import Watch, bars
 
 T = TypeVar("T")
 
-_option = partial(Option, rich_help_panel="The service")
+
+def option(default: Any, *names: str, **settings: Any) -> Any:
+    """Return a field of a group of options, see `command`; names and settings are those of `typer.Option`."""
+    return field(default=default, metadata={"option": Option(*names, **settings)})
+
+
+_option = partial(option, rich_help_panel="The service")
 
 DryRun = Annotated[
     bool,
@@ -38,55 +44,44 @@ Timezone = Annotated[
 class Connection:
     """Options of which service is used, how fast, and what is printed on stderr."""
 
-    base_url: Annotated[
-        str | None, _option(envvar="SLASHTAG_BASE_URL", metavar="URL", help="Address of the service.")
-    ] = None
-    concurrency: Annotated[int, _option(min=1, metavar="N", help="Most requests in flight.")] = 32
-    rate: Annotated[
-        float | None,
-        _option(min=0.001, metavar="N", help="Requests/s that the service allows; learnt if not given."),
-    ] = None
-    timeout: Annotated[
-        float, _option(min=0.001, metavar="SECONDS", help="Seconds that one attempt may take.")
-    ] = 30.0
-    range_end: Annotated[
-        Literal["inclusive", "exclusive"],
-        _option(help="Whether the service counts the last second of a range."),
-    ] = "inclusive"
-    allow_http: Annotated[
-        bool, _option("--allow-http", help="Send credentials unencrypted, also off this machine.")
-    ] = False
-    proxy: Annotated[
-        str | None,
-        _option(envvar="SLASHTAG_PROXY", metavar="URL", help="Send requests through this HTTP proxy."),
-    ] = None
-    trust_env: Annotated[bool, _option("--trust-env", help="Use the proxy of HTTPS_PROXY or HTTP_PROXY.")] = (
-        False
+    base_url: str | None = _option(
+        None, envvar="SLASHTAG_BASE_URL", metavar="URL", help="Address of the service."
     )
-    profile: Annotated[
-        str | None,
-        _option(
-            envvar="SLASHTAG_PROFILE",
-            metavar="NAME",
-            help="The account that `slashtag login --profile NAME` saved, whatever the environment has.",
-        ),
-    ] = None
-    verbose: Annotated[
-        int,
-        Option(
-            "--verbose",
-            "-v",
-            count=True,
-            show_default=False,
-            metavar="",
-            help="Log retries and throttling; -vv: every request.",
-        ),
-    ] = 0
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")] = False
-    log_every: Annotated[
-        float, Option(min=0, metavar="SECONDS", help="Without a terminal, print progress so often; 0: never.")
-    ] = 30.0
-    log_format: Annotated[Literal["text", "json"], Option(help="Form of the lines on stderr.")] = "text"
+    concurrency: int = _option(32, min=1, metavar="N", help="Most requests in flight.")
+    rate: float | None = _option(
+        None, min=0.001, metavar="N", help="Requests/s that the service allows; learnt if not given."
+    )
+    timeout: float = _option(30.0, min=0.001, metavar="SECONDS", help="Seconds that one attempt may take.")
+    range_end: Literal["inclusive", "exclusive"] = _option(
+        "inclusive", help="Whether the service counts the last second of a range."
+    )
+    allow_http: bool = _option(
+        False, "--allow-http", help="Send credentials unencrypted, also off this machine."
+    )
+    proxy: str | None = _option(
+        None, envvar="SLASHTAG_PROXY", metavar="URL", help="Send requests through this HTTP proxy."
+    )
+    trust_env: bool = _option(False, "--trust-env", help="Use the proxy of HTTPS_PROXY or HTTP_PROXY.")
+    profile: str | None = _option(
+        None,
+        envvar="SLASHTAG_PROFILE",
+        metavar="NAME",
+        help="The account that `slashtag login --profile NAME` saved, whatever the environment has.",
+    )
+    verbose: int = option(
+        0,
+        "--verbose",
+        "-v",
+        count=True,
+        show_default=False,
+        metavar="",
+        help="Log retries and throttling; -vv: every request.",
+    )
+    quiet: bool = option(False, "--quiet", "-q", help="Print nothing but errors.")
+    log_every: float = option(
+        30.0, min=0, metavar="SECONDS", help="Without a terminal, print progress so often; 0: never."
+    )
+    log_format: Literal["text", "json"] = option("text", help="Form of the lines on stderr.")
 
     #: What is printed at Ctrl-C and SIGTERM.
     stopped: str = field(default="stopped", init=False)
@@ -180,14 +175,23 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
         options = [parameter]
         if is_dataclass(parameter.annotation):
             group: Any = parameter.annotation
-            options = list(signature(group).parameters.values())
+            options = [
+                Parameter(
+                    each.name,
+                    Parameter.KEYWORD_ONLY,
+                    default=each.default,
+                    annotation=Annotated[each.type, each.metadata["option"]] if each.metadata else each.type,
+                )
+                for each in fields(group)
+                if each.init
+            ]
             groups[parameter.name] = group, options
-        parameters += [option.replace(kind=Parameter.KEYWORD_ONLY) for option in options]
+        parameters += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in options]
 
     @wraps(function)
     def run(**given: Any) -> None:
         for name, (group, options) in groups.items():
-            given[name] = group(**{option.name: given.pop(option.name) for option in options})
+            given[name] = group(**{each.name: given.pop(each.name) for each in options})
         connection = next((value for value in given.values() if isinstance(value, Connection)), None)
         with nullcontext() if connection is None else connection.running():
             try:

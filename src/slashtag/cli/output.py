@@ -8,43 +8,37 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, BinaryIO, ClassVar, Literal
+from typing import Any, BinaryIO, ClassVar, Literal
 
 import typer
-from typer import Option
 
 from ..export import FORMATS, Row, Table, TableFile, TextFormat, Writer, format_of, open_writer
 from .drawing import draw_rows
 from .errors import as_usage
+from .options import option
 
-_option = partial(Option, rich_help_panel="The output")
+_option = partial(option, rich_help_panel="The output")
 
 
 @dataclass
 class Output:
     """Options of where the rows of a command go, and in which form."""
 
-    form: Annotated[
-        Literal["table", TextFormat] | None,
-        _option(
-            "--format", help="Form of what goes to stdout. Default: table on a terminal, jsonl elsewhere."
-        ),
-    ] = None
-    output: Annotated[
-        Path | None,
-        _option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help=f"Write to a file, its name in {', '.join(FORMATS)}; -: to stdout.",
-        ),
-    ] = None
-    excel_safe: Annotated[
-        bool,
-        _option(
-            "--excel", help="CSV for Excel: with a BOM, and ' before what a spreadsheet would run: = + - @."
-        ),
-    ] = False
+    form: Literal["table", TextFormat] | None = _option(
+        None, "--format", help="Form of what goes to stdout. Default: table on a terminal, jsonl elsewhere."
+    )
+    output: Path | None = _option(
+        None,
+        "--output",
+        "-o",
+        metavar="FILE",
+        help=f"Write to a file, its name in {', '.join(FORMATS)}; -: to stdout.",
+    )
+    excel_safe: bool = _option(
+        False,
+        "--excel",
+        help="CSV for Excel: with a BOM, and ' before what a spreadsheet would run: = + - @.",
+    )
 
     #: Whether rows are drawn as a table on a terminal unless a form is given.
     is_short: ClassVar[bool] = True

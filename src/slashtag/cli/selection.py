@@ -6,19 +6,18 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterab
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Annotated, Any
+from typing import Any
 
 import typer
-from typer import Option
 
 from .. import AsyncSession, InvalidRequestError, ShortUrl, SlashtagError
 from .._internal import Key, Progress, check_slashtag
 from ..export import By, Sharing, names_of_tags, selection
 from .credentials_file import credentials
 from .errors import SOME_FAILED
-from .options import Connection
+from .options import Connection, option
 
-_option = partial(Option, rich_help_panel="Which links (one of these)")
+_option = partial(option, rich_help_panel="Which links (one of these)")
 #: So many slashtags are looked up in the account by default, and so many unknown ones are named.
 CHECKED, NAMED = 1_000, 10
 #: Seconds after which the shell completes no names of tags.
@@ -54,23 +53,19 @@ def note_of_shared(slashtags: int) -> str:
 class Selection:
     """Options of which links a command is about."""
 
-    keys: Annotated[str | None, _option(metavar="A,B,...", help="These slashtags.")] = None
-    keys_file: Annotated[
-        typer.FileBinaryRead | None,
-        _option(metavar="FILE", lazy=False, help="Slashtags from a file, one a line; - reads stdin."),
-    ] = None
-    tag: Annotated[
-        list[str] | None,
-        _option(metavar="NAME", help="The links of this tag; may be repeated.", autocompletion=complete_tags),
-    ] = None
-    every: Annotated[bool, _option("--all", help="Every link of the account.")] = False
-    check: Annotated[
-        bool | None,
-        _option(
-            "--check/--no-check",
-            help=f"Name slashtags that no link has; the default up to {CHECKED:,} slashtags.",
-        ),
-    ] = None
+    keys: str | None = _option(None, metavar="A,B,...", help="These slashtags.")
+    keys_file: typer.FileBinaryRead | None = _option(
+        None, metavar="FILE", lazy=False, help="Slashtags from a file, one a line; - reads stdin."
+    )
+    tag: list[str] | None = _option(
+        None, metavar="NAME", help="The links of this tag; may be repeated.", autocompletion=complete_tags
+    )
+    every: bool = _option(False, "--all", help="Every link of the account.")
+    check: bool | None = _option(
+        None,
+        "--check/--no-check",
+        help=f"Name slashtags that no link has; the default up to {CHECKED:,} slashtags.",
+    )
 
     #: What the links listed so far share.
     sharing: Sharing = field(default_factory=Sharing, init=False)

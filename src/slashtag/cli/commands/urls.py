@@ -17,7 +17,7 @@ from ..._internal import REDIRECT_CODES, parse_span
 from ...export import NAMED_URLS, Column, Table, named_url_row, names_of_tags
 from ..bulk import Bulk, update_from
 from ..listing import Listed, print_listing
-from ..options import Connection, command
+from ..options import Connection, command, option
 from ..output import Output
 from ..selection import complete_tags
 
@@ -37,28 +37,25 @@ SHOWN = {
     "created_at": 80,
     "destination": 0,
 }
-_option = partial(Option, rich_help_panel="Which links")
+_option = partial(option, rich_help_panel="Which links")
 
 
 @dataclass(frozen=True)
 class Filter:
     """Options of which links are listed; the service lists all, so all are read."""
 
-    tag: Annotated[
-        list[str] | None,
-        _option(metavar="NAME", help="Links of this tag; may be repeated.", autocompletion=complete_tags),
-    ] = None
-    search: Annotated[
-        str | None, _option(metavar="TEXT", help="Links with this text in short URL or destination.")
-    ] = None
-    created_after: Annotated[
-        str | None,
-        _option(
-            metavar="DATE",
-            help="Links created since: 2024-06-01, 2024-06, 30d, last-month; with --orderby -date older ones "
-            "are not read.",
-        ),
-    ] = None
+    tag: list[str] | None = _option(
+        None, metavar="NAME", help="Links of this tag; may be repeated.", autocompletion=complete_tags
+    )
+    search: str | None = _option(
+        None, metavar="TEXT", help="Links with this text in short URL or destination."
+    )
+    created_after: str | None = _option(
+        None,
+        metavar="DATE",
+        help="Links created since: 2024-06-01, 2024-06, 30d, last-month; with --orderby -date older ones "
+        "are not read.",
+    )
 
     @cached_property
     def since(self) -> datetime:
