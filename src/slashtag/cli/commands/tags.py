@@ -6,9 +6,8 @@ import typer
 from typer import Argument, Option
 
 from ...export import TAGS, tag_row
-from ..listing import Listed, print_listing
 from ..options import Connection, command
-from ..output import Output
+from ..output import Listed, Output, print_listing
 
 app = typer.Typer(help="Tags of the account.", no_args_is_help=True)
 

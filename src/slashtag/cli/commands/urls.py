@@ -16,9 +16,8 @@ from ... import ShortUrl
 from ..._internal import REDIRECT_CODES, parse_span
 from ...export import NAMED_URLS, Column, Table, named_url_row, names_of_tags
 from ..bulk import Bulk, update_from
-from ..listing import Listed, print_listing
 from ..options import Connection, command, option
-from ..output import Output
+from ..output import Listed, Output, print_listing
 from ..selection import complete_tags
 
 app = typer.Typer(help="Short URLs of the account.", no_args_is_help=True)
