@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from .. import AsyncSession, ExportError, SlashtagError
-from .._internal import JournalInUseError, UnfitJournalError, many, remove_journal
+from .._internal import JournalInUseError, Progress, UnfitJournalError, many, remove_journal
 from ..export import Summary, Table, Writer
 from .accounts import Accounts
 from .failures import Failures
@@ -17,7 +17,9 @@ from .options import Connection, option
 from .output import Output
 from .selection import note_of_shared
 
-Work = Callable[[AsyncSession, Writer, Failures | None], Awaitable[Summary]]
+#: Starts a bar of progress.
+Begin = Callable[[str], Progress]
+Work = Callable[[AsyncSession, Writer, Begin, Failures | None], Awaitable[Summary]]
 
 
 @dataclass
@@ -63,8 +65,8 @@ async def export(
         failures = None if max_failures is None else Failures(target, max_failures)
         with failures or nullcontext():
             async with _session(connection, target, fresh=destination.fresh) as session:
-                with opening as writer:
-                    summary = await work(session, writer, failures)
+                with opening as writer, connection.bars() as begin:
+                    summary = await work(session, writer, begin, failures)
         # Not if another run may get an answer to what failed.
         if target is not None and (failures is None or not failures.may_come_right):
             journals.append(journal_of(target))

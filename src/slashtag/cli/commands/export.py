@@ -1,6 +1,5 @@
 """`slashtag export`: links, tags and clicks into files, resumable."""
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated
 
@@ -23,7 +22,7 @@ from ...export import (
 )
 from ..accounts import Accounts
 from ..dryrun import bounds_of_each, print_plan
-from ..export_job import Destination, Work, export
+from ..export_job import Begin, Destination, export
 from ..failures import Failures, MaxFailures
 from ..options import DryRun, Timezone, command
 from ..period import Period
@@ -41,22 +40,24 @@ _option = partial(Option, rich_help_panel="The output")
 @command
 async def urls(destination: Destination, connection: Accounts) -> None:
     """Export every link of the account."""
-    await export(destination, connection, NAMED_URLS, _listing(connection, "links", export_urls))
+    await export(
+        destination,
+        connection,
+        NAMED_URLS,
+        lambda session, writer, begin, _: export_urls(session, writer, progress=begin("links")),
+    )
 
 
 @app.command("tags")
 @command
 async def tags(destination: Destination, connection: Accounts) -> None:
     """Export every tag of the account."""
-    await export(destination, connection, TAGS, _listing(connection, "tags", export_tags))
-
-
-def _listing(connection: Accounts, what: str, export_all: Callable[..., Awaitable[Summary]]) -> Work:
-    async def work(session: AsyncSession, writer: Writer, failures: Failures | None) -> Summary:
-        with connection.bars() as start:
-            return await export_all(session, writer, progress=start(what))
-
-    return work
+    await export(
+        destination,
+        connection,
+        TAGS,
+        lambda session, writer, begin, _: export_tags(session, writer, progress=begin("tags")),
+    )
 
 
 @app.command("clicks")
@@ -104,21 +105,20 @@ async def clicks(
     if by == "tag" and selection.every:
         connection.say("links without a tag are in no row")
 
-    async def work(session: AsyncSession, writer: Writer, failures: Failures | None) -> Summary:
+    async def work(session: AsyncSession, writer: Writer, begin: Begin, failures: Failures | None) -> Summary:
         if not (selection.tag or selection.every):
             check_rows(writer, len(set(selection.slashtags)) * ((end - start).days + 1))
-        with connection.bars() as begin:
-            return await export_clicks(
-                session,
-                query,
-                writer,
-                **await selection.selector(connection, session, begin("checking")),
-                by=by,
-                dimensions=dimensions,
-                timezone=timezone,
-                progress=begin("clicks"),
-                on_error=failures,
-            )
+        return await export_clicks(
+            session,
+            query,
+            writer,
+            **await selection.selector(connection, session, begin("checking")),
+            by=by,
+            dimensions=dimensions,
+            timezone=timezone,
+            progress=begin("clicks"),
+            on_error=failures,
+        )
 
     table = dimensions_table(by) if dimensions else clicks_table(by)
     await export(destination, connection, table, work, max_failures=max_failures)
