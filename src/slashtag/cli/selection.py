@@ -13,7 +13,6 @@ import typer
 from .. import AsyncSession, InvalidRequestError, ShortUrl, SlashtagError
 from .._internal import Key, Progress, check_slashtag
 from ..export import By, Sharing, names_of_tags, selection
-from .credentials_file import credentials
 from .errors import SOME_FAILED
 from .options import Connection, option
 
@@ -28,11 +27,11 @@ def complete_tags(incomplete: str) -> list[str]:
     """Return the names of tags that begin so; none if the service does not answer soon."""
 
     async def names() -> list[str]:
-        found = credentials(os.environ.get("SLASHTAG_BASE_URL"), os.environ.get("SLASHTAG_PROFILE"))
-        base_url, apikey, apisecret = found
-        async with asyncio.timeout(PATIENCE):
-            async with AsyncSession(base_url, apikey=apikey, apisecret=apisecret) as session:
-                return list((await names_of_tags(session)).values())
+        connection = Connection(
+            os.environ.get("SLASHTAG_BASE_URL"), profile=os.environ.get("SLASHTAG_PROFILE")
+        )
+        async with asyncio.timeout(PATIENCE), connection.session() as session:
+            return list((await names_of_tags(session)).values())
 
     try:
         return [name for name in asyncio.run(names()) if name.startswith(incomplete)]

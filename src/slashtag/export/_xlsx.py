@@ -65,8 +65,9 @@ class XlsxWriter:
     def _write(self, sheet: Any, row: int, n: int, value: Any) -> None:
         if isinstance(value, int) and abs(value) > EXACT:
             value = str(value)
-        write = sheet.write_string if isinstance(value, str) else sheet.write
-        if write(row, n, value, self._formats[n]) == -2:
+        if not isinstance(value, str):
+            sheet.write(row, n, value, self._formats[n])
+        elif sheet.write_string(row, n, value) == -2:
             name = self._columns[n].name
             raise ExportError(f"{name} has more than the {MOST_CHARACTERS:,} characters of a cell")
 
