@@ -385,6 +385,13 @@ def test_credentials_that_are_wrong_leave_no_journal(
     assert cli("export", "urls", "-o", str(tmp_path / "a.csv")).code == 0
 
 
+@pytest.mark.usefixtures("nothing_set")
+def test_an_export_that_never_began_does_not_advise_to_go_on(cli: Cli, tmp_path: Path) -> None:
+    ran = cli("export", "urls", "-o", str(tmp_path / "a.csv"))
+    assert (ran.code, names(tmp_path)) == (1, [])
+    assert "run the same command again" not in ran.error
+
+
 @pytest.mark.parametrize("content", [b"my own notes", b"SQLite format 3\0" + b"\0" * 100])
 def test_a_file_in_the_place_of_the_journal_is_left_alone(cli: Cli, tmp_path: Path, content: bytes) -> None:
     (tmp_path / ".a.csv.journal").write_bytes(content)

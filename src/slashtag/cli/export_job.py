@@ -106,11 +106,12 @@ async def _session(
             error.add_note(f"another export to {target} is under way")
         elif isinstance(error, UnfitJournalError):
             error.add_note("remove it to begin anew")
-        elif journal is not None and _is_empty(journal):
-            # It holds nothing to go on with.
-            remove_journal(journal)
+        elif journal is None or not journal.exists() or _is_empty(journal):
+            # There is nothing to go on with.
             connection.stopped = "stopped"
-        elif journal is not None and _can_go_on(error) and str(journal) not in str(error):
+            if journal is not None:
+                remove_journal(journal)
+        elif _can_go_on(error) and str(journal) not in str(error):
             error.add_note("run the same command again to go on")
         raise
 
