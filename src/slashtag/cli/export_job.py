@@ -33,7 +33,7 @@ class Destination(Output):
         help="Request everything again, also what an interrupted run has beside the file.",
     )
 
-    is_short: ClassVar[bool] = False
+    drawn_by_default: ClassVar[bool] = False
 
 
 def journal_of(target: Path) -> Path:

@@ -45,13 +45,13 @@ class Output:
     )
 
     #: Whether rows are drawn as a table on a terminal unless a form is given.
-    is_short: ClassVar[bool] = True
+    drawn_by_default: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Report whatever is wrong with the file before anything is sent."""
         if self.output is None or str(self.output) == "-":
             self.output = None
-            self.form = self.form or ("table" if self.is_short and sys.stdout.isatty() else "jsonl")
+            self.form = self.form or ("table" if self.drawn_by_default and sys.stdout.isatty() else "jsonl")
             ending = f".{self.form}"
         elif self.form is not None:
             raise typer.BadParameter("--format is for stdout; the name of a file says its format")

@@ -76,10 +76,12 @@ class Selection:
             # Read and checked before anything is sent or written.
             self.slashtags  # noqa: B018
 
-    def require_tags(self, option: str) -> None:
-        """Raise BadParameter where slashtags are selected, for an option about tags."""
+    def require_tags(self, connection: Connection) -> None:
+        """Raise BadParameter where slashtags are selected, for --by tag; print what it leaves out."""
         if not (self.tag or self.every):
-            raise typer.BadParameter(f"{option} goes with --tag or --all")
+            raise typer.BadParameter("--by tag goes with --tag or --all")
+        if self.every:
+            connection.say("links without a tag are in no row")
 
     async def selector(
         self, connection: Connection, session: AsyncSession, progress: Progress | None = None

@@ -90,7 +90,7 @@ async def clicks(
     if (period.start, period.end) != (str(query.start), str(query.end)):
         connection.say(f"clicks of {query.start} to {query.end}")
     if by == "tag":
-        selection.require_tags("--by tag")
+        selection.require_tags(connection)
     if dry_run and connection.all_profiles:
         raise typer.BadParameter("--dry-run is about one account: give --profile, not --all-profiles")
     if dry_run:
@@ -102,8 +102,6 @@ async def clicks(
                 session, query, keys, tags, timezone=timezone, rate=connection.rate, bounds=bounds_of_each
             )
         return
-    if by == "tag" and selection.every:
-        connection.say("links without a tag are in no row")
 
     async def work(session: AsyncSession, writer: Writer, begin: Begin, failures: Failures | None) -> Summary:
         if not (selection.tag or selection.every):

@@ -138,7 +138,7 @@ async def _answer(
     """Request the statistics, print them and what they cost."""
     by, timezone = shown.by, shown.timezone
     if by == "tag":
-        selection.require_tags("--by tag")
+        selection.require_tags(connection)
     counts: dict[str, int] = {}
     async with connection.session() as session:
         # Refuse an impossible query before anything is sent.
@@ -166,8 +166,6 @@ async def _answer(
                 selected["progress"] = begin("counting")
                 stats: Statistics
                 if by == "tag":
-                    if selection.every:
-                        connection.say("links without a tag are in no row")
                     each = session.stats.collect_each(query, **selected)
                     by_tag = {name: found async for name, found in each}
                     stats = empty.merge(by_tag.values())

@@ -68,7 +68,11 @@ def sync(
     with connection.bars() as start:
         bar = cache(start)
         bar("links")
-        monitor = loading.Monitor(lambda table, done, total: bar(table)(done, total), failures)
+
+        def progress(table: str, done: int, total: int | None) -> None:
+            bar(table)(done, total)
+
+        monitor = loading.Monitor(progress, failures)
         connection.watch.source = lambda: monitor.metrics
         source = loading.slashtag_source(
             base_url,
