@@ -92,8 +92,8 @@ def report(error: Exception) -> int:
     else:
         raise error
     say("; ".join(parts), label="error: ", style="bold red")
-    # An invalid request is wrong usage.
-    return 2 if isinstance(error, InvalidRequestError) else 1
+    # Wrong usage: the same command fails again.
+    return 2 if isinstance(error, InvalidRequestError | UnknownTagError) else 1
 
 
 class _Lines(logging.Handler):

@@ -22,7 +22,7 @@ from ... import (
 from ..._internal import MAX_PAGESIZE, flattened, last_day, midnight
 from ...export import Column, Table
 from ..options import Connection, command
-from ..output import FormatOption, chosen, output
+from ..output import Output
 
 #: Returns the clicks from one second to another, both sent as they are.
 Count = Callable[[datetime, datetime], Awaitable[int]]
@@ -61,11 +61,11 @@ ZONE_IGNORED = Finding("timezone", "differs", "days ignore `timezone`: leave it 
 @command
 async def diagnose(
     connection: Connection,
+    output: Output,
     keys: Annotated[
         str | None,
         Option(metavar="A,B,...", help="Links with clicks to ask about; default: those with the most hits."),
     ] = None,
-    form: FormatOption = None,
 ) -> None:
     """Find out how the service behaves where its document leaves it open, and which options to use.
 
@@ -74,11 +74,11 @@ async def diagnose(
     """
     chosen_keys = tuple(key.strip() for key in (keys or "").split(",") if key.strip())
     async with connection.session() as session:
-        with output(FINDINGS, chosen(form)) as write, connection.bars() as start:
+        with output.writer(FINDINGS) as writer, connection.bars() as start:
             report = start("checking")
             async for finding in examine(session.with_options(retry=RETRY), chosen_keys):
                 connection.left_out |= finding.result == "failed"
-                write([finding])
+                writer.write([finding])
                 report(session.metrics.requests, None)
     connection.say(connection.cost())
 

@@ -23,8 +23,8 @@ from ..._internal import many
 from ...export import Column, Table, hourly_clicks
 from ..drawing import draw, labels, percent
 from ..dryrun import bounds_of_each, bounds_of_hours, print_plan
-from ..options import Connection, DryRun, RangeEnd, Timezone, command
-from ..output import FormatOption, OutputFile, chosen, print_rows
+from ..options import Connection, DryRun, Timezone, command
+from ..output import Output
 from ..period import Period
 from ..selection import Selection
 
@@ -42,8 +42,8 @@ MORE: dict[type[Any], set[str]] = {RangeStats: {"month", "hour"}, PeriodStats: {
 BOUNDS = {"tag": bounds_of_each, "hour": bounds_of_hours}
 
 
-@dataclass(frozen=True)
-class Presentation:
+@dataclass
+class Presentation(Output):
     """Options of how statistics are requested and shown."""
 
     timezone: Timezone = None
@@ -55,8 +55,6 @@ class Presentation:
             "selected tag alone; hour, of up to 32 days, takes a request for each hour and batch of links.",
         ),
     ] = None
-    form: FormatOption = None
-    output: OutputFile = None
     dry_run: DryRun = False
 
 
@@ -67,11 +65,10 @@ async def stats_range(
     selection: Selection,
     connection: Connection,
     shown: Presentation,
-    range_end: RangeEnd = "inclusive",
 ) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
     start, end = period.dates(shown.timezone)
-    await _answer(DateRange(start, end), f"{start} to {end}", selection, connection, shown, range_end)
+    await _answer(DateRange(start, end), f"{start} to {end}", selection, connection, shown)
 
 
 @app.command("day")
@@ -81,14 +78,13 @@ async def stats_day(
     selection: Selection,
     connection: Connection,
     shown: Presentation,
-    range_end: RangeEnd = "inclusive",
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
     start, end = Period(day).dates(shown.timezone)
     if start != end:
         raise typer.BadParameter(f"{day} is more than one day: ask with `stats range`")
     query = DateRange(start, start) if shown.by == "hour" else Day(start)
-    await _answer(query, str(start), selection, connection, shown, range_end)
+    await _answer(query, str(start), selection, connection, shown)
 
 
 @app.command("year")
@@ -131,14 +127,13 @@ async def _answer(
     selection: Selection,
     connection: Connection,
     shown: Presentation,
-    range_end: RangeEnd = "inclusive",
 ) -> None:
     """Request the statistics, print them and what they cost."""
     by, timezone = shown.by, shown.timezone
     if by == "tag":
-        selection.require_tags("--by tag")
+        selection.require_tags(connection)
     counts: dict[str, int] = {}
-    async with connection.session(range_end=range_end) as session:
+    async with connection.session() as session:
         # Refuse an impossible query before anything is sent.
         empty = await session.stats.collect(query, keys=(), timezone=timezone)
         known = {"tag", *empty.DIMENSIONS.values(), *MORE[type(empty)]}
@@ -148,6 +143,7 @@ async def _answer(
             await hourly_clicks(session, *query.bounds, keys=(), timezone=timezone)
         with connection.bars() as begin:
             selecting = selection.chosen(
+                connection,
                 session,
                 "tag" if by == "tag" else "slashtag",
                 merged=True,
@@ -163,8 +159,6 @@ async def _answer(
                 selected["progress"] = begin("counting")
                 stats: Statistics
                 if by == "tag":
-                    if selection.every:
-                        connection.say("links without a tag are in no row")
                     each = session.stats.collect_each(query, **selected)
                     by_tag = {name: found async for name, found in each}
                     stats = empty.merge(by_tag.values())
@@ -196,19 +190,16 @@ async def _answer(
 
 def _show(stats: Statistics, by: Dimension | None, counts: dict[str, int], shown: Presentation) -> None:
     """Print statistics, or with `by` the clicks of its labels."""
-    form = chosen(shown.form)
-    if form == "table" and shown.output is None:
+    if shown.form == "table":
         draw(stats, None if by is None else counts)
     elif by is None:
         totals = {"total": stats.total}
         if isinstance(stats, PeriodStats):
             totals |= {"unique": stats.clicks_unique, "repeated": stats.clicks_repeated}
-        rows = [*((name, "", clicks) for name, clicks in totals.items()), *stats.rows()]
-        print_rows(COUNTS, rows, form, file=shown.output)
+        shown.print(COUNTS, [*((name, "", clicks) for name, clicks in totals.items()), *stats.rows()])
     else:
         table = Table((Column(by), Column("clicks", "int"), Column("percent", "float")))
-        shares = ((label, clicks, percent(clicks, stats.total)) for label, clicks in counts.items())
-        print_rows(table, shares, form, file=shown.output)
+        shown.print(table, ((label, n, percent(n, stats.total)) for label, n in counts.items()))
 
 
 def _caveats(stats: Statistics, by: Dimension | None) -> Iterator[str]:

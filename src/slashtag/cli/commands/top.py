@@ -21,8 +21,8 @@ from ..._internal import Progress, halves, last_day, many, months, parse_zone
 from ...export import Column, Row, Table
 from ..accounts import Accounts
 from ..drawing import percent
-from ..options import RangeEnd, Timezone, command
-from ..output import FormatOption, OutputFile, chosen, print_rows
+from ..options import Timezone, command
+from ..output import Output
 from ..period import Period
 from ..selection import SelectionOrAll, note_of_shared
 
@@ -47,14 +47,12 @@ async def top(
     period: Period,
     selection: SelectionOrAll,
     connection: Accounts,
+    output: Output,
     timezone: Timezone = None,
     by: Annotated[
         Literal["clicks", "growth"], Option(help="Most clicks, or most clicks more than in the span before.")
     ] = "clicks",
     limit: Annotated[int, Option(min=1, metavar="N", help="The most links to show.")] = 20,
-    form: FormatOption = None,
-    output: OutputFile = None,
-    range_end: RangeEnd = "inclusive",
 ) -> None:
     """Show the links with most clicks: their share of all clicks, and the change against the span before.
 
@@ -63,12 +61,12 @@ async def top(
     only the groups with most clicks one by one. The service counts links on different domains with the same
     slashtag as one.
     """
-    form, rows, summaries = chosen(form), list[Row](), list[str]()
+    rows, summaries = list[Row](), list[str]()
     start, end = period.dates(timezone, default="30d")
     earlier = _before(start, end, datetime.now(parse_zone(timezone)))
 
     async def rank() -> None:
-        async with connection.session(range_end=range_end) as session:
+        async with connection.session() as session:
             now, before = _query(session, start, end, timezone), _query(session, *earlier, timezone)
 
             async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
@@ -77,7 +75,7 @@ async def top(
                 return found.total
 
             with connection.bars() as begin:
-                slashtags = await _slashtags(session, selection, begin("reading"))
+                slashtags = await _slashtags(connection, session, selection, begin("reading"))
                 report = begin("counting")
                 total, places = await first_places(
                     partial(count, now), partial(count, before), slashtags, limit, growth=by == "growth"
@@ -92,7 +90,7 @@ async def top(
         )
 
     await connection.each(rank)
-    print_rows(connection.table(TOP), rows, form, shown=SHOWN, file=output)
+    output.print(connection.table(TOP), rows, SHOWN)
     for summary in summaries:
         connection.say(summary)
     if selection.tag and selection.sharing.count:
@@ -131,9 +129,11 @@ def _query(session: AsyncSession, start: date, end: date, timezone: Any) -> Quer
     return DateRange(start, end)
 
 
-async def _slashtags(session: AsyncSession, selection: SelectionOrAll, progress: Progress) -> list[str]:
+async def _slashtags(
+    connection: Accounts, session: AsyncSession, selection: SelectionOrAll, progress: Progress
+) -> list[str]:
     """Return the slashtags of the selected links, those with most hits of all time first."""
-    async with selection.chosen(session, progress=progress) as (keys, _):
+    async with selection.chosen(connection, session, progress=progress) as (keys, _):
         if not isinstance(keys, AsyncIterable):
             return list(dict.fromkeys(map(str, keys or ())))
         hits: Counter[str] = Counter()
