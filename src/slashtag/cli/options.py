@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 def option(default: Any, *names: str, **settings: Any) -> Any:
     """Return a field of a group of options, see `command`; names and settings are those of `typer.Option`."""
-    return field(default=default, metadata={"option": Option(*names, **settings)})
+    return field(default=default, metadata={"option": Option(default, *names, **settings)})
 
 
 _option = partial(option, rich_help_panel="The service")
@@ -174,15 +174,12 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
     groups: dict[str, tuple[Any, list[Parameter]]] = {}
     parameters: list[Parameter] = []
     for parameter in takes.parameters.values():
+        group: Any = parameter.annotation
         options = [parameter]
-        if is_dataclass(parameter.annotation):
-            group: Any = parameter.annotation
+        if is_dataclass(group):
             options = [
-                Parameter(
-                    each.name,
-                    Parameter.KEYWORD_ONLY,
-                    default=each.default,
-                    annotation=Annotated[each.type, each.metadata["option"]] if each.metadata else each.type,
+                parameter.replace(
+                    name=each.name, default=each.metadata.get("option", each.default), annotation=each.type
                 )
                 for each in fields(group)
                 if each.init
@@ -212,6 +209,8 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
             if connection.left_out:
                 raise typer.Exit(SOME_FAILED)
 
+    # Typer prefers the annotations of the function, which has the groups.
+    run.__annotations__ = {}
     vars(run)["__signature__"] = takes.replace(parameters=parameters, return_annotation=None)
     return run
 
