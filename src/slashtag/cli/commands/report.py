@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from typer import Option
 
 from ... import DateRange
@@ -33,9 +32,7 @@ async def report(
         ),
     ] = False,
     title: Annotated[str, Option(metavar="TEXT", help="Title of the report.", show_default=False)] = "",
-    logo: Annotated[
-        typer.FileBinaryRead | None, Option(metavar="FILE", help="Logo: a PNG or JPEG file.")
-    ] = None,
+    logo: Annotated[Path | None, Option(metavar="FILE", help="Logo: a PNG or JPEG file.")] = None,
     accent: Annotated[str, Option(metavar="COLOUR", help="Colour of charts and bars.")] = Branding().accent,
 ) -> None:
     """Write a report on the clicks of a span: one page that opens anywhere, a picture or a PDF.
@@ -46,7 +43,10 @@ async def report(
     """
     start, end = period.dates(timezone)
     DateRange(start, end)
-    content = b"" if logo is None else logo.read(MAX_LOGO + 1)
+    content = b""
+    if logo is not None:
+        with logo.open("rb") as file:
+            content = file.read(MAX_LOGO + 1)
     branding = Branding(title=title, logo=content, accent=accent)
     check_path(output)
     async with connection.session() as session:
