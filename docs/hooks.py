@@ -31,7 +31,7 @@ def commands() -> str:
     def sections(command: Any, context: Any, *names: str) -> list[str]:
         found = [f"## slashtag {' '.join(names)}".rstrip(), command_text(command, context)] if names else []
         for name in sorted(getattr(command, "commands", {})):
-            inner = command.get_command(context, name)
+            _, inner, _ = command.resolve_command(context, [name])
             child = inner.make_context(name, [], parent=context, resilient_parsing=True)
             found += sections(inner, child, *names, name)
         return found

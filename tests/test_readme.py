@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -169,13 +170,13 @@ def parse(words: list[str]) -> None:
     command: Any = typer.main.get_command(app)
     context = command.make_context("slashtag", list(words))
     while hasattr(command, "commands"):
-        command = command.get_command(context, words.pop(0))
+        _, command, words = command.resolve_command(context, words)
         context = command.make_context(command.name, list(words), parent=context)
 
 
 def leaves(command: Any, *above: str) -> Iterator[str]:
     for name in getattr(command, "commands", {}):
-        yield from leaves(command.get_command(None, name), *above, name)
+        yield from leaves(command.resolve_command(None, [name])[1], *above, name)
     if not hasattr(command, "commands"):
         yield " ".join(above)
 
@@ -245,7 +246,10 @@ def public_names(module: str) -> set[str]:
     if module == "pytest":
         return {name for name in vars(pytest_plugin) if name.startswith("slashtag_")}
     found = importlib.import_module("slashtag" if module == "slashtag" else f"slashtag.{module}")
-    return set(found.__all__) - {"__version__"}
+    names = getattr(found, "__all__", None) or [
+        name for name, value in vars(found).items() if name[0] != "_" and not isinstance(value, ModuleType)
+    ]
+    return set(names) - {"__version__"}
 
 
 def used_names(code: str) -> set[str]:

@@ -134,10 +134,13 @@ def test_if_all_fail_the_file_stays_as_it_was(cli: Cli, tmp_path: Path, command:
     assert names(tmp_path) == ["rows.csv"]
 
 
-def test_wrong_usage_is_refused(cli: Cli, box: Sandbox) -> None:
+def test_wrong_usage_is_refused(cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no profiles are saved" in cli("top", "--all-profiles").error
+    # Given as options they are refused whatever the environment has.
+    monkeypatch.setenv("SLASHTAG_PROFILE", "a")
     for arguments in (
         ("top", "--all-profiles", "--profile", "a"),
+        ("top", "--profile", "b", "--all-profiles"),
         ("top", "--all-profiles", "--base-url", NOWHERE),
         ("export", "clicks", "2024", *YEAR, "--dry-run"),
     ):

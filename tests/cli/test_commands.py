@@ -216,7 +216,7 @@ def test_a_listing_into_a_file_prints_a_summary(cli: Cli, tmp_path: Path, limit:
 
 def test_rows_on_a_terminal_need_no_bar(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setattr("slashtag.cli.listing.sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("slashtag.cli.output.sys.stdout.isatty", lambda: True, raising=False)
     assert "reading" not in cli("urls", "list", "--format", "csv").err
 
 

@@ -106,7 +106,7 @@ def test_a_limit_that_was_learnt_is_told(cli: Cli, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_what_differs_is_named(stats: Any, truth: Any, wrong: list[str]) -> None:
-    assert differences(stats, truth) == wrong
+    assert differences(truth, stats) == wrong
 
 
 @pytest.mark.parametrize(
@@ -129,17 +129,17 @@ def test_unique_clicks_are_exact_or_bounded(
         clicks_breakdown={2024: {1: 5}},
         unique_is_exact=exact,
     )
-    assert differences(stats, PERIOD) == wrong
+    assert differences(PERIOD, stats) == wrong
 
 
 def test_links_are_compared_field_by_field_in_order() -> None:
     with Sandbox(urls=2, clicks=3) as box:
         truth = box.truth.urls()
     listed = [as_listed(url) for url in truth]
-    assert listing_differences(listed, truth) == []
-    assert listing_differences(listed[:1], truth) == ["number of links"]
-    assert "id" in listing_differences(listed[::-1], truth)
-    assert listing_differences(listed, [truth[0]._replace(hits=99), truth[1]]) == ["hits"]
+    assert listing_differences(truth, listed) == []
+    assert listing_differences(truth, listed[:1]) == ["number of links"]
+    assert "id" in listing_differences(truth, listed[::-1])
+    assert listing_differences([truth[0]._replace(hits=99), truth[1]], listed) == ["hits"]
 
 
 def as_listed(url: Link) -> ShortUrl:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +13,8 @@ from msgspec import structs
 
 from slashtag import PaginationError, RetryPolicy
 from slashtag._resources.listing import Listing
-from slashtag.cli.commands.doctor import Doctor
+from slashtag._resources.stats import Stats
+from slashtag.cli.commands import doctor
 from slashtag.sandbox import Fault, Sandbox
 from tests.resources.accounts import scripted
 from tests.resources.test_odd_listings import SERVICES, Paged
@@ -107,7 +108,8 @@ def test_many_clicks_an_hour_are_no_obstacle(examine: Examine) -> None:
     start = datetime(2024, 2, 28, tzinfo=UTC)
     clicks = [(start + timedelta(minutes=3 * n)).isoformat() for n in range(960)]
     assert results(examine(*clicks)) == DEFAULT
-    assert examine(*clicks, range_end="exclusive")["range end"]["found"].startswith("exclusive")
+    found = examine(*clicks, range_end="exclusive")
+    assert results(found) == {**DEFAULT, "range end": "differs"}
 
 
 @pytest.mark.parametrize("range_end", ["inclusive", "exclusive"])
@@ -119,10 +121,10 @@ def test_one_click_is_not_enough_to_advise(examine: Examine, range_end: str) -> 
 def test_places_that_contradict_each_other_are_unknown(
     examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    readings = iter(["inclusive", "unclear", "exclusive"])
+    readings = iter([doctor.INCLUSIVE, None, doctor.EXCLUSIVE])
 
-    async def read_end(*_: object) -> str:
-        return next(readings)
+    async def read_end(*_: object) -> tuple[object, None]:
+        return next(readings), None
 
     monkeypatch.setattr("slashtag.cli.commands.doctor.read_end", read_end)
     found = examine()["range end"]
@@ -132,7 +134,7 @@ def test_places_that_contradict_each_other_are_unknown(
 @pytest.mark.parametrize(
     ("options", "check", "told"),
     [
-        ({"max_pagesize": 100}, "page size", "at most 100 links and 100 tags a page"),
+        ({"max_pagesize": 100}, "page size", "at most 100 a page"),
         ({"clicks": 0, "empty_maps": "array"}, "range end", "by --keys"),
         ({"clicks": 0, "urls": 0}, "range end", "by --keys"),
         ({"zero_days": True, "empty_maps": "array"}, "timezone", "those of the zone asked for"),
@@ -169,7 +171,7 @@ def test_links_that_cannot_be_asked_about_are_passed_over(cli: Cli, monkeypatch:
 async def test_services_that_page_oddly_are_named_where_listings_fail(service: str, result: str) -> None:
     odd, latest_first, _ = SERVICES[service]
     async with scripted(Paged(odd, latest_first=latest_first)) as (_, api):
-        finding = await Doctor(api)._check_paging()
+        finding = await doctor.check_paging(api)
     assert finding.result == result
 
 
@@ -225,22 +227,35 @@ def test_a_service_that_is_not_there_is_an_error(cli: Cli, monkeypatch: pytest.M
     assert ran.error.startswith("error: GET urls: ")
 
 
-def test_zones_that_are_ignored_are_found(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = Doctor._range
+@pytest.mark.parametrize("hour", ["00:00:00", "10:59:59", "11:00:00", "23:59:58"])
+@pytest.mark.parametrize("range_end", ["inclusive", "exclusive"])
+def test_zones_that_are_obeyed_are_found_whatever_the_hour(
+    examine: Examine, range_end: str, hour: str
+) -> None:
+    clicks = [f"2024-02-{day}T{hour}+00:00" for day in (28, 29)]
+    assert examine(*clicks, range_end=range_end)["timezone"]["result"] == "ok"
 
-    async def in_utc(self: Doctor, start: date, end: date, offset: object = None) -> Any:
-        return await counted(self, start, end)
 
-    monkeypatch.setattr(Doctor, "_range", in_utc)
-    assert examine()["timezone"]["result"] == "differs"
+@pytest.mark.parametrize("range_end", ["inclusive", "exclusive"])
+def test_zones_that_are_ignored_are_found(
+    examine: Examine, monkeypatch: pytest.MonkeyPatch, range_end: str
+) -> None:
+    collect = Stats.collect
+
+    async def in_utc(*arguments: Any, timezone: object = None, **more: Any) -> Any:
+        return await collect(*arguments, **more)
+
+    monkeypatch.setattr(Stats, "collect", in_utc)
+    assert examine(range_end=range_end)["timezone"]["result"] == "differs"
 
 
 def test_answers_without_days_show_no_zone(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = Doctor._range
+    collect = Stats.collect
 
-    async def dayless(*arguments: Any) -> Any:
-        return structs.replace(await counted(*arguments), days_complete=False)
+    async def dayless(*arguments: Any, timezone: Any = None, **more: Any) -> Any:
+        stats = await collect(*arguments, timezone=timezone, **more)
+        return stats if timezone is None else structs.replace(stats, days_complete=False)
 
-    monkeypatch.setattr(Doctor, "_range", dayless)
+    monkeypatch.setattr(Stats, "collect", dayless)
     found = examine()
     assert (found["range end"]["result"], found["timezone"]["result"]) == ("ok", "unknown")

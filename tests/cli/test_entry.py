@@ -87,30 +87,31 @@ def test_help_names_the_commands_and_imports_nothing_heavy() -> None:
 
 #: The commands and their options, help aside: each is told by `--help`, and each command by the README.
 SERVICE = (
-    "allow-http base-url concurrency log-every log-format profile proxy quiet rate timeout trust-env verbose"
+    "allow-http base-url concurrency log-every log-format profile proxy quiet range-end rate timeout "
+    "trust-env verbose"
 )
 SELECTION = "all check keys keys-file tag"
-FILE = "excel format fresh output"
+FILE = "excel format output"
 OPTIONS = {
-    "export clicks": f"{SERVICE} all-profiles {SELECTION} {FILE} by dimensions dry-run last max-failures "
-    "range-end timezone",
-    "export tags": f"{SERVICE} all-profiles {FILE}",
-    "export urls": f"{SERVICE} all-profiles {FILE}",
+    "export clicks": f"{SERVICE} all-profiles {SELECTION} {FILE} fresh by dimensions dry-run last "
+    "max-failures timezone",
+    "export tags": f"{SERVICE} all-profiles {FILE} fresh",
+    "export urls": f"{SERVICE} all-profiles {FILE} fresh",
     "api": SERVICE,
-    "doctor": f"{SERVICE} format keys",
+    "doctor": f"{SERVICE} {FILE} keys",
     "login": f"{SERVICE} list remove status",
-    "report": f"{SERVICE} {SELECTION} accent hours last logo output range-end timezone title top",
-    "stats alltime": f"{SERVICE} {SELECTION} by dry-run format timezone output",
-    "stats country": f"{SERVICE} {SELECTION} by dry-run format last timezone output",
-    "stats day": f"{SERVICE} {SELECTION} by dry-run format range-end timezone output yes",
-    "stats range": f"{SERVICE} {SELECTION} by dry-run format last range-end timezone output yes",
-    "stats year": f"{SERVICE} {SELECTION} by dry-run format timezone output",
-    "top": f"{SERVICE} all-profiles {SELECTION} by format last limit range-end timezone output",
-    "sync": f"{SERVICE} by-tag dataset destination dimensions lookback max-failures range-end since timezone",
-    "tags create": f"{SERVICE} description exist-ok format",
-    "tags list": f"{SERVICE} columns format limit orderby output",
-    "urls list": f"{SERVICE} columns created-after format limit orderby search tag output",
-    "urls update": f"{SERVICE} destination domain-id dry-run format from keep password redirect-code "
+    "report": f"{SERVICE} {SELECTION} accent hours last logo output timezone title top",
+    "stats alltime": f"{SERVICE} {SELECTION} by dry-run {FILE} timezone",
+    "stats country": f"{SERVICE} {SELECTION} by dry-run {FILE} last timezone",
+    "stats day": f"{SERVICE} {SELECTION} by dry-run {FILE} timezone",
+    "stats range": f"{SERVICE} {SELECTION} by dry-run {FILE} last timezone",
+    "stats year": f"{SERVICE} {SELECTION} by dry-run {FILE} timezone",
+    "top": f"{SERVICE} all-profiles {SELECTION} by {FILE} last limit timezone",
+    "sync": f"{SERVICE} by-tag dataset destination dimensions lookback max-failures since timezone",
+    "tags create": f"{SERVICE} description exist-ok {FILE}",
+    "tags list": f"{SERVICE} columns {FILE} limit orderby",
+    "urls list": f"{SERVICE} columns created-after {FILE} limit orderby search tag",
+    "urls update": f"{SERVICE} destination domain-id dry-run {FILE} from keep password redirect-code "
     "repeat-lost results slashtag",
 }
 
@@ -177,7 +178,7 @@ def test_data_goes_to_stdout_and_errors_to_stderr() -> None:
     assert [json.loads(line)["id"] for line in ran.stdout.splitlines()] == [1000001, 1000002]
     assert ran.stderr == ""
     ran = run("stats", "range", "2024-01-01", "2024-01-02", "--tag", "?")
-    assert (ran.returncode, ran.stdout) == (1, "")
+    assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("error: ")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from slashtag import AsyncSession
-from slashtag.cli import export_job as jobs
+from slashtag.cli import export_job
 from slashtag.cli.export_job import journal_of
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import forget
@@ -52,7 +52,7 @@ def test_links_are_exported_to_every_format(cli: Cli, box: Sandbox, tmp_path: Pa
         ran = cli("export", "urls", "-o", str(tmp_path / name))
         assert (ran.code, ran.out) == (0, "")
         assert ran.err.startswith(f"{len(ids)} rows to ")
-        assert "0 replayed" in ran.err
+        assert replayed_and_sent(ran.err)[0] == 0
         assert "add up" not in ran.err
         data = (tmp_path / name).read_bytes()
         text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()
@@ -240,9 +240,9 @@ def popular(box: Sandbox) -> list[str]:
 
 def replayed_and_sent(err: str) -> tuple[int, int]:
     """Requests that the journal answered and those that were sent, as the summary on stderr has them."""
-    found = re.search(r"requests: ([\d,]+) replayed, ([\d,]+) sent", err)
+    found = re.search(r"(?:([\d,]+) replayed, )?([\d,]+) requests?, \d+ times? 429", err)
     assert found is not None
-    replayed, sent = (int(number.replace(",", "")) for number in found.groups())
+    replayed, sent = (int((number or "0").replace(",", "")) for number in found.groups())
     return replayed, sent
 
 
@@ -371,7 +371,7 @@ def test_fresh_asks_for_everything(cli: Cli, box: Sandbox, tmp_path: Path) -> No
         assert cli(*command, "--concurrency", "2").code == 1
     ran = cli(*command, "--fresh")
     assert ran.code == 0
-    assert " 0 replayed" in ran.err
+    assert replayed_and_sent(ran.err)[0] == 0
     assert names(tmp_path) == ["c.jsonl"]
 
 
@@ -383,6 +383,13 @@ def test_credentials_that_are_wrong_leave_no_journal(
         assert cli("export", "urls", "-o", str(tmp_path / "a.csv")).code == 1
     assert names(tmp_path) == []
     assert cli("export", "urls", "-o", str(tmp_path / "a.csv")).code == 0
+
+
+@pytest.mark.usefixtures("nothing_set")
+def test_an_export_that_never_began_does_not_advise_to_go_on(cli: Cli, tmp_path: Path) -> None:
+    ran = cli("export", "urls", "-o", str(tmp_path / "a.csv"))
+    assert (ran.code, names(tmp_path)) == (1, [])
+    assert "run the same command again" not in ran.error
 
 
 @pytest.mark.parametrize("content", [b"my own notes", b"SQLite format 3\0" + b"\0" * 100])
@@ -472,4 +479,4 @@ def test_a_journal_that_cannot_be_read_is_not_taken_for_an_empty_one(tmp_path: P
     (tmp_path / "a.journal").touch()
     (tmp_path / "a.journal-wal").touch()
     for name in ("no.journal", "a.journal"):
-        assert not jobs._is_empty(tmp_path / name)
+        assert not export_job._is_empty(tmp_path / name)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag.cli.commands.doctor import DAY, SECOND, Reading, agreed, first_second, read_end
+from slashtag.cli.commands.doctor import DAY, EXCLUSIVE, INCLUSIVE, SECOND, agreed, read_end
 
 MIDNIGHT = datetime(2024, 2, 29, tzinfo=UTC)
 NOON = MIDNIGHT + DAY / 2
-READINGS = ["inclusive", "exclusive"]
+READINGS = {"inclusive": INCLUSIVE, "exclusive": EXCLUSIVE}
 
 
 def counting(clicks: Sequence[datetime], reading: str) -> Callable[[datetime, datetime], Any]:
@@ -30,51 +30,61 @@ def counting(clicks: Sequence[datetime], reading: str) -> Callable[[datetime, da
 
 
 @given(
-    st.sampled_from(READINGS), st.lists(st.integers(-100, 100).map(lambda n: NOON + n * SECOND), min_size=1)
+    st.sampled_from(list(READINGS)),
+    st.lists(st.integers(-100, 100).map(lambda n: NOON + n * SECOND), min_size=1),
 )
-def test_no_clicks_make_a_reading_wrong(reading: str, clicks: list[datetime]) -> None:
+def test_every_click_is_read_right_one_after_the_other(reading: str, clicks: list[datetime]) -> None:
     count = counting(clicks, reading)
-    for second in (NOON, clicks[0]):
-        assert asyncio.run(read_end(count, second)) in (reading, "unclear")
-    assert reading in get_args(Reading)
+    following: datetime | None = MIDNIGHT
+    for second in sorted(set(clicks)):
+        assert following is not None
+        found, following = asyncio.run(read_end(count, following, MIDNIGHT + DAY))
+        assert (found, following) == (READINGS[reading], second + SECOND)
+    assert following is not None
+    assert asyncio.run(read_end(count, following, MIDNIGHT + DAY)) == (None, None)
 
 
 @pytest.mark.parametrize("every", [1, 2, 180])
 @pytest.mark.parametrize("reading", READINGS)
 async def test_a_dense_history_is_read_like_a_thin_one(reading: str, every: int) -> None:
     clicks = [MIDNIGHT + n * SECOND for n in range(0, 86_400, every)]
-    count = counting(clicks, reading)
-    second = await first_second(count, MIDNIGHT, MIDNIGHT + DAY)
-    assert second == MIDNIGHT
-    assert await read_end(count, MIDNIGHT) == reading
+    found = await read_end(counting(clicks, reading), MIDNIGHT, MIDNIGHT + DAY)
+    assert found == (READINGS[reading], MIDNIGHT + SECOND)
 
 
-@pytest.mark.parametrize("reading", ["inclusive", "exclusive"])
+@pytest.mark.parametrize("reading", READINGS)
 async def test_a_second_with_a_click_is_found(reading: str) -> None:
     for at in (MIDNIGHT, NOON, MIDNIGHT + DAY - SECOND):
         count = counting([at, at, MIDNIGHT + DAY + SECOND], reading)
-        assert await first_second(count, MIDNIGHT, MIDNIGHT + DAY) == at
-        assert await first_second(count, at + SECOND, MIDNIGHT + DAY + SECOND) is None
-        assert await read_end(count, at) == reading
+        assert await read_end(count, MIDNIGHT, MIDNIGHT + DAY) == (READINGS[reading], at + SECOND)
+        assert await read_end(count, at + SECOND, MIDNIGHT + DAY) == (None, None)
 
 
 async def test_fractions_of_a_second_count_once() -> None:
     count = counting([NOON + timedelta(milliseconds=500)], "inclusive")
     # Here the next second as an end is what makes ranges meet.
-    assert await read_end(count, NOON) == "exclusive"
+    assert await read_end(count, MIDNIGHT, MIDNIGHT + DAY) == (EXCLUSIVE, NOON + SECOND)
 
 
-async def test_a_second_without_clicks_and_counts_that_change_are_unclear() -> None:
-    answers = iter(range(100))
+async def test_whole_days_include_the_last_second() -> None:
+    async def of_days(start: datetime, end: datetime) -> int:
+        return sum(start.date() <= click.date() <= end.date() for click in [NOON, NOON + SECOND])
+
+    reading, _ = await read_end(of_days, MIDNIGHT, MIDNIGHT + DAY)
+    assert reading == INCLUSIVE
+
+
+async def test_counts_that_change_are_unclear() -> None:
+    answers = iter(range(1, 100))
 
     async def changing(*_: object) -> int:
         return next(answers)
 
-    assert await read_end(counting([], "inclusive"), NOON) == "unclear"
-    assert await read_end(changing, NOON) == "unclear"
+    reading, _ = await read_end(changing, MIDNIGHT, MIDNIGHT + DAY)
+    assert reading is None
 
 
 def test_one_vote_decides_nothing() -> None:
-    assert agreed(["a"]) is None
-    assert agreed(["a", "b", "a"]) is None
-    assert agreed(["a", "a"]) == "a"
+    assert agreed("range end", [INCLUSIVE]).result == "unknown"
+    assert agreed("range end", [INCLUSIVE, EXCLUSIVE, INCLUSIVE]).result == "unknown"
+    assert agreed("range end", [INCLUSIVE, INCLUSIVE]) == INCLUSIVE

@@ -64,6 +64,28 @@ def test_an_export_leaves_unknown_slashtags_out(
     assert {row["slashtag"] for row in objects((tmp_path / "c.jsonl").read_text())} == {keys[0]}
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("urls", "list"),
+        RANGE,
+        (*RANGE, "--by", "tag"),
+        ("top", "2024"),
+        ("export", "clicks", *SPAN),
+        ("export", "clicks", *SPAN, "--by", "tag"),
+        ("report", *SPAN, "-o", "report.html"),
+    ],
+)
+def test_a_tag_that_does_not_exist_is_wrong_usage_of_every_command(
+    cli: Cli, command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = cli(*command, "--tag", "nobody has it")
+    assert (ran.code, ran.out) == (2, "")
+    assert " tag " in ran.err.lower()
+    assert names(tmp_path) == []
+
+
 def test_unknown_slashtags_are_counted_on_request(cli: Cli, box: Sandbox) -> None:
     ran = cli(*RANGE, "--keys", "nosuch", "--no-check")
     assert (ran.code, total(ran)) == (0, 0)

@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from slashtag import GeoStats, PeriodStats, _resources
-from slashtag.cli.commands import stats
 from slashtag.sandbox import Sandbox
 
 from .conftest import APIKEY, APISECRET, Cli, objects
@@ -135,16 +134,6 @@ def test_hours_are_counted_and_their_cost_is_told_first(
     cost, summary = ran.err.splitlines()
     assert re.search(r"\b\d+ requests", cost)
     assert f": {total} click" in summary
-
-
-def test_many_requests_for_hours_need_a_yes(cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stats, "MOST_HOURLY", 20)
-    command = ("stats", "range", "2024-10-26", "2024-10-27", "--all", "--by", "hour")
-    ran = cli(*command)
-    assert ran.code == 2
-    assert "--yes" in ran.err
-    assert len(box.requests) < 20
-    assert cli(*command, "--yes").code == 0
 
 
 def test_a_dry_run_has_both_bounds_of_the_hours_and_of_tags(cli: Cli, box: Sandbox) -> None:

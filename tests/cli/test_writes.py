@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import typer
@@ -118,7 +119,7 @@ def test_a_lost_answer_says_to_look(cli: Cli, box: Sandbox, link: int) -> None:
     assert ran.error.endswith("check whether it was done before you repeat it")
 
 
-def test_a_tag_is_created_once(cli: Cli, box: Sandbox) -> None:
+def test_a_tag_is_created_once(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
     ran = cli("tags", "create", "made here", "--description", "by a test")
     tag = json.loads(ran.out)
     assert (tag["name"], tag["description"]) == ("made here", "by a test")
@@ -128,6 +129,9 @@ def test_a_tag_is_created_once(cli: Cli, box: Sandbox) -> None:
     assert "already exists" in ran.error
     assert json.loads(cli("tags", "create", "made here", "--exist-ok").out) == tag
     assert "made here" in cli("tags", "create", "made here", "--exist-ok", "--format", "table").out
+    file = tmp_path / "tag.json"
+    assert cli("tags", "create", "made here", "--exist-ok", "-o", str(file)).out == ""
+    assert json.loads(file.read_text()) == [tag]
 
 
 def test_a_name_that_is_too_long_is_refused(cli: Cli) -> None:

@@ -53,7 +53,7 @@ def test_links_are_exported_as_typed_cells(cli: Cli, box: Sandbox, tmp_path: Pat
 def test_every_table_goes_to_a_file(cli: Cli, tmp_path: Path, command: tuple[str, ...], ending: str) -> None:
     rows = objects(cli(*command).out)
     path = tmp_path / f"table.{ending}"
-    ran = cli(*command, "-o", str(path), "--format", "table")
+    ran = cli(*command, "-o", str(path))
     assert (ran.code, ran.out) == (0, "")
     if ending == "json":
         assert json.loads(path.read_text()) == rows
@@ -68,6 +68,28 @@ def test_a_file_of_another_format_is_refused_before_anything_is_sent(cli: Cli, b
     before = len(box.requests)
     assert cli("top", "-o", "top.xls").code == 2
     assert len(box.requests) == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("top", "2024"), ("tags", "list"), ("tags", "create", "new"), ("stats", "year", "2024", "--all")],
+)
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (("-o", "a.csv", "--format", "csv"), 2, "--format is for stdout"),
+        (("-o", "a.xlsx", "--excel"), 2, "--excel is for CSV"),
+        (("-o", "missing/a.csv"), 1, "No such file"),
+    ],
+)
+def test_a_table_and_an_export_refuse_the_same_before_anything_is_sent(
+    cli: Cli, box: Sandbox, command: tuple[str, ...], options: tuple[str, ...], code: int, says: str
+) -> None:
+    for each in (command, ("export", "tags")):
+        ran = cli(*each, *options)
+        assert (ran.code, ran.out) == (code, "")
+        assert says in " ".join(ran.err.replace("│", " ").split())
+    assert box.requests == []
 
 
 def test_texts_are_never_formulas_and_large_numbers_stay_exact(tmp_path: Path) -> None:
@@ -140,6 +162,7 @@ def test_more_rows_than_a_sheet_holds_are_refused_and_the_old_file_stays(
     ran = cli("export", "clicks", "2024-06", *selected, "-o", str(path))
     assert ran.code == 1
     assert ".parquet" in ran.err.splitlines()[-1]
+    assert "run the same command again" not in ran.err
     assert {arrival.path for arrival in box.requests} == sent
     assert path.read_text() == "kept"
     if how == "keys":
@@ -156,9 +179,11 @@ def test_without_xlsxwriter_the_extra_is_named(
 
 
 def test_csv_for_excel_begins_with_a_bom(cli: Cli, tmp_path: Path) -> None:
-    plain, excel = (tmp_path / name for name in ("plain.csv", "excel.csv"))
+    plain, excel, table = (tmp_path / name for name in ("plain.csv", "excel.csv", "table.csv"))
     assert cli("export", "tags", "-o", str(plain)).code == 0
     assert cli("export", "tags", "-o", str(excel), "--excel").code == 0
+    assert cli("tags", "list", "-o", str(table), "--excel").code == 0
+    assert table.read_bytes() == excel.read_bytes()
     assert not plain.read_bytes().startswith(b"\xef\xbb\xbf")
     assert excel.read_bytes().startswith(b"\xef\xbb\xbfid,name")
     assert json.loads(cli("export", "tags", "--format", "json").out) == objects(cli("tags", "list").out)

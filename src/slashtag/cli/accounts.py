@@ -1,6 +1,5 @@
 """`--all-profiles`: the same command with every saved profile, one account after another."""
 
-import os
 import pickle
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
@@ -18,6 +17,14 @@ from .errors import report, say
 from .options import Connection
 
 
+def _without_another(context: typer.Context, all_profiles: bool) -> bool:
+    """Refuse --all-profiles with --profile or --base-url; their variables do not matter."""
+    sources = map(context.get_parameter_source, ("profile", "base_url"))
+    if all_profiles and any(source is not None and source.name == "COMMANDLINE" for source in sources):
+        raise typer.BadParameter("--all-profiles goes without --profile and --base-url")
+    return all_profiles
+
+
 @dataclass
 class Accounts(Connection):
     """Options of a command that can run with every saved profile."""
@@ -26,24 +33,18 @@ class Accounts(Connection):
         bool,
         Option(
             "--all-profiles",
+            callback=_without_another,
             rich_help_panel="The service",
             help="Ask the account of every saved profile, one after another; a column names it.",
         ),
     ] = False
 
-    #: The account whose turn it is, None without --all-profiles.
+    #: The current account, None without --all-profiles.
     account: str | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        named = (self.base_url, "SLASHTAG_BASE_URL"), (self.profile, "SLASHTAG_PROFILE")
-        if self.all_profiles and any(value != (os.environ.get(name) or None) for value, name in named):
-            raise typer.BadParameter("--all-profiles goes without --profile and --base-url")
 
     def credentials(self) -> credentials_file.Found:
         """Return the address, apikey and apisecret to use; raises ConfigurationError."""
-        found = credentials_file.load(self.profile) if self.all_profiles else None
-        return found or super().credentials()
+        return credentials_file.load(self.profile) if self.all_profiles else super().credentials()
 
     def table(self, table: Table) -> Table:
         """Return the table to write, with --all-profiles one that has the account as its first column."""
@@ -68,12 +69,11 @@ class Accounts(Connection):
             except ExportError:
                 # The file is that of all accounts.
                 raise
-            except SlashtagError as error:
-                error.add_note(f"account {self.account}")
-                report(error)
+            except (SlashtagError, typer.Exit) as error:
                 failed.append(self.account)
-            except typer.Exit:
-                failed.append(self.account)
+                if isinstance(error, SlashtagError):
+                    error.add_note(f"account {self.account}")
+                    report(error)
         if failed:
             self.left_out = True
             say(f"{len(failed)} of {len(profiles)} accounts: {', '.join(failed)}", label="failed: ")

@@ -15,7 +15,7 @@ from .commands import COMMANDS
 
 
 class LazyGroup(TyperGroup):
-    """Group that imports a command when more is needed than its line in the list."""
+    """Group that imports a command when it is called; otherwise it has the command's line in the list."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -23,23 +23,16 @@ class LazyGroup(TyperGroup):
             name: TyperCommand(name, help=text, rich_markup_mode=self.rich_markup_mode)
             for name, (_, text) in COMMANDS.items()
         }
-        self._lists = False
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if self._lists or cmd_name not in COMMANDS:
-            return self.commands.get(cmd_name)
-        return _load(cmd_name)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        self._lists = True
-        super().format_help(ctx, formatter)
-        self._lists = False
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, _load(name) if name in COMMANDS else command, rest
 
 
 @cache
 def _load(name: str) -> Any:
     found = getattr(import_module(f".commands.{name}", __package__), COMMANDS[name][0])
-    holder = typer.Typer(add_completion=False)
+    holder = typer.Typer(add_completion=False, rich_markup_mode="markdown")
     # A callback makes typer return a group even for a single command.
     holder.callback()(lambda: None)
     if isinstance(found, typer.Typer):
@@ -47,17 +40,7 @@ def _load(name: str) -> Any:
     else:
         holder.command(name)(found)
     group: Any = typer.main.get_command(holder)
-    command = group.commands[name]
-    _reflow(command)
-    return command
-
-
-def _reflow(command: Any) -> None:
-    """Join the lines of each paragraph of the help, which typer would break as the docstring does."""
-    paragraphs = (command.help or "").split("\n\n")
-    command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-    for inner in getattr(command, "commands", {}).values():
-        _reflow(inner)
+    return group.commands[name]
 
 
 app = typer.Typer(
@@ -67,6 +50,7 @@ app = typer.Typer(
     epilog="Credentials come from the environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY, SLASHTAG_APISECRET) "
     "or from `slashtag login`. No account at hand? Start one with `slashtag sandbox`.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     # A traceback with local variables would show credentials; a plain one is easier to send to somebody.
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
@@ -96,30 +80,29 @@ def run() -> int:
     3: some failed or were left out, or figures contradict each other; 130: Ctrl-C;
     143: SIGTERM.
     """
+    if len(sys.argv) > 2 and sys.argv[1] in ("--show-completion", "--install-completion"):
+        # With this variable typer reads which shell is meant, instead of asking which one runs.
+        os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
+    code, is_reported = 0, False
     try:
-        code = _run()
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        # Whoever read the output has seen enough.
-        code = 1
+        app(prog_name="slashtag")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
     except Exception as error:
-        # Imported here, as errors need the library and --help does not.
-        code = int(import_module(".errors", __package__).report(error))
+        code, is_reported = _report(error), True
     try:
         sys.stdout.flush()
-    except OSError:
+    except OSError as error:
+        if not is_reported:
+            code = _report(error)
         # Python flushes once more at its end, and would print a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 
 
-def _run() -> int:
-    if len(sys.argv) > 2 and sys.argv[1] in ("--show-completion", "--install-completion"):
-        # With this variable typer reads which shell is meant, instead of asking which one runs.
-        os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
-    try:
-        app(prog_name="slashtag")
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 1
-    return 0
+def _report(error: Exception) -> int:
+    """Print an error, unless whoever reads the output has seen enough; return the exit code."""
+    if isinstance(error, BrokenPipeError):
+        return 1
+    # Imported here, as errors need the library and --help does not.
+    return int(import_module(".errors", __package__).report(error))

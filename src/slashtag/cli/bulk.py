@@ -4,20 +4,18 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import typer
-from typer import Option
 
 from .. import AsyncSession, SlashtagError
 from .._internal import many
 from ..bulk_update import COLUMNS, BulkUpdate, ChangeRow, ChangesError, needs_links, preview, read_changes
 from ..export import Column, Table, names_of_tags
 from .errors import SOME_FAILED, say
-from .options import Connection
-from .output import Format, print_rows
+from .options import Connection, option
+from .output import Output
 
-_option = partial(Option, rich_help_panel="Many links")
+_option = partial(option, rich_help_panel="Many links")
 
 #: The most errors of a file that are printed.
 MOST_ERRORS = 20
@@ -29,45 +27,37 @@ DIFFERENCES = Table((Column("line", "int"), Column("key"), Column("member"), Col
 class Bulk:
     """Options of an update from a file."""
 
-    source: Annotated[
-        Path | None,
-        _option(
-            "--from",
-            metavar="FILE",
-            help=f"Changes: CSV or .xlsx with some of the columns {', '.join(COLUMNS)}; or an edited copy "
-            "of `urls list`, whose changed rows are sent; - reads CSV from stdin.",
-        ),
-    ] = None
-    dry_run: Annotated[bool, _option("--dry-run", help="Show what would change, and change nothing.")] = False
-    keep: Annotated[
-        bool,
-        _option(
-            "--keep",
-            help="Read all links first, and send destination and redirect code again where a row has none.",
-        ),
-    ] = False
-    repeat_lost: Annotated[
-        bool,
-        _option(
-            "--repeat-lost",
-            help="Send again changes whose answer was lost, in this run and in earlier ones, except renames "
-            "by slashtag.",
-        ),
-    ] = False
-    results: Annotated[
-        Path | None,
-        _option(
-            metavar="FILE",
-            help="File that records the outcome of each row, read by the next run. Default: beside FILE.",
-        ),
-    ] = None
+    source: Path | None = _option(
+        None,
+        "--from",
+        metavar="FILE",
+        help=f"Changes: CSV or .xlsx with some of the columns {', '.join(COLUMNS)}; or an edited copy "
+        "of `urls list`, whose changed rows are sent; - reads CSV from stdin.",
+    )
+    dry_run: bool = _option(False, "--dry-run", help="Show what would change, and change nothing.")
+    keep: bool = _option(
+        False,
+        "--keep",
+        help="Read all links first, and send destination and redirect code again where a row has none.",
+    )
+    repeat_lost: bool = _option(
+        False,
+        "--repeat-lost",
+        help="Send again changes whose answer was lost, in this run and in earlier ones, except renames "
+        "by slashtag.",
+    )
+    results: Path | None = _option(
+        None,
+        metavar="FILE",
+        help="File that records the outcome of each row, read by the next run. Default: beside FILE.",
+    )
 
     def __post_init__(self) -> None:
         if self.source is None and (self.dry_run or self.keep or self.repeat_lost or self.results):
             raise typer.BadParameter("--dry-run, --keep, --repeat-lost and --results belong to --from")
 
 
-async def update_from(connection: Connection, bulk: Bulk, source: Path, form: Format) -> None:
+async def update_from(connection: Connection, bulk: Bulk, source: Path, output: Output) -> None:
     """Make the changes of a file that are left to make; exit with 3 where some were not made."""
     piped = str(source) == "-"
     if piped and bulk.results is None:
@@ -79,9 +69,9 @@ async def update_from(connection: Connection, bulk: Bulk, source: Path, form: Fo
         async with connection.session() as session:
             rows = await _read(connection, session, source)
             if bulk.dry_run:
-                await _show(connection, session, rows, path, form)
+                await _show(connection, session, rows, path, output)
             else:
-                await _update(connection, session, bulk, rows, path, form)
+                await _update(connection, session, bulk, rows, path, output)
     except ChangesError as error:
         for problem in error.problems[:MOST_ERRORS]:
             say(str(problem), label="error: ", style="bold red")
@@ -105,13 +95,13 @@ async def _read(connection: Connection, session: AsyncSession, source: Path) -> 
 
 
 async def _show(
-    connection: Connection, session: AsyncSession, rows: list[ChangeRow], path: Path, form: Format
+    connection: Connection, session: AsyncSession, rows: list[ChangeRow], path: Path, output: Output
 ) -> None:
     """Print what the rows would change."""
     with connection.bars() as start:
         shown = await preview(session, rows, outcomes=path, progress=start("reading"))
     differences = [(each.line, str(each.key), each.member, each.now, each.new) for each in shown.differences]
-    print_rows(DIFFERENCES, differences, form)
+    output.print(DIFFERENCES, differences)
     connection.say(
         f"{many(shown.changed, 'row')} would change a link, {shown.unchanged:,} would change nothing, "
         f"{shown.missing:,} name no link or several, {shown.skipped:,} were done before; nothing was sent"
@@ -124,7 +114,12 @@ async def _show(
 
 
 async def _update(
-    connection: Connection, session: AsyncSession, bulk: Bulk, rows: list[ChangeRow], path: Path, form: Format
+    connection: Connection,
+    session: AsyncSession,
+    bulk: Bulk,
+    rows: list[ChangeRow],
+    path: Path,
+    output: Output,
 ) -> None:
     """Send the changes, and print what is left and what to do next; exit with 3 where something is left."""
     connection.stopped = f"stopped; run the same command again to go on: {path} has the outcomes so far"
@@ -143,8 +138,8 @@ async def _update(
         if session.metrics.attempts and not isinstance(error, ChangesError):
             error.add_note("run the same command again to go on")
         raise
-    if left or form != "table":
-        print_rows(LEFT, sorted((each.line, str(each.key), each.status, each.error) for each in left), form)
+    if left or output.form != "table":
+        output.print(LEFT, sorted((each.line, str(each.key), each.status, each.error) for each in left))
     count = update.summary
     connection.say(
         f"{many(count.done, 'row')} done, {count.failed:,} failed, {count.unknown:,} outcome unknown, "

@@ -11,7 +11,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from tempfile import mkstemp
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ import typer
 
 from .. import ConfigurationError
 from .._internal import parse_base_url
+from ..export import AtomicFile
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -37,42 +37,27 @@ def credentials(base_url: str | None, profile: str | None = None) -> Found:
     the file without a profile. Those of a file are sent only to the service that they were saved for. Raises
     ConfigurationError.
     """
-    is_given = in_environment(profile)
     if profile and base_url == os.environ.get("SLASHTAG_BASE_URL"):
         base_url = None
-    saved_for = "" if is_given and base_url else (read(profile) or {}).get("base_url", "")
-    if profile and not saved_for:
-        raise ConfigurationError(
-            f"there is no profile {profile!r}; `slashtag login --profile {profile}` makes one, "
-            "`slashtag login --list` shows those there are"
-        )
-    if not is_given and base_url and saved_for and _address(base_url) != _address(saved_for):
-        raise ConfigurationError(
-            f"the saved credentials are for {saved_for} and are not sent elsewhere; "
-            f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
-        )
-    if saved_for and not is_given and (found := load(profile)):
-        return found
-    given = {"SLASHTAG_BASE_URL": base_url or saved_for}
-    given |= {name: os.environ.get(name, "") for name in VARIABLES}
-    if missing := [name for name, value in given.items() if not value]:
+    if not in_environment(profile) and (profile or path().exists()):
+        return load(profile, base_url)
+    if not base_url:
+        base_url = (read() or {}).get("base_url", "")
+    given = {name: os.environ.get(name, "") for name in VARIABLES}
+    if missing := [name for name, value in {"SLASHTAG_BASE_URL": base_url, **given}.items() if not value]:
         names = ", ".join(filter(None, profiles()))
         raise ConfigurationError(
             f"not set in the environment: {', '.join(missing)}; "
             + (f"--profile chooses a saved one: {names}; " if names else "")
             + "`slashtag login` saves them, `slashtag sandbox` prints some to try"
         )
-    base_url, apikey, apisecret = given.values()
+    apikey, apisecret = given.values()
     return base_url, apikey, apisecret
 
 
 def in_environment(profile: str | None) -> bool:
     """Return whether the environment has the credentials to use, or a part of them."""
     return not profile and any(map(os.environ.get, VARIABLES))
-
-
-def _address(base_url: str) -> str:
-    return str(parse_base_url(base_url, allow_http=True))
 
 
 def path(profile: str | None = None) -> Path:
@@ -89,11 +74,23 @@ def profiles() -> list[str]:
     return [""] * path().exists() + sorted(filter(_NAME.fullmatch, named))
 
 
-def load(profile: str | None = None) -> Found | None:
-    """Return the saved credentials, None if there are none; raises ConfigurationError if unusable."""
+def load(profile: str | None = None, base_url: str | None = None) -> Found:
+    """Return saved credentials, if need be only those for `base_url`; raises ConfigurationError."""
     members = read(profile)
-    if members is not None and "apikey" not in members:
-        saved_for, keyring = members["base_url"], _keyring()
+    if members is None:
+        raise ConfigurationError(
+            f"there is no profile {profile!r}; `slashtag login --profile {profile}` makes one, "
+            "`slashtag login --list` shows those there are"
+        )
+    saved_for = members["base_url"]
+    addresses = {parse_base_url(address, allow_http=True) for address in (base_url or saved_for, saved_for)}
+    if len(addresses) > 1:
+        raise ConfigurationError(
+            f"the saved credentials are for {saved_for} and are not sent elsewhere; "
+            f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
+        )
+    if "apikey" not in members:
+        keyring = _keyring()
         with _reported():
             text = None if keyring is None else keyring.get_password(SERVICE, path(profile).stem)
         members = _parsed(text or "{}")
@@ -104,7 +101,7 @@ def load(profile: str | None = None) -> Found | None:
                 f"the credentials for {saved_for} are in the system's keyring, which {problem}; "
                 "run `slashtag login` again"
             )
-    return None if members is None else (members["base_url"], members["apikey"], members["apisecret"])
+    return saved_for, members["apikey"], members["apisecret"]
 
 
 def read(profile: str | None = None) -> dict[str, str] | None:
@@ -152,25 +149,18 @@ def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None)
             keyring.set_password(SERVICE, file.stem, msgspec.json.encode(members).decode())
         members = {"base_url": base_url}
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, part = mkstemp(dir=file.parent)
-    try:
-        os.chmod(part, 0o600)  # the umask may have taken something off
-        with os.fdopen(handle, "wb") as opened:
-            opened.write(msgspec.json.encode(members))
-        os.replace(part, file)
-    except BaseException:
-        os.unlink(part)
-        raise
+    os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
+    file.chmod(0o600)  # the umask may have taken something off
+    with AtomicFile(file) as opened:
+        opened.write(msgspec.json.encode(members))
 
 
 def remove(profile: str | None = None) -> None:
     """Remove saved credentials, those in the keyring first."""
-    file = path(profile)
-    keyring = _keyring()
-    if keyring is not None:
-        with _reported():
-            if keyring.get_password(SERVICE, file.stem) is not None:
-                keyring.delete_password(SERVICE, file.stem)
+    file, keyring = path(profile), _keyring()
+    with _reported():
+        if keyring is not None and keyring.get_password(SERVICE, file.stem) is not None:
+            keyring.delete_password(SERVICE, file.stem)
     file.unlink(missing_ok=True)
 
 

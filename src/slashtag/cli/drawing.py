@@ -1,9 +1,6 @@
 """Tables and bar charts drawn on a terminal, fitted to its width."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Mapping, Sequence
 
 from rich.bar import Bar
 from rich.box import SIMPLE_HEAD
@@ -32,23 +29,24 @@ def _new_drawing() -> RichTable:
 def draw_rows(table: Table, rows: Sequence[Row], shown: Mapping[str, int] | None) -> None:
     """Print rows on stdout.
 
-    `shown` has the columns to draw, each with the width of a terminal that has room for it. Every row is
-    then one line, its texts cut where they do not fit. Without it all columns are drawn, and texts wrap.
+    `shown` has the columns to draw, each with the width of a terminal that has room for it. Each row is then
+    one line, its texts cut where they do not fit. Without it all columns are drawn, and texts wrap.
     """
     console = Console(highlight=False)
-    names = [name for name in shown or table.names if not shown or shown[name] <= console.width]
-    positions = [table.names.index(name) for name in names]
+    names = [name for name, width in shown.items() if width <= console.width] if shown else table.names
+    positions = [table.names.index(name) for name in names if name in table.names]
     drawing = _new_drawing()
     columns = [table.columns[n] for n in positions]
     first_text = next((column for column in columns if column.kind == "text"), None)
     for column in columns:
+        is_cut = bool(shown) and column is first_text
         drawing.add_column(
             column.name.replace("_", " "),
             justify="right" if column.kind in ("int", "float") else "left",
             # Of the other columns, rich makes the widest ones narrower. The first text names the record.
             overflow="ellipsis" if shown else "fold",
-            no_wrap=column.kind != "text" or (bool(shown) and column is first_text),
-            max_width=console.width - OTHERS if shown and column is first_text else None,
+            no_wrap=column.kind != "text" or is_cut,
+            max_width=console.width - OTHERS if is_cut else None,
         )
     for row in rows:
         # Text, not markup: what the service sends is data.
@@ -68,27 +66,25 @@ def draw(stats: Statistics, counts: Mapping[str, int] | None = None) -> None:
     table.add_column("clicks", justify="right", no_wrap=True)
     table.add_column("%", justify="right", no_wrap=True)
     table.add_column(max_width=BAR)
-
-    def add_row(label: str, clicks: int, bar: Bar | str = "") -> None:
-        share = f"{percent(clicks, stats.total):.1f}" if stats.total else ""
-        table.add_row(one_line(label), f"{clicks:,}", share, bar)
-
-    def add(rows: Iterable[tuple[str, int]], most: int | None = None) -> None:
-        """Add labels; those after the first `most` as one, without a bar, which would dwarf the others."""
-        shown = list(rows)
-        longest = max((clicks for _, clicks in shown), default=0)
-        rest = shown[most:] if most is not None and len(shown) > most + 1 else []
-        for label, clicks in shown[: len(shown) - len(rest)]:
-            add_row(label, clicks, Bar(longest or 1, 0, clicks, color="cyan"))
-        if rest:
-            add_row(f"  {len(rest)} others", sum(clicks for _, clicks in rest))
-        table.add_section()
-
-    add((_times(stats) if counts is None else counts).items())
-    for dimension, rows in groupby(stats.rows(), itemgetter(0)) if counts is None else ():
-        if dimension not in ("day", "month"):
+    sections = {"": _times(stats) if counts is None else counts}
+    for dimension in stats.DIMENSIONS.values() if counts is None else ():
+        if dimension != "day":
+            sections[dimension] = labels(stats, dimension)
+    for dimension, clicks in sections.items():
+        longest = max(clicks.values(), default=0) or 1
+        rows: list[tuple[str, int, Bar | None]] = [
+            (label, n, Bar(longest, 0, n, color="cyan")) for label, n in clicks.items()
+        ]
+        if dimension and rows:
             table.add_row(Text(dimension, "bold"))
-            add([(f"  {label}", clicks) for _, label, clicks in rows], most=MOST_LABELS)
+            if len(rows) > MOST_LABELS + 1:
+                rest = rows[MOST_LABELS:]
+                # Without a bar, which would dwarf the others.
+                rows[MOST_LABELS:] = [(f"{len(rest)} others", sum(n for _, n, _ in rest), None)]
+        for label, n, bar in rows:
+            share = f"{percent(n, stats.total):.1f}" if stats.total else ""
+            table.add_row("  " * bool(dimension) + one_line(label), f"{n:,}", share, bar)
+        table.add_section()
     if counts is None and isinstance(stats, PeriodStats):
         bound = "" if stats.unique_is_exact else " at most"
         table.add_row(Text(f"unique{bound}", "bold"), f"{stats.clicks_unique:,}")
@@ -102,13 +98,13 @@ def percent(part: int, whole: int) -> float:
 
 
 def _times(stats: Statistics) -> dict[str, int]:
-    if not isinstance(stats, RangeStats):
-        return {label: clicks for dimension, label, clicks in stats.rows() if dimension == "month"}
-    if len(stats.clicks) > MOST_DAYS:
-        return months_of(stats.clicks)
-    return {f"{day} {day:%a}": n for day, n in sorted(stats.clicks.items())}
+    if isinstance(stats, RangeStats) and len(stats.clicks) <= MOST_DAYS:
+        return {f"{day} {day:%a}": n for day, n in sorted(stats.clicks.items())}
+    return labels(stats, "month")
 
 
-def months_of(clicks: dict[date, int]) -> dict[str, int]:
-    """Return the clicks of days by month, `YYYY-MM`."""
-    return {f"{year}-{month:02d}": n for (year, month), n in sorted(by_month(clicks).items())}
+def labels(stats: Statistics, dimension: str | None) -> dict[str, int]:
+    """Return the clicks of every label of a dimension; of days also by month."""
+    if dimension == "month" and isinstance(stats, RangeStats):
+        return {f"{year}-{month:02d}": n for (year, month), n in sorted(by_month(stats.clicks).items())}
+    return {label: clicks for name, label, clicks in stats.rows() if name == dimension}

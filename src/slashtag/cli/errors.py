@@ -67,17 +67,6 @@ def say(text: str, *, label: str = "", style: str = "") -> None:
     Console(stderr=True, highlight=False).print(line, soft_wrap=True)
 
 
-def _print_error(error: SlashtagError) -> None:
-    parts = [str(error).rstrip("."), *getattr(error, "__notes__", ())]
-    if isinstance(error, NotFoundError) and error.method == "PUT":
-        parts.append("`slashtag urls list` shows the links that exist")
-    else:
-        parts += [advice for kind, advice in _ADVICE if isinstance(error, kind)][:1]
-    if isinstance(error, APIError) and error.retry_after:
-        parts.append(f"the service asks to wait {error.retry_after:g} s")
-    say("; ".join(parts), label="error: ", style="bold red")
-
-
 @contextmanager
 def as_usage() -> Generator[None, None, None]:
     """Turn an option that the library refuses into wrong usage, exit code 2."""
@@ -90,15 +79,21 @@ def as_usage() -> Generator[None, None, None]:
 def report(error: Exception) -> int:
     """Print the error that ended a command and return its exit code; re-raise an unexpected one."""
     if isinstance(error, SlashtagError):
-        _print_error(error)
-        # An invalid request is wrong usage.
-        return 2 if isinstance(error, InvalidRequestError) else 1
-    if not isinstance(error, OSError):
+        parts = [str(error).rstrip("."), *getattr(error, "__notes__", ())]
+        if isinstance(error, NotFoundError) and error.method == "PUT":
+            parts.append("`slashtag urls list` shows the links that exist")
+        else:
+            parts += [advice for kind, advice in _ADVICE if isinstance(error, kind)][:1]
+        if isinstance(error, APIError) and error.retry_after:
+            parts.append(f"the service asks to wait {error.retry_after:g} s")
+    elif isinstance(error, OSError):
+        parts = [f"{error.filename}: " * bool(error.filename) + (error.strerror or str(error))]
+        parts += ["choose another with --port"] * (error.errno == EADDRINUSE)
+    else:
         raise error
-    where = f"{error.filename}: " if error.filename else ""
-    advice = "; choose another with --port" if error.errno == EADDRINUSE else ""
-    say(f"{where}{error.strerror or error}{advice}", label="error: ", style="bold red")
-    return 1
+    say("; ".join(parts), label="error: ", style="bold red")
+    # Wrong usage: the same command fails again.
+    return 2 if isinstance(error, InvalidRequestError | UnknownTagError) else 1
 
 
 class _Lines(logging.Handler):
@@ -112,16 +107,14 @@ class _Lines(logging.Handler):
 def log_lines(level: int, *, as_json: bool = False) -> Generator[None, None, None]:
     """Print log records of the library from a level on; with `as_json`, all lines on stderr are JSON."""
     log, lines = logging.getLogger("slashtag"), _Lines()
-    before = log.level, log.propagate
+    before = log.level
     log.setLevel(level)
-    log.propagate = False
     log.addHandler(lines)
     _form.is_json = as_json
     try:
         yield
     finally:
         log.removeHandler(lines)
-        log.setLevel(before[0])
-        log.propagate = before[1]
+        log.setLevel(before)
     # Not after an error: its line, which `report` prints, has the same form.
     _form.is_json = False

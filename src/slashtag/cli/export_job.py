@@ -1,86 +1,39 @@
 """Exports as jobs: with a journal beside the file, the same command run again requests only the rest."""
 
 import sqlite3
-import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from os.path import realpath
 from pathlib import Path
-from time import perf_counter
-from typing import Annotated
+from typing import Any, ClassVar
 
-import typer
-from typer import Option
-
-from .. import AsyncSession, SlashtagError
-from .._internal import JournalInUseError, UnfitJournalError, many, remove_journal
-from ..export import (
-    TEXT_FORMATS,
-    Summary,
-    Table,
-    TableFile,
-    TextFormat,
-    Writer,
-    format_of,
-    open_writer,
-)
+from .. import AsyncSession, ExportError, SlashtagError
+from .._internal import JournalInUseError, Progress, UnfitJournalError, many, remove_journal
+from ..export import Summary, Table, Writer
 from .accounts import Accounts
 from .failures import Failures
-from .options import MAX_AGE, Connection, RangeEnd
-from .output import OutputFile, stdout
+from .options import Connection, option
+from .output import Output
 from .selection import note_of_shared
 
-_option = partial(Option, rich_help_panel="The output")
+#: Starts a bar of progress.
+Begin = Callable[[str], Progress]
+Work = Callable[[AsyncSession, Writer, Begin, Failures | None], Awaitable[Summary]]
 
-Work = Callable[[AsyncSession, Writer, Failures | None], Awaitable[Summary]]
 
+@dataclass
+class Destination(Output):
+    """Options about the output of an export; without a file or form, JSON Lines."""
 
-@dataclass(frozen=True)
-class Destination:
-    """Options about the output of an export."""
+    fresh: bool = option(
+        False,
+        "--fresh",
+        rich_help_panel="The output",
+        help="Request everything again, also what an interrupted run has beside the file.",
+    )
 
-    output: OutputFile = None
-    form: Annotated[
-        TextFormat | None,
-        _option("--format", help=f"Format of what goes to stdout. Default: {TEXT_FORMATS[0]}."),
-    ] = None
-    excel_safe: Annotated[
-        bool,
-        _option(
-            "--excel", help="CSV for Excel: with a BOM, and ' before what a spreadsheet would run: = + - @."
-        ),
-    ] = False
-    fresh: Annotated[
-        bool,
-        _option(
-            "--fresh", help="Request everything again, also what an interrupted run has beside the file."
-        ),
-    ] = False
-
-    @property
-    def format(self) -> str:
-        """Format of the file, or of what goes to stdout."""
-        return f".{self.form or TEXT_FORMATS[0]}" if self.output is None else format_of(self.output)
-
-    @contextmanager
-    def writer(self, table: Table) -> Generator[Writer, None, None]:
-        """Open the file or stdout for the rows of a table."""
-        if self.output is not None:
-            with TableFile(self.output, table, excel_safe=self.excel_safe) as target:
-                yield target
-        else:
-            writer = open_writer(self.format, stdout(), table, excel_safe=self.excel_safe)
-            yield writer
-            writer.close()
-            sys.stdout.flush()
-
-    def __post_init__(self) -> None:
-        if self.output is not None and self.form is not None:
-            raise typer.BadParameter("--format is for stdout; the name of a file says its format")
-        if self.excel_safe and not self.format.startswith(".csv"):
-            raise typer.BadParameter("--excel is for CSV; .xlsx needs no option")
+    drawn_by_default: ClassVar[bool] = False
 
 
 def journal_of(target: Path) -> Path:
@@ -96,16 +49,12 @@ async def export(
     work: Work,
     *,
     max_failures: int | None = None,
-    range_end: RangeEnd = "inclusive",
 ) -> None:
     """Write a table of one or all accounts to a file or stdout, and print how it went.
 
     `work` is called with Failures if there are `max_failures`.
     """
     file, table = destination.output, connection.table(table)
-    if file is not None:
-        # Whatever is wrong with the file is reported before anything is sent or left behind.
-        TableFile(file, table).abandon()
     journals: list[Path] = []
     failed: list[str] = []
 
@@ -114,11 +63,10 @@ async def export(
         if file is not None and connection.account is not None and connection.profile:
             target = file.with_name(f"{file.name}.{connection.profile}")
         failures = None if max_failures is None else Failures(target, max_failures)
-        max_age = 0.0 if destination.fresh else MAX_AGE
         with failures or nullcontext():
-            async with _session(connection, target, max_age, range_end) as session:
-                with opening as writer:
-                    summary = await work(session, writer, failures)
+            async with _session(connection, target, fresh=destination.fresh) as session:
+                with opening as writer, connection.bars() as begin:
+                    summary = await work(session, writer, begin, failures)
         # Not if another run may get an answer to what failed.
         if target is not None and (failures is None or not failures.may_come_right):
             journals.append(journal_of(target))
@@ -141,60 +89,53 @@ async def export(
 
 @asynccontextmanager
 async def _session(
-    connection: Connection, target: Path | None, max_age: float, range_end: RangeEnd
+    connection: Connection, target: Path | None, *, fresh: bool
 ) -> AsyncGenerator[AsyncSession, None]:
     """Make a session with a journal beside the target, if there is one."""
-    if target is None:
-        async with connection.session(range_end=range_end) as session:
-            yield session
-        return
-    journal = journal_of(target)
-    ours = False
+    journal = None if target is None else journal_of(target)
+    options: dict[str, Any] = {"journal_max_age": 0.0} if fresh else {}
     try:
-        async with connection.session(range_end=range_end, journal=journal, max_age=max_age) as session:
-            ours = True
-            connection.stopped = (
-                f"stopped; run the same command again to go on: {journal} holds the answers so far"
-            )
+        async with connection.session(journal=journal, **options) as session:
+            if journal is not None:
+                connection.stopped = (
+                    f"stopped; run the same command again to go on: {journal} holds the answers so far"
+                )
             yield session
     except BaseException as error:
-        if ours and _is_empty(journal):
-            # It holds nothing to go on with, and may be bound to credentials that were wrong.
-            remove_journal(journal)
-            connection.stopped = "stopped"
-        elif isinstance(error, JournalInUseError):
+        if isinstance(error, JournalInUseError):
             error.add_note(f"another export to {target} is under way")
         elif isinstance(error, UnfitJournalError):
             error.add_note("remove it to begin anew")
-        elif isinstance(error, SlashtagError) and str(journal) not in str(error) and journal.exists():
+        elif journal is None or not journal.exists() or _is_empty(journal):
+            # There is nothing to go on with.
+            connection.stopped = "stopped"
+            if journal is not None:
+                remove_journal(journal)
+        elif _can_go_on(error) and str(journal) not in str(error):
             error.add_note("run the same command again to go on")
         raise
 
 
 def _is_empty(journal: Path) -> bool:
-    if Path(f"{journal}-wal").exists():
-        # The log could not be written back, say on a full disk.
-        return False
-    try:
-        # Immutable: reading it must leave no file beside it.
-        with closing(sqlite3.connect(f"{journal.absolute().as_uri()}?immutable=1", uri=True)) as file:
-            return not file.execute("SELECT EXISTS (SELECT 1 FROM response)").fetchone()[0]
-    except sqlite3.Error:
-        return False
+    """Return whether a journal has no answers, as far as it can be read."""
+    # Immutable: reading it must leave no file beside it.
+    uri = f"{journal.absolute().as_uri()}?immutable=1"
+    with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as file:
+        has_answers = file.execute("SELECT EXISTS (SELECT 1 FROM response)").fetchone()[0]
+        # A log stays where it could not be written back, say on a full disk.
+        return not has_answers and not Path(f"{journal}-wal").exists()
+    return False
+
+
+def _can_go_on(error: BaseException) -> bool:
+    """Return whether the same command may succeed later; not if the format cannot hold the rows."""
+    is_of_format = isinstance(error, ExportError) and not isinstance(error.__context__, OSError)
+    return isinstance(error, SlashtagError) and not is_of_format
 
 
 def _conclude(connection: Connection, file: Path | None, summary: Summary, failures: Failures | None) -> None:
     """Print how an export went, and exit with 3 if keys failed."""
-    metrics = connection.made[-1]
-    # Attempts and not requests, which include pages beyond the end that were never sent.
-    parts = [
-        f"{many(summary.rows, 'row')} to {file or 'stdout'}",
-        f"requests: {metrics.replayed:,} replayed, {metrics.attempts:,} sent",
-        f"{many(metrics.throttled, 'time')} 429",
-        f"{perf_counter() - connection.began:.1f} s",
-    ]
-    if metrics.learned_rate is not None:
-        parts.append(f"{metrics.learned_rate:.0f} requests/s allowed")
+    parts = [f"{many(summary.rows, 'row')} to {file or 'stdout'}", connection.cost()]
     if not summary.reconciles:
         connection.left_out = True
         parts.append(

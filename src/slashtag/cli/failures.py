@@ -21,14 +21,7 @@ from .options import Connection
 
 MaxFailures = Annotated[int, Option(min=0, metavar="N", help="Stop if more requests fail than this.")]
 FAILURES = Table(
-    (
-        Column("slashtag"),
-        Column("tag"),
-        Column("asked"),
-        Column("error"),
-        Column("status", "int"),
-        Column("message"),
-    )
+    (*map(Column, ("slashtag", "tag", "asked", "error")), Column("status", "int"), Column("message"))
 )
 
 
@@ -54,7 +47,6 @@ class Failures:
     def __call__(self, failure: Failure) -> None:
         """Record one failure."""
         call, error = failure.call, failure.error
-        refused = isinstance(error, BadRequestError | InvalidRequestError | NotFoundError)
         if isinstance(error, TransportError) and not isinstance(error, RequestTimeoutError):
             raise error
         self.count += 1
@@ -64,19 +56,15 @@ class Failures:
             )
             stop.add_note("--max-failures sets how many may")
             raise stop
-        self.may_come_right |= not refused
+        self.may_come_right |= not isinstance(error, BadRequestError | InvalidRequestError | NotFoundError)
         if self._path is None:
             say(f"{call.label}: {error}", label="failed: ", style="bold red")
             return
-        if self._file is None:
-            self._file = TableFile(self._path, FAILURES)
-        status = getattr(error, "status", None)
+        self._file = self._file or TableFile(self._path, FAILURES)
         # A slashtag with a comma cannot be requested; it is one key, not two.
         keys = (dict(call.params)["url_keys"],) if isinstance(error, InvalidRequestError) else call.keys
-        self._file.write(
-            (key, call.tag, call.label, type(error).__name__, status, one_line(str(error)))
-            for key in keys or (None,)
-        )
+        what = call.label, type(error).__name__, getattr(error, "status", None), one_line(str(error))
+        self._file.write((key, call.tag, *what) for key in keys or (None,))
 
     def __enter__(self) -> Self:
         return self

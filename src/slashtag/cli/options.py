@@ -4,10 +4,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial, wraps
+from importlib import import_module
 from inspect import Parameter, signature
-from pathlib import Path
 from signal import SIGTERM
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
@@ -20,21 +20,17 @@ from .._internal import Progress, many, parse_base_url
 from .credentials_file import Found, credentials
 from .errors import SOME_FAILED, as_usage, log_lines, say
 from .progress import Watch, bars
-from .selection import Selection
 
 T = TypeVar("T")
 
-#: The exit code after SIGTERM, as shells have it.
-TERMINATED = 128 + SIGTERM
 
-#: Seconds for which a journaled answer may be replayed; the default of the library.
-MAX_AGE = 86_400.0
+def option(default: Any, *names: str, **settings: Any) -> Any:
+    """Return a field of a group of options, see `command`; names and settings are those of `typer.Option`."""
+    return field(default=default, metadata={"option": Option(default, *names, **settings)})
 
-_option = partial(Option, rich_help_panel="The service")
 
-RangeEnd = Annotated[
-    Literal["inclusive", "exclusive"], _option(help="Whether the service counts the last second of a range.")
-]
+_option = partial(option, rich_help_panel="The service")
+
 DryRun = Annotated[
     bool,
     Option("--dry-run", help="Show what would be requested; send only what is needed to know the links."),
@@ -48,51 +44,46 @@ Timezone = Annotated[
 class Connection:
     """Options of which service is used, how fast, and what is printed on stderr."""
 
-    base_url: Annotated[
-        str | None, _option(envvar="SLASHTAG_BASE_URL", metavar="URL", help="Address of the service.")
-    ] = None
-    concurrency: Annotated[int, _option(min=1, metavar="N", help="Most requests in flight.")] = 32
-    rate: Annotated[
-        float | None,
-        _option(min=0.001, metavar="N", help="Requests/s that the service allows; learnt if not given."),
-    ] = None
-    timeout: Annotated[
-        float, _option(min=0.001, metavar="SECONDS", help="Seconds that one attempt may take.")
-    ] = 30.0
-    allow_http: Annotated[
-        bool, _option("--allow-http", help="Send credentials unencrypted, also off this machine.")
-    ] = False
-    proxy: Annotated[
-        str | None,
-        _option(envvar="SLASHTAG_PROXY", metavar="URL", help="Send requests through this HTTP proxy."),
-    ] = None
-    trust_env: Annotated[bool, _option("--trust-env", help="Use the proxy of HTTPS_PROXY or HTTP_PROXY.")] = (
-        False
+    # Eager, as is the profile, as --all-profiles checks whether they are given.
+    base_url: str | None = _option(
+        None, envvar="SLASHTAG_BASE_URL", metavar="URL", is_eager=True, help="Address of the service."
     )
-    profile: Annotated[
-        str | None,
-        _option(
-            envvar="SLASHTAG_PROFILE",
-            metavar="NAME",
-            help="The account that `slashtag login --profile NAME` saved, whatever the environment has.",
-        ),
-    ] = None
-    verbose: Annotated[
-        int,
-        Option(
-            "--verbose",
-            "-v",
-            count=True,
-            show_default=False,
-            metavar="",
-            help="Log retries and throttling; -vv: every request.",
-        ),
-    ] = 0
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")] = False
-    log_every: Annotated[
-        float, Option(min=0, metavar="SECONDS", help="Without a terminal, print progress so often; 0: never.")
-    ] = 30.0
-    log_format: Annotated[Literal["text", "json"], Option(help="Form of the lines on stderr.")] = "text"
+    concurrency: int = _option(32, min=1, metavar="N", help="Most requests in flight.")
+    rate: float | None = _option(
+        None, min=0.001, metavar="N", help="Requests/s that the service allows; learnt if not given."
+    )
+    timeout: float = _option(30.0, min=0.001, metavar="SECONDS", help="Seconds that one attempt may take.")
+    range_end: Literal["inclusive", "exclusive"] = _option(
+        "inclusive", help="Whether the service counts the last second of a range."
+    )
+    allow_http: bool = _option(
+        False, "--allow-http", help="Send credentials unencrypted, also off this machine."
+    )
+    proxy: str | None = _option(
+        None, envvar="SLASHTAG_PROXY", metavar="URL", help="Send requests through this HTTP proxy."
+    )
+    trust_env: bool = _option(False, "--trust-env", help="Use the proxy of HTTPS_PROXY or HTTP_PROXY.")
+    profile: str | None = _option(
+        None,
+        envvar="SLASHTAG_PROFILE",
+        metavar="NAME",
+        is_eager=True,
+        help="The account that `slashtag login --profile NAME` saved, whatever the environment has.",
+    )
+    verbose: int = option(
+        0,
+        "--verbose",
+        "-v",
+        count=True,
+        show_default=False,
+        metavar="",
+        help="Log retries and throttling; -vv: every request.",
+    )
+    quiet: bool = option(False, "--quiet", "-q", help="Print nothing but errors.")
+    log_every: float = option(
+        30.0, min=0, metavar="SECONDS", help="Without a terminal, print progress so often; 0: never."
+    )
+    log_format: Literal["text", "json"] = option("text", help="Form of the lines on stderr.")
 
     #: What is printed at Ctrl-C and SIGTERM.
     stopped: str = field(default="stopped", init=False)
@@ -115,27 +106,17 @@ class Connection:
 
     def session_options(self) -> dict[str, Any]:
         """Return the options of AsyncSession but for the credentials."""
-        names = ("concurrency", "rate", "timeout", "allow_http", "proxy", "trust_env")
+        names = ("concurrency", "rate", "timeout", "range_end", "allow_http", "proxy", "trust_env")
         return {name: getattr(self, name) for name in names}
 
-    def session(
-        self,
-        credentials: Found | None = None,
-        *,
-        range_end: RangeEnd = "inclusive",
-        journal: Path | None = None,
-        max_age: float = MAX_AGE,
-    ) -> AsyncSession:
-        """Make a session, by default with the credentials of the environment or those saved by a login."""
+    def session(self, credentials: Found | None = None, **options: Any) -> AsyncSession:
+        """Make a session, by default with the credentials of the environment or those saved by a login.
+
+        `options` are those of AsyncSession.
+        """
         base_url, apikey, apisecret = credentials or self.credentials()
         session = AsyncSession(
-            base_url,
-            apikey=apikey,
-            apisecret=apisecret,
-            range_end=range_end,
-            journal=journal,
-            journal_max_age=max_age,
-            **self.session_options(),
+            base_url, apikey=apikey, apisecret=apisecret, **self.session_options(), **options
         )
         self.watch.source, self.began = lambda: session.metrics, perf_counter()
         self.made.append(session.metrics)
@@ -144,9 +125,10 @@ class Connection:
     def cost(self) -> str:
         """Return the requests and the time that the last session took, and the limit that it learnt."""
         metrics = self.made[-1]
+        replayed = f"{metrics.replayed:,} replayed, " if metrics.replayed else ""
         limit = "" if metrics.learned_rate is None else f", {metrics.learned_rate:.0f} requests/s allowed"
         return (
-            f"{many(metrics.requests, 'request')}, {many(metrics.throttled, 'time')} 429, "
+            f"{replayed}{many(metrics.attempts, 'request')}, {many(metrics.throttled, 'time')} 429, "
             f"{perf_counter() - self.began:.1f} s{limit}"
         )
 
@@ -154,6 +136,11 @@ class Connection:
         """Print one line on stderr, unless --quiet."""
         if not self.quiet:
             say(text)
+
+    def leave_out(self, text: str) -> None:
+        """Print what is left out, also with --quiet; the exit code is then 3."""
+        say(text, label="left out: ", style="bold red")
+        self.left_out = True
 
     def report_inconsistent(self, answers: int = 0) -> None:
         """Print how many inconsistent answers are in the figures, if any; the exit code is then 3."""
@@ -184,22 +171,26 @@ class Connection:
 def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:
     """Turn a function, mostly async, into a command; a parameter that is a group of options becomes these."""
     takes = signature(function, eval_str=True)
-    groups: dict[str, Any] = {}
+    groups: dict[str, tuple[Any, list[Parameter]]] = {}
     parameters: list[Parameter] = []
     for parameter in takes.parameters.values():
-        if not is_dataclass(parameter.annotation):
-            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
-            continue
-        groups[parameter.name] = parameter.annotation
-        parameters += [
-            Parameter(option.name, Parameter.KEYWORD_ONLY, default=option.default, annotation=option.type)
-            for option in _options(parameter.annotation)
-        ]
+        group: Any = parameter.annotation
+        options = [parameter]
+        if is_dataclass(group):
+            options = [
+                parameter.replace(
+                    name=each.name, default=each.metadata.get("option", each.default), annotation=each.type
+                )
+                for each in fields(group)
+                if each.init
+            ]
+            groups[parameter.name] = group, options
+        parameters += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in options]
 
     @wraps(function)
     def run(**given: Any) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{option.name: given.pop(option.name) for option in _options(group)})
+        for name, (group, options) in groups.items():
+            given[name] = group(**{each.name: given.pop(each.name) for each in options})
         connection = next((value for value in given.values() if isinstance(value, Connection)), None)
         with nullcontext() if connection is None else connection.running():
             try:
@@ -209,34 +200,29 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
             except KeyboardInterrupt as stop:
                 if connection is not None:
                     connection.say(connection.stopped)
-                if isinstance(stop, Terminated):
-                    raise typer.Exit(TERMINATED) from None
+                if stop.args:
+                    # As shells have it after a signal.
+                    raise typer.Exit(128 + stop.args[0]) from None
                 raise
         if connection is not None:
             connection.report_inconsistent()
-        if any(isinstance(value, Selection | Connection) and value.left_out for value in given.values()):
-            raise typer.Exit(SOME_FAILED)
+            if connection.left_out:
+                raise typer.Exit(SOME_FAILED)
 
+    # Typer prefers the annotations of the function, which has the groups.
+    run.__annotations__ = {}
     vars(run)["__signature__"] = takes.replace(parameters=parameters, return_annotation=None)
     return run
 
 
-def _options(group: Any) -> list[Field[Any]]:
-    return [each for each in fields(group) if each.init]
-
-
-class Terminated(KeyboardInterrupt):
-    """End by SIGTERM, which leaves behind as little as Ctrl-C."""
-
-
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run on a new event loop, uvloop's if it is installed; Ctrl-C cancels, and so does SIGTERM."""
-    try:
-        import uvloop
-    except ImportError:
-        new_loop = None
-    else:
-        new_loop = uvloop.new_event_loop
+    """Run on a new event loop, uvloop's if it is installed; Ctrl-C cancels, and so does SIGTERM.
+
+    Raises KeyboardInterrupt after either, after SIGTERM with its number.
+    """
+    uvloop: Any = None
+    with suppress(ImportError):
+        uvloop = import_module("uvloop")
     is_terminated = False
 
     async def cancelled_by_sigterm() -> T:
@@ -259,10 +245,10 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
             with suppress(NotImplementedError, ValueError, RuntimeError):
                 loop.remove_signal_handler(SIGTERM)
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:
+    with asyncio.Runner(loop_factory=uvloop and uvloop.new_event_loop) as runner:
         try:
             return runner.run(cancelled_by_sigterm())
         except asyncio.CancelledError:
             if is_terminated:
-                raise Terminated from None
+                raise KeyboardInterrupt(SIGTERM) from None
             raise

@@ -1,53 +1,156 @@
-"""Data of commands on stdout, a table, JSON, JSON Lines or CSV."""
+"""Rows of commands, on stdout or in a file: a table, JSON, JSON Lines, CSV and more."""
 
 import json
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal
+from types import SimpleNamespace
+from typing import Any, BinaryIO, ClassVar, Literal, TypeVar
 
-from typer import Option
+import typer
 
-from ..export import FORMATS, Row, Table, TableFile, TextFormat, format_of, open_writer
+from .. import ShortUrl, Tag
+from .._internal import Resource, many
+from ..export import FORMATS, Row, Table, TableFile, TextFormat, Writer, format_of, open_writer
 from .drawing import draw_rows
 from .errors import as_usage
+from .options import Connection, option
 
-Format = Literal["table", TextFormat]
+T = TypeVar("T", ShortUrl, Tag)
 
-_option = partial(Option, rich_help_panel="The output")
-
-FormatOption = Annotated[
-    Format | None,
-    _option("--format", help="Form of the output. Default: table on a terminal, jsonl elsewhere."),
-]
+_option = partial(option, rich_help_panel="The output")
 
 
-def _writable(path: Path | None) -> Path | None:
-    """Refuse a file of no known format before anything is sent; None for stdout."""
-    if path is None or str(path) == "-":
-        return None
-    with as_usage():
-        format_of(path)
-    return path
+@dataclass
+class Output:
+    """Options of where the rows of a command go, and in which form."""
 
-
-OutputFile = Annotated[
-    Path | None,
-    _option(
+    form: Literal["table", TextFormat] | None = _option(
+        None, "--format", help="Form of what goes to stdout. Default: table on a terminal, jsonl elsewhere."
+    )
+    output: Path | None = _option(
+        None,
         "--output",
         "-o",
         metavar="FILE",
-        callback=_writable,
         help=f"Write to a file, its name in {', '.join(FORMATS)}; -: to stdout.",
-    ),
-]
+    )
+    excel_safe: bool = _option(
+        False,
+        "--excel",
+        help="CSV for Excel: with a BOM, and ' before what a spreadsheet would run: = + - @.",
+    )
+
+    #: Whether rows are drawn as a table on a terminal unless a form is given.
+    drawn_by_default: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Report whatever is wrong with the file before anything is sent."""
+        if self.output is None or str(self.output) == "-":
+            self.output = None
+            self.form = self.form or ("table" if self.drawn_by_default and sys.stdout.isatty() else "jsonl")
+            ending = f".{self.form}"
+        elif self.form is not None:
+            raise typer.BadParameter("--format is for stdout; the name of a file says its format")
+        else:
+            with as_usage():
+                ending = format_of(self.output)
+            TableFile(self.output, Table(())).abandon()
+        if self.excel_safe and not ending.startswith(".csv"):
+            raise typer.BadParameter("--excel is for CSV; .xlsx needs no option")
+
+    @contextmanager
+    def writer(self, table: Table, shown: Mapping[str, int] | None = None) -> Generator[Writer, None, None]:
+        """Open the file or stdout for rows; drawn at the end with the columns `shown`, see `draw_rows`."""
+        if self.output is not None:
+            with TableFile(self.output, table, excel_safe=self.excel_safe) as file:
+                yield file
+            return
+        rows: list[Row] = []
+        writer: Any = SimpleNamespace(write=rows.extend, close=lambda: draw_rows(table, rows, shown))
+        if self.form != "table":
+            writer = open_writer(f".{self.form}", stdout(), table, excel_safe=self.excel_safe)
+        yield writer
+        writer.close()
+        try:
+            # A full disk is reported now, not after a summary.
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Whoever read the output has seen enough.
+            raise typer.Exit(1) from None
+
+    def print(self, table: Table, rows: Iterable[Row], shown: Mapping[str, int] | None = None) -> None:
+        """Write rows that are all there; a table has the columns `shown`, see `draw_rows`."""
+        with self.writer(table, shown) as writer:
+            writer.write(rows)
 
 
-def chosen(form: Format | None) -> Format:
-    """Return the form asked for; by default a table on a terminal and JSON Lines elsewhere."""
-    return form or ("table" if sys.stdout.isatty() else "jsonl")
+@dataclass
+class Listed(Output):
+    """Options of which records are listed, and how."""
+
+    orderby: Literal["date", "-date"] = option(
+        "date", help="date: oldest first, complete even while links are added; -date: latest first."
+    )
+    limit: int | None = option(None, min=0, metavar="N", help="The most records to list; default: all.")
+    columns: str | None = option(None, metavar="A,B,...", help="These columns only.")
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of --columns."""
+        return [name.strip() for name in (self.columns or "").split(",") if name.strip()]
+
+
+async def print_listing(
+    connection: Connection,
+    listed: Listed,
+    records: Resource[T],
+    row: Callable[[T], Row],
+    table: Table,
+    shown: Mapping[str, int],
+    *,
+    wanted: Callable[[T], bool] | None = None,
+    is_last: Callable[[T], bool] | None = None,
+) -> None:
+    """Print the records of one kind that are `wanted`, page by page or as one table.
+
+    After a page with a record that `is_last` no more are read. Raises BadParameter for a column that the
+    table does not have.
+    """
+    names = listed.names or list(table.names)
+    for name in names:
+        if name not in table.names:
+            raise typer.BadParameter(f"no column {name!r}; there are {', '.join(table.names)}")
+    places = [table.names.index(name) for name in names]
+    table = Table(tuple(table.columns[n] for n in places))
+    count, left = 0, listed.limit
+    # Rows that stream onto the terminal are their own progress.
+    silent = listed.form not in (None, "table") and sys.stdout.isatty()
+    shown = dict.fromkeys(listed.names, 0) or shown
+    with listed.writer(table, shown) as writer, connection.bars() as start:
+
+        def write(items: list[T]) -> None:
+            nonlocal count
+            count += len(items)
+            writer.write(tuple(values[n] for n in places) for values in map(row, items))
+
+        listing = records.list(orderby=listed.orderby, progress=None if silent else start("reading"))
+        if left is not None and wanted is None:
+            # Pages are then no larger than the limit.
+            write(await listing.to_list(left))
+        else:
+            async with listing.pages() as pages:
+                async for page in pages:
+                    found = [item for item in page.items if wanted is None or wanted(item)][:left]
+                    write(found)
+                    left = None if left is None else left - len(found)
+                    if left == 0 or (is_last is not None and any(map(is_last, page.items))):
+                        break
+    if listed.output is not None:
+        connection.say(f"{many(count, 'row')} to {listed.output}; {connection.cost()}")
 
 
 class TerminalSafe:
@@ -63,49 +166,12 @@ class TerminalSafe:
         """Write whole UTF-8 text."""
         text = data.decode()
         if not text.replace("\n", "").isprintable():
-            text = "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text)
+            text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+            # JSON leaves DEL as it is.
+            text = text.replace("\x7f", r"\u007f")
         self._file.write(text.encode())
-
-
-def _escaped(character: str) -> str:
-    # JSON leaves DEL as it is.
-    return json.dumps(character)[1:-1].replace("\x7f", r"\u007f")
 
 
 def stdout() -> BinaryIO | TerminalSafe:
     """Return stdout as a binary file that is safe to write data of the service to."""
     return TerminalSafe(sys.stdout.buffer) if sys.stdout.isatty() else sys.stdout.buffer
-
-
-@contextmanager
-def output(
-    table: Table, form: Format, *, shown: Mapping[str, int] | None = None, file: Path | None = None
-) -> Generator[Callable[[Iterable[Row]], None], None, None]:
-    """Yield the function that writes rows: to a file, whatever the form, or else to stdout.
-
-    A table is drawn at the end, with the columns `shown`; see `draw_rows`.
-    """
-    if file is not None:
-        with TableFile(file, table) as target:
-            yield target.write
-    elif form == "table":
-        rows: list[Row] = []
-        yield rows.extend
-        draw_rows(table, rows, shown)
-    else:
-        writer = open_writer(f".{form}", stdout(), table)
-        yield writer.write
-        writer.close()
-
-
-def print_rows(
-    table: Table,
-    rows: Iterable[Row],
-    form: Format,
-    *,
-    shown: Mapping[str, int] | None = None,
-    file: Path | None = None,
-) -> None:
-    """Write rows that are all there."""
-    with output(table, form, shown=shown, file=file) as write:
-        write(rows)

@@ -32,23 +32,24 @@ class Watch:
         self.source: Callable[[], Metrics | None] = lambda: None
         self.display: Bars | None = None
         self._metrics: Metrics | None = None
-        self._ended = Event()
 
     @contextmanager
     def running(self) -> Generator[None, None, None]:
         """Look at the session in a thread."""
-        thread = Thread(target=self._run, daemon=True)
+        ended = Event()
+
+        def run() -> None:
+            while not ended.wait(INTERVAL):
+                with suppress(OSError, ValueError):  # stderr may be closed
+                    self.look(monotonic())
+
+        thread = Thread(target=run, daemon=True)
         thread.start()
         try:
             yield
         finally:
-            self._ended.set()
+            ended.set()
             thread.join()
-
-    def _run(self) -> None:
-        while not self._ended.wait(INTERVAL):
-            with suppress(OSError, ValueError):  # stderr may be closed
-                self.look(monotonic())
 
     def look(self, now: float) -> None:
         """Show and print what there is to say at a time of `time.monotonic`."""

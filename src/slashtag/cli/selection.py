@@ -6,18 +6,17 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterab
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Annotated, Any
+from typing import Any
 
 import typer
-from typer import Option
 
 from .. import AsyncSession, InvalidRequestError, ShortUrl, SlashtagError
 from .._internal import Key, Progress, check_slashtag
 from ..export import By, Sharing, names_of_tags, selection
-from .credentials_file import credentials
-from .errors import SOME_FAILED, say
+from .errors import SOME_FAILED
+from .options import Connection, option
 
-_option = partial(Option, rich_help_panel="Which links (one of these)")
+_option = partial(option, rich_help_panel="Which links (one of these)")
 #: So many slashtags are looked up in the account by default, and so many unknown ones are named.
 CHECKED, NAMED = 1_000, 10
 #: Seconds after which the shell completes no names of tags.
@@ -26,22 +25,19 @@ PATIENCE = 3.0
 
 def complete_tags(incomplete: str) -> list[str]:
     """Return the names of tags that begin so; none if the service does not answer soon."""
+
+    async def names() -> list[str]:
+        connection = Connection(
+            os.environ.get("SLASHTAG_BASE_URL"), profile=os.environ.get("SLASHTAG_PROFILE")
+        )
+        async with asyncio.timeout(PATIENCE), connection.session() as session:
+            return list((await names_of_tags(session)).values())
+
     try:
-        return [name for name in asyncio.run(_all_tags()) if name.startswith(incomplete)]
+        return [name for name in asyncio.run(names()) if name.startswith(incomplete)]
     except (SlashtagError, OSError, TimeoutError):
         # A message would end up in the line that is typed.
         return []
-
-
-async def _all_tags() -> list[str]:
-    base_url, apikey, apisecret = credentials(
-        os.environ.get("SLASHTAG_BASE_URL"), os.environ.get("SLASHTAG_PROFILE")
-    )
-    async with (
-        asyncio.timeout(PATIENCE),
-        AsyncSession(base_url, apikey=apikey, apisecret=apisecret) as session,
-    ):
-        return list((await names_of_tags(session)).values())
 
 
 def note_of_shared(slashtags: int) -> str:
@@ -56,26 +52,20 @@ def note_of_shared(slashtags: int) -> str:
 class Selection:
     """Options of which links a command is about."""
 
-    keys: Annotated[str | None, _option(metavar="A,B,...", help="These slashtags.")] = None
-    keys_file: Annotated[
-        typer.FileBinaryRead | None,
-        _option(metavar="FILE", lazy=False, help="Slashtags from a file, one a line; - reads stdin."),
-    ] = None
-    tag: Annotated[
-        list[str] | None,
-        _option(metavar="NAME", help="The links of this tag; may be repeated.", autocompletion=complete_tags),
-    ] = None
-    every: Annotated[bool, _option("--all", help="Every link of the account.")] = False
-    check: Annotated[
-        bool | None,
-        _option(
-            "--check/--no-check",
-            help=f"Name slashtags that no link has; the default up to {CHECKED:,} slashtags.",
-        ),
-    ] = None
+    keys: str | None = _option(None, metavar="A,B,...", help="These slashtags.")
+    keys_file: typer.FileBinaryRead | None = _option(
+        None, metavar="FILE", lazy=False, help="Slashtags from a file, one a line; - reads stdin."
+    )
+    tag: list[str] | None = _option(
+        None, metavar="NAME", help="The links of this tag; may be repeated.", autocompletion=complete_tags
+    )
+    every: bool = _option(False, "--all", help="Every link of the account.")
+    check: bool | None = _option(
+        None,
+        "--check/--no-check",
+        help=f"Name slashtags that no link has; the default up to {CHECKED:,} slashtags.",
+    )
 
-    #: Whether something was left out; the exit code is then 3.
-    left_out: bool = field(default=False, init=False)
     #: What the links listed so far share.
     sharing: Sharing = field(default_factory=Sharing, init=False)
 
@@ -86,23 +76,43 @@ class Selection:
             # Read and checked before anything is sent or written.
             self.slashtags  # noqa: B018
 
-    def require_tags(self, option: str) -> None:
-        """Raise BadParameter where slashtags are selected, for an option about tags."""
+    def require_tags(self, connection: Connection) -> None:
+        """Raise BadParameter where slashtags are selected, for --by tag; print what it leaves out."""
         if not (self.tag or self.every):
-            raise typer.BadParameter(f"{option} goes with --tag or --all")
+            raise typer.BadParameter("--by tag goes with --tag or --all")
+        if self.every:
+            connection.say("links without a tag are in no row")
 
     async def selector(
-        self, session: AsyncSession, progress: Progress | None = None, *, dry_run: bool = False
+        self, connection: Connection, session: AsyncSession, progress: Progress | None = None
     ) -> dict[str, Any]:
-        """Return the arguments `keys` and `tags`, both None for all links; a dry run checks no slashtags."""
-        keys = None
-        if not self.tag and not self.every:
-            keys = self.slashtags if dry_run else await self._checked(session, progress)
-        return {"keys": keys, "tags": self.tag or None}
+        """Return the arguments `keys` and `tags`, both None for all links.
+
+        Slashtags are those that links have, also of short URLs; what no link has is left out.
+        """
+        if self.tag or self.every:
+            return {"keys": None, "tags": self.tag or None}
+        keys = self.slashtags
+        if not (
+            len(keys) <= CHECKED or any("://" in key for key in keys) if self.check is None else self.check
+        ):
+            return {"keys": keys, "tags": None}
+        found = await session.urls.find(keys, progress=progress)
+        unknown = [key for key, link in found.items() if link is None]
+        if unknown:
+            named = ", ".join(map(repr, unknown[:NAMED]))
+            more = f" and {len(unknown) - NAMED:,} more" if len(unknown) > NAMED else ""
+            connection.leave_out(
+                f"no link has the slashtag {named}{more}; --no-check asks for it all the same"
+            )
+        if len(unknown) == len(found):
+            raise typer.Exit(SOME_FAILED)
+        return {"keys": [link.slashtag for link in found.values() if link is not None], "tags": None}
 
     @asynccontextmanager
     async def chosen(
         self,
+        connection: Connection,
         session: AsyncSession,
         by: By = "slashtag",
         *,
@@ -110,41 +120,28 @@ class Selection:
         progress: Progress | None = None,
         dry_run: bool = False,
     ) -> AsyncGenerator[tuple[Iterable[Key] | AsyncIterator[ShortUrl] | None, Iterable[str] | None], None]:
-        """Yield `keys` and `tags` as `export.selection` does, without links that statistics cannot name."""
-        selector = await self.selector(session, progress, dry_run=dry_run)
+        """Yield `keys` and `tags` as `export.selection` does, without links that statistics cannot name.
+
+        A dry run does not check whether links have the slashtags.
+        """
+
+        async def nameable(links: AsyncIterable[Any]) -> AsyncIterator[ShortUrl]:
+            async for link in links:
+                try:
+                    check_slashtag(link)
+                except InvalidRequestError as error:
+                    connection.leave_out(str(error))
+                else:
+                    yield link
+
+        if dry_run:
+            self.check = False
+        selector = await self.selector(connection, session, progress)
         selecting = selection(
             session, **selector, by=by, merged=merged, sharing=self.sharing, progress=progress
         )
         async with selecting as (keys, tags):
-            yield self._nameable(keys) if isinstance(keys, AsyncIterable) else keys, tags
-
-    async def _nameable(self, links: AsyncIterable[Any]) -> AsyncIterator[ShortUrl]:
-        async for link in links:
-            try:
-                check_slashtag(link)
-            except InvalidRequestError as error:
-                self._leave_out(str(error))
-            else:
-                yield link
-
-    async def _checked(self, session: AsyncSession, progress: Progress | None) -> list[str]:
-        """Return the slashtags that links have, also of short URLs; what no link has is left out."""
-        keys = self.slashtags
-        if not (len(keys) <= CHECKED or any(map(_is_address, keys)) if self.check is None else self.check):
-            return keys
-        found = await session.urls.find(keys, progress=progress)
-        unknown = [key for key, link in found.items() if link is None]
-        if unknown:
-            named = ", ".join(map(repr, unknown[:NAMED]))
-            more = f" and {len(unknown) - NAMED:,} more" if len(unknown) > NAMED else ""
-            self._leave_out(f"no link has the slashtag {named}{more}; --no-check asks for it all the same")
-        if len(unknown) == len(found):
-            raise typer.Exit(SOME_FAILED)
-        return [link.slashtag for link in found.values() if link is not None]
-
-    def _leave_out(self, text: str) -> None:
-        say(text, label="left out: ", style="bold red")
-        self.left_out = True
+            yield nameable(keys) if isinstance(keys, AsyncIterable) else keys, tags
 
     @cached_property
     def slashtags(self) -> list[str]:
@@ -166,7 +163,7 @@ class Selection:
             # Statistics of no links are zeros, and an export would replace a file by its header.
             raise InvalidRequestError(f"{where} holds no slashtags; --all selects every link")
         for key in found:
-            if not _is_address(key):
+            if "://" not in key:
                 check_slashtag(key)
             elif self.check is False:
                 raise InvalidRequestError(f"{key!r} is a short URL; only --check finds its slashtag")
@@ -181,7 +178,3 @@ class SelectionOrAll(Selection):
         if self.keys is None and self.keys_file is None and not self.tag:
             self.every = True
         super().__post_init__()
-
-
-def _is_address(key: str) -> bool:
-    return "://" in key

@@ -1,67 +1,34 @@
 """Links, tags and clicks of an account as rows, in files of several formats."""
 
-from ._hours import hourly_clicks
-from ._jobs import Summary, export_clicks, export_tags, export_urls
-from ._selection import By, Sharing, names_of_tags, selection
-from ._table import (
-    NAMED_URLS,
-    TAGS,
-    URLS,
-    Column,
-    Row,
-    Table,
-    clicks_rows,
-    clicks_table,
-    dimension_rows,
-    dimensions_table,
-    named_url_row,
-    tag_row,
-    url_row,
-)
-from ._target import AtomicFile
-from ._writers import (
-    FORMATS,
-    TEXT_FORMATS,
-    TableFile,
-    TextFormat,
-    Writer,
-    arrow_schema,
-    check_rows,
-    format_of,
-    open_writer,
-)
-
-__all__ = [
-    "FORMATS",
-    "NAMED_URLS",
-    "TAGS",
-    "TEXT_FORMATS",
-    "URLS",
-    "AtomicFile",
-    "By",
-    "Column",
-    "Row",
-    "Sharing",
-    "Summary",
-    "Table",
-    "TableFile",
-    "TextFormat",
-    "Writer",
-    "arrow_schema",
-    "check_rows",
-    "clicks_rows",
-    "clicks_table",
-    "dimension_rows",
-    "dimensions_table",
-    "export_clicks",
-    "export_tags",
-    "export_urls",
-    "format_of",
-    "hourly_clicks",
-    "named_url_row",
-    "names_of_tags",
-    "open_writer",
-    "selection",
-    "tag_row",
-    "url_row",
-]
+from ._hours import hourly_clicks as hourly_clicks
+from ._jobs import Summary as Summary
+from ._jobs import export_clicks as export_clicks
+from ._jobs import export_tags as export_tags
+from ._jobs import export_urls as export_urls
+from ._selection import By as By
+from ._selection import Sharing as Sharing
+from ._selection import names_of_tags as names_of_tags
+from ._selection import selection as selection
+from ._table import NAMED_URLS as NAMED_URLS
+from ._table import TAGS as TAGS
+from ._table import URLS as URLS
+from ._table import Column as Column
+from ._table import Row as Row
+from ._table import Table as Table
+from ._table import clicks_rows as clicks_rows
+from ._table import clicks_table as clicks_table
+from ._table import dimension_rows as dimension_rows
+from ._table import dimensions_table as dimensions_table
+from ._table import named_url_row as named_url_row
+from ._table import tag_row as tag_row
+from ._table import url_row as url_row
+from ._target import AtomicFile as AtomicFile
+from ._writers import FORMATS as FORMATS
+from ._writers import TEXT_FORMATS as TEXT_FORMATS
+from ._writers import TableFile as TableFile
+from ._writers import TextFormat as TextFormat
+from ._writers import Writer as Writer
+from ._writers import arrow_schema as arrow_schema
+from ._writers import check_rows as check_rows
+from ._writers import format_of as format_of
+from ._writers import open_writer as open_writer

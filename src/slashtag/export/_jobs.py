@@ -30,27 +30,11 @@ class Summary(Struct, frozen=True, kw_only=True):
     shared: int = 0
 
 
-class _Rows:
-    """Rows that a thread writes in batches."""
-
-    def __init__(self, writer: Writer) -> None:
-        self._writer = writer
-        self._waiting: list[Row] = []
-        self._written = 0
-
-    async def add(self, rows: Iterable[Row]) -> None:
-        """Add rows, and write all that wait if they are many."""
-        self._waiting.extend(rows)
-        if len(self._waiting) >= BATCH:
-            await self.flush()
-
-    async def flush(self) -> int:
-        """Write the rows that wait, and return the number of all written so far."""
-        if self._waiting:
-            rows, self._waiting = self._waiting, []
-            self._written += len(rows)
-            await in_thread(partial(self._writer.write, rows))
-        return self._written
+async def _write(writer: Writer, rows: list[Row]) -> int:
+    """Write rows in a thread, and return their number."""
+    if rows:
+        await in_thread(partial(writer.write, rows))
+    return len(rows)
 
 
 async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
@@ -59,25 +43,24 @@ async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progre
     `progress` is called with (links so far, None). The writer is left open. Raises what a listing raises,
     and ExportError (List short URLs; List tags).
     """
-    written = _Rows(writer)
-    names: dict[int, str | None] = {}
+    written, names = 0, dict[int, str | None]()
     async with session.urls.list(progress=progress).pages() as pages:
         async for page in pages:
             unknown = {url.tag_id for url in page.items if url.tag_id is not None} - names.keys()
             if unknown:
                 # Also for a tag that was created meanwhile; one that stays unknown is looked for once.
                 names |= dict.fromkeys(unknown) | await names_of_tags(session)
-            await written.add(named_url_row(url, names) for url in page.items)
-    return Summary(rows=await written.flush())
+            written += await _write(writer, [named_url_row(url, names) for url in page.items])
+    return Summary(rows=written)
 
 
 async def export_tags(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
     """Write every tag of the account as a row of TAGS; otherwise as `export_urls` (List tags)."""
-    written = _Rows(writer)
+    written = 0
     async with session.tags.list(progress=progress).pages() as pages:
         async for page in pages:
-            await written.add(map(tag_row, page.items))
-    return Summary(rows=await written.flush())
+            written += await _write(writer, list(map(tag_row, page.items)))
+    return Summary(rows=written)
 
 
 async def export_clicks(
@@ -112,7 +95,7 @@ async def export_clicks(
     now = datetime.now(UTC)
     resolved = query.resolve(zone, now) if isinstance(query, DateRange) else query
     start, end = resolved.span(zone)
-    written, sharing = _Rows(writer), Sharing()
+    written, waiting, sharing = 0, list[Row](), Sharing()
     are_listed, answered, reconciles = keys is None, False, True
     failures = 0
     first: SlashtagError | None = None
@@ -128,12 +111,10 @@ async def export_clicks(
             days = (end - start).days + 1
             if isinstance(keys, AsyncIterable):
                 keys = _limited(keys, writer, days)
-            elif tags is not None:
-                tags = dict.fromkeys(tags)
-                check_rows(writer, len(tags) * days)
             else:
-                keys = list(keys or ())
-                check_rows(writer, len({getattr(key, "slashtag", key) for key in keys}) * days)
+                keys = None if keys is None else list(keys)
+                tags = None if tags is None else list(tags)
+                check_rows(writer, len({getattr(key, "slashtag", key) for key in keys or tags or ()}) * days)
         if are_listed and isinstance(keys, AsyncIterable):
             keys = sort_by_activity(keys)
         each = session.stats.collect_each(
@@ -149,13 +130,14 @@ async def export_clicks(
             async for name, stats in each:
                 answered = True
                 reconciles &= stats.reconciles and stats.days_complete
-                rows = dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
-                await written.add(rows)
+                waiting += dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
+                if len(waiting) >= BATCH:
+                    written, waiting = written + await _write(writer, waiting), []
     if first is not None and not answered:
         # A file would be replaced by an empty one.
         raise first
-    rows_written = await written.flush()
-    return Summary(rows=rows_written, failures=failures, reconciles=reconciles, shared=sharing.count)
+    written += await _write(writer, waiting)
+    return Summary(rows=written, failures=failures, reconciles=reconciles, shared=sharing.count)
 
 
 async def _limited(links: AsyncIterable[Key], writer: Writer, days: int) -> AsyncGenerator[Key]:

@@ -97,7 +97,6 @@ class AtomicFile:
             if self._mode is not None:
                 self._temporary.chmod(self._mode)
             self._temporary.replace(self._target)
-            _remove_left(self._target)
         except BaseException as error:
             self.discard()
             if not isinstance(error, OSError):

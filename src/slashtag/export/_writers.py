@@ -33,7 +33,7 @@ _ARROW = {
     "flag": "bool",
     "float": "float64",
 }
-_json = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 
 
 class Sink(Protocol):
@@ -43,14 +43,15 @@ class Sink(Protocol):
 
 
 class Writer(Protocol):
-    """Writer of rows; `close` writes what a format needs at its end, the file itself stays open."""
+    """Writer of rows."""
 
     def write(self, rows: Iterable[Row], /) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Write what the format needs at its end, if anything; the file itself stays open."""
 
 
-class JsonLinesWriter:
+class JsonLinesWriter(Writer):
     """Writer of one JSON object a line; dates and timestamps as ISO 8601."""
 
     def __init__(self, file: Sink, table: Table) -> None:
@@ -58,15 +59,11 @@ class JsonLinesWriter:
         self._names = table.names
 
     def write(self, rows: Iterable[Row], /) -> None:
-        for objects in self._objects(rows):
-            self._file.write(b"\n".join(objects) + b"\n")
-
-    def _objects(self, rows: Iterable[Row]) -> Iterator[list[bytes]]:
         for batch in _batches(rows):
-            yield [_json(dict(zip(self._names, row, strict=True))) for row in batch]
+            self._write(_encode_lines([dict(zip(self._names, row, strict=True)) for row in batch]))
 
-    def close(self) -> None:
-        """Do nothing: every line is whole."""
+    def _write(self, lines: bytes) -> None:
+        self._file.write(lines)
 
 
 class JsonWriter(JsonLinesWriter):
@@ -74,17 +71,17 @@ class JsonWriter(JsonLinesWriter):
 
     _before = b"["
 
-    def write(self, rows: Iterable[Row], /) -> None:
-        for objects in self._objects(rows):
-            self._file.write(self._before + b"\n" + b",\n".join(objects))
-            self._before = b","
+    def _write(self, lines: bytes) -> None:
+        # Within an object no line ends: JSON escapes line breaks.
+        self._file.write(self._before + b"\n" + lines[:-1].replace(b"\n", b",\n"))
+        self._before = b","
 
     def close(self) -> None:
         """End the array."""
         self._file.write(b"[]\n" if self._before == b"[" else b"\n]\n")
 
 
-class CsvWriter:
+class CsvWriter(Writer):
     """Writer of CSV in UTF-8 with a header.
 
     `excel_safe` begins with a BOM, by which Excel knows UTF-8, and guards cells that a spreadsheet would run.
@@ -106,9 +103,6 @@ class CsvWriter:
             self._csv.writerows([map(guarded, row) for row in batch] if self._excel_safe else batch)
             self._file.write("".join([line[:-2] + "\n" for line in self._lines]).encode())
             self._lines.clear()
-
-    def close(self) -> None:
-        """Do nothing: every row is whole."""
 
 
 def guarded(value: Value) -> Value:
@@ -230,15 +224,14 @@ class TableFile:
 
     def __init__(self, path: str | os.PathLike[str], table: Table, *, excel_safe: bool = False) -> None:
         form = format_of(checked_path(path))
-        self._target = AtomicFile(path)
-        #: Ends the writer, then what packs its bytes.
+        #: Ends the writer, then what packs its bytes, then the file.
         self._parts = ExitStack()
-        file: Any = self._target
+        file: Any = self._parts.enter_context(AtomicFile(path))
         try:
             if form.endswith(_GZIP):
                 # No time stamp and no name within: the same rows give the same bytes.
-                file = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
-                self._parts.callback(file.close)
+                packed = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
+                file = self._parts.enter_context(packed)
             self._writer = open_writer(form.removesuffix(_GZIP), file, table, excel_safe=excel_safe)
         except BaseException:
             self.abandon()
@@ -252,18 +245,13 @@ class TableFile:
 
     def close(self) -> None:
         """Complete the file and give it its name."""
-        try:
-            self._parts.close()
-            self._target.commit()
-        except BaseException:
-            self.abandon()
-            raise
+        self._parts.close()
 
     def abandon(self) -> None:
         """Remove the file; safe to repeat, and without effect once closed."""
-        self._target.discard()
-        with suppress(Exception):  # the file is gone: this only frees what the format holds
-            self._parts.close()
+        # An error makes the file discard itself; those of what ends before it do not matter any more.
+        with suppress(Exception), self._parts:
+            raise ExportError("abandoned")
 
     def __enter__(self) -> Self:
         return self

@@ -63,14 +63,11 @@ class XlsxWriter:
                     self._write(self._sheets[name], self._rows[name], n, value)
 
     def _write(self, sheet: Any, row: int, n: int, value: Any) -> None:
-        form = self._formats[n]
-        if isinstance(value, bool):
-            sheet.write_boolean(row, n, value)
-        elif isinstance(value, int | float) and abs(value) <= EXACT:
-            sheet.write_number(row, n, value, form)
-        elif self._columns[n].kind in ("date", "timestamp"):
-            sheet.write_datetime(row, n, value, form)
-        elif sheet.write_string(row, n, str(value)) == -2:
+        if isinstance(value, int) and abs(value) > EXACT:
+            value = str(value)
+        if not isinstance(value, str):
+            sheet.write(row, n, value, self._formats[n])
+        elif sheet.write_string(row, n, value) == -2:
             name = self._columns[n].name
             raise ExportError(f"{name} has more than the {MOST_CHARACTERS:,} characters of a cell")
 

@@ -11,8 +11,6 @@ from ... import Call
 from ..options import Connection, command
 from ..output import stdout
 
-PREFIX = "api/v1/"
-
 
 @command
 async def api(
@@ -35,7 +33,9 @@ async def api(
         pairs.append((name, value))
     if ".." in path.split("/"):
         raise typer.BadParameter("PATH is below /api/v1: it has no ..")
-    call = Call(method=method, path=path.strip("/").removeprefix(PREFIX), params=tuple(pairs), returns=object)
+    call = Call(
+        method=method, path=path.strip("/").removeprefix("api/v1/"), params=tuple(pairs), returns=object
+    )
     async with connection.session() as session:
         data: Any = await session.send(call)
     stdout().write(msgspec.json.format(msgspec.json.encode(data)) + b"\n")

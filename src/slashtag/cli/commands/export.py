@@ -1,9 +1,7 @@
 """`slashtag export`: links, tags and clicks into files, resumable."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from typer import Option
@@ -12,6 +10,7 @@ from ... import AsyncSession, DateRange
 from ...export import (
     NAMED_URLS,
     TAGS,
+    By,
     Summary,
     Writer,
     check_rows,
@@ -23,9 +22,9 @@ from ...export import (
 )
 from ..accounts import Accounts
 from ..dryrun import bounds_of_each, print_plan
-from ..export_job import Destination, Work, export
+from ..export_job import Begin, Destination, export
 from ..failures import Failures, MaxFailures
-from ..options import DryRun, RangeEnd, Timezone, command
+from ..options import DryRun, Timezone, command
 from ..period import Period
 from ..selection import Selection
 
@@ -37,44 +36,28 @@ app = typer.Typer(
 _option = partial(Option, rich_help_panel="The output")
 
 
-@dataclass(frozen=True)
-class Series:
-    """Options about the series that are counted, and how."""
-
-    timezone: Timezone = None
-    by: Annotated[
-        Literal["slashtag", "tag"],
-        _option(help="A series for each link, or for each tag; links without a tag are in none."),
-    ] = "slashtag"
-    dimensions: Annotated[
-        bool,
-        _option(
-            "--dimensions", help="Devices, browsers, platforms, countries and referrers instead of days."
-        ),
-    ] = False
-    range_end: RangeEnd = "inclusive"
-
-
 @app.command("urls")
 @command
 async def urls(destination: Destination, connection: Accounts) -> None:
     """Export every link of the account."""
-    await export(destination, connection, NAMED_URLS, _listing(connection, "links", export_urls))
+    await export(
+        destination,
+        connection,
+        NAMED_URLS,
+        lambda session, writer, begin, _: export_urls(session, writer, progress=begin("links")),
+    )
 
 
 @app.command("tags")
 @command
 async def tags(destination: Destination, connection: Accounts) -> None:
     """Export every tag of the account."""
-    await export(destination, connection, TAGS, _listing(connection, "tags", export_tags))
-
-
-def _listing(connection: Accounts, what: str, export_all: Callable[..., Awaitable[Summary]]) -> Work:
-    async def work(session: AsyncSession, writer: Writer, failures: Failures | None) -> Summary:
-        with connection.bars() as start:
-            return await export_all(session, writer, progress=start(what))
-
-    return work
+    await export(
+        destination,
+        connection,
+        TAGS,
+        lambda session, writer, begin, _: export_tags(session, writer, progress=begin("tags")),
+    )
 
 
 @app.command("clicks")
@@ -82,9 +65,18 @@ def _listing(connection: Accounts, what: str, export_all: Callable[..., Awaitabl
 async def clicks(
     period: Period,
     selection: Selection,
-    series: Series,
     destination: Destination,
     connection: Accounts,
+    timezone: Timezone = None,
+    by: Annotated[
+        By, _option(help="A series for each link, or for each tag; links without a tag are in none.")
+    ] = "slashtag",
+    dimensions: Annotated[
+        bool,
+        _option(
+            "--dimensions", help="Devices, browsers, platforms, countries and referrers instead of days."
+        ),
+    ] = False,
     max_failures: MaxFailures = 100,
     dry_run: DryRun = False,
 ) -> None:
@@ -93,39 +85,38 @@ async def clicks(
     What fails goes to FILE.failures.jsonl while the rest goes on; the exit code is then 3. Where the service
     cannot be reached or nothing is answered, it stops with 1 and the file stays as it was.
     """
-    start, end = period.dates(series.timezone)
+    start, end = period.dates(timezone)
     query = DateRange(start, end)
     if (period.start, period.end) != (str(query.start), str(query.end)):
         connection.say(f"clicks of {query.start} to {query.end}")
-    if series.by == "tag":
-        selection.require_tags("--by tag")
+    if by == "tag":
+        selection.require_tags(connection)
     if dry_run and connection.all_profiles:
         raise typer.BadParameter("--dry-run is about one account: give --profile, not --all-profiles")
     if dry_run:
-        async with connection.session(range_end=series.range_end) as session:
-            chosen = selection.chosen(session, series.by, dry_run=True)
-            async with chosen as (keys, tags):
-                zone, rate = series.timezone, connection.rate
-                await print_plan(session, query, keys, tags, timezone=zone, rate=rate, bounds=bounds_of_each)
+        async with (
+            connection.session() as session,
+            selection.chosen(connection, session, by, dry_run=True) as (keys, tags),
+        ):
+            await print_plan(
+                session, query, keys, tags, timezone=timezone, rate=connection.rate, bounds=bounds_of_each
+            )
         return
-    if series.by == "tag" and selection.every:
-        connection.say("links without a tag are in no row")
 
-    async def work(session: AsyncSession, writer: Writer, failures: Failures | None) -> Summary:
+    async def work(session: AsyncSession, writer: Writer, begin: Begin, failures: Failures | None) -> Summary:
         if not (selection.tag or selection.every):
             check_rows(writer, len(set(selection.slashtags)) * ((end - start).days + 1))
-        with connection.bars() as begin:
-            return await export_clicks(
-                session,
-                query,
-                writer,
-                **await selection.selector(session, begin("checking")),
-                by=series.by,
-                dimensions=series.dimensions,
-                timezone=series.timezone,
-                progress=begin("clicks"),
-                on_error=failures,
-            )
+        return await export_clicks(
+            session,
+            query,
+            writer,
+            **await selection.selector(connection, session, begin("checking")),
+            by=by,
+            dimensions=dimensions,
+            timezone=timezone,
+            progress=begin("clicks"),
+            on_error=failures,
+        )
 
-    table = dimensions_table(series.by) if series.dimensions else clicks_table(series.by)
-    await export(destination, connection, table, work, max_failures=max_failures, range_end=series.range_end)
+    table = dimensions_table(by) if dimensions else clicks_table(by)
+    await export(destination, connection, table, work, max_failures=max_failures)

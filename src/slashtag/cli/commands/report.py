@@ -8,7 +8,7 @@ from typer import Option
 from ... import DateRange
 from ..._internal import many
 from ...report import MAX_LOGO, Branding, build, check_path, write
-from ..options import Connection, RangeEnd, Timezone, command
+from ..options import Connection, Timezone, command
 from ..period import Period
 from ..selection import SelectionOrAll
 
@@ -34,7 +34,6 @@ async def report(
     title: Annotated[str, Option(metavar="TEXT", help="Title of the report.", show_default=False)] = "",
     logo: Annotated[Path | None, Option(metavar="FILE", help="Logo: a PNG or JPEG file.")] = None,
     accent: Annotated[str, Option(metavar="COLOUR", help="Colour of charts and bars.")] = Branding().accent,
-    range_end: RangeEnd = "inclusive",
 ) -> None:
     """Write a report on the clicks of a span: one page that opens anywhere, a picture or a PDF.
 
@@ -50,13 +49,13 @@ async def report(
             content = file.read(MAX_LOGO + 1)
     branding = Branding(title=title, logo=content, accent=accent)
     check_path(output)
-    async with connection.session(range_end=range_end) as session:
+    async with connection.session() as session:
         with connection.bars() as begin:
             found = await build(
                 session,
                 start,
                 end,
-                **await selection.selector(session, begin("checking")),
+                **await selection.selector(connection, session, begin("checking")),
                 timezone=timezone,
                 places=top,
                 hours=hours,

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, Literal, get_args
 
 import typer
@@ -21,11 +20,11 @@ from ... import (
     Year,
 )
 from ..._internal import many
-from ...export import Column, Row, Table, hourly_clicks
-from ..drawing import draw, months_of, percent
+from ...export import Column, Table, hourly_clicks
+from ..drawing import draw, labels, percent
 from ..dryrun import bounds_of_each, bounds_of_hours, print_plan
-from ..options import Connection, DryRun, RangeEnd, Timezone, command
-from ..output import FormatOption, OutputFile, chosen, print_rows
+from ..options import Connection, DryRun, Timezone, command
+from ..output import Output
 from ..period import Period
 from ..selection import Selection
 
@@ -41,13 +40,10 @@ COUNTS = Table((Column("dimension"), Column("label"), Column("clicks", "int")))
 #: What else than its maps statistics are shown by.
 MORE: dict[type[Any], set[str]] = {RangeStats: {"month", "hour"}, PeriodStats: {"month"}, GeoStats: set()}
 BOUNDS = {"tag": bounds_of_each, "hour": bounds_of_hours}
-#: The most requests for hours that are sent without --yes.
-MOST_HOURLY = 2_000
-Yes = Annotated[bool, Option("--yes", help=f"With --by hour: send more than {MOST_HOURLY:,} requests too.")]
 
 
-@dataclass(frozen=True)
-class Presentation:
+@dataclass
+class Presentation(Output):
     """Options of how statistics are requested and shown."""
 
     timezone: Timezone = None
@@ -59,8 +55,6 @@ class Presentation:
             "selected tag alone; hour, of up to 32 days, takes a request for each hour and batch of links.",
         ),
     ] = None
-    form: FormatOption = None
-    output: OutputFile = None
     dry_run: DryRun = False
 
 
@@ -71,12 +65,10 @@ async def stats_range(
     selection: Selection,
     connection: Connection,
     shown: Presentation,
-    range_end: RangeEnd = "inclusive",
-    yes: Yes = False,
 ) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
     start, end = period.dates(shown.timezone)
-    await _answer(DateRange(start, end), f"{start} to {end}", selection, connection, shown, range_end, yes)
+    await _answer(DateRange(start, end), f"{start} to {end}", selection, connection, shown)
 
 
 @app.command("day")
@@ -86,15 +78,13 @@ async def stats_day(
     selection: Selection,
     connection: Connection,
     shown: Presentation,
-    range_end: RangeEnd = "inclusive",
-    yes: Yes = False,
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
     start, end = Period(day).dates(shown.timezone)
     if start != end:
         raise typer.BadParameter(f"{day} is more than one day: ask with `stats range`")
     query = DateRange(start, start) if shown.by == "hour" else Day(start)
-    await _answer(query, str(start), selection, connection, shown, range_end, yes)
+    await _answer(query, str(start), selection, connection, shown)
 
 
 @app.command("year")
@@ -137,15 +127,13 @@ async def _answer(
     selection: Selection,
     connection: Connection,
     shown: Presentation,
-    range_end: RangeEnd = "inclusive",
-    yes: bool = False,
 ) -> None:
     """Request the statistics, print them and what they cost."""
     by, timezone = shown.by, shown.timezone
     if by == "tag":
-        selection.require_tags("--by tag")
+        selection.require_tags(connection)
     counts: dict[str, int] = {}
-    async with connection.session(range_end=range_end) as session:
+    async with connection.session() as session:
         # Refuse an impossible query before anything is sent.
         empty = await session.stats.collect(query, keys=(), timezone=timezone)
         known = {"tag", *empty.DIMENSIONS.values(), *MORE[type(empty)]}
@@ -155,6 +143,7 @@ async def _answer(
             await hourly_clicks(session, *query.bounds, keys=(), timezone=timezone)
         with connection.bars() as begin:
             selecting = selection.chosen(
+                connection,
                 session,
                 "tag" if by == "tag" else "slashtag",
                 merged=True,
@@ -170,24 +159,26 @@ async def _answer(
                 selected["progress"] = begin("counting")
                 stats: Statistics
                 if by == "tag":
-                    if selection.every:
-                        connection.say("links without a tag are in no row")
                     each = session.stats.collect_each(query, **selected)
                     by_tag = {name: found async for name, found in each}
                     stats = empty.merge(by_tag.values())
                     counts = {name: found.total for name, found in by_tag.items()}
                     counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
                 elif by == "hour" and isinstance(query, DateRange):
-                    confirm = partial(_confirm, connection, yes)
-                    hours = await hourly_clicks(session, *query.bounds, **selected, confirm=confirm)
+                    hours = await hourly_clicks(
+                        session,
+                        *query.bounds,
+                        **selected,
+                        confirm=lambda cost: connection.say(
+                            f"hours of the days with clicks: {many(cost, 'request')}"
+                        ),
+                    )
                     stats = RangeStats(total_clicks=sum(hours.values()))
                     counts = {hour.isoformat(timespec="minutes"): clicks for hour, clicks in hours.items()}
                 else:
                     stats = await session.stats.collect(query, **selected)
-    if by == "month" and isinstance(stats, RangeStats):
-        counts = months_of(stats.clicks)
-    elif by not in ("tag", "hour"):
-        counts = {label: clicks for dimension, label, clicks in stats.rows() if dimension == by}
+    if by not in ("tag", "hour"):
+        counts = labels(stats, by)
     if isinstance(stats, RangeStats):
         shows_days = by in (None, "day", "month")
         connection.left_out |= not stats.reconciles or (shows_days and not stats.days_complete)
@@ -197,34 +188,18 @@ async def _answer(
     connection.say(f"{span}: {many(stats.total, 'click')}; {connection.cost()}")
 
 
-def _confirm(connection: Connection, yes: bool, cost: int) -> None:
-    """Print how many requests the hours take; refuse many without --yes."""
-    connection.say(f"hours of the days with clicks: {many(cost, 'request')}")
-    if cost > MOST_HOURLY and not yes:
-        raise typer.BadParameter(
-            f"{cost:,} requests are more than {MOST_HOURLY:,}: give --yes, fewer days, or --tag"
-        )
-
-
 def _show(stats: Statistics, by: Dimension | None, counts: dict[str, int], shown: Presentation) -> None:
     """Print statistics, or with `by` the clicks of its labels."""
-    form = chosen(shown.form)
-    is_drawn = form == "table" and shown.output is None
-    if is_drawn:
+    if shown.form == "table":
         draw(stats, None if by is None else counts)
     elif by is None:
-        print_rows(COUNTS, [*_totals(stats), *stats.rows()], form, file=shown.output)
+        totals = {"total": stats.total}
+        if isinstance(stats, PeriodStats):
+            totals |= {"unique": stats.clicks_unique, "repeated": stats.clicks_repeated}
+        shown.print(COUNTS, [*((name, "", clicks) for name, clicks in totals.items()), *stats.rows()])
     else:
         table = Table((Column(by), Column("clicks", "int"), Column("percent", "float")))
-        rows = [(label, clicks, percent(clicks, stats.total)) for label, clicks in counts.items()]
-        print_rows(table, rows, form, file=shown.output)
-
-
-def _totals(stats: Statistics) -> Iterator[Row]:
-    yield "total", "", stats.total
-    if isinstance(stats, PeriodStats):
-        yield "unique", "", stats.clicks_unique
-        yield "repeated", "", stats.clicks_repeated
+        shown.print(table, ((label, n, percent(n, stats.total)) for label, n in counts.items()))
 
 
 def _caveats(stats: Statistics, by: Dimension | None) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """`slashtag sync`: the account loaded into a database, a warehouse or files, incrementally."""
 
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ from typer import Argument, Option
 from ... import ConfigurationError, DateRange
 from ..._internal import many
 from ..failures import Failures, MaxFailures
-from ..options import Connection, RangeEnd, Timezone, command
+from ..options import Connection, Timezone, command
 
 LOCAL = ("duckdb", "sqlite", "filesystem")
 
@@ -47,7 +48,6 @@ def sync(
     ] = 3,
     timezone: Timezone = None,
     max_failures: MaxFailures = 100,
-    range_end: RangeEnd = "inclusive",
 ) -> None:
     """Load links, tags and clicks by day into a destination, and bring it up to date when run again.
 
@@ -66,12 +66,11 @@ def sync(
         raise ConfigurationError('sync needs dlt: pip install "slashtag[dlt]"') from None
     failures = Failures(target, max_failures)
     with connection.bars() as start:
-        shown: dict[str, Any] = {"links": start("links")}
+        bar = cache(start)
+        bar("links")
 
         def progress(table: str, done: int, total: int | None) -> None:
-            if table not in shown:
-                shown[table] = start(table)
-            shown[table](done, total)
+            bar(table)(done, total)
 
         monitor = loading.Monitor(progress, failures)
         connection.watch.source = lambda: monitor.metrics
@@ -84,7 +83,7 @@ def sync(
             timezone=timezone or "+00:00",
             dimensions=tuple(dimensions.split(",")) if dimensions else (),
             by_tag=by_tag,
-            session_options={**connection.session_options(), "range_end": range_end},
+            session_options=connection.session_options(),
             monitor=monitor,
         )
         pipeline = loading.local_pipeline(destination, target, dataset=dataset)

@@ -6,9 +6,8 @@ import typer
 from typer import Argument, Option
 
 from ...export import TAGS, tag_row
-from ..listing import Listed, print_listing
 from ..options import Connection, command
-from ..output import FormatOption, chosen, print_rows
+from ..output import Listed, Output, print_listing
 
 app = typer.Typer(help="Tags of the account.", no_args_is_help=True)
 
@@ -29,14 +28,14 @@ async def list_tags(connection: Connection, listed: Listed) -> None:
 async def create_tag(
     name: Annotated[str, Argument(metavar="NAME", help="Its name, at most 25 characters.")],
     connection: Connection,
+    output: Output,
     description: Annotated[str | None, Option(metavar="TEXT", help="At most 255 characters.")] = None,
     exist_ok: Annotated[
         bool, Option("--exist-ok", help="If a tag of this name exists, show it instead of an error.")
     ] = False,
-    form: FormatOption = None,
 ) -> None:
     """Create a tag and show it."""
     async with connection.session() as session:
         create = session.tags.ensure if exist_ok else session.tags.create
         tag = await create(name, description=description)
-    print_rows(TAGS, [tag_row(tag)], chosen(form), shown=SHOWN)
+    output.print(TAGS, [tag_row(tag)], SHOWN)

@@ -5,25 +5,24 @@ clicks are halved until the first places are all held by single links: no link h
 """
 
 import asyncio
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from datetime import date, datetime, time, timedelta
 from functools import partial
 from heapq import nlargest
-from itertools import accumulate
+from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Struct
 from typer import Option
 
 from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
-from ..._internal import Progress, last_day, many, parse_zone
+from ..._internal import Progress, halves, last_day, many, months, parse_zone
 from ...export import Column, Row, Table
 from ..accounts import Accounts
 from ..drawing import percent
-from ..options import RangeEnd, Timezone, command
-from ..output import FormatOption, OutputFile, chosen, print_rows
+from ..options import Timezone, command
+from ..output import Output
 from ..period import Period
 from ..selection import SelectionOrAll, note_of_shared
 
@@ -39,7 +38,7 @@ TOP = Table(
     )
 )
 #: Columns that are drawn, each from this width of the terminal on.
-SHOWN = dict.fromkeys(TOP.names, 0) | {"clicks_before": 80, "change_percent": 60}
+SHOWN = dict.fromkeys(("account", *TOP.names), 0) | {"clicks_before": 80, "change_percent": 60}
 Count = Callable[[Sequence[str]], Awaitable[int]]
 
 
@@ -48,14 +47,12 @@ async def top(
     period: Period,
     selection: SelectionOrAll,
     connection: Accounts,
+    output: Output,
     timezone: Timezone = None,
     by: Annotated[
         Literal["clicks", "growth"], Option(help="Most clicks, or most clicks more than in the span before.")
     ] = "clicks",
     limit: Annotated[int, Option(min=1, metavar="N", help="The most links to show.")] = 20,
-    form: FormatOption = None,
-    output: OutputFile = None,
-    range_end: RangeEnd = "inclusive",
 ) -> None:
     """Show the links with most clicks: their share of all clicks, and the change against the span before.
 
@@ -64,12 +61,12 @@ async def top(
     only the groups with most clicks one by one. The service counts links on different domains with the same
     slashtag as one.
     """
-    form, rows, summaries = chosen(form), list[Row](), list[str]()
+    rows, summaries = list[Row](), list[str]()
     start, end = period.dates(timezone, default="30d")
     earlier = _before(start, end, datetime.now(parse_zone(timezone)))
 
     async def rank() -> None:
-        async with connection.session(range_end=range_end) as session:
+        async with connection.session() as session:
             now, before = _query(session, start, end, timezone), _query(session, *earlier, timezone)
 
             async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
@@ -78,24 +75,22 @@ async def top(
                 return found.total
 
             with connection.bars() as begin:
-                hits = await _hits(session, selection, begin("reading"))
+                slashtags = await _slashtags(connection, session, selection, begin("reading"))
                 report = begin("counting")
                 total, places = await first_places(
-                    partial(count, now), partial(count, before), hits, limit, growth=by == "growth"
+                    partial(count, now), partial(count, before), slashtags, limit, growth=by == "growth"
                 )
+        account = () if connection.account is None else (connection.account,)
         for slashtag, clicks, earlier_clicks in places:
             change = percent(clicks - earlier_clicks, earlier_clicks) if earlier_clicks else None
-            row = (slashtag, clicks, percent(clicks, total), earlier_clicks, change)
-            rows.append(row if connection.account is None else (connection.account, *row))
-        named = "" if connection.account is None else f"{connection.account}, "
+            rows.append((*account, slashtag, clicks, percent(clicks, total), earlier_clicks, change))
         summaries.append(
-            f"{named}{start} to {end}, compared with {earlier[0]} to {earlier[1]}: "
-            f"{many(total, 'click')} of {many(len(hits), 'link')}; {connection.cost()}"
+            f"{', '.join((*account, str(start)))} to {end}, compared with {earlier[0]} to {earlier[1]}: "
+            f"{many(total, 'click')} of {many(len(slashtags), 'link')}; {connection.cost()}"
         )
 
     await connection.each(rank)
-    shown = {"account": 0, **SHOWN} if connection.all_profiles else SHOWN
-    print_rows(connection.table(TOP), rows, form, shown=shown, file=output)
+    output.print(connection.table(TOP), rows, SHOWN)
     for summary in summaries:
         connection.say(summary)
     if selection.tag and selection.sharing.count:
@@ -113,9 +108,8 @@ def _before(start: date, end: date, now: datetime) -> tuple[date, date]:
     day = timedelta(days=1)
     first = start - (end - start) - day
     if start.day == 1 and end == last_day((end.year, end.month)):
-        months = 12 * (end.year - start.year) + end.month - start.month + 1
-        year, month = divmod(12 * start.year + start.month - 1 - months, 12)
-        first = date(year, month + 1, 1)
+        number = 12 * start.year + start.month - 1 - len(months(start, end))
+        first = date(number // 12, number % 12 + 1, 1)
     if not start <= now.date() <= end:
         return first, start - day
     since = datetime.combine(start, time(), now.tzinfo)
@@ -135,16 +129,17 @@ def _query(session: AsyncSession, start: date, end: date, timezone: Any) -> Quer
     return DateRange(start, end)
 
 
-async def _hits(session: AsyncSession, selection: SelectionOrAll, progress: Progress) -> dict[str, int]:
-    """Return the slashtags of the selected links with the hits of all time."""
-    hits: Counter[str] = Counter()
-    async with selection.chosen(session, progress=progress) as (keys, _):
-        if isinstance(keys, AsyncIterable):
-            async for url in keys:
-                hits[url.slashtag] += url.hits
-        else:
-            hits.update({str(key): 0 for key in keys or ()})
-    return hits
+async def _slashtags(
+    connection: Accounts, session: AsyncSession, selection: SelectionOrAll, progress: Progress
+) -> list[str]:
+    """Return the slashtags of the selected links, those with most hits of all time first."""
+    async with selection.chosen(connection, session, progress=progress) as (keys, _):
+        if not isinstance(keys, AsyncIterable):
+            return list(dict.fromkeys(map(str, keys or ())))
+        hits: Counter[str] = Counter()
+        async for url in keys:
+            hits[url.slashtag] += url.hits
+        return [slashtag for slashtag, _ in hits.most_common()]
 
 
 class Place(NamedTuple):
@@ -167,40 +162,36 @@ class _Group(Struct, frozen=True, eq=False):
 
 
 async def first_places(
-    count: Count, count_before: Count, hits: Mapping[str, int], limit: int, *, growth: bool
+    count: Count, count_before: Count, keys: Sequence[str], limit: int, *, growth: bool
 ) -> tuple[int, list[Place]]:
     """Return the clicks of all links and at most `limit` with most clicks, or `growth` of clicks.
 
-    `count` and `count_before` count the clicks of some slashtags in the span and in the one before; `hits`
-    has a guess for each slashtag, which decides only how many requests it takes. Links of equal clicks come
-    in any order. Raises what counting raises.
+    `count` and `count_before` count the clicks of some slashtags in the span and in the one before. The order
+    of `keys` decides only how many requests it takes: few if links with many clicks are adjacent. Links of
+    equal clicks come in any order, the same in every run. Raises what counting raises.
     """
 
     async def refined(group: _Group) -> list[_Group]:
-        """Return the two parts of a group, or a single link with its place."""
+        """Return the two halves of a group, or a single link with its place."""
         keys = group.keys
         if len(keys) == 1:
             clicks = group.bound if group.is_counted else await count(keys)
             before = await count_before(keys)
             rank = clicks - before if growth else clicks
             return [_Group(keys, rank, place=Place(keys[0], clicks, before))]
-        # Cut where both parts have half of the hits: a link that outweighs the others is soon alone.
-        weights = list(accumulate(hits[key] + 1 for key in keys))
-        cut = min(max(bisect_left(weights, weights[-1] / 2), 1), len(keys) - 1)
-        clicks = await count(keys[:cut])
-        rest = max(0, group.bound - clicks)
-        return [_Group(keys[:cut], clicks), _Group(keys[cut:], rest, is_counted=False)]
+        first, second = halves(keys)
+        clicks = await count(first)
+        return [_Group(first, clicks), _Group(second, max(0, group.bound - clicks), is_counted=False)]
 
-    keys = sorted(hits, key=lambda key: (-hits[key], key))
     parts = [keys[n : n + GROUP] for n in range(0, len(keys), GROUP)]
     counts = await asyncio.gather(*map(count, parts))
     groups = list(map(_Group, parts, counts))
     while True:
         best = nlargest(limit, groups, key=lambda group: (group.bound, group.place is not None))
         best = [group for group in best if group.bound > 0]
-        unsettled = {id(group): group for group in best if group.place is None}
+        # Not a set, whose order would be another in every run.
+        unsettled = dict.fromkeys(group for group in best if group.place is None)
         if not unsettled:
             return sum(counts), [group.place for group in best if group.place is not None]
-        finer = await asyncio.gather(*map(refined, unsettled.values()))
-        groups = [group for group in groups if id(group) not in unsettled]
-        groups += [group for pair in finer for group in pair]
+        finer = await asyncio.gather(*map(refined, unsettled))
+        groups = [*(group for group in groups if group not in unsettled), *chain.from_iterable(finer)]

@@ -16,9 +16,8 @@ from ... import ShortUrl
 from ..._internal import REDIRECT_CODES, parse_span
 from ...export import NAMED_URLS, Column, Table, named_url_row, names_of_tags
 from ..bulk import Bulk, update_from
-from ..listing import Listed, print_listing
-from ..options import Connection, command
-from ..output import FormatOption, chosen, print_rows
+from ..options import Connection, command, option
+from ..output import Listed, Output, print_listing
 from ..selection import complete_tags
 
 app = typer.Typer(help="Short URLs of the account.", no_args_is_help=True)
@@ -37,28 +36,25 @@ SHOWN = {
     "created_at": 80,
     "destination": 0,
 }
-_option = partial(Option, rich_help_panel="Which links")
+_option = partial(option, rich_help_panel="Which links")
 
 
 @dataclass(frozen=True)
 class Filter:
     """Options of which links are listed; the service lists all, so all are read."""
 
-    tag: Annotated[
-        list[str] | None,
-        _option(metavar="NAME", help="Links of this tag; may be repeated.", autocompletion=complete_tags),
-    ] = None
-    search: Annotated[
-        str | None, _option(metavar="TEXT", help="Links with this text in short URL or destination.")
-    ] = None
-    created_after: Annotated[
-        str | None,
-        _option(
-            metavar="DATE",
-            help="Links created since: 2024-06-01, 2024-06, 30d, last-month; with --orderby -date older ones "
-            "are not read.",
-        ),
-    ] = None
+    tag: list[str] | None = _option(
+        None, metavar="NAME", help="Links of this tag; may be repeated.", autocompletion=complete_tags
+    )
+    search: str | None = _option(
+        None, metavar="TEXT", help="Links with this text in short URL or destination."
+    )
+    created_after: str | None = _option(
+        None,
+        metavar="DATE",
+        help="Links created since: 2024-06-01, 2024-06, 30d, last-month; with --orderby -date older ones "
+        "are not read.",
+    )
 
     @cached_property
     def since(self) -> datetime:
@@ -109,6 +105,7 @@ async def list_urls(connection: Connection, listed: Listed, filter_: Filter) -> 
 async def update_url(
     connection: Connection,
     bulk: Bulk,
+    output: Output,
     key: Annotated[
         str | None, Argument(metavar="KEY", help="The slashtag of the link; all digits: its id.")
     ] = None,
@@ -125,7 +122,6 @@ async def update_url(
             help=f"Protect it with a password, from {PASSWORD_VARIABLE} or a prompt; or with none.",
         ),
     ] = None,
-    form: FormatOption = None,
 ) -> None:
     """Change one link, or with --from many. Only what is given is sent.
 
@@ -137,7 +133,7 @@ async def update_url(
         members = (key, destination, slashtag, redirect_code, domain_id, password)
         if any(member is not None for member in members):
             raise typer.BadParameter("with --from the file says which links are changed, and how")
-        await update_from(connection, bulk, bulk.source, chosen(form))
+        await update_from(connection, bulk, bulk.source, output)
         return
     if key is None:
         raise typer.BadParameter("give the KEY of one link, or --from FILE")
@@ -151,7 +147,7 @@ async def update_url(
             password=new_password,
             domain_id=domain_id,
         )
-    print_rows(UPDATED, [(key, rows)], chosen(form))
+    output.print(UPDATED, [(key, rows)])
 
 
 def _password() -> str:
