@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from slashtag import AsyncSession, BadRequestError, InvalidRequestError, RetryPolicy, ShortUrl
 from slashtag.report import Report, build
-from slashtag.report._figures import days_over, span_before
+from slashtag.report._report import days_over, span_before
 from slashtag.sandbox import Fault, Sandbox
 
 Serve = Callable[..., Sandbox]

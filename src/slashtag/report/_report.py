@@ -1,15 +1,19 @@
-"""The figures of a report, and what follows from them."""
+"""A report: its figures, what follows from them, and the documents that show them."""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 
 from msgspec import Struct
 
-from .. import RangeStats
+from .. import ExportError, RangeStats
 from . import _format as fmt
 from ._branding import Branding
+from ._render import extra, render
 
 #: The chart and the trends of a longer span than this show the average of each week.
 CHART_DAILY = 120
@@ -17,6 +21,10 @@ CHART_DAILY = 120
 WEEKS_DAILY = 92
 
 DAY = timedelta(days=1)
+EPOCH = date(1970, 1, 1)
+# In a page the style sheet has the colours, for light and dark.
+_CSS = {name: f"var(--{name})" for name in ("accent", "soft", "muted", "line", "card", "ink")}
+_ROOT = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
 
 
 class TopLink(Struct, frozen=True, kw_only=True):
@@ -36,12 +44,14 @@ class TopLink(Struct, frozen=True, kw_only=True):
 
     @property
     def trend(self) -> list[tuple[float, float]]:
-        """Points of its clicks by day, or by week as in `Figures.curves`."""
+        """Points of its clicks by day, or by week as in `Report.curves`."""
         return _points(list(self.days.values()))
 
 
-class Figures(Struct, frozen=True, kw_only=True):
-    """All figures on the clicks from `start` to `end`, both included.
+class Report(Struct, frozen=True, kw_only=True):
+    """All figures on the clicks from `start` to `end`, both included, and the documents that show them.
+
+    All documents need the extra `report` and raise ExportError where it is not installed.
 
     `stats` ends today where the span is not over. `links_clicked` of the `links` slashtags have clicks (None
     where links were not counted one by one); `before` clicks fell in `before_span`, `before_stats` says which
@@ -147,11 +157,14 @@ class Figures(Struct, frozen=True, kw_only=True):
 
     @property
     def curves(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-        """Points of the days that are over, and of the span before: number of the day, clicks.
+        """Points of the span, today included, and of the span before: number of the day, clicks.
 
-        Of a long span each point is the average of a week, from the first day on; the last may be longer.
+        Of a long span each point is the average of a week, from the first day on; the last may be longer,
+        and today is left out.
         """
-        days = self.counted_days[: self.days_over]
+        days = self.counted_days
+        if len(days) > CHART_DAILY:
+            days = days[: self.days_over]
         before = self.before_stats.clicks
         return (
             _points([self.stats.clicks.get(day, 0) for day in days]),
@@ -197,6 +210,66 @@ class Figures(Struct, frozen=True, kw_only=True):
             row = rows[f"{hour:%H}:00"]
             row[hour.weekday()] = (row[hour.weekday()] or 0) + clicks
         return rows
+
+    @property
+    def notes(self) -> list[str]:
+        """What limits the figures of its links, in words."""
+        return render("notes.txt", report=self).splitlines()
+
+    def caveats(self) -> list[tuple[str, str]]:
+        """Return what a reader has to know about the numbers, each as its first words and the rest."""
+        lines = render("caveats.txt", report=self).splitlines()
+        return [(head, text) for head, _, text in (line.partition("|") for line in lines)]
+
+    def to_html(self) -> str:
+        """Return the report as one page that loads nothing and runs no script."""
+        return render("page.html", report=self)
+
+    def to_png(self, scale: float = 2) -> bytes:
+        """Return the main charts and all caveats as one picture, 1,200 x `scale` pixels wide."""
+        if not 0 < scale <= 10:
+            raise ExportError(f"scale is {scale}; it must be a positive number up to 10")
+        picture = render("picture.svg", report=self, width=1200, min_height=0)
+        png: bytes = extra("vl_convert").svg_to_png(picture, scale=scale)
+        return png
+
+    def to_pdf(self) -> bytes:
+        """Return the picture of `to_png` as one page, as wide as A4 and at least as high."""
+        picture = render("picture.svg", report=self, width=595, min_height=842)
+        pdf: bytes = extra("vl_convert").svg_to_pdf(picture)
+        return pdf
+
+    def chart(self, width: int, height: int, labels: int, colours: Mapping[str, str] = _CSS) -> str:
+        """Draw the clicks by day or week, with about so many labels below, as SVG.
+
+        The SVG is as wide as the element that holds it.
+        """
+        now, before = self.curves
+        days = len(self.counted_days)
+        # The bars of a few days are narrow, those of weeks wide.
+        half = min(0.4, 0.05 * days) * (1 if days <= CHART_DAILY else 7)
+
+        def at(n: float) -> float:
+            """Return the milliseconds of a day in UTC: the machine's time zone must not matter."""
+            return (self.start - EPOCH + n * DAY) / timedelta(milliseconds=1)
+
+        spec = render(
+            "chart.json",
+            width=width,
+            height=height,
+            labels=labels,
+            colours=colours,
+            days=days,
+            domain=(at(-0.5), at(days - 0.5)),
+            most=math.ceil(max(count for _, count in [(0, 1), *now, *before])),
+            bars=[
+                {"x": at(n - half), "x2": at(n + half), "y": count, "over": n < self.days_over}
+                for n, count in now
+            ],
+            before=[{"x": at(n), "y": count} for n, count in before],
+        )
+        svg: str = extra("vl_convert").vegalite_to_svg(spec, allowed_base_urls=[])
+        return _ROOT.sub(r'<svg viewBox="0 0 \1 \2" aria-hidden="true" focusable="false">', svg, count=1)
 
 
 def _change(now: int | None, before: int | None) -> float | None:
