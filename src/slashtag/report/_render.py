@@ -49,5 +49,3 @@ def _cleaned(value: object) -> object:
 def heat_step(clicks: int, most: int) -> int:
     """Return the step of the heat scale: 0 for no clicks, 1 to 5 for each fifth of the most."""
     return -(-clicks * 5 // most) if clicks else 0
-
-
