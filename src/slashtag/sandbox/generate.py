@@ -16,26 +16,10 @@ _DAY = 86_400
 _Shares = tuple[list[tuple[int, ...]], list[float]]
 
 
-class World(msgspec.Struct, frozen=True):
-    """Invented but lifelike labels and words, from world.json."""
-
-    states: list[tuple[str, int, str, str, str, list[str]]]
-    """Country, its share of clicks, pattern of its postal codes, state, time zone and cities."""
-    unknown_country_share: int
-    agents: list[tuple[str, str, str, int]]
-    """Device, browser, platform and share of clicks."""
-    referrers: list[tuple[str, int]]
-    hours: list[int]
-    """Clicks of each hour of the day in UTC."""
-    topics: list[str]
-    media: list[str]
-    foreign: list[str]
-    awkward: list[str]
-    tag_names: list[str]
-
-
-_WORLD = msgspec.json.decode(
-    files(__name__.rpartition(".")[0]).joinpath("world.json").read_bytes(), type=World
+# Invented but lifelike labels and words. A state has its country, the share of clicks of that, the pattern of
+# postal codes, name, time zone and cities; agents and referrers end with their share, hours are in UTC.
+_WORLD: dict[str, Any] = msgspec.json.decode(
+    files(__name__.rpartition(".")[0]).joinpath("world.json").read_bytes()
 )
 
 
@@ -55,7 +39,7 @@ def fill(store: Store, *, urls: int, clicks: int, tags: int, seed: int, since: i
 
 
 def _fill_tags(store: Store, tags: int, rng: random.Random, since: int, until: int) -> list[int]:
-    names = [*_WORLD.tag_names, *(f"campaign {n}" for n in range(1, tags + 1))][:tags]
+    names = [*_WORLD["tag_names"], *(f"campaign {n}" for n in range(1, tags + 1))][:tags]
     for name in names:
         about = f"Links of {name}" if rng.random() < 0.7 else ""
         store.add_tag(name, about, rng.randint(since, until))
@@ -67,13 +51,13 @@ def _slashtags(rng: random.Random) -> Iterator[str]:
     for n in count(1):
         dice = rng.random()
         if dice < 0.02:
-            yield f"{rng.choice(_WORLD.foreign)}-{n}"
+            yield f"{rng.choice(_WORLD['foreign'])}-{n}"
         elif dice < 0.035:
-            yield f"{rng.choice(_WORLD.awkward)} {n}"
+            yield f"{rng.choice(_WORLD['awkward'])} {n}"
         elif dice < 0.04:
             yield str(20_000 + n)
         else:
-            yield f"{rng.choice(_WORLD.topics)}-{rng.choice(_WORLD.media)}-{n}"
+            yield f"{rng.choice(_WORLD['topics'])}-{rng.choice(_WORLD['media'])}-{n}"
 
 
 def _fill_links(
@@ -102,7 +86,7 @@ def _fill_links(
         code = rng.choices((301, 302, 307, 308, 303), (70, 20, 4, 4, 2))[0]
         changed = at if rng.random() < 0.6 else rng.randint(at, until)
         password = "opensesame" if rng.random() < 0.01 else ""
-        destination = f"https://www.example/landing/{n}?utm_source={rng.choice(_WORLD.media)}"
+        destination = f"https://www.example/landing/{n}?utm_source={rng.choice(_WORLD['media'])}"
         links.append((slashtag, domain, destination, code, password, at, changed, tag))
     store.insert("INSERT INTO link VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", links)
     return store.rows("SELECT id, created_at FROM link ORDER BY id")
@@ -112,16 +96,16 @@ def _fill_labels(store: Store, rng: random.Random) -> list[_Shares]:
     """Insert the labels of places, agents and referrers; return the ids and cumulated shares of each kind."""
     places: dict[tuple[str, ...], float] = {}
     ranks = Counter[str]()
-    for country, share, code, state, zone, cities in _WORLD.states:
+    for country, share, code, state, zone, cities in _WORLD["states"]:
         ranks[country] += 1
         weight = share / ranks[country]
         for city_rank, city in enumerate(cities, 1):
             for _ in range(5):
                 places[country, state, city, code.format(rng.randint(1, 999)), zone] = weight / city_rank
         places[country, state, UNKNOWN, UNKNOWN, zone] = weight / 20
-    places[(UNKNOWN,) * 5] = sum(places.values()) * _WORLD.unknown_country_share / 1000
-    agents = {(device, browser, platform): share for device, browser, platform, share in _WORLD.agents}
-    referrers = {(name,): share for name, share in _WORLD.referrers}
+    places[(UNKNOWN,) * 5] = sum(places.values()) * _WORLD["unknown_country_share"] / 1000
+    agents = {(device, browser, platform): share for device, browser, platform, share in _WORLD["agents"]}
+    referrers = {(name,): share for name, share in _WORLD["referrers"]}
     return [
         ([store.label_ids(labels) for labels in shares], list(accumulate(shares.values())))
         for shares in (places, agents, referrers)
@@ -143,7 +127,7 @@ def _clicks(
         rng.choices(ids, cum_weights=shares, k=clicks) for ids, shares in (labels[2], labels[0], labels[1])
     )
     referrers = iter(sources)
-    everyday = iter(rng.choices(range(24), weights=_WORLD.hours, k=clicks))
+    everyday = iter(rng.choices(range(24), weights=_WORLD["hours"], k=clicks))
     dice = rng.random
     visitor = 0
     for (link, birth), share in zip(active, per_link, strict=True):

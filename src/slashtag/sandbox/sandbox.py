@@ -61,13 +61,13 @@ class Sandbox(Account):
 
     The account is generated from the numbers of `urls`, `clicks` and `tags`, from `seed`, `since` and
     `until`, or read from the file `store` if that holds one. Requests over `rate` a second (with `burst` at
-    once) or refused by `limiter` get a 429 with Retry-After in the form of `retry_after`. Each answer takes
-    `latency` seconds, or a random time between a pair of bounds. A request target longer than `max_target`
-    bytes gets a 414 with an HTML page. With `keep_requests=False` `requests` stays empty, for runs of days.
-    What the document leaves open is an option: see Behaviour. Raises ValueError for a wrong value.
+    once), or refused by a `limiter` instead, get a 429 with Retry-After in the form of `retry_after`. Each
+    answer takes `latency` seconds, or a random time between a pair of bounds. A request target longer than
+    `max_target` bytes gets a 414 with an HTML page. What the document leaves open is an option: see
+    Behaviour. Raises ValueError for a wrong value.
 
-    `requests` lists the requests that arrived so far, in order, and may be cleared; `max_in_flight` is the
-    largest number under way at once so far; `latency` and `faults` may be set while the sandbox runs.
+    `requests` lists the requests that arrived so far, in order, and may be cleared; `latency` and `faults`
+    may be set while the sandbox runs.
     """
 
     def __init__(
@@ -90,7 +90,6 @@ class Sandbox(Account):
         latency: float | tuple[float, float] = 0.0,
         faults: Iterable[Fault] = (),
         max_target: int = 8190,
-        keep_requests: bool = True,
         **behaviour: Unpack[Behaviour],
     ) -> None:
         if unknown := behaviour.keys() - Behaviour.__optional_keys__:
@@ -100,7 +99,8 @@ class Sandbox(Account):
         first, last = seconds(since), seconds(until)
         if last < first:
             raise ValueError(f"until ({until}) is before since ({since})")
-        bucket = None if rate is None else TokenBucket(rate, burst)
+        if rate is not None and limiter is not None:
+            raise ValueError("give rate or limiter, not both")
         self._port = port
         self._running: tuple[web.Server, asyncio.Server] | None = None
         self._tasks: set[asyncio.Task[object]] = set()
@@ -108,18 +108,21 @@ class Sandbox(Account):
         self.apikey = apikey
         self.apisecret = apisecret
         self.requests: list[Arrival] = []
-        self.max_in_flight = 0
         self.latency = latency
-        self._limiters = [one for one in (bucket, limiter) if one is not None]
+        self._limiter = limiter or (Limiter() if rate is None else TokenBucket(rate, burst))
         self._retry_after = retry_after
         self._max_target = max_target
-        self._keep_requests = keep_requests
         self._rng = random.Random(f"{seed}/latency")
         self._seed = seed
         self._plan = FaultPlan(faults, seed)
         self._behaviour = msgspec.convert(behaviour, Behaviour)
         self._path = store
         self._fill = partial(fill, urls=urls, clicks=clicks, tags=tags, seed=seed, since=first, until=last)
+
+    @property
+    def max_in_flight(self) -> int:
+        """The largest number of `requests` that were under way at once."""
+        return max((arrival.in_flight for arrival in self.requests), default=0)
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -224,9 +227,7 @@ class Sandbox(Account):
             self._tasks.add(task)
             leaving.callback(self._tasks.discard, task)
             arrival = Arrival(request.method, path, query, monotonic() - self._began, len(self._tasks))
-            if self._keep_requests:
-                self.requests.append(arrival)
-            self.max_in_flight = max(self.max_in_flight, arrival.in_flight)
+            self.requests.append(arrival)
             response = await self._respond(request, arrival, leaving)
         if response is None:
             return web.Response()  # never sent: the connection is gone
@@ -240,12 +241,9 @@ class Sandbox(Account):
             response = html_page(414)
             response.force_close()
             return response
-        wait: float | None = None
-        for limiter in self._limiters:
-            wait = limiter.admit(arrival.at)
-            if wait is not None:
-                break
-            leaving.callback(limiter.release)
+        wait = self._limiter.admit(arrival.at)
+        if wait is None:
+            leaving.callback(self._limiter.release)
         fault = self._plan.pick(arrival.method, arrival.path) if wait is None else None
         arrival.body = await request.read()
         if self.latency:
