@@ -102,7 +102,6 @@ class Sandbox(Account):
         if rate is not None and limiter is not None:
             raise ValueError("give rate or limiter, not both")
         self._port = port
-        self._running: tuple[web.Server, asyncio.Server] | None = None
         self._tasks: set[asyncio.Task[object]] = set()
         self._thread: ExitStack | None = None
         self.apikey = apikey
@@ -136,10 +135,9 @@ class Sandbox(Account):
     @property
     def port(self) -> int:
         """The port it listens on. Raises RuntimeError while it does not run."""
-        if self._running is None:
+        if self._store is None:
             raise RuntimeError("the sandbox is not running")
-        _server, listener = self._running
-        return int(listener.sockets[0].getsockname()[1])
+        return int(self._listener.sockets[0].getsockname()[1])
 
     @property
     def base_url(self) -> str:
@@ -148,48 +146,44 @@ class Sandbox(Account):
 
     async def start(self) -> None:
         """Generate or open the account and listen. Raises OSError where the port is taken."""
-        if self._running is not None:
+        if self._store is not None:
             raise RuntimeError("the sandbox is running already")
-        server = web.Server(self._handle, access_log=None, max_line_size=_MAX_LINE)
+        store = Store(self._path)
         try:
-            self._store = Store(self._path)
-            if self._store.is_new:
-                self._fill(self._store)
-            self._service = Service(self._store, self._behaviour, self.apikey, self.apisecret)
+            if store.is_new:
+                self._fill(store)
+            self._service = Service(store, self._behaviour, self.apikey, self.apisecret)
             self._began = monotonic()
-            listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", self._port)
+            self._server = web.Server(self._handle, access_log=None, max_line_size=_MAX_LINE)
+            loop = asyncio.get_running_loop()
+            self._listener = await loop.create_server(self._server, "127.0.0.1", self._port)
         except BaseException:
-            self._close()
+            store.close()
             raise
-        self._running = server, listener
+        self._store = store
 
     async def stop(self) -> None:
         """Close all connections and stop. May be called again."""
-        if self._thread is None:
-            await self._stop()
-        else:
+        if self._thread is not None:
             self.__exit__()  # it runs in another loop
-
-    async def _stop(self) -> None:
-        running, self._running = self._running, None
-        if running is None:
+        store, self._store = self._store, None
+        if store is None:
             return
-        server, listener = running
         # Stop accepting before the listener is closed. A connection accepted just before is known to the
         # server only some iterations of the loop later; without them it would stay open.
         with suppress(NotImplementedError):  # the loop of Windows, which has no readers
-            for sock in listener.sockets:
+            for sock in self._listener.sockets:
                 asyncio.get_running_loop().remove_reader(sock.fileno())
         for _turn in range(3):
             await asyncio.sleep(0)
-        listener.close()
+        self._listener.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        server.pre_shutdown()
-        await server.shutdown(_GRACE)
-        self._close()
+        self._server.pre_shutdown()
+        await self._server.shutdown(_GRACE)
+        store.close()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -201,8 +195,7 @@ class Sandbox(Account):
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal())
-            portal.call(self.start)
-            stack.callback(portal.call, self._stop)
+            stack.enter_context(portal.wrap_async_context_manager(self))
             self._thread = stack.pop_all()
         return self
 
@@ -210,11 +203,6 @@ class Sandbox(Account):
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.close()
-
-    def _close(self) -> None:
-        if self._store is not None:
-            self._store.close()
-            self._store = None
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Record a request and answer it; the description of the service is given to anybody, unrecorded."""
