@@ -101,7 +101,7 @@ class Report(Struct, frozen=True, kw_only=True):
     @property
     def days_over(self) -> int:
         """Number of its days that were over when it was asked about."""
-        return days_over(self.start, self.end, self.asked_at.date())
+        return (self.before_span[1] - self.before_span[0]).days + 1 if self.before_span else 0
 
     @property
     def partial_day(self) -> date | None:
@@ -283,16 +283,12 @@ def _points(clicks: list[int]) -> list[tuple[float, float]]:
     return [((a + b - 1) / 2, sum(clicks[a:b]) / (b - a)) for a, b in pairwise(cuts)]
 
 
-def days_over(start: date, end: date, today: date) -> int:
-    """Return how many days of a span were over on a day."""
-    return max(0, (min(end, today - DAY) - start).days + 1)
-
-
 def span_before(start: date, end: date, today: date) -> tuple[date, date] | None:
     """Return the days to compare a span with: as many as are over, from the start of the span before it.
 
-    A week that is three days old is so compared with the first three days of the week before.
+    A week that is three days old is so compared with the first three days of the week before. None where no
+    day is over.
     """
     first = start - (end - start) - DAY
-    over = days_over(start, end, today)
-    return (first, first + (over - 1) * DAY) if over else None
+    last = first + (min(end, today - DAY) - start)
+    return (first, last) if first <= last else None
