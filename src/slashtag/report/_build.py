@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from datetime import timezone as fixed_offset
 from typing import Any, TypeVar
@@ -112,6 +112,7 @@ async def build(
             else:
                 if keys is not None and isinstance(key, ShortUrl):
                     sharing.take(key, selected=True)
+    foreign = sharing.foreign
     every = [found[0] for found in links.values()]  # as links, which `collect_each` sorts by hits
     together: dict[str, Any] = {"keys": every} if tags is None else {"tags": tags}
 
@@ -136,6 +137,17 @@ async def build(
         """Count slashtags or tags one by one."""
         async with session.stats.collect_each(query, timezone=zone, progress=step(), **which) as each:
             return {name: stats.total async for name, stats in each}
+
+    def breakdown(label_of: Callable[[ShortUrl], str]) -> tuple[dict[str, int], set[str]]:
+        """Return clicks by a label of links, and the labels that include clicks of links with another."""
+        counts, shared = Counter[str](), set[str]()
+        for slashtag, number in clicks.items():
+            labels = {label_of(link) for link in links[slashtag] if isinstance(link, ShortUrl)}
+            counts.update(dict.fromkeys(labels, number))
+            if len(labels) > 1 or slashtag in foreign:
+                shared |= labels
+        # A single label says no more than the total.
+        return (dict(counts), shared) if len(counts) > 1 else ({}, set())
 
     span = DateRange(first, min(last, today))
     stats: RangeStats | None = None
@@ -166,12 +178,8 @@ async def build(
     if keys is None and clicks:
         listed = await session.tags.list(progress=step()).to_list()
         names: dict[int | None, str] = {None: ""} | {tag.id: tag.name for tag in listed}
-        by_tag, shared_tags = _breakdown(
-            clicks, links, sharing.foreign, lambda link: names.get(link.tag_id, f"{link.tag_id}")
-        )
-        by_page, shared_pages = _breakdown(
-            clicks, links, sharing.foreign, lambda link: page_of(link.destination or "")
-        )
+        by_tag, shared_tags = breakdown(lambda link: names.get(link.tag_id, f"{link.tag_id}"))
+        by_page, shared_pages = breakdown(lambda link: page_of(link.destination or ""))
         # The service counts some of the tags whose links would add up to too much.
         counted = sorted(shared_tags - {""}, key=lambda name: -by_tag[name])[:MOST_TAGS]
         by_tag |= await totals(span, tags=counted)
@@ -182,7 +190,6 @@ async def build(
         hourly = await hourly_clicks(
             session, first, span.end, **together, timezone=zone, confirm=confirm, progress=step()
         )
-    foreign = sharing.foreign
     return Report(
         start=first,
         end=last,
@@ -218,24 +225,6 @@ async def build(
         refused=refused,
         branding=branding or Branding(),
     )
-
-
-def _breakdown(
-    clicks: Mapping[str, int],
-    links: Mapping[str, list[Key]],
-    foreign: Set[str],
-    label_of: Callable[[ShortUrl], str],
-) -> tuple[dict[str, int], set[str]]:
-    """Return clicks by a label of links, and the labels that include clicks of links with another."""
-    counts: Counter[str] = Counter()
-    shared: set[str] = set()
-    for slashtag, number in clicks.items():
-        labels = {label_of(link) for link in links[slashtag] if isinstance(link, ShortUrl)}
-        counts.update(dict.fromkeys(labels, number))
-        if len(labels) > 1 or slashtag in foreign:
-            shared |= labels
-    # A single label says no more than the total.
-    return (dict(counts), shared) if len(counts) > 1 else ({}, set())
 
 
 def _whole_days(start: date | str, end: date | str, today: date) -> tuple[date, date]:
