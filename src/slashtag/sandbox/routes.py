@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Meta
 
 from . import rules
-from .rules import RefusedError, Request, bad_request
-from .statistics import DAY, EPOCH, Clicks, Selection, whole_days
+from .rules import DAY, EPOCH, RefusedError, Request, bad_request
+from .statistics import Clicks, Selection
 from .store import DIRECT, DOMAINS, OTHER, Link, Store
 
 API = "/api/v1"
@@ -161,10 +161,17 @@ class Service:
 
     # Statistics
 
-    def _links(self, request: Request) -> Selection:
-        name, keys = rules.selector(request.query)
-        if name:
-            tags = self._store.tags("WHERE name = ?", (name,))
+    def _links(self, query: Mapping[str, str]) -> Selection:
+        """Select links by tag or slashtags. See docs/service.md, Statistics endpoints: common selector."""
+        tag, keys = query.get("tag"), [key for key in query.get("url_keys", "").split(",") if key]
+        if not tag and not keys:
+            raise bad_request("Tag and URL keys both can not be empty.")
+        if tag and keys:
+            raise bad_request("Either tag or URL keys can be given, not both.")
+        if len(keys) > rules.MAX_KEYS:
+            raise bad_request(f"At most {rules.MAX_KEYS} URL keys are allowed.")
+        if tag:
+            tags = self._store.tags("WHERE name = ?", (tag,))
             if not tags:
                 raise bad_request("Tag does not exists.")
             return "WHERE tag_id = ?", [tags[0].id]
@@ -183,7 +190,7 @@ class Service:
             query.get("date") or query.get("date_range")
         ):
             return self._yearly(request) if query.get("year") else self._alltime(request)
-        links, offset = self._links(request), rules.offset(query)
+        links, offset = self._links(query), rules.offset(query)
         span = rules.instants(query, includes_end=behaviour.get("range_end") != "exclusive")
         labels = ("device", "browser", "platform", "country", "referrer")
         clicks = Clicks(self._store, links, labels, span, offset=offset)
@@ -197,13 +204,12 @@ class Service:
 
     def _yearly(self, request: Request) -> object:
         """Answer endpoint 6, Statistics for a year."""
-        links, offset = self._links(request), rules.offset(request.query)
-        year = rules.year(request.query)
-        return self._period(links, whole_days(date(year, 1, 1), date(year, 12, 31), offset), offset)
+        links, offset = self._links(request.query), rules.offset(request.query)
+        return self._period(links, rules.year(request.query, offset), offset)
 
     def _alltime(self, request: Request) -> object:
         """Answer endpoint 7, Statistics for all time."""
-        return self._period(self._links(request), (-(2**62), 2**62), rules.offset(request.query))
+        return self._period(self._links(request.query), (-(2**62), 2**62), rules.offset(request.query))
 
     def _period(self, links: Selection, span: tuple[int, int], offset: int) -> object:
         labels = ("browser", "country", "device", "platform", "referrer", "timezone")
@@ -224,10 +230,9 @@ class Service:
 
     def _country(self, request: Request) -> object:
         """Answer endpoint 8, Country geo-location statistics."""
-        links, offset = self._links(request), rules.offset(request.query)
-        code, first, last = rules.country(request.query)
-        labels = ("state", "city", "postalcode")
-        clicks = Clicks(self._store, links, labels, whole_days(first, last, offset), country=code)
+        links, offset = self._links(request.query), rules.offset(request.query)
+        code, span = rules.country(request.query, offset)
+        clicks = Clicks(self._store, links, ("state", "city", "postalcode"), span, country=code)
         data: dict[str, object] = {}
         for name, counts in clicks.maps.items():
             shown = dict(islice(counts.items(), self._behaviour.get("places", 50)))

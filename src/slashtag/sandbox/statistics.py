@@ -5,10 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 
+from .rules import DAY, EPOCH
 from .store import VISITOR, Store
-
-DAY = 86_400
-EPOCH = date(1970, 1, 1).toordinal()
 
 # A WHERE clause of links, and its parameters.
 Selection = tuple[str, Sequence[object]]
@@ -28,7 +26,7 @@ class Clicks:
         store: Store,
         links: Selection,
         labels: Sequence[str],
-        span: tuple[int, int] = (-(2**62), 2**62),
+        span: tuple[int, int],
         *,
         offset: int = 0,
         country: str | None = None,
@@ -49,9 +47,3 @@ class Clicks:
             counts = [(store.labels[id], n) for id, n in Counter(ids).items()]
             # Ties are ordered by label, so that an answer does not depend on the order of rows.
             self.maps[name] = dict(sorted(counts, key=lambda entry: (-entry[1], entry[0])))
-
-
-def whole_days(start: date, end: date, offset: int) -> tuple[int, int]:
-    """Return the Unix seconds from the first second of `start` to before the first one after `end`."""
-    first = (start.toordinal() - EPOCH) * DAY - offset
-    return first, (end.toordinal() + 1 - EPOCH) * DAY - offset
