@@ -156,7 +156,7 @@ def four_workers(size: float) -> Iterator[Row]:
     # The seconds in which sessions learn the limit count; in a job of half a minute they would be most of it.
     links = scaled(20_000, size, 100)
     account: dict[str, Any] = {"urls": links, "clicks": 10 * links, "apikey": APIKEY, "apisecret": APISECRET}
-    with Sandbox(**account, keep_requests=False) as box:
+    with Sandbox(**account) as box:
         keys = [url.slashtag for url in box.truth.urls()]
         asking = AsyncSession(box.base_url, apikey=APIKEY, apisecret=APISECRET)
         plan = asking.stats.plan(SPAN, keys=keys)

@@ -28,7 +28,7 @@ SPAN = DateRange("2022-01-01", "2024-12-31")
 
 def serve(size: int, pipe: Connection) -> None:
     """Run the service until told to stop."""
-    with Sandbox(urls=size, clicks=10 * size, tags=5, keep_requests=False) as box:
+    with Sandbox(urls=size, clicks=10 * size, tags=5) as box:
         pipe.send((box.base_url, box.apikey, box.apisecret))
         pipe.recv()
 

@@ -38,9 +38,7 @@ async def collect(base_url: str, slashtags: int) -> tuple[int, float]:
 
 async def each(links: int) -> tuple[float, int, float]:
     """Return the share of months with clicks, the requests sent, and keys x windows by requests sent."""
-    with Sandbox(
-        urls=links, clicks=12 * links, tags=0, until="2024-12-31T23:59:59+00:00", keep_requests=False
-    ) as box:
+    with Sandbox(urls=links, clicks=12 * links, tags=0, until="2024-12-31T23:59:59+00:00") as box:
         async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
             keys = list({link.slashtag async for link in session.urls.list()})
             windows = len(session.stats.plan(SPAN, keys=keys[:1]))

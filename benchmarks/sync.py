@@ -39,7 +39,7 @@ from slashtag.sandbox import Sandbox
 
 links, since, until = sys.argv[1:]
 with Sandbox(
-    urls=int(links), clicks=40 * int(links), since=since, until=until, keep_requests=False
+    urls=int(links), clicks=40 * int(links), since=since, until=until
 ) as box:
     print(box.base_url, box.apikey, box.apisecret, flush=True)
     sys.stdin.read()

@@ -15,7 +15,6 @@ from ._core.spans import parse_span as parse_span
 from ._core.windows import Window as Window
 from ._core.windows import by_month as by_month
 from ._core.windows import flattened as flattened
-from ._core.windows import format_offset as format_offset
 from ._core.windows import halves as halves
 from ._core.windows import last_day as last_day
 from ._core.windows import midnight as midnight

@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from slashtag import ExportError, InvalidRequestError
-from slashtag.report import _documents, check_path, write
+from slashtag.report import _render, check_path, write
 from tests.report.figures import HOSTILE, read, report
 from tests.report.test_page import walk
 
@@ -150,9 +150,9 @@ def test_a_missing_extra_is_named(missing: str, monkeypatch: pytest.MonkeyPatch,
             raise ModuleNotFoundError(name)
         return importlib.import_module(name, package)
 
-    monkeypatch.setattr("slashtag.report._documents.import_module", without)
+    monkeypatch.setattr("slashtag.report._render.import_module", without)
     found = report([1, 2])
-    _documents._templates.cache_clear()
+    _render._templates.cache_clear()
     for draw in (found.to_html, found.to_png, found.to_pdf, lambda: write(found, tmp_path / "a.html")):
         with pytest.raises(ExportError, match=r'pip install "slashtag\[report\]"'):
             draw()

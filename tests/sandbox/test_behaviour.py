@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from slashtag.sandbox import Sandbox
+from slashtag.sandbox import Limiter, Sandbox
 
 from .serve import Caller, serving
 
@@ -120,6 +120,7 @@ async def test_so_many_places_are_named(places: int, state: dict[str, Any]) -> N
         {"retry_after": "soon"},
         {"rate": 0},
         {"rate": 5, "burst": 0},
+        {"rate": 5, "limiter": Limiter()},
     ],
 )
 def test_a_value_that_no_option_has_is_refused(options: dict[str, Any]) -> None:

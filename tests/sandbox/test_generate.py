@@ -12,7 +12,7 @@ from slashtag.sandbox import Behaviour, Sandbox
 from slashtag.sandbox.generate import fill
 from slashtag.sandbox.routes import Service
 from slashtag.sandbox.rules import Request
-from slashtag.sandbox.store import Store
+from slashtag.sandbox.store import LABELS, Store
 
 SINCE = int(datetime(2022, 1, 1, tzinfo=UTC).timestamp())
 UNTIL = int(datetime(2025, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
@@ -41,7 +41,7 @@ def account(store: Store) -> tuple[object, ...]:
             store.links(),
             store.tags(),
             store.log(),
-            [dict(store.labels(t)) for t in ("place", "agent")],
+            store.labels,
         )
     finally:
         store.close()
@@ -112,9 +112,10 @@ def test_slashtags_are_of_every_kind(usual: Store) -> None:
 
 @pytest.mark.unmeasured
 def test_some_labels_are_unknown_and_visitors_come_again(usual: Store) -> None:
-    for table, column in (("place", 0), ("place", 2), ("agent", 1), ("agent", 2)):
-        assert any(labels[column] == "unknown." for labels in usual.labels(table).values())
-    visitors = {click[5] for click in usual.log()}
+    for name in ("country", "city", "browser", "platform"):
+        column = 3 + LABELS.index(name)
+        assert any(usual.labels[click[column]] == "unknown." for click in usual.log())
+    visitors = {click[2] for click in usual.log()}
     assert 0.3 < len(visitors) / 200_000 < 0.9
 
 

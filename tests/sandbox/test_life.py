@@ -86,12 +86,6 @@ async def test_stop_ends_a_thread_too_which_may_be_begun_again() -> None:
             assert threading.active_count() == threads
 
 
-async def test_requests_need_not_be_kept() -> None:
-    async with serving(keep_requests=False) as call:
-        await call.get("urls")
-        assert (call.box.requests, call.box.max_in_flight) == ([], 1)
-
-
 async def test_it_runs_once_at_a_time() -> None:
     async with small() as box:
         with pytest.raises(RuntimeError, match="already"):

@@ -104,9 +104,9 @@ class TwoAtOnce(Limiter):
         self.in_flight -= 1
 
 
-async def test_rate_and_limiter_both_hold_and_places_are_given_back() -> None:
+async def test_a_limiter_of_ones_own_holds_and_places_are_given_back() -> None:
     cap = TwoAtOnce()
-    async with serving(rate=1000, burst=8, limiter=cap, latency=0.2) as call:
+    async with serving(limiter=cap, latency=0.2) as call:
         replies = await asyncio.gather(*(call("GET", TAGS) for _ in range(6)))
         assert sorted(reply.status for reply in replies) == [200] * 2 + [429] * 4
         assert cap.in_flight == 0

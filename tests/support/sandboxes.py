@@ -15,8 +15,7 @@ def settle(box: Sandbox, timeout: float = 60) -> None:
     A caller may give up a request, and be gone, before the sandbox comes to read it. One whose session stays
     open keeps this waiting, until TimeoutError.
     """
-    assert box._running is not None
-    server, listener = box._running
+    server, listener = box._server, box._listener
 
     async def settled() -> None:
         # A turn takes in what the system holds: connections first, then what was sent over them.

@@ -6,8 +6,8 @@ write(report, "report.html")
 
 from ._branding import MAX_LOGO, Branding
 from ._build import build
-from ._documents import FORMATS, Report, check_path, write
-from ._figures import TopLink
+from ._documents import FORMATS, check_path, write
+from ._report import Report, TopLink
 
 __all__ = [
     "FORMATS",

@@ -59,7 +59,7 @@ class Branding(Struct, frozen=True, kw_only=True):
     def palettes(self) -> tuple[dict[str, str], dict[str, str]]:
         """Colours by name, on a light and on a dark background.
 
-        `soft` is the background of a label, h0 to h5 are the steps of the heat scale, o0 to o5 text on them.
+        `soft` is the background of a label, h0 to h5 are the steps of the heat scale, with text in `ink`.
         """
         return self._palette(0, 0.16), self._palette(1, 0.28)
 
@@ -68,13 +68,9 @@ class Branding(Struct, frozen=True, kw_only=True):
         card, ink = colours["card"], colours["ink"]
         accent = _readable(self.accent, ink, [card, colours["page"]])
         soft = _readable(_mix(card, accent, tint), card, [ink, colours["muted"]])
-        colours |= {"accent": accent, "soft": soft}
-        colours |= {f"h{n}": _mix(card, accent, n * 0.21 - 0.05) for n in range(1, 6)}
-        # Black or white has a contrast of at least 4.58 with any colour.
-        on = {
-            n: max("#000000", "#ffffff", key=lambda text: contrast(text, colours[f"h{n}"])) for n in range(6)
-        }
-        return colours | {f"o{n}": text for n, text in on.items()}
+        hot = _readable(accent, card, [ink])
+        heat = {f"h{n}": _mix(card, hot, n * 0.21 - 0.05) for n in range(1, 6)}
+        return colours | {"accent": accent, "soft": soft} | heat
 
 
 def _readable(colour: str, toward: str, others: list[str]) -> str:

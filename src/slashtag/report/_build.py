@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, tzinfo
-from typing import Any
+from datetime import timezone as fixed_offset
+from typing import Any, TypeVar
 
 from .. import (
     AsyncSession,
@@ -13,57 +14,22 @@ from .. import (
     InvalidRequestError,
     NotFoundError,
     PeriodStats,
+    Query,
     RangeStats,
     ShortUrl,
+    Statistics,
     Year,
 )
-from .._internal import Key, Keys, Progress, check_slashtag, format_offset, parse_zone
+from .._internal import Key, Keys, Progress, check_slashtag, parse_zone
 from ..export import Sharing, hourly_clicks, selection
 from ._branding import Branding
-from ._documents import Report
-from ._figures import TopLink, span_before
 from ._format import page_of
+from ._report import Report, TopLink, span_before
 
 #: So many tags whose links share slashtags with others are counted by the service, one by one.
 MOST_TAGS = 8
 
-
-class Links:
-    """The links of a report, or only their slashtags where these were given."""
-
-    def __init__(self) -> None:
-        #: All that were given of each slashtag.
-        self.by_slashtag: dict[str, list[Key]] = {}
-        self.sharing = Sharing()
-        #: Number of listed links that statistics cannot be requested for.
-        self.refused = 0
-
-    def add(self, key: Key, *, is_listed: bool) -> None:
-        """Add a slashtag or link. Raises InvalidRequestError for a bad one, but not if it is listed."""
-        try:
-            slashtag = check_slashtag(key)
-        except InvalidRequestError:
-            if not is_listed:
-                raise
-            self.refused += 1
-            return
-        if isinstance(key, ShortUrl) and not is_listed:
-            self.sharing.take(key, selected=True)
-        self.by_slashtag.setdefault(slashtag, []).append(key)
-
-    def breakdown(
-        self, clicks: Mapping[str, int], label_of: Callable[[ShortUrl], str]
-    ) -> tuple[dict[str, int], set[str]]:
-        """Return clicks by a label of links, and the labels that include clicks of links with another."""
-        counts: Counter[str] = Counter()
-        shared: set[str] = set()
-        for slashtag, number in clicks.items():
-            found = {label_of(link) for link in self.by_slashtag[slashtag] if isinstance(link, ShortUrl)}
-            counts.update(dict.fromkeys(found, number))
-            if len(found) > 1 or slashtag in self.sharing.foreign:
-                shared |= found
-        # A single label says no more than the total.
-        return (dict(counts), shared) if len(counts) > 1 else ({}, set())
+R = TypeVar("R", bound=Statistics)
 
 
 async def build(
@@ -130,69 +96,90 @@ async def build(
 
         return report
 
-    links = Links()
     if tags is not None and not isinstance(tags, str | bytes):
         tags = list(dict.fromkeys(tags))
-    chosen = selection(session, keys, tags, "slashtag", sharing=links.sharing, progress=step())
-    async with chosen as (found, _):
-        if isinstance(found, AsyncIterable):
-            async for key in found:
-                links.add(key, is_listed=keys is None)
-        else:
-            for key in found or ():
-                links.add(key, is_listed=False)
-    # As links, which `collect_each` sorts by hits.
-    every = [found[0] for found in links.by_slashtag.values()]
+    # All links of each slashtag, or the slashtag itself where no more was given.
+    links: dict[str, list[Key]] = {}
+    sharing, refused = Sharing(), 0
+    async with selection(session, keys, tags, "slashtag", sharing=sharing, progress=step()) as (found, _):
+        for key in [key async for key in found] if isinstance(found, AsyncIterable) else found or ():
+            try:
+                links.setdefault(check_slashtag(key), []).append(key)
+            except InvalidRequestError:
+                if keys is not None:
+                    raise
+                refused += 1
+            else:
+                if keys is not None and isinstance(key, ShortUrl):
+                    sharing.take(key, selected=True)
+    foreign = sharing.foreign
+    every = [found[0] for found in links.values()]  # as links, which `collect_each` sorts by hits
+    together: dict[str, Any] = {"keys": every} if tags is None else {"tags": tags}
 
-    async def count(query: DateRange) -> RangeStats:
+    async def count(query: Query[R], offset: tzinfo = zone) -> R:
         """Count all links together."""
-        chosen = every if tags is None else None
-        return await session.stats.collect(query, keys=chosen, tags=tags, timezone=zone, progress=step())
+        return await session.stats.collect(query, **together, timezone=offset, progress=step())
 
-    async def count_year(year: int) -> PeriodStats | None:
-        """Count a calendar year; None where the service has no such statistics or the zone no such year."""
-        begin, end = (datetime(n, 1, 1, tzinfo=zone).utcoffset() for n in (year, year + 1))
-        if begin is None or begin != end:
-            return None
-        try:
-            return await session.stats.collect(
-                Year(year), keys=clicked, tags=tags, timezone=format_offset(begin), progress=step()
-            )
-        except NotFoundError:
-            return None
+    async def count_years() -> PeriodStats | None:
+        """Count calendar years; None where the service has no such statistics or the zone no such year."""
+        years: list[PeriodStats] = []
+        for year in range(first.year, last.year + 1):
+            begin, end = (datetime(n, 1, 1, tzinfo=zone).utcoffset() for n in (year, year + 1))
+            if begin is None or begin != end:
+                return None
+            try:
+                years.append(await count(Year(year), fixed_offset(begin)))
+            except NotFoundError:
+                return None
+        return PeriodStats.merge(years)
 
     async def totals(query: DateRange, **which: Any) -> dict[str, int]:
         """Count slashtags or tags one by one."""
         async with session.stats.collect_each(query, timezone=zone, progress=step(), **which) as each:
             return {name: stats.total async for name, stats in each}
 
-    until = min(last, today)
-    span = DateRange(first, until)
-    total: RangeStats | None = None
-    clicks: dict[str, int] | None = None
+    def breakdown(label_of: Callable[[ShortUrl], str]) -> tuple[dict[str, int], set[str]]:
+        """Return clicks by a label of links, and the labels that include clicks of links with another."""
+        counts, shared = Counter[str](), set[str]()
+        for slashtag, number in clicks.items():
+            labels = {label_of(link) for link in links[slashtag] if isinstance(link, ShortUrl)}
+            counts.update(dict.fromkeys(labels, number))
+            if len(labels) > 1 or slashtag in foreign:
+                shared |= labels
+        # A single label says no more than the total.
+        return (dict(counts), shared) if len(counts) > 1 else ({}, set())
+
+    span = DateRange(first, min(last, today))
+    stats: RangeStats | None = None
+    clicks: dict[str, int] = {}
     best: list[tuple[str, RangeStats]] = []
     if places:
-        none = await session.stats.collect(span, keys=(), timezone=zone)
+        total = await session.stats.collect(span, keys=(), timezone=zone)
         async with session.stats.collect_each(span, keys=every, timezone=zone, progress=step()) as each:
-            total, clicks, best = await _add_up(each, none, places)
-    # Links without clicks in the span need not be asked about.
-    clicked = (every if clicks is None else clicks) if tags is None else None
-    # Links that share a slashtag with others make the sum of a tag's links more than the tag has.
-    stats = total if total is not None and tags is None else await count(span)
-    before = await count(DateRange(*before_span)) if before_span else RangeStats()
-    years: list[PeriodStats | None] = [None]
-    if (first, last) == (date(first.year, 1, 1), date(last.year, 12, 31)):
-        years = [await count_year(year) for year in range(first.year, last.year + 1)]
-    unique = PeriodStats.merge([year for year in years if year]) if all(years) else None
-    befores: dict[str, int] = {}
-    if before_span and best:
-        befores = await totals(DateRange(*before_span), keys=[slashtag for slashtag, _ in best])
+            async for slashtag, of_link in each:
+                if of_link.total or not (of_link.days_complete and of_link.reconciles):
+                    total += of_link
+                if of_link.total:
+                    clicks[slashtag] = of_link.total
+                    best = sorted([*best, (slashtag, of_link)], key=lambda item: (-item[1].total, item[0]))
+                    del best[places:]
+        # Links that share a slashtag with others make the sum of a tag's links more than the tag has.
+        stats = total if tags is None else None
+    if stats is None:
+        stats = await count(span)
+    compared = DateRange(*before_span) if before_span else None
+    before = await count(compared) if compared else RangeStats()
+    if places and tags is None:
+        together = {"keys": clicks}  # links without clicks in the span need not be asked about
+    is_years = (first, last) == (date(first.year, 1, 1), date(last.year, 12, 31))
+    unique = await count_years() if is_years else None
+    befores = await totals(compared, keys=[slashtag for slashtag, _ in best]) if compared and best else {}
     by_tag, by_page, shared = dict[str, int](), dict[str, int](), set[tuple[str, str]]()
     if keys is None and clicks:
         listed = await session.tags.list(progress=step()).to_list()
         names: dict[int | None, str] = {None: ""} | {tag.id: tag.name for tag in listed}
-        by_tag, shared_tags = links.breakdown(clicks, lambda link: names.get(link.tag_id, f"{link.tag_id}"))
-        by_page, shared_pages = links.breakdown(clicks, lambda link: page_of(link.destination or ""))
+        by_tag, shared_tags = breakdown(lambda link: names.get(link.tag_id, f"{link.tag_id}"))
+        by_page, shared_pages = breakdown(lambda link: page_of(link.destination or ""))
         # The service counts some of the tags whose links would add up to too much.
         counted = sorted(shared_tags - {""}, key=lambda name: -by_tag[name])[:MOST_TAGS]
         by_tag |= await totals(span, tags=counted)
@@ -201,9 +188,8 @@ async def build(
     hourly: dict[datetime, int] = {}
     if hours:
         hourly = await hourly_clicks(
-            session, first, until, keys=clicked, tags=tags, timezone=zone, confirm=confirm, progress=step()
+            session, first, span.end, **together, timezone=zone, confirm=confirm, progress=step()
         )
-    foreign = links.sharing.foreign
     return Report(
         start=first,
         end=last,
@@ -212,7 +198,7 @@ async def build(
         requests=session.metrics.requests - requests,
         selection=_selection(keys, tags, len(every)),
         links=len(every),
-        links_clicked=None if clicks is None else len(clicks),
+        links_clicked=len(clicks) if places else None,
         stats=stats,
         before=before.total,
         before_stats=before if before.days_complete and before.reconciles else RangeStats(),
@@ -221,8 +207,8 @@ async def build(
         top=tuple(
             TopLink(
                 slashtag=slashtag,
-                short_url=getattr(links.by_slashtag[slashtag][0], "short_url", None),
-                destination=getattr(links.by_slashtag[slashtag][0], "destination", None),
+                short_url=getattr(links[slashtag][0], "short_url", None),
+                destination=getattr(links[slashtag][0], "destination", None),
                 clicks=of_link.total,
                 before=befores.get(slashtag),
                 days=of_link.clicks,
@@ -234,27 +220,11 @@ async def build(
         destination=by_page,
         shared=frozenset(shared),
         hourly=hourly,
-        repeated=len(links.sharing.repeated),
+        repeated=len(sharing.repeated),
         foreign=len(foreign),
-        refused=links.refused,
+        refused=refused,
         branding=branding or Branding(),
     )
-
-
-async def _add_up(
-    each: AsyncIterable[tuple[str, RangeStats]], total: RangeStats, places: int
-) -> tuple[RangeStats, dict[str, int], list[tuple[str, RangeStats]]]:
-    """Return the sum of links, the clicks of each that has any, and the links with most clicks."""
-    clicks: dict[str, int] = {}
-    best: list[tuple[str, RangeStats]] = []
-    async for slashtag, stats in each:
-        if stats.total or not (stats.days_complete and stats.reconciles):
-            total = RangeStats.merge([total, stats])
-        if stats.total:
-            clicks[slashtag] = stats.total
-            best.append((slashtag, stats))
-            best = sorted(best, key=lambda item: (-item[1].total, item[0]))[:places]
-    return total, clicks, best
 
 
 def _whole_days(start: date | str, end: date | str, today: date) -> tuple[date, date]:

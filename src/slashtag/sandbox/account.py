@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 from time import time
 
 from .store import DIRECT, DOMAINS, UNKNOWN, Link, Store
-from .truth import Truth, read_instant
+from .truth import Truth
 
 
 def seconds(when: datetime | str | None) -> int:
     """Return Unix seconds of an instant, now by default; one without an offset is UTC."""
     if when is None:
         return int(time())
-    instant = read_instant(when) if isinstance(when, str) else when
+    instant = datetime.fromisoformat(when) if isinstance(when, str) else when
     return int((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp())
 
 
@@ -89,12 +89,9 @@ class Account:
         A slashtag on several domains means the first of its links. Raises LookupError for an unknown key.
         """
         link = self._find(key)[0].id
-        place = self.store.add_labels("place", [(country, state, city, postalcode, timezone)])[0]
-        agent = self.store.add_labels("agent", [(device, browser, platform)])[0]
-        source = self.store.add_labels("referrer", [(referrer,)])[0]
-        at, fresh = seconds(when_utc), self.store.visitors + 1
-        who = [fresh + n if visitor is None else visitor for n in range(times)]
-        self.store.add_clicks((link, at, place, agent, source, person) for person in who)
+        labels = (country, state, city, postalcode, timezone, device, browser, platform, referrer)
+        click = (link, seconds(when_utc), visitor, *self.store.label_ids(labels))
+        self.store.add_clicks([click] * times)
 
     def _find(self, key: str | int) -> list[Link]:
         column = "id" if isinstance(key, int) else "slashtag"

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -70,7 +71,7 @@ class FaultPlan:
     def __init__(self, faults: Iterable[Fault], seed: int) -> None:
         self.faults = tuple(faults)
         self._rngs = [random.Random(f"{seed}/{n}") for n in range(len(self.faults))]
-        self._matched, self._failed = [0] * len(self.faults), [0] * len(self.faults)
+        self._matched, self._failed = Counter[int](), Counter[int]()
 
     def pick(self, method: str, path: str) -> Fault | None:
         """Count a request and return the first fault that is due."""
@@ -79,9 +80,8 @@ class FaultPlan:
             if fault.method not in (None, method) or not fnmatchcase(path, fault.path):
                 continue
             self._matched[n] += 1
-            if fault.share is None:
-                hit = self._matched[n] % fault.every == 0
-            else:
+            hit = self._matched[n] % fault.every == 0
+            if fault.share is not None:
                 hit = self._rngs[n].random() < fault.share
             if hit and due is None and (fault.times is None or self._failed[n] < fault.times):
                 self._failed[n] += 1

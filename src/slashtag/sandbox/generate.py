@@ -5,34 +5,21 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib.resources import files
 from itertools import accumulate, count
+from typing import Any
 
 import msgspec
 
-from .store import DOMAINS, FIRST_LINK_ID, UNKNOWN, Click, Store
+from .store import DOMAINS, UNKNOWN, Click, Store
 
 _DAY = 86_400
+# Ids of labels that occur together, and their cumulated shares of clicks.
+_Shares = tuple[list[tuple[int, ...]], list[float]]
 
 
-class World(msgspec.Struct, frozen=True):
-    """Invented but lifelike labels and words, from world.json."""
-
-    states: list[tuple[str, int, str, str, str, list[str]]]
-    """Country, its share of clicks, pattern of its postal codes, state, time zone and cities."""
-    unknown_country_share: int
-    agents: list[tuple[str, str, str, int]]
-    """Device, browser, platform and share of clicks."""
-    referrers: list[tuple[str, int]]
-    hours: list[int]
-    """Clicks of each hour of the day in UTC."""
-    topics: list[str]
-    media: list[str]
-    foreign: list[str]
-    awkward: list[str]
-    tag_names: list[str]
-
-
-_WORLD = msgspec.json.decode(
-    files(__name__.rpartition(".")[0]).joinpath("world.json").read_bytes(), type=World
+# Invented but lifelike labels and words. A state has its country, the share of clicks of that, the pattern of
+# postal codes, name, time zone and cities; agents and referrers end with their share, hours are in UTC.
+_WORLD: dict[str, Any] = msgspec.json.decode(
+    files(__name__.rpartition(".")[0]).joinpath("world.json").read_bytes()
 )
 
 
@@ -52,7 +39,7 @@ def fill(store: Store, *, urls: int, clicks: int, tags: int, seed: int, since: i
 
 
 def _fill_tags(store: Store, tags: int, rng: random.Random, since: int, until: int) -> list[int]:
-    names = [*_WORLD.tag_names, *(f"campaign {n}" for n in range(1, tags + 1))][:tags]
+    names = [*_WORLD["tag_names"], *(f"campaign {n}" for n in range(1, tags + 1))][:tags]
     for name in names:
         about = f"Links of {name}" if rng.random() < 0.7 else ""
         store.add_tag(name, about, rng.randint(since, until))
@@ -64,18 +51,18 @@ def _slashtags(rng: random.Random) -> Iterator[str]:
     for n in count(1):
         dice = rng.random()
         if dice < 0.02:
-            yield f"{rng.choice(_WORLD.foreign)}-{n}"
+            yield f"{rng.choice(_WORLD['foreign'])}-{n}"
         elif dice < 0.035:
-            yield f"{rng.choice(_WORLD.awkward)} {n}"
+            yield f"{rng.choice(_WORLD['awkward'])} {n}"
         elif dice < 0.04:
             yield str(20_000 + n)
         else:
-            yield f"{rng.choice(_WORLD.topics)}-{rng.choice(_WORLD.media)}-{n}"
+            yield f"{rng.choice(_WORLD['topics'])}-{rng.choice(_WORLD['media'])}-{n}"
 
 
 def _fill_links(
     store: Store, urls: int, tag_ids: list[int], rng: random.Random, since: int, until: int
-) -> list[tuple[int, int]]:
+) -> list[tuple[Any, ...]]:
     """Insert the links and return the (id, creation) of each."""
     span = until - since
     # A bulk import gives many links one creation second.
@@ -99,57 +86,48 @@ def _fill_links(
         code = rng.choices((301, 302, 307, 308, 303), (70, 20, 4, 4, 2))[0]
         changed = at if rng.random() < 0.6 else rng.randint(at, until)
         password = "opensesame" if rng.random() < 0.01 else ""
-        destination = f"https://www.example/landing/{n}?utm_source={rng.choice(_WORLD.media)}"
+        destination = f"https://www.example/landing/{n}?utm_source={rng.choice(_WORLD['media'])}"
         links.append((slashtag, domain, destination, code, password, at, changed, tag))
     store.insert("INSERT INTO link VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", links)
-    return list(enumerate(instants, FIRST_LINK_ID))
+    return store.rows("SELECT id, created_at FROM link ORDER BY id")
 
 
-def _fill_labels(store: Store, rng: random.Random) -> dict[str, tuple[list[int], list[float]]]:
-    """Insert places, agents and referrers; return the ids and cumulated shares of each kind."""
+def _fill_labels(store: Store, rng: random.Random) -> list[_Shares]:
+    """Insert the labels of places, agents and referrers; return the ids and cumulated shares of each kind."""
     places: dict[tuple[str, ...], float] = {}
     ranks = Counter[str]()
-    for country, share, code, state, zone, cities in _WORLD.states:
+    for country, share, code, state, zone, cities in _WORLD["states"]:
         ranks[country] += 1
         weight = share / ranks[country]
         for city_rank, city in enumerate(cities, 1):
             for _ in range(5):
                 places[country, state, city, code.format(rng.randint(1, 999)), zone] = weight / city_rank
         places[country, state, UNKNOWN, UNKNOWN, zone] = weight / 20
-    places[(UNKNOWN,) * 5] = sum(places.values()) * _WORLD.unknown_country_share / 1000
-    kinds: dict[str, dict[tuple[str, ...], float]] = {
-        "place": places,
-        "agent": {(device, browser, platform): share for device, browser, platform, share in _WORLD.agents},
-        "referrer": {(name,): share for name, share in _WORLD.referrers},
-    }
-    return {
-        table: (store.add_labels(table, list(shares)), list(accumulate(shares.values())))
-        for table, shares in kinds.items()
-    }
+    places[(UNKNOWN,) * 5] = sum(places.values()) * _WORLD["unknown_country_share"] / 1000
+    agents = {(device, browser, platform): share for device, browser, platform, share in _WORLD["agents"]}
+    referrers = {(name,): share for name, share in _WORLD["referrers"]}
+    return [
+        ([store.label_ids(labels) for labels in shares], list(accumulate(shares.values())))
+        for shares in (places, agents, referrers)
+    ]
 
 
 def _clicks(
-    created: list[tuple[int, int]],
-    clicks: int,
-    labels: dict[str, tuple[list[int], list[float]]],
-    rng: random.Random,
-    until: int,
+    created: list[tuple[Any, ...]], clicks: int, labels: list[_Shares], rng: random.Random, until: int
 ) -> Iterator[Click]:
-    """Yield (link, instant, place, agent, referrer, visitor) of every click, link by link."""
+    """Yield all clicks, link by link."""
     active = rng.sample(created, max(1, round(len(created) * 0.6)))
     # An older link has had more time for clicks.
     zipf = list(accumulate((until - birth + 1) / (rank + 2) for rank, (_, birth) in enumerate(active, 1)))
     per_link = [0] * len(active)
     for chosen in rng.choices(range(len(active)), cum_weights=zipf, k=clicks):
         per_link[chosen] += 1
-    ids, shares = labels["referrer"]
-    referrers = iter(rng.choices(ids, cum_weights=shares, k=clicks))
-    # A visitor keeps place and device; about one click in six is by the previous visitor.
-    ids, shares = labels["place"]
-    places = rng.choices(ids, cum_weights=shares, k=clicks)
-    ids, shares = labels["agent"]
-    agents = rng.choices(ids, cum_weights=shares, k=clicks)
-    everyday = iter(rng.choices(range(24), weights=_WORLD.hours, k=clicks))
+    # The order of these choices decides which account a seed gives.
+    sources, places, agents = (
+        rng.choices(ids, cum_weights=shares, k=clicks) for ids, shares in (labels[2], labels[0], labels[1])
+    )
+    referrers = iter(sources)
+    everyday = iter(rng.choices(range(24), weights=_WORLD["hours"], k=clicks))
     dice = rng.random
     visitor = 0
     for (link, birth), share in zip(active, per_link, strict=True):
@@ -168,6 +146,7 @@ def _clicks(
             at = max(birth, at - at % _DAY + second)
             if at > until:
                 at = birth + (at - until) % life
+            # A visitor keeps place and device; about one click in six is by the previous visitor.
             if not visitor or dice() > 0.16:
                 visitor = 1 + int(dice() * clicks)
-            yield link, at, places[visitor - 1], agents[visitor - 1], next(referrers), visitor
+            yield link, at, visitor, *places[visitor - 1], *agents[visitor - 1], *next(referrers)

@@ -2,11 +2,11 @@
 
 
 class Limiter:
-    """Limit that decides about one request at a time; `now` is in seconds of any monotonic clock."""
+    """Limit that decides about one request at a time, by any monotonic clock; this one admits all."""
 
     def admit(self, now: float) -> float | None:
         """Return None to admit a request, or the seconds after which another try may succeed."""
-        raise NotImplementedError
+        return None
 
     def release(self) -> None:
         """Note that an admitted request has been answered."""

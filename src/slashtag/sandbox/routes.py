@@ -4,6 +4,7 @@
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
+from itertools import islice
 from time import time
 from typing import Annotated, Any, Literal, TypedDict, TypeVar
 from urllib.parse import unquote
@@ -12,8 +13,8 @@ import msgspec
 from msgspec import Meta
 
 from . import rules
-from .rules import RefusedError, Request, bad_request
-from .statistics import DAY, EPOCH, Clicks, Selection, whole_days
+from .rules import DAY, EPOCH, RefusedError, Request, bad_request
+from .statistics import Clicks, Selection
 from .store import DIRECT, DOMAINS, OTHER, Link, Store
 
 API = "/api/v1"
@@ -160,10 +161,17 @@ class Service:
 
     # Statistics
 
-    def _links(self, request: Request) -> Selection:
-        name, keys = rules.selector(request.query)
-        if name:
-            tags = self._store.tags("WHERE name = ?", (name,))
+    def _links(self, query: Mapping[str, str]) -> Selection:
+        """Select links by tag or slashtags. See docs/service.md, Statistics endpoints: common selector."""
+        tag, keys = query.get("tag"), [key for key in query.get("url_keys", "").split(",") if key]
+        if not tag and not keys:
+            raise bad_request("Tag and URL keys both can not be empty.")
+        if tag and keys:
+            raise bad_request("Either tag or URL keys can be given, not both.")
+        if len(keys) > rules.MAX_KEYS:
+            raise bad_request(f"At most {rules.MAX_KEYS} URL keys are allowed.")
+        if tag:
+            tags = self._store.tags("WHERE name = ?", (tag,))
             if not tags:
                 raise bad_request("Tag does not exists.")
             return "WHERE tag_id = ?", [tags[0].id]
@@ -182,64 +190,61 @@ class Service:
             query.get("date") or query.get("date_range")
         ):
             return self._yearly(request) if query.get("year") else self._alltime(request)
-        links, offset = self._links(request), rules.offset(query)
+        links, offset = self._links(query), rules.offset(query)
         span = rules.instants(query, includes_end=behaviour.get("range_end") != "exclusive")
-        clicks = Clicks(self._store, links, span, offset=offset)
+        labels = ("device", "browser", "platform", "country", "referrer")
+        clicks = Clicks(self._store, links, labels, span, offset=offset)
         data: dict[str, object] = {"total_clicks": clicks.total}
         first, last = _day(span[0], offset), _day(max(span[0], span[1] - 1), offset)
         if first < last or behaviour.get("day_clicks"):
-            counts = clicks.by_day()
             every = (first + timedelta(days=n) for n in range((last - first).days + 1))
-            days = {day.isoformat(): counts.get(day, 0) for day in every}
+            days = {day.isoformat(): clicks.days.get(day, 0) for day in every}
             data["clicks"] = self._map({day: n for day, n in days.items() if n or behaviour.get("zero_days")})
-        return data | self._maps(clicks, "device", "browser", "platform", "country", "referrer")
+        return data | self._maps(clicks)
 
     def _yearly(self, request: Request) -> object:
         """Answer endpoint 6, Statistics for a year."""
-        links, offset = self._links(request), rules.offset(request.query)
-        year = rules.year(request.query)
-        span = whole_days(date(year, 1, 1), date(year, 12, 31), offset)
-        return self._period(Clicks(self._store, links, span, offset=offset))
+        links, offset = self._links(request.query), rules.offset(request.query)
+        return self._period(links, rules.year(request.query, offset), offset)
 
     def _alltime(self, request: Request) -> object:
         """Answer endpoint 7, Statistics for all time."""
-        return self._period(Clicks(self._store, self._links(request), offset=rules.offset(request.query)))
+        return self._period(self._links(request.query), (-(2**62), 2**62), rules.offset(request.query))
 
-    def _period(self, clicks: Clicks) -> object:
+    def _period(self, links: Selection, span: tuple[int, int], offset: int) -> object:
+        labels = ("browser", "country", "device", "platform", "referrer", "timezone")
+        clicks = Clicks(self._store, links, labels, span, offset=offset)
         breakdown: dict[str, dict[str, int]] = {}
         zeros = {str(month): 0 for month in range(1, 13)} if self._behaviour.get("zero_days") else {}
-        for day, n in clicks.by_day().items():
+        for day, n in clicks.days.items():
             months = breakdown.setdefault(f"{day.year:04d}", zeros.copy())
             months[str(day.month)] = months.get(str(day.month), 0) + n
-        unique = clicks.unique()
         data: dict[str, object] = {
             "clicks_total": clicks.total,
-            "clicks_unique": unique,
-            "clicks_repeated": clicks.total - unique,
+            "clicks_unique": clicks.unique,
+            "clicks_repeated": clicks.total - clicks.unique,
             "clicks_breakdown": self._map(breakdown),
             "languages": self._map({}),
         }
-        names = ("browser", "country", "device", "platform", "referrer", "timezone")
-        return data | self._maps(clicks, *names)
+        return data | self._maps(clicks)
 
     def _country(self, request: Request) -> object:
         """Answer endpoint 8, Country geo-location statistics."""
-        links, offset = self._links(request), rules.offset(request.query)
-        code, first, last = rules.country(request.query)
-        span = whole_days(first, last, offset)
-        clicks = Clicks(self._store, links, span, country=code)
+        links, offset = self._links(request.query), rules.offset(request.query)
+        code, span = rules.country(request.query, offset)
+        clicks = Clicks(self._store, links, ("state", "city", "postalcode"), span, country=code)
         data: dict[str, object] = {}
-        for name, counts in clicks.by("state", "city", "postalcode").items():
-            shown = counts.most_common(self._behaviour.get("places", 50))
-            other = counts.total() - sum(n for _, n in shown)
-            data[name] = {**{label: str(n) for label, n in shown}, OTHER: other}
+        for name, counts in clicks.maps.items():
+            shown = dict(islice(counts.items(), self._behaviour.get("places", 50)))
+            other = clicks.total - sum(shown.values())
+            data[name] = {**{label: str(n) for label, n in shown.items()}, OTHER: other}
         return data
 
-    def _maps(self, clicks: Clicks, *names: str) -> dict[str, object]:
+    def _maps(self, clicks: Clicks) -> dict[str, object]:
         """Count as strings of digits, but the `Direct` entry. See docs/service.md, Statistics records."""
         return {
             name: self._map({label: n if label == DIRECT else str(n) for label, n in counts.items()})
-            for name, counts in clicks.by(*names).items()
+            for name, counts in clicks.maps.items()
         }
 
     def _map(self, entries: Mapping[str, object]) -> object:

@@ -10,6 +10,8 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+DAY = 86_400
+EPOCH = date(1970, 1, 1).toordinal()
 MAX_KEYS = 100
 MAX_SPAN = timedelta(days=32)
 DATE_FORMAT = "Date format is incorrect. Please provide date in ISO 8601 format."
@@ -87,24 +89,17 @@ def split_target(target: str) -> tuple[str, dict[str, str]]:
     return path, dict(parse_qsl(query, keep_blank_values=True))
 
 
-def selector(query: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return the tag, or "" and the slashtags. See docs/service.md, Statistics: common selector."""
-    tag = query.get("tag", "")
-    keys = [key for key in query.get("url_keys", "").split(",") if key]
-    if not tag and not keys:
-        raise bad_request("Tag and URL keys both can not be empty.")
-    if tag and keys:
-        raise bad_request("Either tag or URL keys can be given, not both.")
-    if len(keys) > MAX_KEYS:
-        raise bad_request(f"At most {MAX_KEYS} URL keys are allowed.")
-    return tag, keys
+def _text(query: Mapping[str, str], name: str, pattern: str, detail: str) -> str:
+    text = query.get(name, "")
+    if not re.fullmatch(pattern, text):
+        raise bad_request(detail)
+    return text
 
 
 def offset(query: Mapping[str, str]) -> int:
     """Read `timezone` as seconds east of UTC; 0 where it is absent."""
-    text = query.get("timezone", "+00:00")
-    if not re.fullmatch(r"[+-]([01][0-9]|2[0-3]):[0-5][0-9]", text):
-        raise bad_request("Timezone format is incorrect. Please provide timezone as +HH:MM or -HH:MM.")
+    detail = "Timezone format is incorrect. Please provide timezone as +HH:MM or -HH:MM."
+    text = _text({"timezone": "+00:00", **query}, "timezone", "[+-]([01][0-9]|2[0-3]):[0-5][0-9]", detail)
     return int(text[:3]) * 3600 + int(text[0] + text[4:]) * 60
 
 
@@ -129,7 +124,7 @@ def instants(query: Mapping[str, str], *, includes_end: bool) -> tuple[int, int]
         raise bad_request("Either date or date range can be given, not both.")
     if day:
         midnight = int(_instant(day).replace(hour=0, minute=0, second=0).timestamp())
-        return midnight, midnight + 86_400
+        return midnight, midnight + DAY
     if not text:
         raise bad_request("Date is required.")
     parts = text.split(",")
@@ -143,19 +138,15 @@ def instants(query: Mapping[str, str], *, includes_end: bool) -> tuple[int, int]
     return int(start.timestamp()), int(end.timestamp()) + includes_end
 
 
-def year(query: Mapping[str, str]) -> int:
-    """Read the 4 digits of `year`."""
-    text = query.get("year", "")
-    if not re.fullmatch(r"[0-9]{4}", text) or int(text) < 1:
-        raise bad_request("Year is required as 4 digits.")
-    return int(text)
+def year(query: Mapping[str, str], offset: int) -> tuple[int, int]:
+    """Read the 4 digits of `year` as Unix seconds, the end not included."""
+    number = int(_text(query, "year", "(?!0000)[0-9]{4}", "Year is required as 4 digits."))
+    return _whole_days(date(number, 1, 1), date(number, 12, 31), offset)
 
 
-def country(query: Mapping[str, str]) -> tuple[str, date, date]:
-    """Read iso_code in upper case, start_date and end_date (both included)."""
-    code = query.get("iso_code", "")
-    if not re.fullmatch(r"[A-Za-z]{2}", code):
-        raise bad_request("ISO code is required as 2 letters.")
+def country(query: Mapping[str, str], offset: int) -> tuple[str, tuple[int, int]]:
+    """Read iso_code in upper case, and start_date and end_date as Unix seconds, the end not included."""
+    code = _text(query, "iso_code", "[A-Za-z]{2}", "ISO code is required as 2 letters.")
     if not (query.get("start_date") and query.get("end_date")):
         raise bad_request("Date is required.")
     try:
@@ -164,4 +155,10 @@ def country(query: Mapping[str, str]) -> tuple[str, date, date]:
         raise bad_request(DATE_FORMAT) from None
     if last < first:
         raise bad_request("End date must not be before start date.")
-    return code.upper(), first, last
+    return code.upper(), _whole_days(first, last, offset)
+
+
+def _whole_days(first: date, last: date, offset: int) -> tuple[int, int]:
+    """Return the Unix seconds from the first second of `first` to before the first one after `last`."""
+    start, end = ((day.toordinal() - EPOCH) * DAY - offset for day in (first, last))
+    return start, end + DAY

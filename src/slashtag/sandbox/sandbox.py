@@ -61,13 +61,13 @@ class Sandbox(Account):
 
     The account is generated from the numbers of `urls`, `clicks` and `tags`, from `seed`, `since` and
     `until`, or read from the file `store` if that holds one. Requests over `rate` a second (with `burst` at
-    once) or refused by `limiter` get a 429 with Retry-After in the form of `retry_after`. Each answer takes
-    `latency` seconds, or a random time between a pair of bounds. A request target longer than `max_target`
-    bytes gets a 414 with an HTML page. With `keep_requests=False` `requests` stays empty, for runs of days.
-    What the document leaves open is an option: see Behaviour. Raises ValueError for a wrong value.
+    once), or refused by a `limiter` instead, get a 429 with Retry-After in the form of `retry_after`. Each
+    answer takes `latency` seconds, or a random time between a pair of bounds. A request target longer than
+    `max_target` bytes gets a 414 with an HTML page. What the document leaves open is an option: see
+    Behaviour. Raises ValueError for a wrong value.
 
-    `requests` lists the requests that arrived so far, in order, and may be cleared; `max_in_flight` is the
-    largest number under way at once so far; `latency` and `faults` may be set while the sandbox runs.
+    `requests` lists the requests that arrived so far, in order, and may be cleared; `latency` and `faults`
+    may be set while the sandbox runs.
     """
 
     def __init__(
@@ -90,7 +90,6 @@ class Sandbox(Account):
         latency: float | tuple[float, float] = 0.0,
         faults: Iterable[Fault] = (),
         max_target: int = 8190,
-        keep_requests: bool = True,
         **behaviour: Unpack[Behaviour],
     ) -> None:
         if unknown := behaviour.keys() - Behaviour.__optional_keys__:
@@ -100,26 +99,29 @@ class Sandbox(Account):
         first, last = seconds(since), seconds(until)
         if last < first:
             raise ValueError(f"until ({until}) is before since ({since})")
-        bucket = None if rate is None else TokenBucket(rate, burst)
+        if rate is not None and limiter is not None:
+            raise ValueError("give rate or limiter, not both")
         self._port = port
-        self._running: tuple[web.Server, asyncio.Server] | None = None
         self._tasks: set[asyncio.Task[object]] = set()
         self._thread: ExitStack | None = None
         self.apikey = apikey
         self.apisecret = apisecret
         self.requests: list[Arrival] = []
-        self.max_in_flight = 0
         self.latency = latency
-        self._limiters = [one for one in (bucket, limiter) if one is not None]
+        self._limiter = limiter or (Limiter() if rate is None else TokenBucket(rate, burst))
         self._retry_after = retry_after
         self._max_target = max_target
-        self._keep_requests = keep_requests
         self._rng = random.Random(f"{seed}/latency")
         self._seed = seed
         self._plan = FaultPlan(faults, seed)
         self._behaviour = msgspec.convert(behaviour, Behaviour)
         self._path = store
         self._fill = partial(fill, urls=urls, clicks=clicks, tags=tags, seed=seed, since=first, until=last)
+
+    @property
+    def max_in_flight(self) -> int:
+        """The largest number of `requests` that were under way at once."""
+        return max((arrival.in_flight for arrival in self.requests), default=0)
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -133,10 +135,9 @@ class Sandbox(Account):
     @property
     def port(self) -> int:
         """The port it listens on. Raises RuntimeError while it does not run."""
-        if self._running is None:
+        if self._store is None:
             raise RuntimeError("the sandbox is not running")
-        _server, listener = self._running
-        return int(listener.sockets[0].getsockname()[1])
+        return int(self._listener.sockets[0].getsockname()[1])
 
     @property
     def base_url(self) -> str:
@@ -145,48 +146,44 @@ class Sandbox(Account):
 
     async def start(self) -> None:
         """Generate or open the account and listen. Raises OSError where the port is taken."""
-        if self._running is not None:
+        if self._store is not None:
             raise RuntimeError("the sandbox is running already")
-        server = web.Server(self._handle, access_log=None, max_line_size=_MAX_LINE)
+        store = Store(self._path)
         try:
-            self._store = Store(self._path)
-            if self._store.is_new:
-                self._fill(self._store)
-            self._service = Service(self._store, self._behaviour, self.apikey, self.apisecret)
+            if store.is_new:
+                self._fill(store)
+            self._service = Service(store, self._behaviour, self.apikey, self.apisecret)
             self._began = monotonic()
-            listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", self._port)
+            self._server = web.Server(self._handle, access_log=None, max_line_size=_MAX_LINE)
+            loop = asyncio.get_running_loop()
+            self._listener = await loop.create_server(self._server, "127.0.0.1", self._port)
         except BaseException:
-            self._close()
+            store.close()
             raise
-        self._running = server, listener
+        self._store = store
 
     async def stop(self) -> None:
         """Close all connections and stop. May be called again."""
-        if self._thread is None:
-            await self._stop()
-        else:
+        if self._thread is not None:
             self.__exit__()  # it runs in another loop
-
-    async def _stop(self) -> None:
-        running, self._running = self._running, None
-        if running is None:
+        store, self._store = self._store, None
+        if store is None:
             return
-        server, listener = running
         # Stop accepting before the listener is closed. A connection accepted just before is known to the
         # server only some iterations of the loop later; without them it would stay open.
         with suppress(NotImplementedError):  # the loop of Windows, which has no readers
-            for sock in listener.sockets:
+            for sock in self._listener.sockets:
                 asyncio.get_running_loop().remove_reader(sock.fileno())
         for _turn in range(3):
             await asyncio.sleep(0)
-        listener.close()
+        self._listener.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        server.pre_shutdown()
-        await server.shutdown(_GRACE)
-        self._close()
+        self._server.pre_shutdown()
+        await self._server.shutdown(_GRACE)
+        store.close()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -198,8 +195,7 @@ class Sandbox(Account):
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal())
-            portal.call(self.start)
-            stack.callback(portal.call, self._stop)
+            stack.enter_context(portal.wrap_async_context_manager(self))
             self._thread = stack.pop_all()
         return self
 
@@ -207,11 +203,6 @@ class Sandbox(Account):
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.close()
-
-    def _close(self) -> None:
-        if self._store is not None:
-            self._store.close()
-            self._store = None
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Record a request and answer it; the description of the service is given to anybody, unrecorded."""
@@ -224,9 +215,7 @@ class Sandbox(Account):
             self._tasks.add(task)
             leaving.callback(self._tasks.discard, task)
             arrival = Arrival(request.method, path, query, monotonic() - self._began, len(self._tasks))
-            if self._keep_requests:
-                self.requests.append(arrival)
-            self.max_in_flight = max(self.max_in_flight, arrival.in_flight)
+            self.requests.append(arrival)
             response = await self._respond(request, arrival, leaving)
         if response is None:
             return web.Response()  # never sent: the connection is gone
@@ -240,12 +229,9 @@ class Sandbox(Account):
             response = html_page(414)
             response.force_close()
             return response
-        wait: float | None = None
-        for limiter in self._limiters:
-            wait = limiter.admit(arrival.at)
-            if wait is not None:
-                break
-            leaving.callback(limiter.release)
+        wait = self._limiter.admit(arrival.at)
+        if wait is None:
+            leaving.callback(self._limiter.release)
         fault = self._plan.pick(arrival.method, arrival.path) if wait is None else None
         arrival.body = await request.read()
         if self.latency:

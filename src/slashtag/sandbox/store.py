@@ -3,15 +3,19 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-# A click row is a few small integers; labels are in tables of their own. Every query selects by the log's
-# primary key, and without a rowid the table is its own covering index.
-_SCHEMA = """
+# The labels of a click: columns of the log.
+LABELS = ("country", "state", "city", "postalcode", "timezone", "device", "browser", "platform", "referrer")
+# Visitor of a click; a new one gets a number that is nobody else's.
+VISITOR = "coalesce(visitor, -rowid)"
+# A click row is a few small integers; the texts of labels are in a table of their own. The first link has
+# the id 1,000,001, the first tag 501.
+_SCHEMA = f"""
 CREATE TABLE tag (
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, description TEXT NOT NULL,
     created_at INTEGER NOT NULL
@@ -25,20 +29,13 @@ CREATE TABLE link (
 );
 CREATE INDEX link_by_date ON link (created_at, id);
 CREATE INDEX link_by_tag ON link (tag_id);
-CREATE TABLE place (
-    id INTEGER PRIMARY KEY, country TEXT NOT NULL, state TEXT NOT NULL, city TEXT NOT NULL,
-    postalcode TEXT NOT NULL, timezone TEXT NOT NULL, UNIQUE (country, state, city, postalcode, timezone)
-);
-CREATE TABLE agent (
-    id INTEGER PRIMARY KEY, device TEXT NOT NULL, browser TEXT NOT NULL, platform TEXT NOT NULL,
-    UNIQUE (device, browser, platform)
-);
-CREATE TABLE referrer (id INTEGER PRIMARY KEY, referrer TEXT NOT NULL UNIQUE);
+INSERT INTO sqlite_sequence (name, seq) VALUES ('link', 1000000), ('tag', 500);
+CREATE TABLE label (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
 CREATE TABLE click (
-    link INTEGER NOT NULL, at INTEGER NOT NULL, n INTEGER NOT NULL, place INTEGER NOT NULL,
-    agent INTEGER NOT NULL, referrer INTEGER NOT NULL, visitor INTEGER NOT NULL,
-    PRIMARY KEY (link, at, n)
-) WITHOUT ROWID;
+    link INTEGER NOT NULL, at INTEGER NOT NULL, visitor INTEGER,
+    {" INTEGER NOT NULL, ".join(LABELS)} INTEGER NOT NULL
+);
+CREATE INDEX click_by_link ON click (link, at);
 """
 # Labels with a meaning: not recognised, no referrer, the rest of a map of places.
 UNKNOWN = "unknown."
@@ -46,15 +43,6 @@ DIRECT = "Direct"
 OTHER = "Other"
 # id -> host; 0 is the service's own domain ("no branded domain").
 DOMAINS = {0: "sho.example", 1: "go.example", 2: "link.example", 3: "brand.example"}
-FIRST_LINK_ID = 1_000_001
-FIRST_TAG_ID = 501
-
-# The tables of labels and their columns after the id, in order.
-LABELS = {
-    "place": ("country", "state", "city", "postalcode", "timezone"),
-    "agent": ("device", "browser", "platform"),
-    "referrer": ("referrer",),
-}
 
 
 class Link(NamedTuple):
@@ -95,8 +83,8 @@ FROM link """
 _TAGS = "SELECT id, name, description, datetime(created_at, 'unixepoch') FROM tag "
 
 
-# Id of the link, Unix seconds, row ids of place, agent and referrer, visitor.
-Click = tuple[int, int, int, int, int, int]
+# Id of the link, Unix seconds, visitor (None: a new one), and the ids of LABELS.
+Click = tuple[int | None, ...]
 
 
 class Store:
@@ -112,14 +100,10 @@ class Store:
         self.is_new = not self.rows("SELECT 1 FROM sqlite_master")
         if self.is_new:
             self._db.executescript(_SCHEMA)
-            start = [("link", FIRST_LINK_ID - 1), ("tag", FIRST_TAG_ID - 1)]
-            self.insert("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", start)
-        self._labels: dict[str, dict[int, tuple[str, ...]]] = {}
-        self._logged: tuple[int, list[Click]] = (-1, [])
-        # Largest numbers so far: the next click and the next visitor take the following ones.
-        self._clicks, self.visitors = self.rows(
-            "SELECT coalesce(max(n), 0), coalesce(max(visitor), 0) FROM click"
-        )[0]
+        # Text of each label by id.
+        self.labels: dict[int, str] = dict(self.rows("SELECT id, text FROM label"))
+        self._label_ids = {text: id for id, text in self.labels.items()}
+        self._log: tuple[int, list[Any]] = (-1, [])
 
     def close(self) -> None:
         """Close the database."""
@@ -158,37 +142,26 @@ class Store:
         id = self.write("INSERT INTO tag VALUES (NULL, ?, ?, ?)", (name, description, created_at))
         return self.tags("WHERE id = ?", (id,))[0]
 
-    def labels(self, table: str) -> Mapping[int, tuple[str, ...]]:
-        """Return the texts of a table of labels by row id."""
+    def label_ids(self, texts: Sequence[str]) -> tuple[int, ...]:
+        """Return the ids of labels, adding those that are new."""
         with self._lock:
-            if table not in self._labels:
-                self._labels[table] = {row[0]: row[1:] for row in self.rows(f"SELECT * FROM {table}")}
-            return self._labels[table]
+            for text in texts:
+                if text not in self._label_ids:
+                    id = self.write("INSERT INTO label (text) VALUES (?)", (text,))
+                    self._label_ids[text], self.labels[id] = id, text
+            return tuple(self._label_ids[text] for text in texts)
 
-    def add_labels(self, table: str, rows: Sequence[tuple[str, ...]]) -> list[int]:
-        """Return the row ids of places, agents or referrers, inserting those that are new."""
-        columns = LABELS[table]
-        marks = ", ".join("?" * len(columns))
-        where = " AND ".join(f"{column} = ?" for column in columns)
-        with self._lock:
-            self.insert(f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({marks})", rows)
-            self._labels.pop(table, None)
-            return [self.rows(f"SELECT id FROM {table} WHERE {where}", row)[0][0] for row in rows]
-
-    def log(self) -> list[Click]:
-        """Return the raw click log; it may be the list returned before."""
+    def log(self) -> list[Any]:
+        """Return all clicks as Click tuples, each with a visitor; it may be the list returned before."""
         with self._lock:
             changes = self._db.total_changes
-            if self._logged[0] != changes:
-                log: list[Any] = self.rows("SELECT link, at, place, agent, referrer, visitor FROM click")
-                self._logged = (changes, log)
-            return self._logged[1]
+            if self._log[0] != changes:
+                self._log = (
+                    changes,
+                    self.rows(f"SELECT link, at, {VISITOR}, {', '.join(LABELS)} FROM click"),
+                )
+            return self._log[1]
 
     def add_clicks(self, clicks: Iterable[Click]) -> None:
-        """Append clicks; fastest if sorted by link and instant."""
-        with self._lock:
-            first = self._clicks + 1
-            rows = [(c[0], c[1], n, c[2], c[3], c[4], c[5]) for n, c in enumerate(clicks, first)]
-            self.insert("INSERT INTO click VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-            self._clicks += len(rows)
-            self.visitors = max(self.visitors, max((row[6] for row in rows), default=0))
+        """Append clicks; queries are fastest if they are sorted by link and instant."""
+        self.insert(f"INSERT INTO click VALUES (?, ?, ?{', ?' * len(LABELS)})", clicks)

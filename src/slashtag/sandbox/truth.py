@@ -3,26 +3,21 @@
 Shares nothing with the endpoints, so that an error there shows as a difference.
 """
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from operator import itemgetter
 from typing import Any
 
-from .store import Link, Store, Tag
+from .store import LABELS, Link, Store, Tag
 
 When = date | datetime | str
 Keys = Iterable[str] | None
 Zone = str | tzinfo | None
-# Decide whether a click of this local date and Unix second counts.
-_Holds = Callable[[date, int], bool]
-# A click with its labels: the columns that are counted.
+# A click: its slashtag and local date, and what the log has of it.
 _Row = tuple[Any, ...]
-_COLUMNS = (
-    *("slashtag", "day", "visitor", "country", "state", "city", "postalcode", "timezone"),
-    *("device", "browser", "platform", "referrer"),
-)
+_COLUMNS = ("slashtag", "day", "link", "at", "visitor", *LABELS)
 _RANGE_MAPS = ("device", "browser", "platform", "country", "referrer")
 
 
@@ -82,8 +77,7 @@ class Truth:
 
         ISO texts stand for dates or datetimes; a datetime must have an offset (ValueError).
         """
-        days, rows = self._span(start, end, keys, tag, timezone)
-        return _range(rows, days)
+        return self._range(*self._span(start, end, keys, tag, timezone))
 
     def per_key(
         self, start: When, end: When, keys: Keys = None, timezone: Zone = None
@@ -94,15 +88,15 @@ class Truth:
         by_key: dict[str, list[_Row]] = {slashtag: [] for slashtag in every}
         for row in rows:
             by_key[row[0]].append(row)
-        return {slashtag: _range(rows, days) for slashtag, rows in by_key.items()}
+        return {slashtag: self._range(days, rows) for slashtag, rows in by_key.items()}
 
     def year(self, year: int, keys: Keys = None, tag: str | None = None, timezone: Zone = None) -> TruePeriod:
         """Count one calendar year."""
-        return _period(self._rows(keys, tag, _zone(timezone), lambda day, _: day.year == year))
+        return self._period(self._rows(keys, tag, timezone, lambda day, _: day.year == year))
 
     def alltime(self, keys: Keys = None, tag: str | None = None, timezone: Zone = None) -> TruePeriod:
         """Count every click."""
-        return _period(self._rows(keys, tag, _zone(timezone), lambda _day, _at: True))
+        return self._period(self._rows(keys, tag, timezone, lambda _day, _at: True))
 
     def country(
         self,
@@ -115,8 +109,9 @@ class Truth:
     ) -> TrueCountry:
         """Count the clicks of one country (2 letters) by its places."""
         _, rows = self._span(start, end, keys, tag, timezone)
-        inside = _columns([row for row in rows if row[3] == code.upper()])
-        return TrueCountry(**_maps(inside, "state", "city", "postalcode"))
+        column, labels = _COLUMNS.index("country"), self._store.labels
+        inside = [row for row in rows if labels[row[column]] == code.upper()]
+        return TrueCountry(**self._maps(inside, "state", "city", "postalcode"))
 
     def urls(self) -> list[Link]:
         """Return every link, oldest first (ties by id)."""
@@ -129,96 +124,80 @@ class Truth:
         return sorted(self._store.tags(), key=lambda tag: (tag.created_at, tag.id))
 
     def _span(
-        self, start: When, end: When, keys: Keys, tag: str | None, timezone: Zone
+        self, start: When, end: When, keys: Keys, tag: str | None, zone: Zone
     ) -> tuple[list[date], list[_Row]]:
         """Return every local date from `start` to `end`, and the clicks between them."""
-        zone = _zone(timezone)
         first, last = _when(start), _when(end)
         if isinstance(first, datetime) and isinstance(last, datetime):
             low, high = first.timestamp(), last.timestamp()
             rows = self._rows(keys, tag, zone, lambda _day, at: low <= at <= high)
-            first, last = first.astimezone(zone).date(), last.astimezone(zone).date()
+            first, last = (when.astimezone(_zone(zone)).date() for when in (first, last))
         elif isinstance(first, datetime) or isinstance(last, datetime):
             raise TypeError("start and end are both dates or both datetimes")
         else:
             rows = self._rows(keys, tag, zone, lambda day, _at: first <= day <= last)
         return [first + timedelta(days=n) for n in range((last - first).days + 1)], rows
 
-    def _rows(self, keys: Keys, tag: str | None, zone: tzinfo, holds: _Holds) -> list[_Row]:
-        """Return every selected click with its labels."""
+    def _rows(
+        self, keys: Keys, tag: str | None, zone: Zone, holds: Callable[[date, int], bool]
+    ) -> list[_Row]:
+        """Return every selected click whose local date and Unix second `holds` accepts."""
         if keys is not None and tag is not None:
             raise TypeError("give keys or tag, not both")
         tag_ids = {found.name: found.id for found in self._store.tags()}
         if tag is not None and tag not in tag_ids:
             raise LookupError(f"no tag {tag!r}")
-        chosen = None if keys is None else set(keys)
+        chosen, local = None if keys is None else set(keys), _zone(zone)
         wanted = {
             id: slashtag
             for id, slashtag, tag_id in self._store.rows("SELECT id, slashtag, tag_id FROM link")
             if (chosen is None or slashtag in chosen) and (tag is None or tag_id == tag_ids[tag])
         }
-        places, agents, referrers = (self._store.labels(table) for table in ("place", "agent", "referrer"))
         rows: list[_Row] = []
-        for link, at, place, agent, referrer, visitor in self._store.log():
-            if slashtag := wanted.get(link):
-                day = datetime.fromtimestamp(at, zone).date()
-                if holds(day, at):
-                    labels = (*places[place], *agents[agent], *referrers[referrer])
-                    rows.append((slashtag, day, visitor, *labels))
+        for click in self._store.log():
+            if slashtag := wanted.get(click[0]):
+                day = datetime.fromtimestamp(click[1], local).date()
+                if holds(day, click[1]):
+                    rows.append((slashtag, day, *click))
         return rows
 
+    def _range(self, days: Iterable[date], rows: list[_Row]) -> TrueRange:
+        counts = _count(rows, "day")
+        clicks = {day: counts[day] for day in days}
+        return TrueRange(total_clicks=len(rows), clicks=clicks, **self._maps(rows, *_RANGE_MAPS))
 
-def _columns(rows: Sequence[_Row]) -> dict[str, Sequence[Any]]:
-    columns = zip(*rows, strict=True) if rows else [()] * len(_COLUMNS)
-    return dict(zip(_COLUMNS, columns, strict=True))
+    def _period(self, rows: list[_Row]) -> TruePeriod:
+        breakdown: dict[int, dict[int, int]] = {}
+        for day, n in sorted(_count(rows, "day").items()):
+            months = breakdown.setdefault(day.year, {})
+            months[day.month] = months.get(day.month, 0) + n
+        unique = len(_count(rows, "visitor"))
+        return TruePeriod(
+            clicks_total=len(rows),
+            clicks_unique=unique,
+            clicks_repeated=len(rows) - unique,
+            clicks_breakdown=breakdown,
+            **self._maps(rows, *_RANGE_MAPS, "timezone"),
+        )
 
-
-def _maps(columns: dict[str, Sequence[Any]], *names: str) -> dict[str, Any]:
-    return {name: dict(Counter(columns[name])) for name in names}
-
-
-def _range(rows: Sequence[_Row], days: Iterable[date]) -> TrueRange:
-    columns = _columns(rows)
-    counts = Counter(columns["day"])
-    clicks = {day: counts[day] for day in days}
-    return TrueRange(total_clicks=len(rows), clicks=clicks, **_maps(columns, *_RANGE_MAPS))
-
-
-def _period(rows: Sequence[_Row]) -> TruePeriod:
-    columns = _columns(rows)
-    breakdown: dict[int, dict[int, int]] = {}
-    for day, n in sorted(Counter(columns["day"]).items()):
-        months = breakdown.setdefault(day.year, {})
-        months[day.month] = months.get(day.month, 0) + n
-    unique = len(set(columns["visitor"]))
-    return TruePeriod(
-        clicks_total=len(rows),
-        clicks_unique=unique,
-        clicks_repeated=len(rows) - unique,
-        clicks_breakdown=breakdown,
-        **_maps(columns, *_RANGE_MAPS, "timezone"),
-    )
+    def _maps(self, rows: list[_Row], *names: str) -> dict[str, Any]:
+        labels = self._store.labels
+        return {name: {labels[id]: n for id, n in _count(rows, name).items()} for name in names}
 
 
-def read_instant(text: str) -> datetime:
-    """Read an ISO 8601 date-time; ValueError for 24:00, which only Python 3.14 and later would read."""
-    instant = datetime.fromisoformat(text)
-    if instant.day != date.fromisoformat(re.split("[T ]", text)[0]).day:
-        raise ValueError(f"the hour must be in 0..23: {text}")
-    return instant
+def _count(rows: list[_Row], column: str) -> Counter[Any]:
+    return Counter(map(itemgetter(_COLUMNS.index(column)), rows))
 
 
 def _when(value: When) -> date | datetime:
     if isinstance(value, str):
-        value = date.fromisoformat(value) if len(value) == 10 else read_instant(value)
+        value = (date if len(value) == 10 else datetime).fromisoformat(value)
     if isinstance(value, datetime) and value.tzinfo is None:
         raise ValueError(f"a datetime needs an offset: {value}")
     return value
 
 
 def _zone(zone: Zone) -> tzinfo:
-    if zone is None:
-        return UTC
-    if isinstance(zone, tzinfo):
-        return zone
+    if zone is None or isinstance(zone, tzinfo):
+        return zone or UTC
     return datetime.fromisoformat(f"2000-01-01T00:00:00{zone}").tzinfo or UTC

@@ -1,15 +1,19 @@
-"""The figures of a report, and what follows from them."""
+"""A report: its figures, what follows from them, and the documents that show them."""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 
 from msgspec import Struct
 
-from .. import RangeStats
+from .. import ExportError, RangeStats
 from . import _format as fmt
 from ._branding import Branding
+from ._render import extra, render
 
 #: The chart and the trends of a longer span than this show the average of each week.
 CHART_DAILY = 120
@@ -17,6 +21,10 @@ CHART_DAILY = 120
 WEEKS_DAILY = 92
 
 DAY = timedelta(days=1)
+EPOCH = date(1970, 1, 1)
+# In a page the style sheet has the colours, for light and dark.
+_CSS = {name: f"var(--{name})" for name in ("accent", "soft", "muted", "line", "card", "ink")}
+_ROOT = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
 
 
 class TopLink(Struct, frozen=True, kw_only=True):
@@ -36,12 +44,14 @@ class TopLink(Struct, frozen=True, kw_only=True):
 
     @property
     def trend(self) -> list[tuple[float, float]]:
-        """Points of its clicks by day, or by week as in `Figures.curves`."""
+        """Points of its clicks by day, or by week as in `Report.curves`."""
         return _points(list(self.days.values()))
 
 
-class Figures(Struct, frozen=True, kw_only=True):
-    """All figures on the clicks from `start` to `end`, both included.
+class Report(Struct, frozen=True, kw_only=True):
+    """All figures on the clicks from `start` to `end`, both included, and the documents that show them.
+
+    All documents need the extra `report` and raise ExportError where it is not installed.
 
     `stats` ends today where the span is not over. `links_clicked` of the `links` slashtags have clicks (None
     where links were not counted one by one); `before` clicks fell in `before_span`, `before_stats` says which
@@ -91,7 +101,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     @property
     def days_over(self) -> int:
         """Number of its days that were over when it was asked about."""
-        return days_over(self.start, self.end, self.asked_at.date())
+        return (self.before_span[1] - self.before_span[0]).days + 1 if self.before_span else 0
 
     @property
     def partial_day(self) -> date | None:
@@ -147,11 +157,14 @@ class Figures(Struct, frozen=True, kw_only=True):
 
     @property
     def curves(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-        """Points of the days that are over, and of the span before: number of the day, clicks.
+        """Points of the span, today included, and of the span before: number of the day, clicks.
 
-        Of a long span each point is the average of a week, from the first day on; the last may be longer.
+        Of a long span each point is the average of a week, from the first day on; the last may be longer,
+        and today is left out.
         """
-        days = self.counted_days[: self.days_over]
+        days = self.counted_days
+        if len(days) > CHART_DAILY:
+            days = days[: self.days_over]
         before = self.before_stats.clicks
         return (
             _points([self.stats.clicks.get(day, 0) for day in days]),
@@ -198,6 +211,66 @@ class Figures(Struct, frozen=True, kw_only=True):
             row[hour.weekday()] = (row[hour.weekday()] or 0) + clicks
         return rows
 
+    @property
+    def notes(self) -> list[str]:
+        """What limits the figures of its links, in words."""
+        return render("notes.txt", report=self).splitlines()
+
+    def caveats(self) -> list[tuple[str, str]]:
+        """Return what a reader has to know about the numbers, each as its first words and the rest."""
+        lines = render("caveats.txt", report=self).splitlines()
+        return [(head, text) for head, _, text in (line.partition("|") for line in lines)]
+
+    def to_html(self) -> str:
+        """Return the report as one page that loads nothing and runs no script."""
+        return render("page.html", report=self)
+
+    def to_png(self, scale: float = 2) -> bytes:
+        """Return the main charts and all caveats as one picture, 1,200 x `scale` pixels wide."""
+        if not 0 < scale <= 10:
+            raise ExportError(f"scale is {scale}; it must be a positive number up to 10")
+        picture = render("picture.svg", report=self, width=1200, min_height=0)
+        png: bytes = extra("vl_convert").svg_to_png(picture, scale=scale)
+        return png
+
+    def to_pdf(self) -> bytes:
+        """Return the picture of `to_png` as one page, as wide as A4 and at least as high."""
+        picture = render("picture.svg", report=self, width=595, min_height=842)
+        pdf: bytes = extra("vl_convert").svg_to_pdf(picture)
+        return pdf
+
+    def chart(self, width: int, height: int, labels: int, colours: Mapping[str, str] = _CSS) -> str:
+        """Draw the clicks by day or week, with about so many labels below, as SVG.
+
+        The SVG is as wide as the element that holds it.
+        """
+        now, before = self.curves
+        days = len(self.counted_days)
+        # The bars of a few days are narrow, those of weeks wide.
+        half = min(0.4, 0.05 * days) * (1 if days <= CHART_DAILY else 7)
+
+        def at(n: float) -> float:
+            """Return the milliseconds of a day in UTC: the machine's time zone must not matter."""
+            return (self.start - EPOCH + n * DAY) / timedelta(milliseconds=1)
+
+        spec = render(
+            "chart.json",
+            width=width,
+            height=height,
+            labels=labels,
+            colours=colours,
+            days=days,
+            domain=(at(-0.5), at(days - 0.5)),
+            most=math.ceil(max(count for _, count in [(0, 1), *now, *before])),
+            bars=[
+                {"x": at(n - half), "x2": at(n + half), "y": count, "over": n < self.days_over}
+                for n, count in now
+            ],
+            before=[{"x": at(n), "y": count} for n, count in before],
+        )
+        svg: str = extra("vl_convert").vegalite_to_svg(spec, allowed_base_urls=[])
+        return _ROOT.sub(r'<svg viewBox="0 0 \1 \2" aria-hidden="true" focusable="false">', svg, count=1)
+
 
 def _change(now: int | None, before: int | None) -> float | None:
     return (now - before) / before if now is not None and before else None
@@ -210,16 +283,12 @@ def _points(clicks: list[int]) -> list[tuple[float, float]]:
     return [((a + b - 1) / 2, sum(clicks[a:b]) / (b - a)) for a, b in pairwise(cuts)]
 
 
-def days_over(start: date, end: date, today: date) -> int:
-    """Return how many days of a span were over on a day."""
-    return max(0, (min(end, today - DAY) - start).days + 1)
-
-
 def span_before(start: date, end: date, today: date) -> tuple[date, date] | None:
     """Return the days to compare a span with: as many as are over, from the start of the span before it.
 
-    A week that is three days old is so compared with the first three days of the week before.
+    A week that is three days old is so compared with the first three days of the week before. None where no
+    day is over.
     """
     first = start - (end - start) - DAY
-    over = days_over(start, end, today)
-    return (first, first + (over - 1) * DAY) if over else None
+    last = first + (min(end, today - DAY) - start)
+    return (first, last) if first <= last else None
