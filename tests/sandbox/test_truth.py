@@ -103,6 +103,13 @@ def test_urls_and_tags_come_oldest_first(box: Sandbox) -> None:
     assert [tag.name for tag in box.truth.tags()] == ["t"]
 
 
+def test_the_hour_24_is_refused_on_every_python(box: Sandbox) -> None:
+    with pytest.raises(ValueError, match="hour must be in"):
+        box.add_click("a", "2024-01-01T24:00:00")
+    with pytest.raises(ValueError, match="hour must be in"):
+        box.truth.range("2024-01-01T24:00:00+00:00", "2024-01-02T00:00:00+00:00")
+
+
 def test_a_range_is_of_dates_or_of_instants_that_bear_an_offset(box: Sandbox) -> None:
     with pytest.raises(ValueError, match="offset"):
         box.truth.range("2024-01-01T00:00:00", "2024-01-02T00:00:00")

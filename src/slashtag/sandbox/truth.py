@@ -3,6 +3,7 @@
 Shares nothing with the endpoints, so that an error there shows as a difference.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -189,9 +190,17 @@ def _count(rows: list[_Row], column: str) -> Counter[Any]:
     return Counter(map(itemgetter(_COLUMNS.index(column)), rows))
 
 
+def read_instant(text: str) -> datetime:
+    """Read an ISO 8601 date-time; ValueError for 24:00, which only Python 3.14 and later would read."""
+    instant = datetime.fromisoformat(text)
+    if instant.day != date.fromisoformat(re.split("[T ]", text)[0]).day:
+        raise ValueError(f"the hour must be in 0..23: {text}")
+    return instant
+
+
 def _when(value: When) -> date | datetime:
     if isinstance(value, str):
-        value = (date if len(value) == 10 else datetime).fromisoformat(value)
+        value = date.fromisoformat(value) if len(value) == 10 else read_instant(value)
     if isinstance(value, datetime) and value.tzinfo is None:
         raise ValueError(f"a datetime needs an offset: {value}")
     return value
