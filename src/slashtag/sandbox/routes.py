@@ -162,7 +162,7 @@ class Service:
     # Statistics
 
     def _links(self, query: Mapping[str, str]) -> Selection:
-        """Select links by tag or slashtags. See docs/service.md, Statistics endpoints: common selector."""
+        """Select links by tag or slashtags. See docs/service.md, Statistics: common selector."""
         tag, keys = query.get("tag"), [key for key in query.get("url_keys", "").split(",") if key]
         if not tag and not keys:
             raise bad_request("Tag and URL keys both can not be empty.")
