@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from functools import cache
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from msgspec.structs import asdict
 
 from ._records import ArrowStream, Record, to_arrow
 from ._show import page_html, short_repr, stats_html
 
 T = TypeVar("T")
 K = TypeVar("K")
+S = TypeVar("S", bound="Statistics")
+Span = tuple[date, date]
 
 OTHER = "Other"
 
@@ -89,10 +94,16 @@ class Statistics(Record, frozen=True, kw_only=True):
     @classmethod
     def merge(cls, parts: Iterable[Self]) -> Self:
         """Add up any number of statistics; no parts give empty statistics."""
-        running = _SUMS[cls]()
+        running = RunningSum(cls)
         for part in parts:
             running.add(part)
-        return cast("Self", running.result())
+        return running.result()
+
+    @classmethod
+    def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
+        """Complete the members of a sum, in place; `several` parts have clicks."""
+        for name in cls.DIMENSIONS:
+            members[name] = without_zeros(members[name])
 
     def __add__(self, other: Self) -> Self:
         if type(other) is not type(self):
@@ -130,33 +141,6 @@ class Statistics(Record, frozen=True, kw_only=True):
         return stats_html(self, self.total, self.rows())
 
 
-class _Sum:
-    """Running sum of statistics of one kind: flags hold if all parts have them; zero labels are dropped."""
-
-    _maps: tuple[str, ...]
-    _numbers: tuple[str, ...] = ()
-    _flags: tuple[str, ...]
-
-    def __init__(self, span: tuple[date, date] | None = None) -> None:
-        self._span = span
-        self._counts: dict[str, dict[str, int]] = {name: {} for name in self._maps}
-        self._totals = dict.fromkeys(self._numbers, 0)
-        self._all = dict.fromkeys(self._flags, True)
-
-    def add(self, part: Any, /) -> None:
-        for name, into in self._counts.items():
-            add_counts(into, getattr(part, name))
-        for name in self._numbers:
-            self._totals[name] += getattr(part, name)
-        for name in self._flags:
-            self._all[name] &= getattr(part, name)
-
-    def _members(self) -> dict[str, Any]:
-        """Return the members of the sum: numbers, flags and maps of labels."""
-        labels = {name: without_zeros(counts) for name, counts in self._counts.items()}
-        return {**self._totals, **self._all, **labels}
-
-
 class _LabelStats(Statistics, frozen=True, kw_only=True):
     """Base class of statistics with clicks by device, browser, platform, country and referrer."""
 
@@ -189,28 +173,14 @@ class RangeStats(_LabelStats, frozen=True, kw_only=True):
     def total(self) -> int:
         return self.total_clicks
 
-
-class RangeSum(_Sum):
-    """Running sum of RangeStats; the result has every day of the span, both ends included, in order."""
-
-    _maps = tuple(name for name in RangeStats.DIMENSIONS if name != "clicks")
-    _numbers = ("total_clicks",)
-    _flags = ("days_complete", "reconciles")
-
-    def __init__(self, span: tuple[date, date] | None = None) -> None:
-        super().__init__(span)
-        self._days: dict[date, int] = {}
-
-    def add(self, part: RangeStats, /) -> None:
-        super().add(part)
-        add_counts(self._days, part.clicks)
-
-    def result(self) -> RangeStats:
-        clicks = {} if self._span is None else dict.fromkeys(days(*self._span), 0)
+    @classmethod
+    def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
+        found = members["clicks"]
+        super()._finish(members, span, several=several)
+        clicks = {} if span is None else dict.fromkeys(days(*span), 0)
         length = len(clicks)
-        clicks.update(self._days)
-        clicks = clicks if len(clicks) == length else dict(sorted(clicks.items()))
-        return RangeStats(clicks=clicks, **self._members())
+        clicks.update(found)
+        members["clicks"] = clicks if len(clicks) == length else dict(sorted(clicks.items()))
 
 
 class PeriodStats(_LabelStats, frozen=True, kw_only=True):
@@ -244,32 +214,13 @@ class PeriodStats(_LabelStats, frozen=True, kw_only=True):
                 yield "month", f"{year:04d}-{month:02d}", clicks
         yield from super().rows()
 
-
-class PeriodSum(_Sum):
-    """Running sum of PeriodStats; months without clicks are dropped."""
-
-    _maps = tuple(PeriodStats.DIMENSIONS)
-    _numbers = ("clicks_total", "clicks_unique", "clicks_repeated")
-    _flags = ("unique_is_exact",)
-
-    def __init__(self, span: None = None) -> None:
-        super().__init__(span)
-        self._with_clicks = 0
-        self._breakdown: dict[int, dict[int, int]] = {}
-
-    def add(self, part: PeriodStats, /) -> None:
-        super().add(part)
-        self._with_clicks += part.clicks_total > 0
-        for year, months in part.clicks_breakdown.items():
-            add_counts(self._breakdown.setdefault(year, {}), months)
-
-    def result(self) -> PeriodStats:
-        years = sorted(self._breakdown.items())
+    @classmethod
+    def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
+        super()._finish(members, span, several=several)
+        years = sorted(members["clicks_breakdown"].items())
         breakdown = {year: without_zeros(dict(sorted(months.items()))) for year, months in years}
-        members = self._members()
-        members["unique_is_exact"] &= self._with_clicks < 2
         members["clicks_breakdown"] = {year: months for year, months in breakdown.items() if months}
-        return PeriodStats(**members)
+        members["unique_is_exact"] &= not several
 
 
 class GeoStats(Statistics, frozen=True, kw_only=True):
@@ -291,32 +242,53 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
     def total(self) -> int:
         return sum(self.state.values())
 
-
-class GeoSum(_Sum):
-    """Running sum of GeoStats; `Other` is the last label, and kept if it is 0."""
-
-    _maps = tuple(GeoStats.DIMENSIONS)
-    _flags = ("places_are_exact",)
-
-    def __init__(self, span: None = None) -> None:
-        super().__init__(span)
-        self._with_clicks = 0
-        self._remainder = False
-
-    def add(self, part: GeoStats, /) -> None:
-        super().add(part)
-        maps = [part.state, part.city, part.postalcode]
-        self._with_clicks += any(any(counts.values()) for counts in maps)
-        self._remainder = self._remainder or any(counts.get(OTHER) for counts in maps)
-
-    def result(self) -> GeoStats:
-        members = self._members()
-        for name, counts in self._counts.items():
-            if OTHER in counts:
+    @classmethod
+    def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
+        found = [(name, counts.get(OTHER)) for name, counts in members.items() if name in cls.DIMENSIONS]
+        super()._finish(members, span, several=several)
+        for name, other in found:
+            if other is not None:
                 members[name].pop(OTHER, None)
-                members[name][OTHER] = counts[OTHER]
-        members["places_are_exact"] &= not (self._remainder and self._with_clicks > 1)
-        return GeoStats(**members)
+                members[name][OTHER] = other
+        members["places_are_exact"] &= not (several and any(other for _, other in found))
 
 
-_SUMS: dict[type[Statistics], Any] = {RangeStats: RangeSum, PeriodStats: PeriodSum, GeoStats: GeoSum}
+class RunningSum(Generic[S]):
+    """Running sum of statistics of one class; keeps none of its parts.
+
+    Numbers and maps are added up, flags hold if all parts have them, labels without clicks are dropped. With
+    a `span` (first and last date), RangeStats have every day of it, in order.
+    """
+
+    def __init__(self, kind: type[S], span: Span | None = None) -> None:
+        self._kind = kind
+        self._span = span
+        self._maps: dict[str, dict[Any, int]] = {name: {} for name in kind.DIMENSIONS}
+        self._months: dict[str, Any] = {"clicks_breakdown": {}} if kind is PeriodStats else {}
+        self._numbers = dict(_numbers(kind))
+        self._with_clicks = 0
+
+    def add(self, part: S, /) -> None:
+        """Add statistics of this class."""
+        for name, into in self._maps.items():
+            add_counts(into, getattr(part, name))
+        for name, years in self._months.items():
+            for year, months in getattr(part, name).items():
+                add_counts(years.setdefault(year, {}), months)
+        for name, value in self._numbers.items():
+            more = getattr(part, name)
+            self._numbers[name] = value and more if isinstance(value, bool) else value + more
+        # The total of GeoStats is that of its states, which may be missing.
+        self._with_clicks += part.total > 0 or any(any(getattr(part, name).values()) for name in self._maps)
+
+    def result(self) -> S:
+        """Return the sum so far."""
+        members = {**self._maps, **self._months, **self._numbers}
+        self._kind._finish(members, self._span, several=self._with_clicks > 1)
+        return self._kind(**members)
+
+
+@cache
+def _numbers(kind: type[Statistics]) -> dict[str, Any]:
+    """Return the members that are numbers or flags, as they are in empty statistics."""
+    return {name: value for name, value in asdict(kind()).items() if not isinstance(value, dict)}

@@ -1,14 +1,14 @@
 """Answers of the service, where they differ from the public models.
 
 An empty map may be `[]` or null; counts are numbers or strings of digits, and lax decoding accepts both.
-See docs/service.md, Statistics records. `stats` converts an answer to a public model, and says what is
+See docs/service.md, Statistics records. `check` converts an answer to a public model, and says what is
 inconsistent in it, if anything.
 """
 
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, ClassVar, cast
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -24,13 +24,17 @@ Months = dict[int, dict[int, int] | Nothing | None] | Nothing | None
 class Answer(Struct, gc=False):
     """Answer of a statistics endpoint."""
 
-    def stats(self, window: Window | None) -> tuple[Statistics, str | None]:
+    result_type: ClassVar[type[Statistics]]
+
+    def check(self, window: Window | None) -> tuple[Statistics, str | None]:
         """Return the answer as public statistics, and what is inconsistent in it; `window` has its days."""
         raise NotImplementedError
 
 
 class RangeAnswer(Answer, gc=False):
     """Answer of statistics for a date or date range."""
+
+    result_type = RangeStats
 
     total_clicks: int
     device: Counts = None
@@ -40,7 +44,7 @@ class RangeAnswer(Answer, gc=False):
     referrer: Counts = None
     clicks: Days | UnsetType = UNSET
 
-    def stats(self, window: Window | None) -> tuple[RangeStats, str | None]:
+    def check(self, window: Window | None) -> tuple[RangeStats, str | None]:
         assert window is not None
         total, first, last = self.total_clicks, window.first, window.last
         clicks: dict[date, int] = _counts(self.clicks)
@@ -76,6 +80,8 @@ class RangeAnswer(Answer, gc=False):
 class PeriodAnswer(Answer, gc=False):
     """Answer of statistics for a year or for all time."""
 
+    result_type = PeriodStats
+
     clicks_total: int
     clicks_unique: int
     clicks_repeated: int
@@ -88,7 +94,7 @@ class PeriodAnswer(Answer, gc=False):
     referrer: Counts = None
     timezone: Counts = None
 
-    def stats(self, window: Window | None) -> tuple[PeriodStats, str | None]:
+    def check(self, window: Window | None) -> tuple[PeriodStats, str | None]:
         years: dict[int, Any] = _counts(self.clicks_breakdown)
         breakdown: dict[int, dict[int, int]] = {year: _counts(months) for year, months in years.items()}
         maps: dict[str, Any] = {name: _counts(getattr(self, name)) for name in PeriodStats.DIMENSIONS}
@@ -108,11 +114,13 @@ class PeriodAnswer(Answer, gc=False):
 class GeoAnswer(Answer, gc=False):
     """Answer of country geo-location statistics."""
 
+    result_type = GeoStats
+
     state: Counts = None
     city: Counts = None
     postalcode: Counts = None
 
-    def stats(self, window: Window | None) -> tuple[GeoStats, None]:
+    def check(self, window: Window | None) -> tuple[GeoStats, None]:
         state, city, postalcode = map(_counts, (self.state, self.city, self.postalcode))
         return GeoStats(state=state, city=city, postalcode=postalcode), None
 

@@ -9,20 +9,19 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from math import inf
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from .._errors import InvalidRequestError
-from .._models import GeoStats, GeoSum, PeriodStats, PeriodSum, RangeStats, RangeSum, Statistics
+from .._models import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics
 from .call import Call, check_int
 from .payloads import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
 from .spans import parse_bound, parse_day, parse_span
 from .windows import Bound, Window, format_offset, offsets, only_offset, windows
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
-Span = tuple[date, date]
 _Date = date
 
 #: No click is older: link shorteners with statistics did not exist.
@@ -62,9 +61,7 @@ class Query(Struct, Generic[R_co], frozen=True):
     """Base class of all statistics queries; `R_co` is the type of the result."""
 
     path: ClassVar[str]
-    answer: ClassVar[type[Answer]]
-    #: Running sum of the results, which is started with the span of the whole.
-    running_sum: ClassVar[type[Any]]
+    answer_type: ClassVar[type[Answer]]
     #: Path in the document's sample requests, if it differs from the stated one.
     sample_path: ClassVar[str | None] = None
 
@@ -80,9 +77,13 @@ class Query(Struct, Generic[R_co], frozen=True):
         """Return the first and last date of the result, None for a query without days."""
         return None
 
-    def stats(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
+    def running_sum(self, span: Span | None) -> RunningSum[R_co]:
+        """Return an empty sum, to which the results of all requests are added; see `span`."""
+        return cast("RunningSum[R_co]", RunningSum(self.answer_type.result_type, span))
+
+    def check(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
         """Return the statistics of an answer, and what is inconsistent in it, if anything."""
-        return answer.stats(window)
+        return answer.check(window)
 
     def call(self, selector: Selector, time_slice: TimeSlice) -> Call[Any]:
         """Return the call for one time slice and one selector."""
@@ -90,7 +91,7 @@ class Query(Struct, Generic[R_co], frozen=True):
             method="GET",
             path=self.path,
             params=selector.params() + time_slice.params,
-            returns=self.answer,
+            returns=self.answer_type,
             label=f"{selector}, {time_slice.label}",
             replayable=True,
             settled_at=time_slice.settled_at,
@@ -122,8 +123,7 @@ class DateRange(Query[RangeStats], frozen=True):
     """
 
     path = "stats"
-    answer = RangeAnswer
-    running_sum = RangeSum
+    answer_type = RangeAnswer
 
     start: date | datetime | str
     end: date | datetime | str
@@ -221,8 +221,7 @@ class Day(Query[RangeStats], frozen=True):
     """
 
     path = "stats"
-    answer = RangeAnswer
-    running_sum = RangeSum
+    answer_type = RangeAnswer
 
     date: _Date | str
 
@@ -253,8 +252,7 @@ class Year(Query[PeriodStats], frozen=True):
 
     path = "stats/yearly"
     sample_path = "stats"
-    answer = PeriodAnswer
-    running_sum = PeriodSum
+    answer_type = PeriodAnswer
 
     year: int
 
@@ -266,9 +264,9 @@ class Year(Query[PeriodStats], frozen=True):
         first, last = date(self.year, 1, 1), date(self.year, 12, 31)
         return _whole_period(zone, first, last, f"year {self.year}", ("year", f"{self.year:04d}"))
 
-    def stats(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
+    def check(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
         assert isinstance(answer, PeriodAnswer)
-        stats, problem = answer.stats(window)
+        stats, problem = answer.check(window)
         months = stats.clicks_breakdown
         if any(any(months[year].values()) for year in months if year != self.year):
             problem = f"clicks in months of other years than {self.year}"
@@ -285,8 +283,7 @@ class AllTime(Query[PeriodStats], frozen=True):
 
     path = "stats/alltime"
     sample_path = "stats"
-    answer = PeriodAnswer
-    running_sum = PeriodSum
+    answer_type = PeriodAnswer
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         return [self.time_slice(only_offset(zone, offsets(zone, EPOCH, now), "all time"))]
@@ -304,8 +301,7 @@ class CountryGeo(Query[GeoStats], frozen=True):
     """
 
     path = "stats/country/geo"
-    answer = GeoAnswer
-    running_sum = GeoSum
+    answer_type = GeoAnswer
 
     iso_code: str
     start: date | str

@@ -144,11 +144,11 @@ class StatsSender:
         """
         memory = self.memory
         try:
-            stats, problem = query.stats(await self._request(query, call), window)
+            stats, problem = query.check(await self._request(query, call), window)
             if problem is not None and not memory.stays_inconsistent:
                 log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
                 answer = await self._request(query, replace(call, anew=True))
-                stats, problem = query.stats(answer, window)
+                stats, problem = query.check(answer, window)
                 memory.stays_inconsistent |= problem is not None
         except SlashtagError as error:
             error.add_note(f"while requesting {call.label}")

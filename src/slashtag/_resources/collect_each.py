@@ -61,7 +61,7 @@ class PerKeyRun(Generic[R]):
             range_end=range_end,
             now=now.timestamp(),
             deliver=self._deliver,
-            halves=guided and query.answer is RangeAnswer,
+            halves=guided and query.answer_type is RangeAnswer,
             guide=guide,
             cost=GuideCost(1 if guide is None else len(guide.offsets)),
         )
