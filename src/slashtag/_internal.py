@@ -4,18 +4,18 @@ They use public names of `slashtag` and otherwise only these; tests/test_layers.
 may change without notice. Add one only if the public interface is not sufficient.
 """
 
+from ._core.batches import Key as Key
+from ._core.batches import Keys as Keys
+from ._core.batches import check_slashtag as check_slashtag
+from ._core.batches import halves as halves
 from ._core.call import MAX_PAGESIZE as MAX_PAGESIZE
 from ._core.call import REDIRECT_CODES as REDIRECT_CODES
 from ._core.call import SETTLING_SECONDS as SETTLING_SECONDS
 from ._core.change import find_problems as find_problems
-from ._core.plan import Key as Key
-from ._core.plan import Keys as Keys
-from ._core.plan import check_slashtag as check_slashtag
 from ._core.spans import parse_span as parse_span
 from ._core.windows import Window as Window
 from ._core.windows import by_month as by_month
 from ._core.windows import flattened as flattened
-from ._core.windows import halves as halves
 from ._core.windows import last_day as last_day
 from ._core.windows import midnight as midnight
 from ._core.windows import months as months

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 import aiohttp
 import msgspec
 
+from ._core.batches import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
 from ._core.call import Call, check_int
-from ._core.plan import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
 from ._core.retry import RetryPolicy
 from ._core.throttle.throttle import Throttle
 from ._credentials import Credentials, parse_base_url, parse_proxy

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import AllTime, DateRange, PeriodStats, RangeStats
+from slashtag._core.batches import Selector
 from slashtag._core.guide import Guide, shows_zone
-from slashtag._core.queries import Selector
 from slashtag._core.windows import Month, month_of
 
 from ..support.laws import examples

@@ -25,8 +25,8 @@ from slashtag import (
     Statistics,
     Year,
 )
+from slashtag._core.batches import Selector
 from slashtag._core.payloads import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
-from slashtag._core.queries import Selector
 from slashtag._core.windows import Window
 from slashtag._models import RunningSum, days
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import AllTime, CountryGeo, DateRange, Day, InvalidRequestError, Query, Year
-from slashtag._core.queries import Selector
+from slashtag._core.batches import Selector
 from slashtag._core.windows import windows
 
 from . import clicklog

@@ -18,7 +18,6 @@ from slashtag._core.windows import (
     Window,
     cut_into_windows,
     format_offset,
-    halves,
     month_of,
     months,
     offsets,
@@ -35,14 +34,6 @@ from .clicklog import TURNS, ZONES
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
-
-
-@given(st.lists(st.integers(), min_size=2))
-def test_halves_concatenate_back_and_are_smaller(items: list[int]) -> None:
-    left, right = halves(items)
-    assert [*left, *right] == items
-    assert left
-    assert right
 
 
 # --- zones -------------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slashtag._core.batches import Selector
 from slashtag._core.call import SETTLING_SECONDS, Call
-from slashtag._core.queries import AllTime, CountryGeo, DateRange, Day, Query, Selector, Year
+from slashtag._core.queries import AllTime, CountryGeo, DateRange, Day, Query, Year
 from slashtag._journal.journal import is_final
 from slashtag._models import Page
 

@@ -16,6 +16,7 @@ from msgspec.structs import force_setattr, replace
 
 from .._errors import InvalidRequestError
 from .._models import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics
+from .batches import Selector
 from .call import Call, check_int
 from .payloads import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
 from .spans import parse_bound, parse_day, parse_span
@@ -27,24 +28,6 @@ _Date = date
 #: No click is older: link shorteners with statistics did not exist.
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
-
-
-class Selector(Struct, frozen=True):
-    """Slashtags or tag of one request. See docs/service.md, Statistics: common selector."""
-
-    keys: tuple[str, ...] = ()
-    tag: str | None = None
-
-    def params(self) -> tuple[tuple[str, str], ...]:
-        """Return the query parameter of the selector."""
-        return (("tag", self.tag),) if self.tag is not None else (("url_keys", ",".join(self.keys)),)
-
-    def __str__(self) -> str:
-        if self.tag is not None:
-            return f"tag {self.tag!r}"
-        if len(self.keys) == 1:
-            return f"slashtag {self.keys[0]!r}"
-        return f"{len(self.keys)} slashtags from {self.keys[0]!r} to {self.keys[-1]!r}"
 
 
 class TimeSlice(Struct, frozen=True):

@@ -1,12 +1,11 @@
-"""Splitting of queries: at UTC offset changes, into windows of days, into halves."""
+"""Splitting of queries by time: at UTC offset changes, and into windows of at most 32 days."""
 
 from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from typing import TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from msgspec import Struct
@@ -24,13 +23,6 @@ _SAMPLE = timedelta(hours=12)
 Bound = date | datetime
 Zone = str | tzinfo | None
 Month = tuple[int, int]
-S = TypeVar("S")
-
-
-def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
-    """Split a sequence of at least two items into halves."""
-    middle = len(items) // 2
-    return items[:middle], items[middle:]
 
 
 def parse_zone(zone: Zone) -> tzinfo:

@@ -8,11 +8,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from .._core.batches import Selector
 from .._core.call import SETTLING_SECONDS, Call
 from .._core.guide import Counts, Guide, GuideCost, shows_zone
 from .._core.halving import Node, children, of_one_run
 from .._core.plan import Plan
-from .._core.queries import AllTime, Selector, TimeSlice
+from .._core.queries import AllTime, TimeSlice
 from .._core.windows import Month, months
 from .._errors import APIError, NotFoundError, SlashtagError
 from .._fanout import WorkerPool

@@ -8,10 +8,11 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
+from .._core.batches import Batcher, Key, Selector, halves
 from .._core.call import Call, Failure
-from .._core.plan import Batcher, Key, Plan, StatsRequest
-from .._core.queries import Query, Selector
-from .._core.windows import Window, halves
+from .._core.plan import Plan, StatsRequest
+from .._core.queries import Query
+from .._core.windows import Window
 from .._errors import (
     APIError,
     BadRequestError,
@@ -82,24 +83,13 @@ class Collector(Generic[R]):
         return [self._plan.request(Selector(keys=tuple(half)), request.time_slice) for half in halves(keys)]
 
 
-async def read_batches(
-    keys: AsyncIterable[Key], max_keys_bytes: int, reporter: ProgressReporter
-) -> AsyncGenerator[Selector]:
-    """Yield batches of an asynchronous iterable of slashtags.
-
-    Slashtags that cannot be requested are reported, since other requests have already been sent.
-    """
-    batcher = Batcher(max_keys_bytes)
+async def read_batches(keys: AsyncIterable[Key], batcher: Batcher) -> AsyncGenerator[Selector]:
+    """Yield batches of an asynchronous iterable of slashtags."""
     async for key in keys:
-        try:
-            batch = batcher.add(key)
-        except InvalidRequestError as error:
-            reporter.report_bad_key(key, error)
-            continue
-        if batch:
-            yield Selector(keys=batch)
-    if rest := batcher.remainder():
-        yield Selector(keys=rest)
+        for batch in batcher.add(key):
+            yield batch
+    for batch in batcher.remainder():
+        yield batch
 
 
 class Memory:

@@ -10,10 +10,11 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterab
 from datetime import datetime, tzinfo
 from typing import Any, Generic, TypeVar
 
+from .._core.batches import MAX_KEYS, Key, Selector
 from .._core.guide import Guide, GuideCost
 from .._core.payloads import RangeAnswer
-from .._core.plan import MAX_KEYS, Key, Plan
-from .._core.queries import DateRange, Selector
+from .._core.plan import Plan
+from .._core.queries import DateRange
 from .._fanout import ResultQueue, Results, Tasks, WorkerPool
 from .._models import Statistics
 from .active_months import Job, SearchState, Step

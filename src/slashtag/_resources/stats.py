@@ -6,8 +6,9 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from .._core.batches import Batcher, Key, Keys, select
 from .._core.call import Call
-from .._core.plan import Key, Keys, Plan, make_plan, select
+from .._core.plan import Plan, make_plan
 from .._core.queries import Query
 from .._core.windows import Zone, parse_zone
 from .._fanout import Results, Tasks
@@ -110,7 +111,7 @@ class Stats:
             return await Collector(self._sender, plan, reporter).run(plan.requests(), self._workers)
         # A listing returns a new iterator, which is closed at the end of the run.
         keys = aiter(keys)
-        source = read_batches(keys, self._max_keys_bytes, reporter)
+        source = read_batches(keys, Batcher(self._max_keys_bytes, reporter.report_bad_key))
         return await Collector(self._sender, plan, reporter).run(source, self._workers, keys)
 
     def collect_each(
@@ -169,7 +170,9 @@ class Stats:
             return run.results(self._tasks, plan.selectors)
         keys = aiter(keys)
         links = sort_by_activity(keys, changed_since) if sorts else keys
-        return run.results(self._tasks, read_batches(links, self._max_keys_bytes, reporter), keys)
+        return run.results(
+            self._tasks, read_batches(links, Batcher(self._max_keys_bytes, reporter.report_bad_key)), keys
+        )
 
 
 def _now() -> datetime:

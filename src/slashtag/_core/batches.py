@@ -1,0 +1,186 @@
+"""Selectors of a query: a tag each, or batches of at most 100 slashtags that fit a request target."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from .._errors import InvalidRequestError
+from .._models import ShortUrl
+from .call import UNRESERVED
+
+S = TypeVar("S")
+
+Key = str | ShortUrl
+Keys = Iterable[Key] | AsyncIterable[Key]
+ReportBadKey = Callable[[Key, InvalidRequestError], object]
+
+MAX_KEYS = 100
+MAX_TARGET_BYTES = 8_000
+#: Bytes of a request target reserved for parameters other than url_keys.
+OTHER_PARAMETERS_BYTES = 400
+
+
+class Selector(Struct, frozen=True):
+    """Slashtags or tag of one request. See docs/service.md, Statistics: common selector."""
+
+    keys: tuple[str, ...] = ()
+    tag: str | None = None
+
+    def params(self) -> tuple[tuple[str, str], ...]:
+        """Return the query parameter of the selector."""
+        return (("tag", self.tag),) if self.tag is not None else (("url_keys", ",".join(self.keys)),)
+
+    def __str__(self) -> str:
+        if self.tag is not None:
+            return f"tag {self.tag!r}"
+        if len(self.keys) == 1:
+            return f"slashtag {self.keys[0]!r}"
+        return f"{len(self.keys)} slashtags from {self.keys[0]!r} to {self.keys[-1]!r}"
+
+
+def select(
+    keys: Keys | None,
+    tag: str | None,
+    tags: Iterable[str] | None,
+    max_keys_bytes: int,
+    report_bad_key: ReportBadKey,
+) -> Iterable[Selector]:
+    """Return the checked selectors of a query, none for slashtags that are read asynchronously.
+
+    A link whose slashtag cannot be requested goes to `report_bad_key`. Raises TypeError and
+    InvalidRequestError.
+    """
+    if sum(selector is not None for selector in (keys, tag, tags)) != 1:
+        raise TypeError("pass exactly one of keys=, tag= and tags=")
+    if isinstance(keys, str | bytes):
+        raise TypeError(f"keys= takes an iterable of slashtags, not one {type(keys).__name__}: keys=[...]")
+    if isinstance(tags, str | bytes):
+        raise TypeError(f"tags= takes an iterable of names, not one {type(tags).__name__}: tag=...")
+    if tag is not None:
+        tags = (tag,)
+    if tags is not None:
+        return (Selector(tag=name) for name in dict.fromkeys(map(check_tag, tags)))
+    if keys is None or isinstance(keys, AsyncIterable):
+        return ()
+    keys = tuple(keys)
+    if plain := plain_batches(keys, max_keys_bytes):
+        return plain
+
+    def raise_for_str(key: Key, error: InvalidRequestError) -> None:
+        if isinstance(key, str):
+            raise error
+        report_bad_key(key, error)
+
+    return batches(keys, Batcher(max_keys_bytes, raise_for_str))
+
+
+def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | None:
+    """Return the batches if all slashtags are plain ASCII strings, None if they need `batches`.
+
+    Checks all slashtags at once, joined: one by one would cost more than the request.
+    """
+    try:
+        if not ",".join(keys).isascii():
+            return None
+    except TypeError:
+        return None
+    unique = tuple(dict.fromkeys(keys))
+    found = [unique[n : n + MAX_KEYS] for n in range(0, len(unique), MAX_KEYS)]
+    for batch in found:
+        joined = ",".join(batch)
+        if joined.count(",") != len(batch) - 1 or "" in batch:
+            return None
+        # An ASCII character encodes to at most 3 bytes.
+        is_long = 3 * len(joined) + 3 > max_keys_bytes and encoded_size(joined) + 3 > max_keys_bytes
+        if is_long or len(max(batch, key=len)) > MAX_TARGET_BYTES // 6:
+            return None
+    return [Selector(keys=batch) for batch in found]
+
+
+def batches(keys: Iterable[Key], batcher: Batcher) -> Iterator[Selector]:
+    """Yield batches of slashtags, which concatenate to the slashtags without repetitions."""
+    for key in keys:
+        yield from batcher.add(key)
+    yield from batcher.remainder()
+
+
+class Batcher:
+    """Builder of batches of slashtags, in order and without repetitions.
+
+    `max_keys_bytes` is the number of bytes available for url_keys in a request target. Slashtags that cannot
+    be requested are passed to `report_bad_key`.
+    """
+
+    def __init__(self, max_keys_bytes: int, report_bad_key: ReportBadKey) -> None:
+        self._max_keys_bytes = max_keys_bytes
+        self._report_bad_key = report_bad_key
+        self._seen: set[str] = set()
+        self._batch: list[str] = []
+        self._size = 0
+
+    def add(self, key: Key) -> Sequence[Selector]:
+        """Take one slashtag; return the batch that it completes, if any."""
+        try:
+            slashtag = check_slashtag(key)
+        except InvalidRequestError as error:
+            self._report_bad_key(key, error)
+            return ()
+        if slashtag in self._seen:
+            return ()
+        self._seen.add(slashtag)
+        # A comma after each slashtag takes three bytes if encoded.
+        size = encoded_size(slashtag) + 3
+        is_full = len(self._batch) == MAX_KEYS or self._size + size > self._max_keys_bytes
+        full = self.remainder() if is_full else ()
+        self._batch.append(slashtag)
+        self._size += size
+        return full
+
+    def remainder(self) -> Sequence[Selector]:
+        """Return the remaining slashtags as the last batch, if any."""
+        batch, self._batch, self._size = tuple(self._batch), [], 0
+        return [Selector(keys=batch)] if batch else ()
+
+
+def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
+    """Split a sequence of at least two items into halves."""
+    middle = len(items) // 2
+    return items[:middle], items[middle:]
+
+
+def check_tag(name: object) -> str:
+    """Return the name of a tag, or raise InvalidRequestError if it cannot be requested."""
+    if not isinstance(name, str):
+        raise TypeError(f"a tag must be a str, not {type(name).__name__}")
+    if not name:
+        raise InvalidRequestError("a tag name must not be empty")
+    encoded_size(name)
+    return name
+
+
+def check_slashtag(key: object) -> str:
+    """Return the slashtag of a str or a link, or raise InvalidRequestError if it cannot be requested."""
+    slashtag = key if isinstance(key, str) else getattr(key, "slashtag", None)
+    if not isinstance(slashtag, str):
+        raise TypeError(f"keys must be slashtags or ShortUrls, not {type(key).__name__}")
+    if not slashtag:
+        raise InvalidRequestError("a slashtag must not be empty")
+    if "," in slashtag:
+        raise InvalidRequestError(
+            f"the slashtag {slashtag!r} contains a comma, which url_keys uses to separate slashtags"
+        )
+    if encoded_size(slashtag) > MAX_TARGET_BYTES // 2:
+        raise InvalidRequestError(f"the slashtag {slashtag[:40]!r}... is too long for a request target")
+    return slashtag
+
+
+def encoded_size(text: str) -> int:
+    """Return the size of a percent-encoded text in bytes, an upper bound of what is sent."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise InvalidRequestError(f"{text[:40]!r} has no UTF-8 form") from None
+    return len(data) + 2 * len(data.translate(None, UNRESERVED))

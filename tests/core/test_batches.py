@@ -1,0 +1,154 @@
+"""Laws of batches: they hold every slashtag once, in order, and fit a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime
+from itertools import chain, pairwise
+from urllib.parse import parse_qsl
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from yarl import URL
+
+from slashtag import DateRange, InvalidRequestError, ShortUrl
+from slashtag._core.batches import (
+    Batcher,
+    Selector,
+    batches,
+    check_slashtag,
+    check_tag,
+    encoded_size,
+    halves,
+    plain_batches,
+)
+from slashtag._core.queries import TimeSlice
+from slashtag._credentials import Credentials
+from slashtag._core.windows import parse_zone, windows
+from slashtag._sending.transport import Transport
+
+from ..support.laws import examples
+
+
+def refuse(key: object, error: InvalidRequestError) -> None:
+    raise error
+
+
+def batched(given_keys: Iterable[str], room: int) -> list[tuple[str, ...]]:
+    return [selector.keys for selector in batches(given_keys, Batcher(room, refuse))]
+
+
+keys = st.text(min_size=1, max_size=100).filter(lambda key: "," not in key and key.isprintable())
+#: Up to 120 different keys of up to 100 characters of one to four bytes, each of which takes three as sent.
+wide_keys = st.lists(st.tuples(st.sampled_from("aä語😀 /"), st.integers(1, 96)), max_size=120).map(
+    lambda drawn: [f"{char * length}{n}" for n, (char, length) in enumerate(drawn)]
+)
+
+
+@given(st.lists(keys), st.integers(400, 8_000))
+def test_batches_concatenate_back_to_the_keys_without_repetitions(given_keys: list[str], room: int) -> None:
+    assert list(chain(*batched(given_keys, room))) == list(dict.fromkeys(given_keys))
+
+
+@given(st.integers(0, 450))
+def test_short_keys_go_a_hundred_to_a_batch(n: int) -> None:
+    assert [len(batch) for batch in batched(map(str, range(n)), 8_000)] == [100] * (n // 100) + [n % 100] * (
+        n % 100 > 0
+    )
+
+
+@given(wide_keys)
+@example([f"{'語' * 97}{n:03d}" for n in range(100)])
+@example([f"{'/' * 97}{n:03d}" for n in range(100)])
+def test_a_batch_with_its_widest_piece_fits_a_target_of_8000_bytes(given_keys: list[str]) -> None:
+    base = URL("https://api.example.com/some/prefix/api/v1/")
+    assert all(len(target) <= 8_000 for target in _targets(given_keys, base))
+
+
+@given(wide_keys, st.integers(2_000, 8_000))
+def test_a_batch_is_cut_only_where_the_next_key_has_no_place(given_keys: list[str], room: int) -> None:
+    for batch, following in pairwise(batched(given_keys, room)):
+        assert len(batch) == 100 or sum(encoded_size(key) + 3 for key in (*batch, following[0])) > room
+
+
+@examples(60)
+@given(st.lists(st.text(min_size=1).filter(lambda key: "," not in key), min_size=1, unique=True))
+@example(["+", "%2B", "a b", "ä", "&", "=", ";", "#", "?", "/", "\\", "%", "\x00", "\n", "'\""])
+def test_keys_arrive_as_they_are(given_keys: list[str]) -> None:
+    base = URL("https://api.example.com/api/v1/")
+    arrived = [dict(parse_qsl(target.partition("?")[2])) for target in _targets(given_keys, base)]
+    assert [key for query in arrived for key in query["url_keys"].split(",")] == given_keys
+
+
+def _targets(given_keys: Sequence[str], base: URL) -> list[str]:
+    room = 8_000 - 400 - len(base.raw_path)
+    (window,) = windows(date(2024, 1, 1), date(2024, 1, 31), parse_zone("+05:30"))
+    query = DateRange("2024-01-01", "2024-01-31")
+    piece: TimeSlice = query.time_slices(parse_zone("+05:30"), datetime.now(UTC), "inclusive")[0]
+    assert piece.window == window
+    transport = Transport(base, Credentials("k" * 20, "s" * 12))
+    return [transport.target(query.call(Selector(keys=batch), piece)) for batch in batched(given_keys, room)]
+
+
+@pytest.mark.parametrize("key", ["", "a,b", ",", "\ud800", "ä" * 1_000])
+def test_a_slashtag_that_cannot_be_asked_for_is_refused(key: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        check_slashtag(key)
+
+
+@pytest.mark.parametrize("name", ["", "\ud800"])
+def test_a_tag_that_cannot_be_asked_for_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        check_tag(name)
+
+
+def test_selectors_of_other_types_are_type_errors() -> None:
+    for check, value in ((check_tag, 5), (check_slashtag, 5), (check_slashtag, None), (check_slashtag, b"a")):
+        with pytest.raises(TypeError):
+            check(value)
+
+
+def test_a_link_is_asked_for_by_its_slashtag() -> None:
+    assert check_slashtag(ShortUrl(id=1, slashtag="spring")) == check_slashtag("spring") == "spring"
+    assert check_tag("a tag") == "a tag"
+
+
+def test_a_selector_is_one_parameter_and_says_what_it_is() -> None:
+    assert Selector(tag="a b").params() == (("tag", "a b"),)
+    assert Selector(keys=("a", "b")).params() == (("url_keys", "a,b"),)
+    told = [
+        str(selector) for selector in (Selector(tag="t"), Selector(keys=("a",)), Selector(keys=("a", "b")))
+    ]
+    assert told == ["tag 't'", "slashtag 'a'", "2 slashtags from 'a' to 'b'"]
+
+
+@given(
+    st.lists(st.text(st.sampled_from("ab/é,\ud800"), max_size=3) | st.just("x" * 1_400), max_size=8)
+    | wide_keys
+    | st.lists(st.integers(0, 300).map(str), max_size=300),
+    st.integers(400, 8_000),
+)
+@example(["a"] * 2 + [str(n) for n in range(120)], 8_000)
+@example(["/" * 40 + str(n) for n in range(90)], 7_900)
+def test_plain_slashtags_make_the_same_batches_as_checked_ones(given_keys: list[str], room: int) -> None:
+    found = plain_batches(given_keys, room)
+    if found is not None:
+        assert [selector.keys for selector in found] == batched(given_keys, room)
+    elif all(key.isalnum() and key.isascii() and len(key) < 20 for key in given_keys):
+        assert room < 3_000
+
+
+def test_what_is_no_slashtag_is_not_plain() -> None:
+    for keys_of in (["a", 5], [ShortUrl(id=1, slashtag="a")], [[]], ["a", ""], ["a,b"], ["", "a"]):
+        assert plain_batches(keys_of, 8_000) is None
+    assert plain_batches(["b", "a", "b"], 8_000) == [Selector(keys=("b", "a"))]
+    assert plain_batches([], 8_000) == []
+
+
+@given(st.lists(st.integers(), min_size=2))
+def test_halves_concatenate_back_and_are_smaller(items: list[int]) -> None:
+    left, right = halves(items)
+    assert [*left, *right] == items
+    assert left
+    assert right
