@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import (
-    AsyncIterable,
     AsyncIterator,
     Awaitable,
     Callable,
@@ -37,7 +36,7 @@ class WorkerPool(Generic[W]):
 
     `work(item)` may return follow-up items. Workers are started as needed and end when they find nothing to
     do. `before_next`, if given, is awaited before the next item of the source is taken. At the end the
-    source is closed if it has `aclose`, and `feed`, which it reads from, if it is a Stream.
+    source is closed if it has `aclose`.
     """
 
     def __init__(
@@ -46,13 +45,11 @@ class WorkerPool(Generic[W]):
         work: Work[W],
         workers: int,
         before_next: Callable[[], Awaitable[None]] | None = None,
-        feed: AsyncIterable[Any] | None = None,
     ) -> None:
         self._source = source if isinstance(source, AsyncIterator) else iter(source)
         self._work = work
         self._workers = workers
         self._before_next = before_next
-        self._feed = feed
         self._follow_ups: deque[W] = deque()
         # False while a worker takes an item, as an async source allows one at a time, and at the end.
         self._source_is_free = True
@@ -72,8 +69,6 @@ class WorkerPool(Generic[W]):
         finally:
             if (close := getattr(self._source, "aclose", None)) is not None:
                 await close()
-            if isinstance(self._feed, Stream):
-                await self._feed.aclose()
         raise failure
 
     def _start_workers(self, group: TaskGroup) -> None:

@@ -17,7 +17,7 @@ from .._core.queries import AllTime, TimeSlice
 from .._core.windows import Month, months
 from .._errors import APIError, NotFoundError, SlashtagError
 from .._fanout import WorkerPool
-from .collect import ProgressReporter, StatsSender
+from .collect import ProgressReporter, StatsFetcher
 
 #: One request and the processing of its answer; returns the next steps.
 Step = Callable[[], Awaitable["Sequence[Step]"]]
@@ -43,7 +43,7 @@ class Job:
 class SearchState(Struct):
     """State shared by the batches of one `collect_each`."""
 
-    sender: StatsSender
+    fetch: StatsFetcher
     plan: Plan[Any]
     reporter: ProgressReporter
     range_end: str
@@ -68,7 +68,7 @@ class SearchState(Struct):
 
         So a run that was interrupted a moment ago is continued with the same requests.
         """
-        fetched = self.sender.replayed_from(call)
+        fetched = self.fetch.replayed_from(call)
         return self.now if fetched is None else fetched
 
     def is_recent(self, time_slice: TimeSlice) -> bool:
@@ -118,24 +118,24 @@ class Batch:
         await WorkerPool([(whole, fetched)], partial(self._learn_half, guide), AT_ONCE).run()
 
     async def _all_time(self, guide: Guide, node: Node) -> tuple[Counts | None, float]:
-        query, sender = AllTime(), self.state.sender
+        query, fetch = AllTime(), self.state.fetch
         calls = [query.call(self.selector(node), time_slice) for time_slice in guide.all_time]
-        answers = [await sender(query, call, is_used=False) for call in calls]
+        answers = [await fetch(query, call, is_used=False) for call in calls]
         return guide.counts(answers), self.state.fetched_at(calls[0])
 
     async def _learn_zone(self, guide: Guide, counts: Counts) -> None:
-        memory = self.state.sender.memory
+        memory = self.state.fetch.memory
         if memory.all_time_reads_zone:
             return
         compared = list(counts)
         if guide.in_utc is not None:
             call = AllTime().call(self.selector(self.whole), guide.in_utc)
-            compared += guide.counts([await self.state.sender(AllTime(), call, is_used=False)]) or ()
+            compared += guide.counts([await self.state.fetch(AllTime(), call, is_used=False)]) or ()
         memory.all_time_reads_zone = shows_zone(compared)
 
     def _note(self, guide: Guide, node: Node, counts: Counts) -> None:
         self._counts[node] = counts
-        reads_zone = self.state.sender.memory.all_time_reads_zone
+        reads_zone = self.state.fetch.memory.all_time_reads_zone
         self._active[node] = guide.active(counts, zone_is_read=reads_zone)
 
     async def _learn_half(self, guide: Guide, item: tuple[Node, float]) -> Sequence[tuple[Node, float]]:

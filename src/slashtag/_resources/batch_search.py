@@ -129,7 +129,7 @@ class BatchSearch:
         try:
             # Of a batch, only consistent answers are used.
             is_used = node[1] - node[0] == 1
-            stats = await state.sender(state.plan.query, call, window, is_used=is_used)
+            stats = await state.fetch(state.plan.query, call, window, is_used=is_used)
         except SlashtagError as error:
             steps = self._recover(time_slice, node, call, error)
             return steps if whole is None else [*steps, *self._resolve(time_slice, other, None)]
@@ -175,7 +175,7 @@ class BatchSearch:
         call = replace(state.plan.query.call(self._batch.selector(origin.node), time_slice), replayable=False)
         value: RangeStats | None = None
         try:
-            stats = await state.sender(state.plan.query, call, time_slice.window, is_used=False)
+            stats = await state.fetch(state.plan.query, call, time_slice.window, is_used=False)
             value = additive(stats)
         except SlashtagError as error:
             self._batch.parts(origin.node, error)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
+from anyio import CancelScope
 from msgspec.structs import replace
 
 from .._core.batches import Batcher, Key, Selector, halves
@@ -22,7 +23,7 @@ from .._errors import (
     UnexpectedResponseError,
     is_fatal,
 )
-from .._fanout import WorkerPool
+from .._fanout import Stream, WorkerPool
 from .._models import Statistics
 from .._sending.sender import Send
 from .listing import Progress
@@ -30,84 +31,66 @@ from .listing import Progress
 R = TypeVar("R", bound=Statistics)
 
 OnError = Callable[[Failure], object]
-#: Requests, or selectors that are read asynchronously.
-RequestSource = Iterable[StatsRequest] | AsyncGenerator[Selector]
 
 log = logging.getLogger("slashtag")
 
 
-class Collector(Generic[R]):
-    """Run of a plan that adds each answer to a running sum and keeps none."""
+async def collect(
+    fetch: StatsFetcher,
+    plan: Plan[R],
+    source: Iterable[StatsRequest] | AsyncGenerator[Selector],
+    reporter: ProgressReporter,
+    workers: int,
+) -> R:
+    """Send the requests of a plan, or those for batches that are read asynchronously; return the sum."""
+    total = plan.query.running_sum(plan.span)
 
-    def __init__(self, sender: StatsSender, plan: Plan[R], reporter: ProgressReporter) -> None:
-        self._sender = sender
-        self._plan = plan
-        self._sum = plan.query.running_sum(plan.span)
-        self._reporter = reporter
-
-    async def run(self, source: RequestSource, workers: int, feed: AsyncIterable[Any] | None = None) -> R:
-        """Send all requests and return the sum of the answers; close `feed`, their source, at the end."""
-        if len(self._plan) == 1 and isinstance(source, Iterator):
-            # A worker pool would cost half as much as the request.
-            source = [smaller for request in source for smaller in await self._work(request) or ()]
-        if source:
-            pool: WorkerPool[StatsRequest | Selector] = WorkerPool(source, self._work, workers, feed=feed)
-            await pool.run()
-        total: R = self._sum.result()
-        return total
-
-    async def _work(self, item: StatsRequest | Selector) -> Sequence[StatsRequest] | None:
+    async def work(item: StatsRequest | Selector) -> Sequence[StatsRequest]:
         """Send one request; return the requests of a batch, or smaller ones if one was refused."""
         if isinstance(item, Selector):
-            return [self._plan.request(item, time_slice) for time_slice in self._plan.time_slices]
+            return [plan.request(item, time_slice) for time_slice in plan.time_slices]
         try:
-            stats = await self._sender(self._plan.query, item.call, item.time_slice.window)
+            total.add(await fetch(plan.query, item.call, item.time_slice.window))
         except SlashtagError as error:
-            if smaller := self._smaller(item, error):
-                return smaller
-            self._reporter.report_failure(item.call, error)
-        else:
-            self._sum.add(stats)
-        self._reporter.done()
-        return None
+            # The keys are too many or, if the others continue, one is at fault.
+            too_long = isinstance(error, APIError) and error.status == 414
+            at_fault = isinstance(error, BadRequestError) and reporter.may_continue(error)
+            if (too_long or at_fault) and len(item.selector.keys) > 1:
+                reporter.add_step()
+                halved = map(tuple, halves(item.selector.keys))
+                return [plan.request(Selector(keys=half), item.time_slice) for half in halved]
+            reporter.report_failure(item.call, error)
+        reporter.done()
+        return ()
 
-    def _smaller(self, request: StatsRequest, error: SlashtagError) -> list[StatsRequest] | None:
-        """Split a request refused for its keys (400, with `on_error`) or its length (414)."""
-        keys = request.selector.keys
-        too_long = isinstance(error, APIError) and error.status == 414
-        refused = isinstance(error, BadRequestError) and self._reporter.may_continue(error)
-        if len(keys) < 2 or not (too_long or refused):
-            return None
-        if self._reporter.total is not None:
-            self._reporter.total += 1
-        return [self._plan.request(Selector(keys=tuple(half)), request.time_slice) for half in halves(keys)]
+    if len(plan) == 1 and isinstance(source, Iterator):
+        # A worker pool would cost half as much as the request.
+        source = [smaller for request in source for smaller in await work(request)]
+    if source:
+        pool: WorkerPool[StatsRequest | Selector] = WorkerPool(source, work, workers)
+        await pool.run()
+    return total.result()
 
 
-async def read_batches(keys: AsyncIterable[Key], batcher: Batcher) -> AsyncGenerator[Selector]:
-    """Yield batches of an asynchronous iterable of slashtags."""
-    async for key in keys:
-        for batch in batcher.add(key):
+async def read_batches(
+    keys: AsyncIterable[Key], batcher: Batcher, listing: AsyncIterable[Any]
+) -> AsyncGenerator[Selector]:
+    """Yield batches of slashtags that are read asynchronously; close the listing they come from."""
+    try:
+        async for key in keys:
+            for batch in batcher.add(key):
+                yield batch
+        for batch in batcher.remainder():
             yield batch
-    for batch in batcher.remainder():
-        yield batch
+    finally:
+        if isinstance(listing, Stream):
+            # Shielded: the run may have been cancelled.
+            with CancelScope(shield=True):
+                await listing.aclose()
 
 
-class Memory:
-    """Observations about the service, shared by all views of a session."""
-
-    def __init__(self) -> None:
-        #: By stated path: whether the service answers on the path of the samples instead.
-        self.samples: dict[str, bool] = {}
-        #: Whether all-time statistics have been found to depend on `timezone`.
-        self.all_time_reads_zone = False
-        #: Number of inconsistent answers that were used.
-        self.inconsistent = 0
-        #: Whether the service gives inconsistent answers also on a second request.
-        self.stays_inconsistent = False
-
-
-class StatsSender:
-    """Sender of statistics calls.
+class StatsFetcher:
+    """Callable that requests statistics and checks the answer.
 
     The document states /stats/yearly and /stats/alltime but shows samples against /stats: on a 404 the
     samples' path is tried once and the outcome remembered. See docs/service.md, Statistics for a year;
@@ -151,24 +134,22 @@ class StatsSender:
         return stats
 
     async def _request(self, query: Query[Any], call: Call[Any]) -> Any:
-        samples, stated = self.memory.samples, call.path
-        if query.sample_path is None:
-            return await self._confirm_404(call)
-        sampled = replace(call, path=query.sample_path)
-        if samples.get(stated):
-            return await self._confirm_404(sampled)
+        samples, stated, sampled = self.memory.samples, query.path, query.sample_path
+        if sampled is not None and samples.get(stated):
+            call = replace(call, path=sampled)
         try:
             answer = await self._confirm_404(call)
         except (NotFoundError, UnexpectedResponseError) as error:
             # For an unknown path, a router may answer without the service's envelope.
-            if error.status != 404 or samples.get(stated) is False:
+            is_known = sampled in (None, call.path) or samples.get(stated) is False
+            if error.status != 404 or is_known:
                 raise
             missing = error
         else:
-            samples[stated] = False
+            samples.setdefault(stated, False)
             return answer
         try:
-            answer = await self._send(sampled)
+            answer = await self._send(replace(call, path=sampled))
         except (NotFoundError, UnexpectedResponseError, BadRequestError) as error:
             # /stats may exist without accepting these queries. See docs/service.md, Errors.
             is_missing = error.status == 404 or "date is required" in error.message.lower()
@@ -189,6 +170,20 @@ class StatsSender:
             return await self._send(call)
 
 
+class Memory:
+    """Observations about the service, shared by all views of a session."""
+
+    def __init__(self) -> None:
+        #: By stated path: whether the service answers on the path of the samples instead.
+        self.samples: dict[str, bool] = {}
+        #: Whether all-time statistics have been found to depend on `timezone`.
+        self.all_time_reads_zone = False
+        #: Number of inconsistent answers that were used.
+        self.inconsistent = 0
+        #: Whether the service gives inconsistent answers also on a second request.
+        self.stays_inconsistent = False
+
+
 class ProgressReporter:
     """Reporter to the callbacks: `progress` after each step, `on_error`, if given, for failures."""
 
@@ -205,6 +200,11 @@ class ProgressReporter:
         self._done += 1
         if self._progress is not None:
             self._progress(self._done, self.total)
+
+    def add_step(self) -> None:
+        """Add a step to the total, if that is known."""
+        if self.total is not None:
+            self.total += 1
 
     def may_continue(self, error: SlashtagError) -> bool:
         """Return whether other requests continue after an error."""

@@ -19,7 +19,7 @@ from .._fanout import ResultQueue, Results, Tasks, WorkerPool
 from .._models import Statistics
 from .active_months import Job, SearchState, Step
 from .batch_search import BatchSearch
-from .collect import ProgressReporter, StatsSender
+from .collect import ProgressReporter, StatsFetcher
 
 R = TypeVar("R", bound=Statistics)
 
@@ -40,7 +40,7 @@ class PerKeyRun(Generic[R]):
 
     def __init__(
         self,
-        sender: StatsSender,
+        fetch: StatsFetcher,
         plan: Plan[R],
         reporter: ProgressReporter,
         *,
@@ -56,7 +56,7 @@ class PerKeyRun(Generic[R]):
         if guided and isinstance(query, DateRange) and width >= GUIDED_FROM:
             guide = Guide(query, zone, now)
         self._state = SearchState(
-            sender=sender,
+            fetch=fetch,
             plan=plan,
             reporter=reporter,
             range_end=range_end,
@@ -111,12 +111,11 @@ class PerKeyRun(Generic[R]):
         self,
         tasks: Tasks,
         selectors: Iterable[Selector] | AsyncIterator[Selector],
-        feed: AsyncIterable[Any] | None = None,
     ) -> Results[tuple[str, R]]:
         """Return the iterator over (slashtag or tag, statistics)."""
         # The work must not refer to the iterator, which would then never be garbage-collected.
         pool: WorkerPool[Selector | Step] = WorkerPool(
-            selectors, self._work, self._workers, self._results.wait_for_capacity, feed
+            selectors, self._work, self._workers, self._results.wait_for_capacity
         )
         return Results(tasks, pool, self._results)
 

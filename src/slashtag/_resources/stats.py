@@ -14,7 +14,7 @@ from .._core.windows import Zone, parse_zone
 from .._fanout import Results, Tasks
 from .._models import Statistics
 from .._sending.sender import Send
-from .collect import Collector, Memory, OnError, ProgressReporter, StatsSender, read_batches
+from .collect import Memory, OnError, ProgressReporter, StatsFetcher, collect, read_batches
 from .collect_each import PerKeyRun, by_activity, sort_by_activity
 from .listing import Progress
 
@@ -48,7 +48,7 @@ class Stats:
         self._workers = workers
         self._max_keys_bytes = max_keys_bytes
         self._range_end = range_end
-        self._sender = StatsSender(send, memory, replayed_from)
+        self._fetch = StatsFetcher(send, memory, replayed_from)
 
     def plan(
         self,
@@ -67,9 +67,8 @@ class Stats:
         """
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        report_bad_key = ProgressReporter(query, None, None).report_bad_key
-        selectors = select(keys, tag, tags, self._max_keys_bytes, report_bad_key)
-        return make_plan(query, selectors, timezone, _now(), self._range_end)
+        reporter = ProgressReporter(query, None, None)
+        return self._plan(query, keys, tag, tags, timezone, reporter, datetime.now(UTC))
 
     async def run(
         self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError | None = None
@@ -80,7 +79,7 @@ class Stats:
         """
         reporter = ProgressReporter(plan.query, progress, on_error)
         reporter.total = len(plan)
-        return await Collector(self._sender, plan, reporter).run(plan.requests(), self._workers)
+        return await collect(self._fetch, plan, plan.requests(), reporter, self._workers)
 
     async def collect(
         self,
@@ -104,15 +103,14 @@ class Stats:
         See docs/service.md, Statistics: common selector.
         """
         reporter = ProgressReporter(query, progress, on_error)
-        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)
-        plan = make_plan(query, selectors, timezone, _now(), self._range_end)
-        if not isinstance(keys, AsyncIterable):
-            reporter.total = len(plan)
-            return await Collector(self._sender, plan, reporter).run(plan.requests(), self._workers)
-        # A listing returns a new iterator, which is closed at the end of the run.
-        keys = aiter(keys)
-        source = read_batches(keys, Batcher(self._max_keys_bytes, reporter.report_bad_key))
-        return await Collector(self._sender, plan, reporter).run(source, self._workers, keys)
+        plan = self._plan(query, keys, tag, tags, timezone, reporter, datetime.now(UTC))
+        if isinstance(keys, AsyncIterable):
+            # A listing returns a new iterator, which is closed at the end of the run.
+            keys = aiter(keys)
+            batches = read_batches(keys, Batcher(self._max_keys_bytes, reporter.report_bad_key), keys)
+            return await collect(self._fetch, plan, batches, reporter, self._workers)
+        reporter.total = len(plan)
+        return await collect(self._fetch, plan, plan.requests(), reporter, self._workers)
 
     def collect_each(
         self,
@@ -147,15 +145,14 @@ class Stats:
         not yielded. Raises the errors of `collect` while iterating. See docs/service.md, Statistics: common
         selector.
         """
-        now = _now()
+        now = datetime.now(UTC)
         reporter = ProgressReporter(query, progress, on_error)
         sorts = guided and not ordered
         if sorts and keys is not None and not isinstance(keys, AsyncIterable | str | bytes):
             keys = by_activity(keys, changed_since)
-        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)
-        plan = make_plan(query, selectors, timezone, now, self._range_end)
+        plan = self._plan(query, keys, tag, tags, timezone, reporter, now)
         run = PerKeyRun(
-            self._sender,
+            self._fetch,
             plan,
             reporter,
             zone=parse_zone(timezone),
@@ -170,10 +167,18 @@ class Stats:
             return run.results(self._tasks, plan.selectors)
         keys = aiter(keys)
         links = sort_by_activity(keys, changed_since) if sorts else keys
-        return run.results(
-            self._tasks, read_batches(links, Batcher(self._max_keys_bytes, reporter.report_bad_key)), keys
-        )
+        batcher = Batcher(self._max_keys_bytes, reporter.report_bad_key)
+        return run.results(self._tasks, read_batches(links, batcher, keys))
 
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+    def _plan(
+        self,
+        query: Query[R],
+        keys: Keys | None,
+        tag: str | None,
+        tags: Iterable[str] | None,
+        timezone: Zone,
+        reporter: ProgressReporter,
+        now: datetime,
+    ) -> Plan[R]:
+        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)
+        return make_plan(query, selectors, timezone, now, self._range_end)
