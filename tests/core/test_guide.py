@@ -31,13 +31,13 @@ def all_time(guide: Guide, service: Service) -> list[PeriodStats]:
 
 def guided(query: DateRange, zone: tzinfo, service: Service, now: datetime) -> tuple[RangeStats, bool]:
     """Ask as `collect_each` does; return also whether an answer contradicts what guided it."""
-    guide = Guide(query, zone, now)
+    guide = Guide(query, zone, now, "inclusive")
     counts = guide.counts(all_time(guide, service))
     assert counts is not None
     active = guide.active(counts, zone_is_read=shows_zone(counts))
     running = query.running_sum(query.span(zone))
     wrong = False
-    for time_slice in guide.time_slices(active, "inclusive"):
+    for time_slice in guide.time_slices(active):
         stats, _ = service(query.call(ALL, time_slice)).check(time_slice.window)
         running.add(stats)
         assert time_slice.window is not None
@@ -81,7 +81,7 @@ def test_a_click_that_an_earlier_offset_puts_into_the_month_is_found() -> None:
 
 def test_months_are_left_out_that_are_zero_under_all_offsets() -> None:
     query = DateRange("2024-01-01", "2024-12-31")
-    guide = Guide(query, DUBLIN, LONG_AFTER)
+    guide = Guide(query, DUBLIN, LONG_AFTER, "inclusive")
     assert guide.offsets == [timedelta(), HOUR]
 
     def active(*months: dict[Month, int], zone_is_read: bool = False) -> frozenset[Month]:
@@ -101,7 +101,7 @@ def test_months_are_left_out_that_are_zero_under_all_offsets() -> None:
 def test_only_the_month_to_which_the_zone_shifts_is_asked_besides() -> None:
     query = DateRange("2024-01-01", "2024-12-31")
     for zone, months in ((UTC, {5}), (timezone(-HOUR), {4, 5}), (timezone(HOUR), {5, 6})):
-        guide = Guide(query, zone, LONG_AFTER)
+        guide = Guide(query, zone, LONG_AFTER, "inclusive")
         assert guide.active([{(2024, 5): 1}], zone_is_read=False) == {(2024, month) for month in months}
         assert guide.active([{(2024, 5): 1}], zone_is_read=True) == {(2024, 5)}
 
@@ -119,27 +119,31 @@ def test_only_the_month_to_which_the_zone_shifts_is_asked_besides() -> None:
 def test_the_current_and_the_previous_month_and_later_ones_are_always_asked(
     now: datetime, zone: tzinfo, always: set[Month]
 ) -> None:
-    guide = Guide(DateRange("2023-11-01", "2024-04-30"), zone, now)
+    guide = Guide(DateRange("2023-11-01", "2024-04-30"), zone, now, "inclusive")
     assert guide.always == always
     assert guide.active([{} for _ in guide.offsets], zone_is_read=True) == always
     assert guide.counts([period(dict.fromkeys(always, 1))]) == [{}]
 
 
 def test_the_first_days_of_the_calendar_are_guided_too() -> None:
-    guide = Guide(DateRange("0001-01-01T03:00:00+00:00", "0001-06-01T00:00:00+00:00"), UTC, LONG_AFTER)
+    guide = Guide(
+        DateRange("0001-01-01T03:00:00+00:00", "0001-06-01T00:00:00+00:00"), UTC, LONG_AFTER, "inclusive"
+    )
     assert (guide.offsets, guide.active([{}], zone_is_read=False)) == ([timedelta()], set())
 
 
 def test_a_breakdown_that_does_not_add_up_does_not_guide() -> None:
-    guide = Guide(DateRange("2024-01-01", "2024-12-31"), UTC, LONG_AFTER)
+    guide = Guide(DateRange("2024-01-01", "2024-12-31"), UTC, LONG_AFTER, "inclusive")
     assert guide.counts([PeriodStats(clicks_total=3, clicks_breakdown={2024: {1: 2}})]) is None
     assert guide.counts([PeriodStats(clicks_total=1, clicks_breakdown={2024: {1: 2, 2: -1}})]) is None
 
 
 def test_past_whole_months_of_one_offset_are_compared() -> None:
-    guide = Guide(DateRange("2023-12-02", "2024-07-29"), DUBLIN, datetime(2024, 7, 10, tzinfo=UTC))
+    guide = Guide(
+        DateRange("2023-12-02", "2024-07-29"), DUBLIN, datetime(2024, 7, 10, tzinfo=UTC), "inclusive"
+    )
     counts = [dict.fromkeys([(2024, 1), (2024, 2)], 2), {(2024, 5): 9}]
-    windows = {window.window for window in guide.time_slices(frozenset(guide.months), "inclusive")}
+    windows = {window.window for window in guide.time_slices(frozenset(guide.months))}
     wrong = {
         month_of(window.first)
         for window in windows
@@ -153,8 +157,8 @@ def test_past_whole_months_of_one_offset_are_compared() -> None:
 
 def test_parts_of_a_month_are_not_compared() -> None:
     query = DateRange("2024-01-01T00:00:00+00:00", "2024-06-30T23:59:59+00:00")
-    guide = Guide(query, UTC, LONG_AFTER)
-    for time_slice in guide.time_slices(frozenset(guide.months), "inclusive"):
+    guide = Guide(query, UTC, LONG_AFTER, "inclusive")
+    for time_slice in guide.time_slices(frozenset(guide.months)):
         assert time_slice.window is not None
         assert not guide.contradicts(RangeStats(total_clicks=7), time_slice.window, [{}])
 

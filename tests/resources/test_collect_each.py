@@ -237,6 +237,14 @@ async def test_months_that_lie_are_found_out_and_all_is_asked(
     assert [record.levelname for record in caplog.records if record.name == "slashtag"] == ["WARNING"]
 
 
+async def test_months_that_lie_are_found_out_in_batches_that_are_under_way() -> None:
+    clicks = {f"s{n}": {date(2023, 5, 5): 3} if n in (5, 105) else {} for n in range(200)}
+    async with scripted(Ledger(clicks, a_month_early), concurrency=2) as (_, api):
+        each = api.stats.collect_each(YEAR, keys=list(clicks))
+        answers = {key: stats.total async for key, stats in each if stats.total}
+        assert answers == {"s5": 3, "s105": 3}
+
+
 async def test_a_breakdown_that_does_not_add_up_guides_nothing() -> None:
     ledger = Ledger(HONEST, lambda day: day)
     ledger.short = 5
@@ -510,7 +518,7 @@ async def test_years_all_time_and_countries_are_asked_once_a_slashtag(account: A
 async def test_results_do_not_pile_up_before_a_slow_consumer(
     account: Account, ordered: bool, asynchronous: bool, guided: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slashtag._resources.collect_each.MOST_BEGUN", 100)
+    monkeypatch.setattr("slashtag._resources.per_key_run.MOST_BEGUN", 100)
     done: list[int] = []
     async with account.serve() as box, client(box, concurrency=4) as api:
         keys = slowly(account.keys) if asynchronous else account.keys
@@ -533,7 +541,7 @@ async def test_results_do_not_pile_up_before_a_slow_consumer(
 async def test_a_listing_is_read_no_further_than_its_slashtags_are_needed(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slashtag._resources.collect_each.MOST_BEGUN", 100)
+    monkeypatch.setattr("slashtag._resources.per_key_run.MOST_BEGUN", 100)
     async with account.serve() as box, client(box, concurrency=4) as api:
         listing = api.urls.list(pagesize=20, prefetch=1)
         async with api.stats.collect_each(Day("2024-05-05"), keys=listing, ordered=True) as each:

@@ -26,7 +26,6 @@ from .queries import AllTime, DateRange, TimeSlice, range_slice
 from .windows import (
     Month,
     Window,
-    cut_into_windows,
     flattened,
     last_day,
     midnight,
@@ -34,6 +33,7 @@ from .windows import (
     months,
     offsets_of_days,
     split_by_utc_offset,
+    windows_of_month,
 )
 
 _DAY = timedelta(days=1)
@@ -54,7 +54,8 @@ class Guide:
     UTC, and the month before if it is behind. See docs/service.md, Statistics for all time.
     """
 
-    def __init__(self, query: DateRange, zone: tzinfo, now: datetime) -> None:
+    def __init__(self, query: DateRange, zone: tzinfo, now: datetime, range_end: str) -> None:
+        self._range_end = range_end
         self._first, self._last = query.span(zone)
         today = now.astimezone(zone).date()
         recent = month_of(today.replace(day=1) - _DAY)
@@ -106,14 +107,10 @@ class Guide:
             found.update([_shifted(month, by) for month in found for by in self._shifts])
         return self.always | found.intersection(self.months)
 
-    def time_slices(self, active: frozenset[Month], range_end: str) -> list[TimeSlice]:
-        """Return time slices for these months of the range, at least one per month."""
-        return [
-            range_slice(window, range_end)
-            for month in self.months
-            if month in active
-            for window in cut_into_windows(self._parts, (month,))
-        ]
+    def time_slices(self, active: frozenset[Month]) -> list[TimeSlice]:
+        """Return time slices for these months of the range, one for each offset in a month."""
+        found = [windows_of_month(self._parts, month) for month in self.months if month in active]
+        return [range_slice(window, self._range_end) for windows in found for window in windows]
 
     def contradicts(self, answer: RangeStats, window: Window, counts: Counts) -> bool:
         """Return whether the answer for one month differs from the all-time statistics.

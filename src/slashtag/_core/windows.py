@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -146,7 +146,17 @@ def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     second after the previous window, and ends at the last second of a day or where the range or the offset
     ends. See docs/service.md, Statistics for a date or date range.
     """
-    return cut_into_windows(split_by_utc_offset(start, end, zone))
+    found: list[Window] = []
+    for whole in split_by_utc_offset(start, end, zone):
+        first = whole.start
+        while first <= whole.end:
+            most = (
+                MAX_WINDOW_DAYS * _DAY - (first - midnight(first.date(), whole.start.tzinfo or UTC)) - _SECOND
+            )
+            # A timedelta, because the end may be outside the calendar.
+            found.append(Window(first, first + min(whole.end - first, most)))
+            first = found[-1].end + _SECOND
+    return found
 
 
 def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
@@ -177,25 +187,16 @@ def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     return found
 
 
-def cut_into_windows(found: Iterable[Window], only: Container[Month] | None = None) -> list[Window]:
-    """Split ranges of one offset into as few windows as possible; with `only`, cover just those months."""
-    cut: list[Window] = []
-    for whole in found:
-        first, zone = whole.start, whole.start.tzinfo or UTC
-        while first <= whole.end:
-            if only is not None and month_of(first) not in only:
-                first = midnight(last_day(month_of(first)) + _DAY, zone)
-                continue
-            # A timedelta, because the end may be outside the calendar.
-            most = MAX_WINDOW_DAYS * _DAY - (first - midnight(first.date(), zone)) - _SECOND
-            stop = first + min(whole.end - first, most)
-            # Check months in between too: 32 days from October 31 include all of November.
-            left_out = (month for month in months(first, stop) if only is not None and month not in only)
-            if month := next(left_out, None):
-                stop = midnight(date(*month, 1), zone) - _SECOND
-            cut.append(Window(first, stop))
-            first = stop + _SECOND
-    return cut
+def windows_of_month(parts: Iterable[Window], month: Month) -> list[Window]:
+    """Return what lies in a month of ranges of one offset each."""
+    found: list[Window] = []
+    for part in parts:
+        zone = part.start.tzinfo or UTC
+        start = max(part.start, midnight(date(*month, 1), zone))
+        end = min(part.end, midnight(last_day(month), zone) + (_DAY - _SECOND))
+        if start <= end:
+            found.append(Window(start, end))
+    return found
 
 
 def midnight(day: date, zone: tzinfo = UTC) -> datetime:

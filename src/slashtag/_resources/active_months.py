@@ -2,85 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
-
 from .._core.batches import Selector
-from .._core.call import SETTLING_SECONDS, Call
-from .._core.guide import Counts, Guide, GuideCost, shows_zone
+from .._core.guide import Counts, Guide, shows_zone
 from .._core.halving import Node, children, of_one_run
-from .._core.plan import Plan
 from .._core.queries import AllTime, TimeSlice
 from .._core.windows import Month, months
 from .._errors import APIError, NotFoundError, SlashtagError
 from .._fanout import WorkerPool
-from .collect import ProgressReporter, StatsFetcher
-
-#: One request and the processing of its answer; returns the next steps.
-Step = Callable[[], Awaitable["Sequence[Step]"]]
+from .per_key_run import Job, PerKeyRun
 
 #: Requests for all-time statistics of a batch at once. Few, since each shows whether the next ones pay.
 AT_ONCE = 4
-#: Time after the end of a window in which late clicks are expected. The document says nothing about them.
-LATE_SECONDS = 3 * 86_400.0
-
-
-class Job:
-    """One slashtag or tag: the running sum of its answers and the number of remaining time slices."""
-
-    def __init__(self, index: int, selector: Selector) -> None:
-        self.index = index
-        self.selector = selector
-        self.name = selector.tag or selector.keys[0]
-        self.left = 0
-        self.failed = False
-        self.running_sum: Any = None
-
-
-class SearchState(Struct):
-    """State shared by the batches of one `collect_each`."""
-
-    fetch: StatsFetcher
-    plan: Plan[Any]
-    reporter: ProgressReporter
-    range_end: str
-    #: The wall clock's time (seconds) when the call was made.
-    now: float
-    #: Called with each job that is complete or has failed.
-    deliver: Callable[[Job], None]
-    #: Whether answers may be subtracted.
-    halves: bool
-    guide: Guide | None
-    cost: GuideCost
-    #: Requests saved by answers without clicks, minus those for answers that could not be subtracted.
-    balance: int = 0
-
-    def may_halve(self, time_slice: TimeSlice) -> bool:
-        """Return whether to request a batch as a whole; answers are additive only for days that are over."""
-        is_over = time_slice.settled_at + SETTLING_SECONDS < self.now
-        return self.halves and is_over and self.balance >= 0
-
-    def fetched_at(self, call: Call[Any]) -> float:
-        """Return when an answer was fetched: for one of this run, when the run began.
-
-        So a run that was interrupted a moment ago is continued with the same requests.
-        """
-        fetched = self.fetch.replayed_from(call)
-        return self.now if fetched is None else fetched
-
-    def is_recent(self, time_slice: TimeSlice) -> bool:
-        """Return whether the service may still count clicks late."""
-        return time_slice.settled_at + LATE_SECONDS > self.now
 
 
 class Batch:
     """Jobs of one batch, and the months in which they can have clicks; a node is a range of the jobs."""
 
-    def __init__(self, state: SearchState, jobs: Sequence[Job]) -> None:
-        self.state = state
+    def __init__(self, run: PerKeyRun[Any], jobs: Sequence[Job]) -> None:
+        self._run = run
+        self._guide = run.guide
         self.jobs = jobs
         self.whole: Node = (0, len(jobs))
         #: By node: clicks of the months that have ended, and the months to request.
@@ -95,52 +39,48 @@ class Batch:
     def parts(self, node: Node, error: SlashtagError) -> Sequence[Node]:
         """Split a node whose request failed, or raise the error if the run must end."""
         refused = isinstance(error, APIError) and error.status in (400, 414)
-        if not refused and not self.state.reporter.may_continue(error):
+        if not refused and not self._run.reporter.may_continue(error):
             raise error
         return children(node) if refused else list(singles(node))
 
     async def learn_months(self) -> None:
         """Request all-time statistics of the batch, if there is a guide, and of halves if that pays."""
-        guide, whole = self.state.guide, self.whole
+        guide, whole = self._guide, self.whole
         if guide is None:
             return
         try:
             counts, fetched = await self._all_time(guide, whole)
-            if counts is not None and any(counts):
+            if counts is not None and any(counts) and not self._run.fetch.memory.all_time_reads_zone:
                 await self._learn_zone(guide, counts)
         except NotFoundError:
-            self.state.guide = None
+            self._run.guide = self._guide = None
             return
         if counts is None:
             return
         self._note(guide, whole, counts)
-        self.state.cost.begin(len(self.jobs), len(guide.months), len(self._active[whole]))
+        self._run.cost.begin(len(self.jobs), len(guide.months), len(self._active[whole]))
         await WorkerPool([(whole, fetched)], partial(self._learn_half, guide), AT_ONCE).run()
 
     async def _all_time(self, guide: Guide, node: Node) -> tuple[Counts | None, float]:
-        query, fetch = AllTime(), self.state.fetch
-        calls = [query.call(self.selector(node), time_slice) for time_slice in guide.all_time]
-        answers = [await fetch(query, call, is_used=False) for call in calls]
-        return guide.counts(answers), self.state.fetched_at(calls[0])
+        calls = [AllTime().call(self.selector(node), time_slice) for time_slice in guide.all_time]
+        answers = [await self._run.fetch(AllTime(), call, is_used=False) for call in calls]
+        return guide.counts(answers), self._run.fetched_at(calls[0])
 
     async def _learn_zone(self, guide: Guide, counts: Counts) -> None:
-        memory = self.state.fetch.memory
-        if memory.all_time_reads_zone:
-            return
-        compared = list(counts)
+        compared, fetch = list(counts), self._run.fetch
         if guide.in_utc is not None:
             call = AllTime().call(self.selector(self.whole), guide.in_utc)
-            compared += guide.counts([await self.state.fetch(AllTime(), call, is_used=False)]) or ()
-        memory.all_time_reads_zone = shows_zone(compared)
+            compared += guide.counts([await fetch(AllTime(), call, is_used=False)]) or ()
+        fetch.memory.all_time_reads_zone = shows_zone(compared)
 
     def _note(self, guide: Guide, node: Node, counts: Counts) -> None:
         self._counts[node] = counts
-        reads_zone = self.state.fetch.memory.all_time_reads_zone
+        reads_zone = self._run.fetch.memory.all_time_reads_zone
         self._active[node] = guide.active(counts, zone_is_read=reads_zone)
 
     async def _learn_half(self, guide: Guide, item: tuple[Node, float]) -> Sequence[tuple[Node, float]]:
         """Request all-time statistics of half a node if that pays; return both halves."""
-        (node, fetched), cost = item, self.state.cost
+        (node, fetched), cost = item, self._run.cost
         if not cost.is_worth(node[1] - node[0], guide.clicks(self._counts[node])):
             return ()
         left, right = children(node)
@@ -167,14 +107,14 @@ class Batch:
 
     def time_slices(self) -> Sequence[TimeSlice]:
         """Return the time slices to request: those of months with clicks, if that saves requests."""
-        state, guide = self.state, self.state.guide
-        if guide is not None and self._active:
-            by_month = guide.time_slices(self._active[self.whole], state.range_end)
-            if self._left_of(by_month) < len(self.jobs) * len(state.plan.time_slices):
+        whole = self._run.plan.time_slices
+        if self._guide is not None and self._active:
+            by_month = self._guide.time_slices(self._active[self.whole])
+            if self._left_of(by_month) < len(self.jobs) * len(whole):
                 return by_month
             # There may be more months than windows of 32 days.
             self._active.clear()
-        return state.plan.time_slices
+        return whole
 
     def _left_of(self, time_slices: Sequence[TimeSlice]) -> int:
         """Count the time slices of slashtags that are not ruled out."""
@@ -196,7 +136,7 @@ class Batch:
 
     def contradicts(self, answer: Any, time_slice: TimeSlice, node: Node) -> bool:
         """Return whether an answer shows that all-time statistics are wrong."""
-        guide, counts, window = self.state.guide, self._counts.get(node), time_slice.window
+        guide, counts, window = self._guide, self._counts.get(node), time_slice.window
         if guide is None or counts is None or window is None or not self._active:
             return False
         return guide.contradicts(answer, window, counts)

@@ -14,7 +14,7 @@ requested again at the end. If it has changed, what was derived from it is reque
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,11 @@ from .._core.halving import Node, additive, children, difference, of_one_run
 from .._core.queries import AllTime, TimeSlice
 from .._errors import SlashtagError
 from .._models import RangeStats, Statistics
-from .active_months import Batch, Job, SearchState, Step, singles
+from .active_months import Batch, singles
+from .per_key_run import Job, PerKeyRun
+
+#: One request and the processing of its answer; returns the next steps.
+Step = Callable[[], Awaitable["Sequence[Step]"]]
 
 log = logging.getLogger("slashtag")
 
@@ -41,7 +45,7 @@ class _Origin(Struct):
 
 
 class _Answer(Struct, frozen=True):
-    """Additive answer for a node, and when it was fetched (see `SearchState.fetched_at`)."""
+    """Additive answer for a node, and when it was fetched (see `PerKeyRun.fetched_at`)."""
 
     node: Node
     value: RangeStats
@@ -53,22 +57,22 @@ class _Answer(Struct, frozen=True):
 class BatchSearch:
     """Search of one batch; methods return the next steps."""
 
-    def __init__(self, state: SearchState, jobs: Sequence[Job]) -> None:
-        self._state = state
+    def __init__(self, run: PerKeyRun[Any], jobs: Sequence[Job]) -> None:
+        self._run = run
         self._jobs = jobs
-        self._batch = Batch(state, jobs)
+        self._batch = Batch(run, jobs)
         self._is_abandoned = False
         self._has_failures = False
 
     async def start(self) -> Sequence[Step]:
         """Send the first request of the batch."""
-        state, jobs, guide = self._state, self._jobs, self._state.guide
+        run, jobs, guide = self._run, self._jobs, self._run.guide
         try:
             await self._batch.learn_months()
         except SlashtagError as error:
             if len(jobs) > 1:
                 parts = self._batch.parts(self._batch.whole, error)
-                return [BatchSearch(state, jobs[slice(*part)]).start for part in parts]
+                return [BatchSearch(run, jobs[slice(*part)]).start for part in parts]
             assert guide is not None
             return self._fail(jobs[0], AllTime().call(jobs[0].selector, guide.all_time[0]), error)
         return self._request_time_slices()
@@ -76,12 +80,12 @@ class BatchSearch:
     # --- time slices -----------------------------------------------------------------------------------
 
     def _request_time_slices(self) -> Sequence[Step]:
-        state, time_slices = self._state, self._batch.time_slices()
+        run, time_slices = self._run, self._batch.time_slices()
         for job in self._jobs:
-            job.running_sum = state.plan.query.running_sum(state.plan.span)
+            job.running_sum = run.plan.query.running_sum(run.plan.span)
             job.left = len(time_slices)
             if not time_slices:
-                state.deliver(job)
+                run.deliver(job)
         return [
             step for time_slice in time_slices for step in self._resolve(time_slice, self._batch.whole, None)
         ]
@@ -108,7 +112,7 @@ class BatchSearch:
                     answer.origin.under_way += 1
                 # The answer may be that of a larger node whose other half has no clicks.
                 return [partial(self._request_half, time_slice, left, replace(answer, node=node))]
-            if self._state.may_halve(time_slice):
+            if self._run.may_halve(time_slice):
                 return [partial(self._request, time_slice, node)]
         # If one half has no clicks, the node's answer is that of the other half.
         return [
@@ -120,16 +124,16 @@ class BatchSearch:
         self, time_slice: TimeSlice, node: Node, whole: _Answer | None = None
     ) -> Sequence[Step]:
         """Request one time slice of a node; if it is half of `whole`, the other half is the difference."""
-        state, window = self._state, time_slice.window
+        run, window = self._run, time_slice.window
         covered = node if whole is None else whole.node
         other = node[1], covered[1]
         if self._is_done(covered):
             return ()
-        call = state.plan.query.call(self._batch.selector(node), time_slice)
+        call = run.plan.query.call(self._batch.selector(node), time_slice)
         try:
             # Of a batch, only consistent answers are used.
             is_used = node[1] - node[0] == 1
-            stats = await state.fetch(state.plan.query, call, window, is_used=is_used)
+            stats = await run.fetch(run.plan.query, call, window, is_used=is_used)
         except SlashtagError as error:
             steps = self._recover(time_slice, node, call, error)
             return steps if whole is None else [*steps, *self._resolve(time_slice, other, None)]
@@ -141,18 +145,18 @@ class BatchSearch:
         if window is not None and (size > 1 or whole is not None):
             value = additive(stats)
             if value is not None:
-                origin = _Origin(node, value) if state.is_recent(time_slice) else None
+                origin = _Origin(node, value) if run.is_recent(time_slice) else None
                 origin = origin if whole is None else whole.origin
-                found = _Answer(node, value, state.fetched_at(call), origin)
+                found = _Answer(node, value, run.fetched_at(call), origin)
         if size == 1:
             self._settle(node, stats)
             steps = []
         elif found is None:
             # Request slashtags one by one, also in later batches unless empty batches saved more requests.
-            state.balance -= 1
+            run.balance -= 1
             steps = [partial(self._request, time_slice, part) for part in singles(node)]
         else:
-            state.balance += size - 1 if not found.value.total_clicks else 0
+            run.balance += size - 1 if not found.value.total_clicks else 0
             steps = self._resolve(time_slice, node, found)
         if whole is not None:
             steps += self._resolve(time_slice, other, self._subtract(call, whole, found))
@@ -171,11 +175,11 @@ class BatchSearch:
 
     async def _confirm(self, time_slice: TimeSlice, origin: _Origin) -> Sequence[Step]:
         """Request an answer again; if it has changed, request what was derived from it."""
-        state = self._state
-        call = replace(state.plan.query.call(self._batch.selector(origin.node), time_slice), replayable=False)
+        run = self._run
+        call = replace(run.plan.query.call(self._batch.selector(origin.node), time_slice), replayable=False)
         value: RangeStats | None = None
         try:
-            stats = await state.fetch(state.plan.query, call, time_slice.window, is_used=False)
+            stats = await run.fetch(run.plan.query, call, time_slice.window, is_used=False)
             value = additive(stats)
         except SlashtagError as error:
             self._batch.parts(origin.node, error)
@@ -198,7 +202,7 @@ class BatchSearch:
             return None
         size = whole.node[1] - whole.node[0]
         one_sided = not (part.value.total_clicks and rest.total_clicks)
-        self._state.cost.observe(size, whole.value.total_clicks, one_sided=one_sided)
+        self._run.cost.observe(size, whole.value.total_clicks, one_sided=one_sided)
         other = part.node[1], whole.node[1]
         return _Answer(other, rest, part.fetched_at, whole.origin, is_derived=True)
 
@@ -219,7 +223,7 @@ class BatchSearch:
                 job.running_sum.add(stats)
             job.left -= 1
             if not job.left:
-                self._state.deliver(job)
+                self._run.deliver(job)
 
     # --- failures --------------------------------------------------------------------------------------
 
@@ -232,12 +236,12 @@ class BatchSearch:
         return [step for part in parts for step in self._resolve(time_slice, part, None)]
 
     def _fail(self, job: Job, call: Call[Any], error: SlashtagError) -> Sequence[Step]:
-        if not self._state.reporter.may_continue(error):
+        if not self._run.reporter.may_continue(error):
             raise error
         if not job.failed:
             job.failed = self._has_failures = True
-            self._state.reporter.report_failure(call, error)
-            self._state.deliver(job)
+            self._run.reporter.report_failure(call, error)
+            self._run.deliver(job)
         return ()
 
     def _start_over(self) -> Sequence[Step]:
@@ -247,6 +251,6 @@ class BatchSearch:
             self._batch.selector(self._batch.whole),
         )
         self._is_abandoned = True
-        self._state.guide = None
+        self._run.guide = None
         left = [job for job in self._jobs if job.left and not job.failed]
-        return [BatchSearch(self._state, left).start]
+        return [BatchSearch(self._run, left).start]
