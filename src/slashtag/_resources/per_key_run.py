@@ -12,6 +12,7 @@ from .._core.guide import Guide, GuideCost
 from .._core.payloads import RangeAnswer
 from .._core.plan import Plan
 from .._core.queries import DateRange, TimeSlice
+from .._errors import APIError, SlashtagError
 from .._fanout import ResultQueue
 from .._models import Statistics
 from .collect import ProgressReporter, StatsFetcher
@@ -105,6 +106,11 @@ class PerKeyRun(Generic[R]):
 
     def _hold(self) -> None:
         self.results.hold(len(self._held) + max(0, self._under_way - self._most_under_way))
+
+    def may_split(self, error: SlashtagError) -> bool:
+        """Return whether to request parts of a batch that failed; otherwise the run ends."""
+        refused = isinstance(error, APIError) and error.status in (400, 414)
+        return refused or self.reporter.may_continue(error)
 
     def may_halve(self, time_slice: TimeSlice) -> bool:
         """Return whether to request a batch as a whole; answers are additive only for days that are over."""
