@@ -91,6 +91,9 @@ class Statistics(Record, frozen=True, kw_only=True):
         """The number of clicks."""
         raise NotImplementedError
 
+    def _has_clicks(self) -> bool:
+        return self.total > 0
+
     @classmethod
     def merge(cls, parts: Iterable[Self]) -> Self:
         """Add up any number of statistics; no parts give empty statistics."""
@@ -242,6 +245,9 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
     def total(self) -> int:
         return sum(self.state.values())
 
+    def _has_clicks(self) -> bool:
+        return any(any(getattr(self, name).values()) for name in self.DIMENSIONS)
+
     @classmethod
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
         found = [(name, counts.get(OTHER)) for name, counts in members.items() if name in cls.DIMENSIONS]
@@ -278,8 +284,7 @@ class RunningSum(Generic[S]):
         for name, value in self._numbers.items():
             more = getattr(part, name)
             self._numbers[name] = value and more if isinstance(value, bool) else value + more
-        # The total of GeoStats is that of its states, which may be missing.
-        self._with_clicks += part.total > 0 or any(any(getattr(part, name).values()) for name in self._maps)
+        self._with_clicks += part._has_clicks()
 
     def result(self) -> S:
         """Return the sum so far."""
