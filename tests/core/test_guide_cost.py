@@ -9,11 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slashtag._core.guide import GuideCost
-from slashtag._core.halving import Node, children
 from tests.support.laws import examples
 
 BATCH = 100
 Links = list[list[int]]
+#: Range (start, stop) of links in a batch.
+Node = tuple[int, int]
 
 
 class Batch:
@@ -78,6 +79,12 @@ def combined(batch: Batch, cost: GuideCost) -> int:
                 requests += 1
                 cost.observe(node[1] - node[0], a + b, one_sided=not (a and b))
     return requests
+
+
+def children(node: Node) -> tuple[Node, Node]:
+    start, stop = node
+    middle = (start + stop) // 2
+    return (start, middle), (middle, stop)
 
 
 def below(node: Node) -> list[Node]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import RangeStats
-from slashtag._core.halving import additive, children, difference, subtract
+from slashtag._core.halving import additive, difference, subtract
 from slashtag._core.payloads import RangeAnswer
 from slashtag._core.windows import Window
 
@@ -55,13 +55,6 @@ def test_a_difference_adds_up_or_there_is_none(
         assert additive(rest) == rest
     elif set(other) <= set(one):
         assert any(other.count(click) > one.count(click) for click in other)
-
-
-def test_halves_make_the_whole() -> None:
-    for node in [(0, 2), (0, 100), (50, 75), (3, 6)]:
-        left, right = children(node)
-        assert (left[0], left[1], right[1]) == (node[0], right[0], node[1])
-        assert 0 <= (right[1] - right[0]) - (left[1] - left[0]) <= 1
 
 
 @pytest.mark.parametrize(

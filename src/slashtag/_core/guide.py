@@ -17,7 +17,7 @@ To improve the estimates, nodes are also explored that seem not worth it, within
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta, tzinfo
 
 from .._models import PeriodStats, RangeStats
@@ -56,18 +56,18 @@ class Guide:
 
     def __init__(self, query: DateRange, zone: tzinfo, now: datetime, range_end: str) -> None:
         self._range_end = range_end
-        self._first, self._last = query.span(zone)
+        first, last = query.span(zone)
         today = now.astimezone(zone).date()
         recent = month_of(today.replace(day=1) - _DAY)
         #: The wall clock's time (seconds) by which all months that may be skipped had ended in every zone:
         #: answers fetched earlier, for example from a journal, are not used.
         self.settled_at = (midnight(date(*recent, 1)) + _DAY).timestamp()
-        self.months = months(self._first, self._last)
+        self.months = months(first, last)
         self.always = frozenset(month for month in self.months if month >= recent)
         # Computed once, because it is needed for thousands of answers.
         self._parts = split_by_utc_offset(*query.bounds, zone)
         #: Offsets under which all-time statistics are requested.
-        self.offsets = offsets_of_days(zone, self._first, self._last)
+        self.offsets = offsets_of_days(zone, first, last)
         #: The time slice for each of them.
         self.all_time = [AllTime().time_slice(offset, self.settled_at) for offset in self.offsets]
         self._shifts = {1 for offset in self.offsets if offset > timedelta()}
@@ -76,8 +76,13 @@ class Guide:
         self.in_utc = None
         if self._shifts and len(self.offsets) == 1:
             self.in_utc = AllTime().time_slice(timedelta(), self.settled_at)
+        #: The offset of each whole month that has only one.
+        self._known: dict[Month, timedelta] = {}
         whole_days = not any(isinstance(bound, datetime) for bound in query.bounds)
-        self._known = dict(self._months_of_one_offset(zone)) if whole_days else {}
+        for month in self.months if whole_days else ():
+            offsets = offsets_of_days(zone, date(*month, 1), last_day(month))
+            if len(offsets) == 1 and month not in self.always:
+                self._known[month] = offsets[0]
 
     def counts(self, answers: Sequence[PeriodStats]) -> Counts | None:
         """Return the clicks of months that have ended, or None if a breakdown does not add up."""
@@ -122,15 +127,6 @@ class Guide:
         if offset is None or (window.first, window.last) != (date(*month, 1), last_day(month)):
             return False
         return counts[self.offsets.index(offset)].get(month, 0) != answer.total_clicks
-
-    def _months_of_one_offset(self, zone: tzinfo) -> Iterator[tuple[Month, timedelta]]:
-        for month in self.months:
-            first, last = date(*month, 1), last_day(month)
-            if month in self.always or first < self._first or last > self._last:
-                continue
-            under = offsets_of_days(zone, first, last)
-            if len(under) == 1:
-                yield month, under[0]
 
 
 def shows_zone(counts: Counts) -> bool:

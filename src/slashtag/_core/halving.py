@@ -14,16 +14,6 @@ from .call import SETTLING_SECONDS
 
 K = TypeVar("K")
 
-#: Range (start, stop) of keys in a batch.
-Node = tuple[int, int]
-
-
-def children(node: Node) -> tuple[Node, Node]:
-    """Split a node of at least two keys into halves."""
-    start, stop = node
-    middle = (start + stop) // 2
-    return (start, middle), (middle, stop)
-
 
 def of_one_run(whole: float, part: float) -> bool:
     """Return whether two answers may be subtracted, by when the runs that fetched them were at work.

@@ -68,8 +68,9 @@ class Stats:
         """
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        reporter = ProgressReporter(query, None, None)
-        return self._plan(query, keys, tag, tags, timezone, reporter, datetime.now(UTC))
+        report_bad_key = ProgressReporter(query, None, None).report_bad_key
+        selectors = select(keys, tag, tags, self._max_keys_bytes, report_bad_key)
+        return make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
 
     async def run(
         self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError | None = None
@@ -104,7 +105,8 @@ class Stats:
         See docs/service.md, Statistics: common selector.
         """
         reporter = ProgressReporter(query, progress, on_error)
-        plan = self._plan(query, keys, tag, tags, timezone, reporter, datetime.now(UTC))
+        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)
+        plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         if isinstance(keys, AsyncIterable):
             # A listing returns a new iterator, which is closed at the end of the run.
             keys = aiter(keys)
@@ -151,7 +153,8 @@ class Stats:
         sorts = guided and not ordered
         if sorts and keys is not None and not isinstance(keys, AsyncIterable | str | bytes):
             keys = by_activity(keys, changed_since)
-        plan = self._plan(query, keys, tag, tags, timezone, reporter, now)
+        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)
+        plan = make_plan(query, selectors, timezone, now, self._range_end)
         run = PerKeyRun(
             self._fetch,
             plan,
@@ -170,16 +173,3 @@ class Stats:
         links = sort_by_activity(keys, changed_since) if sorts else keys
         batcher = Batcher(self._max_keys_bytes, reporter.report_bad_key)
         return collect_each(run, read_batches(links, batcher, keys), self._tasks, self._workers)
-
-    def _plan(
-        self,
-        query: Query[R],
-        keys: Keys | None,
-        tag: str | None,
-        tags: Iterable[str] | None,
-        timezone: Zone,
-        reporter: ProgressReporter,
-        now: datetime,
-    ) -> Plan[R]:
-        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)
-        return make_plan(query, selectors, timezone, now, self._range_end)
