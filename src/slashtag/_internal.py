@@ -30,10 +30,10 @@ from ._journal.file import UnfitJournalError as UnfitJournalError
 from ._journal.file import remove_journal as remove_journal
 from ._models import days as days
 from ._resources.collect import OnError as OnError
+from ._resources.collect_each import GUIDED_FROM as GUIDED_FROM
 from ._resources.collect_each import sort_by_activity as sort_by_activity
 from ._resources.listing import Progress as Progress
 from ._resources.listing import Resource as Resource
-from ._resources.per_key_run import GUIDED_FROM as GUIDED_FROM
 from ._session import account_digest as account_digest
 from ._show import many as many
 from ._threads import in_thread as in_thread

@@ -518,7 +518,7 @@ async def test_years_all_time_and_countries_are_asked_once_a_slashtag(account: A
 async def test_results_do_not_pile_up_before_a_slow_consumer(
     account: Account, ordered: bool, asynchronous: bool, guided: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slashtag._resources.per_key_run.MOST_BEGUN", 100)
+    monkeypatch.setattr("slashtag._resources.collect_each.MOST_BEGUN", 100)
     done: list[int] = []
     async with account.serve() as box, client(box, concurrency=4) as api:
         keys = slowly(account.keys) if asynchronous else account.keys
@@ -541,7 +541,7 @@ async def test_results_do_not_pile_up_before_a_slow_consumer(
 async def test_a_listing_is_read_no_further_than_its_slashtags_are_needed(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slashtag._resources.per_key_run.MOST_BEGUN", 100)
+    monkeypatch.setattr("slashtag._resources.collect_each.MOST_BEGUN", 100)
     async with account.serve() as box, client(box, concurrency=4) as api:
         listing = api.urls.list(pagesize=20, prefetch=1)
         async with api.stats.collect_each(Day("2024-05-05"), keys=listing, ordered=True) as each:

@@ -12,7 +12,7 @@ from .._core.queries import AllTime, TimeSlice
 from .._core.windows import Month, months
 from .._errors import SlashtagError
 from .._fanout import WorkerPool
-from .per_key_run import Job, PerKeyRun
+from .collect_each import Job, PerKeyRun
 
 #: Requests for all-time statistics of a batch at once. Few, since each shows whether the next ones pay.
 AT_ONCE = 4

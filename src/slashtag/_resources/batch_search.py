@@ -14,25 +14,48 @@ requested again at the end. If it has changed, what was derived from it is reque
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .._core.batches import Selector
 from .._core.call import Call
 from .._core.halving import additive, difference, of_one_run
 from .._core.queries import AllTime, TimeSlice
 from .._errors import APIError, NotFoundError, SlashtagError
+from .._fanout import Results, Tasks, WorkerPool
 from .._models import RangeStats, Statistics
 from .active_months import ActiveMonths, Node
-from .per_key_run import Job, PerKeyRun
+from .collect_each import Job, PerKeyRun
 
 #: One request and the processing of its answer; returns the next steps.
 Step = Callable[[], Awaitable["Sequence[Step]"]]
 
+R = TypeVar("R", bound=Statistics)
+
 log = logging.getLogger("slashtag")
+
+
+def search_batches(
+    run: PerKeyRun[R],
+    selectors: Iterable[Selector] | AsyncIterator[Selector],
+    tasks: Tasks,
+    workers: int,
+) -> Results[tuple[str, R]]:
+    """Search all batches; return the iterator over (slashtag or tag, statistics)."""
+
+    # This must not refer to the iterator, which would then never be garbage-collected.
+    async def work(item: Selector | Step) -> Sequence[Step]:
+        """Begin a batch or do its next step."""
+        if isinstance(item, Selector):
+            return await BatchSearch(run, run.begin(item)).start()
+        return await item()
+
+    pool: WorkerPool[Selector | Step] = WorkerPool(selectors, work, workers, run.results.wait_for_capacity)
+    return Results(tasks, pool, run.results)
 
 
 class _Origin(Struct):

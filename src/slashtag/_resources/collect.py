@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, I
 from typing import Any, TypeVar
 
 from anyio import CancelScope
+from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.batches import Batcher, Key, Selector, halves
@@ -56,7 +57,8 @@ async def collect(
             too_long = isinstance(error, APIError) and error.status == 414
             at_fault = isinstance(error, BadRequestError) and reporter.may_continue(error)
             if (too_long or at_fault) and len(item.selector.keys) > 1:
-                reporter.add_step()
+                if reporter.total is not None:
+                    reporter.total += 1
                 halved = map(tuple, halves(item.selector.keys))
                 return [plan.request(Selector(keys=half), item.time_slice) for half in halved]
             reporter.report_failure(item.call, error)
@@ -170,18 +172,17 @@ class StatsFetcher:
             return await self._send(call)
 
 
-class Memory:
+class Memory(Struct):
     """Observations about the service, shared by all views of a session."""
 
-    def __init__(self) -> None:
-        #: By stated path: whether the service answers on the path of the samples instead.
-        self.samples: dict[str, bool] = {}
-        #: Whether all-time statistics have been found to depend on `timezone`.
-        self.all_time_reads_zone = False
-        #: Number of inconsistent answers that were used.
-        self.inconsistent = 0
-        #: Whether the service gives inconsistent answers also on a second request.
-        self.stays_inconsistent = False
+    #: By stated path: whether the service answers on the path of the samples instead.
+    samples: dict[str, bool] = {}
+    #: Whether all-time statistics have been found to depend on `timezone`.
+    all_time_reads_zone: bool = False
+    #: Number of inconsistent answers that were used.
+    inconsistent: int = 0
+    #: Whether the service gives inconsistent answers also on a second request.
+    stays_inconsistent: bool = False
 
 
 class ProgressReporter:
@@ -200,11 +201,6 @@ class ProgressReporter:
         self._done += 1
         if self._progress is not None:
             self._progress(self._done, self.total)
-
-    def add_step(self) -> None:
-        """Add a step to the total, if that is known."""
-        if self.total is not None:
-            self.total += 1
 
     def may_continue(self, error: SlashtagError) -> bool:
         """Return whether other requests continue after an error."""

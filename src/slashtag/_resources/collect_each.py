@@ -1,39 +1,138 @@
-"""Implementation of `collect_each`: one result per slashtag or tag."""
+"""Run of a `collect_each`: what its batches share, the queue of its results, and the order of its slashtags.
+
+batch_search.py has the requests for a batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
+from datetime import datetime, tzinfo
+from typing import Any, Generic, TypeVar
 
-from .._core.batches import Key, Selector
-from .._fanout import Results, Tasks, WorkerPool
+from .._core.batches import MAX_KEYS, Key, Selector
+from .._core.call import SETTLING_SECONDS, Call
+from .._core.guide import Guide, GuideCost
+from .._core.payloads import RangeAnswer
+from .._core.plan import Plan
+from .._core.queries import DateRange, TimeSlice
+from .._errors import APIError, SlashtagError
+from .._fanout import ResultQueue
 from .._models import Statistics
-from .batch_search import BatchSearch, Step
-from .per_key_run import PerKeyRun
+from .collect import ProgressReporter, StatsFetcher
 
 R = TypeVar("R", bound=Statistics)
 
 #: Number of links read ahead to be sorted.
 SORTED_AHEAD = 10_000
+#: Minimum number of windows for which requesting all-time statistics first can pay.
+GUIDED_FROM = 3
+#: Time after the end of a window in which late clicks are expected. The document says nothing about them.
+LATE_SECONDS = 3 * 86_400.0
+#: Limits on slashtags in progress, by their total number of windows. Batches are started as a whole, so
+#: without a limit a slow consumer would accumulate thousands of results.
+WINDOWS_BEGUN = 20_000
+FEWEST_BEGUN, MOST_BEGUN = 400, 3_200
 
 
-def collect_each(
-    run: PerKeyRun[R],
-    selectors: Iterable[Selector] | AsyncIterator[Selector],
-    tasks: Tasks,
-    workers: int,
-) -> Results[tuple[str, R]]:
-    """Return the iterator over (slashtag or tag, statistics)."""
+class Job:
+    """One slashtag or tag: the running sum of its answers and the number of remaining time slices."""
 
-    # This must not refer to the iterator, which would then never be garbage-collected.
-    async def work(item: Selector | Step) -> Sequence[Step]:
-        """Begin a batch or do its next step."""
-        if isinstance(item, Selector):
-            return await BatchSearch(run, run.begin(item)).start()
-        return await item()
+    def __init__(self, index: int, selector: Selector) -> None:
+        self.index = index
+        self.selector = selector
+        self.name = selector.tag or selector.keys[0]
+        self.left = 0
+        self.failed = False
+        self.running_sum: Any = None
 
-    pool: WorkerPool[Selector | Step] = WorkerPool(selectors, work, workers, run.results.wait_for_capacity)
-    return Results(tasks, pool, run.results)
+
+class PerKeyRun(Generic[R]):
+    """One run of `collect_each`; delivers results in input order or as they complete."""
+
+    def __init__(
+        self,
+        fetch: StatsFetcher,
+        plan: Plan[R],
+        reporter: ProgressReporter,
+        *,
+        zone: tzinfo,
+        now: datetime,
+        range_end: str,
+        guided: bool,
+        ordered: bool,
+        workers: int,
+    ) -> None:
+        query, width = plan.query, len(plan.time_slices)
+        self.fetch = fetch
+        self.plan = plan
+        self.reporter = reporter
+        self.guide: Guide | None = None
+        if guided and isinstance(query, DateRange) and width >= GUIDED_FROM:
+            self.guide = Guide(query, zone, now, range_end)
+        self.cost = GuideCost(1 if self.guide is None else len(self.guide.offsets))
+        #: Requests saved by answers without clicks, minus those for answers that could not be subtracted.
+        self.balance = 0
+        self._now = now.timestamp()
+        self._subtracts = guided and query.answer_type is RangeAnswer
+        self._ordered = ordered
+        # If nothing is subtracted, one batch has enough requests for all workers.
+        most = min(MOST_BEGUN, max(FEWEST_BEGUN, WINDOWS_BEGUN // max(1, width)))
+        self._most_under_way = most if self._subtracts else MAX_KEYS
+        self.results: ResultQueue[tuple[str, R]] = ResultQueue(max(64, 2 * workers))
+        self._begun = 0
+        self._under_way = 0
+        self._next_out = 0
+        #: Results that wait for those of earlier jobs, None for a job that failed.
+        self._held: dict[int, tuple[str, R] | None] = {}
+
+    def begin(self, selector: Selector) -> Sequence[Job]:
+        """Return a job for each slashtag of a batch."""
+        selectors = [Selector(keys=(key,)) for key in selector.keys] or [selector]
+        jobs = [Job(self._begun + n, selector) for n, selector in enumerate(selectors)]
+        self._begun += len(jobs)
+        self._under_way += len(jobs)
+        self._hold()
+        return jobs
+
+    def deliver(self, job: Job) -> None:
+        """Put the result of a job that is complete or has failed into the queue, once its turn comes."""
+        item: tuple[str, R] | None = None if job.failed else (job.name, job.running_sum.result())
+        # Free the memory: the batch may refer to the job until it is done.
+        job.running_sum = None
+        self.reporter.done()
+        self._under_way -= 1
+        self._held[job.index if self._ordered else self._next_out] = item
+        while self._next_out in self._held:
+            ready = self._held.pop(self._next_out)
+            self._next_out += 1
+            if ready is not None:
+                self.results.put(ready)
+        self._hold()
+
+    def _hold(self) -> None:
+        self.results.hold(len(self._held) + max(0, self._under_way - self._most_under_way))
+
+    def may_split(self, error: SlashtagError) -> bool:
+        """Return whether to request parts of a batch that failed; otherwise the run ends."""
+        refused = isinstance(error, APIError) and error.status in (400, 414)
+        return refused or self.reporter.may_continue(error)
+
+    def may_halve(self, time_slice: TimeSlice) -> bool:
+        """Return whether to request a batch as a whole; answers are additive only for days that are over."""
+        is_over = time_slice.settled_at + SETTLING_SECONDS < self._now
+        return self._subtracts and is_over and self.balance >= 0
+
+    def is_recent(self, time_slice: TimeSlice) -> bool:
+        """Return whether the service may still count clicks late."""
+        return time_slice.settled_at + LATE_SECONDS > self._now
+
+    def fetched_at(self, call: Call[Any]) -> float:
+        """Return when an answer was fetched: for one of this run, when the run began.
+
+        So a run that was interrupted a moment ago is continued with the same requests.
+        """
+        fetched = self.fetch.replayed_from(call)
+        return self._now if fetched is None else fetched
 
 
 async def sort_by_activity(

@@ -14,10 +14,10 @@ from .._core.windows import Zone, parse_zone
 from .._fanout import Results, Tasks
 from .._models import Statistics
 from .._sending.sender import Send
+from .batch_search import search_batches
 from .collect import Memory, OnError, ProgressReporter, StatsFetcher, collect, read_batches
-from .collect_each import by_activity, collect_each, sort_by_activity
+from .collect_each import PerKeyRun, by_activity, sort_by_activity
 from .listing import Progress
-from .per_key_run import PerKeyRun
 
 R = TypeVar("R", bound=Statistics)
 
@@ -168,8 +168,8 @@ class Stats:
         )
         if not isinstance(keys, AsyncIterable):
             reporter.total = sum(len(selector.keys) or 1 for selector in plan.selectors)
-            return collect_each(run, plan.selectors, self._tasks, self._workers)
+            return search_batches(run, plan.selectors, self._tasks, self._workers)
         keys = aiter(keys)
         links = sort_by_activity(keys, changed_since) if sorts else keys
         batcher = Batcher(self._max_keys_bytes, reporter.report_bad_key)
-        return collect_each(run, read_batches(links, batcher, keys), self._tasks, self._workers)
+        return search_batches(run, read_batches(links, batcher, keys), self._tasks, self._workers)
