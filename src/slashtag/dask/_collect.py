@@ -80,9 +80,9 @@ def collect(
                 for n, part in enumerate(parts)
                 if len(part)
             )
-            # Also the result of a plan without requests.
-            empty: R = plan.query.running_sum(plan.span).result()
-            return empty.merge([empty, *await _gather(client, futures, progress)])
+            total = plan.query.running_sum(plan.span)
+            await _gather(client, futures, total.add, progress)
+            return total.result()
         except OSError as error:
             if isinstance(error, SlashtagError):  # a RequestTimeoutError
                 raise
@@ -99,9 +99,10 @@ def _split(plan: Plan[R], threads: int) -> list[Plan[R]]:
     return plan.split(max(1, ceil(len(plan) / size)))
 
 
-async def _gather(client: Any, futures: set[Any], progress: Progress | None) -> list[Any]:
-    """Return the results of all parts; a finished part leaves `futures`."""
-    answers: list[Any] = []
+async def _gather(
+    client: Any, futures: set[Any], add: Callable[[Any], None], progress: Progress | None
+) -> None:
+    """Add the results of all parts; a finished part leaves `futures`."""
     total = len(futures)
     ended = distributed.as_completed(tuple(futures), loop=client.loop, with_results=True, raise_errors=False)
     while futures:
@@ -116,12 +117,11 @@ async def _gather(client: Any, futures: set[Any], progress: Progress | None) -> 
             raise TransportError("the scheduler was lost, or somebody cancelled the job there")
         if isinstance(result, SlashtagError):
             raise result
-        answers.append(result)
+        add(result)
         futures.remove(future)
         future.release()
         if progress is not None:
-            progress(len(answers), total)
-    return answers
+            progress(total - len(futures), total)
 
 
 async def _open_sessions(client: Any, session: WorkerSession) -> None:
