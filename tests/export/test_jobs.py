@@ -305,13 +305,13 @@ async def test_days_that_do_not_add_up_show_in_the_summary(kept: Kept) -> None:
         Sandbox(urls=20, clicks=1_000) as box,
         AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session,
     ):
-        query = session.stats._sender._send
+        query = session.stats._fetch._send
 
         async def without_days(call: Any) -> Any:
             answer = await query(call)
             return type(answer)(total_clicks=answer.total_clicks) if call.path == "stats" else answer
 
-        session.stats._sender._send = without_days  # type: ignore[assignment]
+        session.stats._fetch._send = without_days  # type: ignore[assignment]
         summary = await export_clicks(session, SPAN, kept)
     assert not summary.reconciles
 
