@@ -106,7 +106,8 @@ class Statistics(Record, frozen=True, kw_only=True):
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
         """Complete the members of a sum, in place; `several` parts have clicks."""
         for name in cls.DIMENSIONS:
-            members[name] = without_zeros(members[name])
+            if name != "clicks":
+                members[name] = without_zeros(members[name])
 
     def __add__(self, other: Self) -> Self:
         if type(other) is not type(self):
@@ -178,11 +179,10 @@ class RangeStats(_LabelStats, frozen=True, kw_only=True):
 
     @classmethod
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
-        found = members["clicks"]
         super()._finish(members, span, several=several)
         clicks = {} if span is None else dict.fromkeys(days(*span), 0)
         length = len(clicks)
-        clicks.update(found)
+        clicks.update(members["clicks"])
         members["clicks"] = clicks if len(clicks) == length else dict(sorted(clicks.items()))
 
 
@@ -271,7 +271,7 @@ class RunningSum(Generic[S]):
         self._span = span
         self._maps: dict[str, dict[Any, int]] = {name: {} for name in kind.DIMENSIONS}
         self._months: dict[str, Any] = {"clicks_breakdown": {}} if kind is PeriodStats else {}
-        self._numbers = dict(_numbers(kind))
+        self._numbers = _numbers(kind).copy()
         self._with_clicks = 0
 
     def add(self, part: S, /) -> None:
