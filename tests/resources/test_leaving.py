@@ -13,9 +13,21 @@ from typing import Any
 
 import pytest
 
-from slashtag import AsyncSession, BadRequestError, Change, DateRange, Day, SessionClosedError
+from slashtag import (
+    AsyncSession,
+    BadRequestError,
+    Change,
+    DateRange,
+    Day,
+    InvalidRequestError,
+    SessionClosedError,
+)
+from slashtag._core.batches import Batcher, Selector
+from slashtag._fanout import Stream, Tasks, WorkerPool
+from slashtag._resources.collect import read_batches
 from slashtag.sandbox import Fault, Sandbox
 from tests.resources.accounts import client
+from tests.support.sending import until
 
 Make = Callable[[AsyncSession], Any]
 Way = Callable[[AsyncSession, Make, int], Awaitable[object]]
@@ -380,3 +392,33 @@ async def test_a_first_page_that_fails_ends_what_asks_about_its_links(
         with pytest.raises(BadRequestError):
             await anext(each)
         await nothing_is_left(api)
+
+
+class Slow(Stream[str]):
+    """101 slashtags, then none; it takes a while to close."""
+
+    given = 0
+    ended = False
+
+    async def _next(self) -> str:
+        self.given += 1
+        if self.given > 101:
+            await asyncio.Event().wait()
+        return f"s{self.given}"
+
+    async def aclose(self) -> None:
+        await asyncio.sleep(0)
+        await super().aclose()
+        self.ended = True
+
+
+async def test_a_listing_is_closed_to_its_end_though_the_run_was_cancelled() -> None:
+    async def fail(batch: Selector) -> None:
+        await until(lambda: keys.given > 101)
+        raise InvalidRequestError("refused")
+
+    keys = Slow(Tasks())
+    batches = read_batches(keys, Batcher(7_500, lambda key, error: None), keys)
+    with pytest.raises(InvalidRequestError):
+        await WorkerPool(batches, fail, 2).run()
+    assert keys.ended
