@@ -24,8 +24,8 @@ from slashtag._core.batches import (
     plain_batches,
 )
 from slashtag._core.queries import TimeSlice
-from slashtag._credentials import Credentials
 from slashtag._core.windows import parse_zone, windows
+from slashtag._credentials import Credentials
 from slashtag._sending.transport import Transport
 
 from ..support.laws import examples
