@@ -62,8 +62,9 @@ def simulate(box: Sandbox, clock: Clock, target: Target, days: int) -> Iterator[
         new = len(now.keys() - before.keys())
         changed = sum(before.get(name, count) != count for name, count in now.items())
         ideal = changed + new + ceil((len(now) - changed - new) / 100) + ceil(len(box.truth.urls()) / 500) + 1
-        assert monitor.requests == len(box.requests)
-        yield Day(clock.today, len(expected), loaded, monitor.requests, ideal)
+        assert monitor.metrics is not None
+        assert monitor.metrics.attempts == len(box.requests)
+        yield Day(clock.today, len(expected), loaded, len(box.requests), ideal)
         before = now
         clock.today += DAY
         names = sorted(now)

@@ -22,7 +22,7 @@ from unittest.mock import patch
 
 import duckdb
 
-from slashtag.dlt import Loaded, Monitor, _incremental, load, local_pipeline, slashtag_source
+from slashtag.dlt import Loaded, Monitor, _clicks, load, local_pipeline, slashtag_source
 from slashtag.sandbox import Sandbox
 
 DAY = timedelta(days=1)
@@ -49,7 +49,7 @@ def simulated_clock() -> Iterator[Clock]:
         def now(cls, tz: Any = None) -> Any:
             return clock.now()
 
-    with patch.object(_incremental, "datetime", Datetime):
+    with patch.object(_clicks, "datetime", Datetime):
         yield clock
 
 
@@ -78,7 +78,7 @@ def truth(box: Sandbox, end: date) -> dict[tuple[str, date], int]:
 LOADER = """
 import json, sys
 from datetime import datetime
-from slashtag.dlt import _incremental, load, local_pipeline, slashtag_source
+from slashtag.dlt import _clicks, load, local_pipeline, slashtag_source
 
 now, pipeline, source = json.loads(sys.argv[1])
 
@@ -87,7 +87,7 @@ class Clock(datetime):
     def now(cls, tz=None):
         return datetime.fromisoformat(now)
 
-_incremental.datetime = Clock
+_clicks.datetime = Clock
 load(local_pipeline(**pipeline), slashtag_source(**source))
 """
 

@@ -4,66 +4,60 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import dlt
 from anyio.from_thread import start_blocking_portal
 
-from .. import AsyncSession, Failure, InvalidRequestError, Metrics, ShortUrl, Tag
+from .. import AsyncSession, Failure, InvalidRequestError, Metrics
 from .._internal import check_slashtag, remove_journal
+from ..export import TAGS, URLS, arrow_schema, tag_row, url_row
 
 T = TypeVar("T")
-#: Returns the series to load, with their clicks of all time where the listing has them.
-Hits = Callable[[AsyncSession], Awaitable[dict[str, int | None]]]
-
+arrow: Any = import_module("pyarrow")
 log = logging.getLogger("slashtag")
 
 
+@dataclass
 class Monitor:
-    """Callbacks and counts of a load.
+    """Callbacks of a load, and the counters of its session.
 
     `progress` is called with (table, series done, total or None) by another thread. `on_error` is called with
     each Failure and the others continue, as in `session.stats.collect_each`; without it the first is raised.
+    `metrics` is None until the session is opened.
     """
 
-    def __init__(
-        self,
-        progress: Callable[[str, int, int | None], object] | None = None,
-        on_error: Callable[[Failure], object] | None = None,
-    ) -> None:
-        self._progress = progress
-        self.on_error = on_error
-        #: Counters of the session that was opened last.
-        self.metrics: Metrics | None = None
-        #: Requests sent, 429 answers, and requests answered from the journal of an interrupted load.
-        self.requests = self.throttled = self.replayed = 0
-        #: Answers that contradict themselves.
-        self.inconsistent = 0
+    progress: Callable[[str, int, int | None], object] | None = None
+    on_error: Callable[[Failure], object] | None = None
+    metrics: Metrics | None = None
 
-    def progress(self, table: str) -> Callable[[int, int | None], object] | None:
+    def progress_of(self, table: str) -> Callable[[int, int | None], object] | None:
         """Return the callback for one table."""
-        report = self._progress
-        return None if report is None else lambda done, total: report(table, done, total)
+        return None if self.progress is None else partial(self.progress, table)
 
-    def count(self, session: AsyncSession) -> None:
-        """Add the counts of a session that has ended."""
-        metrics = session.metrics
-        self.requests += metrics.attempts
-        self.throttled += metrics.throttled
-        self.replayed += metrics.replayed
-        self.inconsistent += metrics.inconsistent
+
+class Listed(NamedTuple):
+    """A listing: its Arrow table, and the hits of each slashtag or tag, the most first, None if unknown.
+
+    Requesting clicks in this order takes the fewest requests.
+    """
+
+    table: Any
+    hits: Mapping[str, int | None]
 
 
 class Account:
-    """One session for all resources of a load, with a journal in the pipeline's folder.
+    """One session for all resources of a load, with a journal of its requests, and the listings.
 
     The session runs on an event loop in a thread of its own, because dlt's loop closes generators that are
-    still running. The journal's name has the number of loads that were committed, which dlt's state holds:
-    the load after an interrupted one finds the same journal and requests only what it lacks.
+    still running.
     """
 
     def __init__(self, monitor: Monitor, **session_options: Any) -> None:
@@ -71,44 +65,14 @@ class Account:
         self._options = session_options
         self._stack = ExitStack()
         self._users = 0
-        self._links: list[ShortUrl] | None = None
-        self._tags: list[Tag] | None = None
-
-    def __enter__(self) -> Self:
-        """Open the session for its first user."""
-        if not self._users:
-            with ExitStack() as stack:
-                uvloop = {"use_uvloop": find_spec("uvloop") is not None}
-                self._portal = stack.enter_context(start_blocking_portal(backend_options=uvloop))
-                session = AsyncSession(**self._options, journal=self._journal())
-                self.monitor.metrics = session.metrics
-                self._session = stack.enter_context(self._portal.wrap_async_context_manager(session))
-                self._stack = stack.pop_all()
-        self._users += 1
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Close the session after its last user."""
-        if error is None:
-            # Committed with the rows or not at all, so that an interrupted load finds its journal again.
-            dlt.current.source_state()["loads"] = number_of_loads(dlt.current.pipeline().state) + 1
-        self._users -= 1
-        if not self._users:
-            self._stack.close()
-            self.monitor.count(self._session)
-
-    def _journal(self) -> Path:
-        """Return the journal of this load, and remove those of loads that were committed."""
-        pipeline = dlt.current.pipeline()
-        folder = Path(pipeline.working_dir)
-        wanted = folder / f"slashtag-{number_of_loads(pipeline.state)}.journal"
-        for journal in folder.glob("slashtag-*.journal"):
-            if journal != wanted:
-                remove_journal(journal)
-        return wanted
+        self._links: Listed | None = None
+        self._tags: Listed | None = None
 
     def iterate(self, make: Callable[[AsyncSession], AsyncGenerator[T, None]]) -> Iterator[T]:
-        """Yield what an async generator over the session yields."""
+        """Yield what an async generator over the session yields; the first opens it, the last closes it."""
+        if not self._users:
+            self._open()
+        self._users += 1
         items = make(self._session)
         try:
             while True:
@@ -119,46 +83,76 @@ class Account:
                     item.cancel()
                     raise
                 if found is None:
-                    return
+                    break
                 yield found
+            # Committed with the rows or not at all, so that an interrupted load finds its journal again.
+            dlt.current.source_state()["loads"] = number_of_loads(dlt.current.pipeline().state) + 1
         finally:
             with suppress(RuntimeError):  # it is being cancelled
                 self._portal.call(items.aclose)
+            self._users -= 1
+            if not self._users:
+                self._stack.close()
 
-    async def links(self, session: AsyncSession) -> list[ShortUrl]:
-        """Return all links, listed once."""
+    def _open(self) -> None:
+        with ExitStack() as stack:
+            uvloop = {"use_uvloop": find_spec("uvloop") is not None}
+            self._portal = stack.enter_context(start_blocking_portal(backend_options=uvloop))
+            session = AsyncSession(**self._options, journal=journal_of(dlt.current.pipeline()))
+            self.monitor.metrics = session.metrics
+            self._session = stack.enter_context(self._portal.wrap_async_context_manager(session))
+            self._stack = stack.pop_all()
+
+    async def links(self, session: AsyncSession) -> Listed:
+        """Return all links, listed once, and the hits of each slashtag."""
         if self._links is None:
-            self._links = await session.urls.list(progress=self.monitor.progress("links")).to_list()
+            links = await session.urls.list(progress=self.monitor.progress_of("links")).to_list()
+            hits: Counter[str] = Counter()
+            refused: list[InvalidRequestError] = []
+            for link in links:
+                try:
+                    # Statistics count a slashtag for all links that have it, on different domains.
+                    hits[check_slashtag(link)] += link.hits or 0
+                except InvalidRequestError as error:
+                    refused.append(error)
+            if refused:
+                log.warning("%d links are left out of the clicks, the first: %s", len(refused), refused[0])
+            table = arrow_table(map(url_row, links), arrow_schema(URLS))
+            self._links = Listed(table, dict(hits.most_common()))
         return self._links
 
-    async def tags(self, session: AsyncSession) -> list[Tag]:
-        """Return all tags, listed once."""
+    async def tags(self, session: AsyncSession) -> Listed:
+        """Return all tags, listed once; their listing has no hits."""
         if self._tags is None:
-            self._tags = await session.tags.list().to_list()
+            tags = await session.tags.list().to_list()
+            table = arrow_table(map(tag_row, tags), arrow_schema(TAGS))
+            self._tags = Listed(table, {tag.name: None for tag in tags if tag.name})
         return self._tags
-
-    async def hits(self, session: AsyncSession) -> dict[str, int | None]:
-        """Return the hits of each slashtag, the most first: this order takes the fewest requests."""
-        found: Counter[str] = Counter()
-        refused: list[InvalidRequestError] = []
-        for link in await self.links(session):
-            try:
-                # Statistics count a slashtag for all links that have it, on different domains.
-                found[check_slashtag(link)] += link.hits or 0
-            except InvalidRequestError as error:
-                refused.append(error)
-        if refused:
-            log.warning("%d links are left out of the clicks, the first: %s", len(refused), refused[0])
-        return dict(found.most_common())
-
-    async def tag_names(self, session: AsyncSession) -> dict[str, int | None]:
-        """Return the names of all tags, without hits, as the listing has none."""
-        return {tag.name: None for tag in await self.tags(session) if tag.name}
 
 
 def number_of_loads(state: Mapping[str, Any]) -> int:
     """Return how many loads a pipeline's state has seen; not those of an extraction under way."""
     return max((source.get("loads", 0) for source in state.get("sources", {}).values()), default=0)
+
+
+def journal_of(pipeline: dlt.Pipeline) -> Path:
+    """Return the journal of a pipeline's next load, and remove those of loads that were committed.
+
+    Its name has the number of loads that were committed, which dlt's state holds: the load after an
+    interrupted one finds the same journal and requests only what it lacks.
+    """
+    folder = Path(pipeline.pipelines_dir)
+    wanted = folder / f"{pipeline.pipeline_name}-{number_of_loads(pipeline.state)}.journal"
+    for journal in folder.glob(f"{pipeline.pipeline_name}-*.journal"):
+        if journal != wanted:
+            remove_journal(journal)
+    return wanted
+
+
+def arrow_table(rows: Iterable[Sequence[Any]], schema: Any) -> Any:
+    """Return rows as an Arrow table."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return arrow.table([list(column) for column in columns], schema=schema)
 
 
 async def _next(items: AsyncGenerator[T, None]) -> T | None:

@@ -1,4 +1,4 @@
-"""Runs of a pipeline: one at a time, after pending data of an earlier one, with this library's errors."""
+"""Runs of a pipeline: one at a time, with this library's errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import dlt
+from dlt.common.configuration.container import Container
 from dlt.common.configuration.exceptions import ConfigFieldMissingException
+from dlt.common.configuration.providers import DictionaryProvider
+from dlt.common.configuration.specs.pluggable_run_context import PluggableRunContext
 from dlt.common.destination.exceptions import DestinationUndefinedEntity
 from dlt.common.pipeline import get_dlt_pipelines_dir
 from dlt.common.runtime.telemetry import stop_telemetry
@@ -21,8 +24,8 @@ from dlt.pipeline.state_sync import load_pipeline_state_from_destination
 from msgspec import Struct
 
 from .. import ConfigurationError, ExportError, SlashtagError
-from .._internal import lock_file, remove_journal
-from ._account import number_of_loads
+from .._internal import lock_file
+from ._account import journal_of, number_of_loads
 
 #: Destinations that are a file or folder, and the default dataset in each.
 LOCAL = {"duckdb": "slashtag", "sqlite": "main", "filesystem": "slashtag"}
@@ -31,6 +34,9 @@ LOCAL = {"duckdb": "slashtag", "sqlite": "main", "filesystem": "slashtag"}
 _OWN = (SlashtagError, KeyboardInterrupt)
 _BUSY = "another load of this pipeline or into its destination is under way"
 _LOCK = "SELECT pg_try_advisory_lock(hashtext(%s))"
+_HAS_CLICKS = "FROM duckdb_tables() WHERE starts_with(table_name, 'clicks_') AND estimated_size > 0"
+#: Without it DuckDB's cache grows with the file. To replace rows would take more.
+_FIRST_LOAD = "SET GLOBAL memory_limit = '32MB'; SET GLOBAL threads = 1"
 
 
 class Loaded(Struct, frozen=True):
@@ -56,7 +62,6 @@ def local_pipeline(
     if (destination in LOCAL) != (path is not None):
         needs = "needs the path of its file or folder" if path is None else "takes no path"
         raise TypeError(f"{destination} {needs}")
-    _quiet()
     target: Any = destination
     name = dataset or LOCAL.get(destination, "slashtag")
     if path is not None:
@@ -70,12 +75,9 @@ def local_pipeline(
             target = dlt.destinations.sqlalchemy(f"sqlite:///{path}")
         else:
             target = dlt.destinations.filesystem(path.as_uri())
-            # Merging into plain files only appends: readers tell rows apart by the load that brought them.
-            _set_default("normalize.parquet_normalizer.add_dlt_load_id", "true")
-            _set_default("normalize.loader_file_format", "parquet")
     where = hashlib.sha256(f"{destination}\0{path or ''}\0{name}".encode()).hexdigest()[:12]
     folder = Path(pipelines_dir or get_dlt_pipelines_dir()) / f"slashtag-{where}"
-    with _unwrapped(destination):
+    with _unwrapped(destination), _defaults(destination):
         if destination == "sqlite":
             # Without it dlt fails with an unclear error.
             import_module("sqlalchemy")
@@ -83,53 +85,41 @@ def local_pipeline(
 
 
 def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
-    """Load the pending data of an interrupted run, then a source made by `slashtag_source`.
+    """Load a source made by `slashtag_source`; what an interrupted load has requested is not requested again.
 
     Raises errors of the source; ExportError if another load of this pipeline is running, if another machine
     has loaded meanwhile, or if the destination fails.
     """
     began = time.monotonic()
+    name = pipeline.destination.destination_name
     lock = Path(pipeline.pipelines_dir) / "slashtag.lock"
-    with _unwrapped(pipeline.destination.destination_name), _file_locked(lock), warnings.catch_warnings():
+    with _unwrapped(name), _file_locked(lock), _defaults(name), warnings.catch_warnings():
         # Warnings of dlt and of drivers about how they load.
         warnings.simplefilter("ignore")
-        if not _is_current(pipeline):
-            # Another machine has loaded since, or the destination was restored from a backup.
-            pipeline.drop()
-        if pipeline.has_pending_data:
-            _commit(pipeline)
-        else:
-            pipeline.sync_destination()
+        # The destination has the state. What an interrupted load left here may not fit it: another machine
+        # may have loaded since, or the destination may be gone or restored from a backup.
+        pipeline.drop()
+        pipeline.sync_destination()
+        loads = number_of_loads(pipeline.state)
         pipeline.extract(source)
-        rows = _commit(pipeline)
-        for journal in Path(pipeline.working_dir).glob("slashtag-*.journal"):
-            remove_journal(journal)
+        counts = pipeline.normalize().row_counts
+        with _destination_locked(pipeline):
+            if _loads_at_destination(pipeline) != loads:
+                raise ExportError("another load has changed the destination meanwhile: run this one again")
+            pipeline.load()
+        journal_of(pipeline)
+    rows = {table: count for table, count in counts.items() if not table.startswith("_dlt")}
     return Loaded(rows, time.monotonic() - began)
 
 
-def _is_current(pipeline: dlt.Pipeline) -> bool:
-    """Return whether what the pipeline's folder has is based on what the destination has.
-
-    Both states have the number of loads; a load that is pending is not yet counted at the destination.
-    """
+def _loads_at_destination(pipeline: dlt.Pipeline) -> int:
     try:
         connection: Any = pipeline.destination_client()
         with connection as client:
             state = load_pipeline_state_from_destination(pipeline.pipeline_name, client)
     except DestinationUndefinedEntity:
         state = None
-    return number_of_loads(state or {}) + pipeline.has_pending_data == number_of_loads(pipeline.state)
-
-
-def _commit(pipeline: dlt.Pipeline) -> dict[str, int]:
-    """Load what was extracted, unless the destination has changed since; return the rows of each table."""
-    counts = pipeline.normalize().row_counts
-    with _destination_locked(pipeline):
-        if not _is_current(pipeline):
-            pipeline.drop()
-            raise ExportError("another load has changed the destination meanwhile: run this one again")
-        pipeline.load()
-    return {table: count for table, count in counts.items() if not table.startswith("_dlt")}
+    return number_of_loads(state or {})
 
 
 @contextmanager
@@ -142,6 +132,8 @@ def _destination_locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
             connection: Any = pipeline.sql_client()
             client = stack.enter_context(connection)
             dataset = client.fully_qualified_dataset_name()
+            if name == "duckdb" and not client.execute_sql(_HAS_CLICKS):
+                client.execute_sql(_FIRST_LOAD)
             if name == "postgres" and client.execute_sql(_LOCK, dataset) != [(True,)]:
                 raise ExportError(_BUSY)
             if getattr(client, "dialect_name", None) == "sqlite":
@@ -184,15 +176,22 @@ def _unwrapped(destination: str) -> Generator[None, None, None]:
         raise ExportError(f"{destination} failed: {lines[0] if lines else type(cause).__name__}") from failed
 
 
-def _quiet() -> None:
-    """Turn dlt's telemetry and warnings off unless its configuration says otherwise."""
-    _set_default("runtime.dlthub_telemetry", "false")
-    _set_default("runtime.log_level", "ERROR")
-    # dlt may have read its configuration before.
-    stop_telemetry()
-    dlt.current.run_context().initialize_runtime()
-
-
-def _set_default(name: str, value: str) -> None:
-    if not dlt.config.get(name, str):
-        os.environ[name.upper().replace(".", "__")] = value
+@contextmanager
+def _defaults(destination: str) -> Generator[None, None, None]:
+    """Give dlt settings for the time of a call, unless its configuration has others."""
+    settings: dict[str, Any] = {"runtime": {"dlthub_telemetry": False, "log_level": "ERROR"}}
+    if destination == "filesystem":
+        # Merging into plain files only appends: readers tell rows apart by the load that brought them.
+        parquet = {"add_dlt_load_id": True}
+        settings["normalize"] = {"loader_file_format": "parquet", "parquet_normalizer": parquet}
+    provider = DictionaryProvider()
+    providers = Container()[PluggableRunContext].providers.providers
+    providers.append(provider)
+    try:
+        with provider.values(settings):
+            # dlt may have read its configuration before.
+            stop_telemetry()
+            dlt.current.run_context().initialize_runtime()
+            yield
+    finally:
+        providers.remove(provider)

@@ -11,11 +11,8 @@ import dlt
 
 from .. import AsyncSession, ConfigurationError, DateRange, InvalidRequestError
 from .._internal import parse_base_url, parse_zone
-from ..export import TAGS, URLS, Table, arrow_schema, tag_row, url_row
-from ._account import Account, Hits, Monitor
-from ._daily import DailyClicks
-from ._incremental import Incremental, arrow_table
-from ._monthly import MonthlyDimensions
+from ._account import Account, Monitor
+from ._clicks import DailyClicks, Incremental, Listing, MonthlyDimensions
 
 #: Dimensions of statistics of a range of days.
 DIMENSIONS = ("device", "browser", "platform", "country", "referrer")
@@ -66,23 +63,21 @@ def slashtag_source(
         monitor, base_url=base_url, apikey=apikey, apisecret=apisecret, **(session_options or {})
     )
 
-    def listing(name: str, table: Table, row: Callable[..., Any], items: Callable[..., Any]) -> Any:
+    def listing(name: str, listed: Listing) -> Any:
         async def tables(session: AsyncSession) -> AsyncGenerator[Any, None]:
-            yield arrow_table([row(item) for item in await items(session)], arrow_schema(table))
+            yield (await listed(session)).table
 
         def resource() -> Iterator[Any]:
-            with account:
-                yield from account.iterate(tables)
+            yield from account.iterate(tables)
 
         return dlt.resource(resource, name=name, write_disposition="replace")
 
-    def clicks(name: str, make: Callable[..., Incremental], series: Hits, key: tuple[str, ...]) -> Any:
+    def clicks(make: Callable[..., Incremental], name: str, listed: Listing, key: tuple[str, ...]) -> Any:
         def resource() -> Iterator[Any]:
             state = dlt.current.resource_state(name)
             _check_state(state, timezone, base_url)
-            table = make(state=state, since=first, lookback=lookback, zone=zone, monitor=monitor)
-            with account:
-                yield from account.iterate(partial(table.tables, series))
+            table = make(name, key[0], state, first, lookback, zone, monitor)
+            yield from account.iterate(partial(table.tables, listed))
 
         # Of clicks by dimension all rows of a month are replaced: a label may be gone.
         merge_key: Any = ("slashtag", "month") if "month" in key else None
@@ -90,20 +85,15 @@ def slashtag_source(
             resource, name=name, write_disposition=_MERGE, primary_key=key, merge_key=merge_key
         )
 
-    found = [
-        listing("links", URLS, url_row, account.links),
-        listing("tags", TAGS, tag_row, account.tags),
-    ]
-    daily = partial(DailyClicks, "clicks_daily", "slashtag")
-    found.append(clicks("clicks_daily", daily, account.hits, ("slashtag", "date")))
+    yield listing("links", account.links)
+    yield listing("tags", account.tags)
+    yield clicks(DailyClicks, "clicks_daily", account.links, ("slashtag", "date"))
     if by_tag:
-        daily = partial(DailyClicks, "clicks_by_tag", "tag")
-        found.append(clicks("clicks_by_tag", daily, account.tag_names, ("tag", "date")))
+        yield clicks(DailyClicks, "clicks_by_tag", account.tags, ("tag", "date"))
     if chosen:
         key = ("slashtag", "month", "dimension", "label")
-        monthly = partial(MonthlyDimensions, chosen)
-        found.append(clicks("clicks_by_dimension", monthly, account.hits, key))
-    return found
+        monthly = partial(MonthlyDimensions, dimensions=chosen)
+        yield clicks(monthly, "clicks_by_dimension", account.links, key)
 
 
 def _check_state(state: MutableMapping[str, Any], timezone: str, base_url: str | None) -> None:

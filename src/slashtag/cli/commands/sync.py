@@ -93,10 +93,11 @@ def sync(
             views = loading.create_views(pipeline)
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"
     connection.say(
-        f"{rows} to {target or destination}; requests: {monitor.replayed:,} replayed, "
-        f"{monitor.requests:,} sent; {many(monitor.throttled, 'time')} 429; {loaded.seconds:.1f} s"
+        f"{rows} to {target or destination}; requests: {monitor.metrics.replayed:,} replayed, "
+        f"{monitor.metrics.attempts:,} sent; {many(monitor.metrics.throttled, 'time')} 429; "
+        f"{loaded.seconds:.1f} s"
     )
     if views:
         connection.say(f"made {many(len(views), 'view')}: {', '.join(views)}")
-    connection.report_inconsistent(monitor.inconsistent)
+    connection.report_inconsistent(monitor.metrics.inconsistent)
     failures.conclude(connection)
