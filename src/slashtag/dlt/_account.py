@@ -38,10 +38,6 @@ class Monitor:
     on_error: Callable[[Failure], object] | None = None
     metrics: Metrics | None = None
 
-    def progress_of(self, table: str) -> Callable[[int, int | None], object] | None:
-        """Return the callback for one table."""
-        return None if self.progress is None else partial(self.progress, table)
-
 
 class Listed(NamedTuple):
     """A listing: its Arrow table, and the hits of each slashtag or tag, the most first, None if unknown.
@@ -76,7 +72,7 @@ class Account:
         items = make(self._session)
         try:
             while True:
-                item = self._portal.start_task_soon(_next, items)
+                item = self._portal.start_task_soon(anext, items, None)
                 try:
                     found = item.result()
                 except BaseException:
@@ -106,7 +102,8 @@ class Account:
     async def links(self, session: AsyncSession) -> Listed:
         """Return all links, listed once, and the hits of each slashtag."""
         if self._links is None:
-            links = await session.urls.list(progress=self.monitor.progress_of("links")).to_list()
+            progress = self.monitor.progress and partial(self.monitor.progress, "links")
+            links = await session.urls.list(progress=progress).to_list()
             hits: Counter[str] = Counter()
             refused: list[InvalidRequestError] = []
             for link in links:
@@ -117,7 +114,7 @@ class Account:
                     refused.append(error)
             if refused:
                 log.warning("%d links are left out of the clicks, the first: %s", len(refused), refused[0])
-            table = arrow_table(map(url_row, links), arrow_schema(URLS))
+            table = _table(map(url_row, links), arrow_schema(URLS))
             self._links = Listed(table, dict(hits.most_common()))
         return self._links
 
@@ -125,7 +122,7 @@ class Account:
         """Return all tags, listed once; their listing has no hits."""
         if self._tags is None:
             tags = await session.tags.list().to_list()
-            table = arrow_table(map(tag_row, tags), arrow_schema(TAGS))
+            table = _table(map(tag_row, tags), arrow_schema(TAGS))
             self._tags = Listed(table, {tag.name: None for tag in tags if tag.name})
         return self._tags
 
@@ -149,11 +146,6 @@ def journal_of(pipeline: dlt.Pipeline) -> Path:
     return wanted
 
 
-def arrow_table(rows: Iterable[Sequence[Any]], schema: Any) -> Any:
-    """Return rows as an Arrow table."""
+def _table(rows: Iterable[Sequence[Any]], schema: Any) -> Any:
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    return arrow.table([list(column) for column in columns], schema=schema)
-
-
-async def _next(items: AsyncGenerator[T, None]) -> T | None:
-    return await anext(items, None)
+    return arrow.table(columns, schema=schema)

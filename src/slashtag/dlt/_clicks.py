@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
+
+from msgspec import json
 
 from .. import AsyncSession, BadRequestError, DateRange, RangeStats
 from .._internal import WorkerPool, days, halves, last_day, months
-from ._account import Listed, Monitor, arrow, arrow_table
+from ._account import Listed, Monitor, arrow
 
 _BATCH = 100
 #: Batches of at most so many series are not halved.
@@ -26,14 +29,17 @@ Listing = Callable[[AsyncSession], Awaitable[Listed]]
 class Incremental:
     """Table of clicks that is brought up to date by each load.
 
-    `state`, which dlt keeps at the destination, has the first day (`since`), the last day (`through`, which
-    was not over) and `series`: what the load before saw of each slashtag or tag. A series that failed, or
-    whose answer contradicts itself, is left out, so that the next load requests all its days again.
+    `key` names its first columns, of which the first is "slashtag" or "tag". `state`, which dlt keeps at the
+    destination, has the first day (`since`), the last day (`through`, which was not over) and `series`: what
+    the load before saw of each slashtag or tag. A series that failed, or whose answer contradicts itself, is
+    left out, so that the next load requests all its days again.
     """
 
-    #: Name of the table, and its first column: "slashtag" or "tag".
+    #: Columns after those of the key.
+    values: ClassVar[tuple[str, ...]]
+
     name: str
-    column: str
+    key: tuple[str, ...]
     state: MutableMapping[str, Any]
     since: date
     lookback: int
@@ -47,7 +53,7 @@ class Incremental:
         #: First day to request of a series that the load before had.
         self._first = self.since
         if "since" in self.state and self.state["since"] <= self.since.isoformat():
-            self._before = self.state["series"]
+            self._before = json.decode(self.state["series"])
             self._through = date.fromisoformat(self.state["through"])
             # Not later than today, or a clock that was set back would make an empty range.
             self._first = max(self.since, min(self._through, self._today) - self.lookback * _DAY)
@@ -63,14 +69,16 @@ class Incremental:
             async for part in parts:
                 rows += part
                 if len(rows) >= _ROWS_PER_TABLE:
-                    yield arrow_table(rows, self._schema())
+                    yield self._table(rows)
                     rows = []
         if rows:
-            yield arrow_table(rows, self._schema())
-        self.state.update(since=self.since.isoformat(), through=self._today.isoformat(), series=self._after)
+            yield self._table(rows)
+        # As one str: dlt copies its state several times.
+        series = json.encode(self._after).decode()
+        self.state.update(since=self.since.isoformat(), through=self._today.isoformat(), series=series)
 
-    def _schema(self) -> Any:
-        raise NotImplementedError
+    def _table(self, rows: Sequence[tuple[Any, ...]]) -> Any:
+        return arrow.table(list(zip(*rows, strict=True)), names=[*self.key, *self.values])
 
     def _rows(self, session: AsyncSession, hits: Mapping[str, int | None]) -> AsyncGenerator[Rows, None]:
         """Yield the rows that are new or different, series by series, and fill `_after`."""
@@ -79,10 +87,10 @@ class Incremental:
     def _collect_each(self, session: AsyncSession, span: DateRange, keys: list[str], name: str) -> Any:
         return session.stats.collect_each(
             span,
-            keys=None if self.column == "tag" else keys,
-            tags=keys if self.column == "tag" else None,
+            keys=keys if self.key[0] == "slashtag" else None,
+            tags=keys if self.key[0] == "tag" else None,
             timezone=self.zone,
-            progress=self.monitor.progress_of(name),
+            progress=self.monitor.progress and partial(self.monitor.progress, name),
             on_error=self.monitor.on_error,
         )
 
@@ -125,8 +133,7 @@ class DailyClicks(Incremental):
     before are requested in batches: a batch whose sums equal those of the state is unchanged.
     """
 
-    def _schema(self) -> Any:
-        return _required((self.column, "string"), ("date", "date32"), ("clicks", "int64"), ("final", "bool_"))
+    values = ("clicks", "final")
 
     async def _rows(
         self, session: AsyncSession, hits: Mapping[str, int | None]
@@ -138,31 +145,28 @@ class DailyClicks(Incremental):
         different = await self._find_different(session, span, same, self._is_known)
         unchanged = set(same).difference(different)
         for key in unchanged:
-            yield self._changes(key, self._expected(key))
-            self._record(key, self._expected(key), hits[key])
+            yield self._changes(key, self._expected(key), hits[key])
         changed = [key for key in old if key not in unchanged]
         for keys, first in ((new, self.since), (changed, self._first)):
             span = DateRange(first, self._today)
             async with self._collect_each(session, span, keys, self.name) as each:
                 async for key, stats in each:
-                    yield self._changes(key, stats.clicks)
-                    if stats.reconciles and stats.days_complete:
-                        self._record(key, stats.clicks, hits[key])
+                    yield self._changes(key, stats.clicks, hits[key])
+                    if not (stats.reconciles and stats.days_complete):
+                        del self._after[key]
         self.state["lookback"] = self.lookback
 
-    def _record(self, key: str, clicks: Mapping[date, int], hits: int | None) -> None:
+    def _changes(
+        self, key: str, clicks: Mapping[date, int], hits: int | None
+    ) -> Iterable[tuple[str, date, int, bool]]:
+        """Return the days that are missing or different at the destination, and record the last ones."""
         last = [clicks.get(self._today - back * _DAY, 0) for back in range(self.lookback, -1, -1)]
         while last and not last[0]:
             del last[0]
         self._after[key] = [hits, *last]
-
-    def _changes(self, key: str, clicks: Mapping[date, int]) -> Iterator[tuple[str, date, int, bool]]:
-        """Yield the days that are missing or different at the destination."""
         known = self._known(key)
-        for day, count in clicks.items():
-            row = count, day < self._today
-            if row != known.get(day):
-                yield key, day, *row
+        rows = ((day, (count, day < self._today)) for day, count in clicks.items())
+        return ((key, day, *row) for day, row in rows if row != known.get(day))
 
     def _known(self, key: str) -> dict[date, tuple[int, bool]]:
         """Return the last days as the destination has them: clicks, and whether the day was over."""
@@ -192,6 +196,7 @@ class MonthlyDimensions(Incremental):
     The rows of a month are replaced where its total has changed.
     """
 
+    values = ("clicks",)
     dimensions: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -199,15 +204,6 @@ class MonthlyDimensions(Incremental):
         if not set(self.dimensions) <= set(self.state.get("dimensions", ())):
             # The rows of a new dimension are missing in all months.
             self._before, self._first = {}, self.since
-
-    def _schema(self) -> Any:
-        return _required(
-            (self.column, "string"),
-            ("month", "date32"),
-            ("dimension", "string"),
-            ("label", "string"),
-            ("clicks", "int64"),
-        )
 
     async def _rows(
         self, session: AsyncSession, hits: Mapping[str, int | None]
@@ -246,8 +242,3 @@ class MonthlyDimensions(Incremental):
             failed |= missing
         self._after = {key: totals for key, totals in after.items() if key not in failed}
         self.state["dimensions"] = list(self.dimensions)
-
-
-def _required(*columns: tuple[str, str]) -> Any:
-    """Return an Arrow schema without nulls."""
-    return arrow.schema([arrow.field(name, getattr(arrow, kind)(), nullable=False) for name, kind in columns])

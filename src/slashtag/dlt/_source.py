@@ -76,7 +76,7 @@ def slashtag_source(
         def resource() -> Iterator[Any]:
             state = dlt.current.resource_state(name)
             _check_state(state, timezone, base_url)
-            table = make(name, key[0], state, first, lookback, zone, monitor)
+            table = make(name, key, state, first, lookback, zone, monitor)
             yield from account.iterate(partial(table.tables, listed))
 
         # Of clicks by dimension all rows of a month are replaced: a label may be gone.
