@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -80,3 +82,21 @@ def test_answers_about_other_days(
         assert (min(days), max(days), len(days)) == (*SPAN, DAYS)
         if not always and command[0] == "export":
             assert {line.rpartition(",")[2] for line in lines[1:]} == {"1"}
+
+
+def test_what_contradicts_itself_is_requested_again_by_the_next_sync(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if not os.environ.get("CI"):
+        pytest.importorskip("dlt")
+    monkeypatch.setenv("DLT_DATA_DIR", str(tmp_path / "dlt"))
+    path = tmp_path / "clicks.duckdb"
+    sync = ("sync", str(path), "--since", (datetime.now(UTC) - timedelta(days=80)).date().isoformat())
+    wrong = True
+    with serving(monkeypatch, lambda _: wrong):
+        assert cli(*sync).code == 3
+        wrong = False
+        assert cli(*sync).code == 0
+    with import_module("duckdb").connect(str(path)) as file:
+        found = file.execute("SELECT min(clicks), max(clicks), count(*) FROM slashtag.clicks_daily")
+        assert found.fetchone() == (1, 1, 3 * 81)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -17,6 +18,7 @@ import dlt
 import duckdb
 import pytest
 from dlt.common.runtime import anon_tracker
+from dlt.destinations.impl.duckdb.duck import DuckDbClient
 
 from slashtag import (
     ConfigurationError,
@@ -29,7 +31,7 @@ from slashtag.dlt._account import Account, Listed
 from slashtag.dlt._load import _destination_locked, _file_locked
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import forget
-from tests.support.warehouses import DAY, START, Clock, Target, options, truth
+from tests.support.warehouses import DAY, START, Clock, Target, local, options, truth
 
 
 def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
@@ -146,6 +148,56 @@ def test_a_destination_that_is_gone_is_filled_anew(
     (tmp_path / "clicks.duckdb").unlink()
     duck.load(box)
     assert duck.daily() == truth(box, clock.today)
+
+
+def test_a_file_that_is_gone_after_a_load_was_killed_is_filled_anew(
+    box: Sandbox, clock: Clock, duck: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        # All tables are loaded, but not yet the state.
+        patched.setattr(DuckDbClient, "complete_load", killed)
+        with pytest.raises(KeyboardInterrupt):
+            duck.load(box)
+    assert duck.daily() == truth(box, clock.today)
+    (tmp_path / "clicks.duckdb").unlink()
+    duck.load(box)
+    assert duck.daily() == truth(box, clock.today)
+
+
+def test_duckdb_takes_little_memory_in_a_first_load_unless_it_is_configured(
+    box: Sandbox, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[str] = []
+    run = dlt.Pipeline.load
+
+    def noted(pipeline: dlt.Pipeline) -> Any:
+        with pipeline.sql_client() as client:
+            limits.extend(*(client.execute_sql("SELECT current_setting('memory_limit')") or ()))
+        return run(pipeline)
+
+    monkeypatch.setattr(dlt.Pipeline, "load", noted)
+    first, configured = local("duckdb", tmp_path / "first"), local("duckdb", tmp_path / "configured")
+    for target in (first, first):
+        target.arguments["path"].parent.mkdir(exist_ok=True)
+        target.load(box)
+    monkeypatch.setenv("DESTINATION__DUCKDB__CREDENTIALS__GLOBAL_CONFIG", '{"memory_limit": "1GiB"}')
+    configured.arguments["path"].parent.mkdir()
+    configured.load(box)
+    assert limits[::2] == ["30.5 MiB", "1.0 GiB"]
+    assert limits[1] not in limits[::2]
+
+
+def test_settings_for_parquet_files_are_those_of_the_load_only(
+    box: Sandbox, clock: Clock, tmp_path: Path
+) -> None:
+    before = dict(os.environ)
+    local("filesystem", tmp_path).load(box)
+    assert dict(os.environ) == before
+    assert dlt.config.get("normalize.loader_file_format") is None
+    assert dlt.config.get("runtime.dlthub_telemetry") is None
 
 
 def test_a_file_may_be_called_as_its_dataset(box: Sandbox, clock: Clock, tmp_path: Path) -> None:
