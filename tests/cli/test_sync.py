@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,14 +26,9 @@ SINCE = ("--since", "2024-03-01")
 
 
 @pytest.fixture(autouse=True)
-def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have dlt read and write no settings of whoever runs the tests, and leave none behind."""
-    before = set(os.environ)
+def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have dlt read and write no settings of whoever runs the tests."""
     monkeypatch.setenv("DLT_DATA_DIR", str(tmp_path / "dlt"))
-    yield
-    for name in set(os.environ) - before:
-        if "__" in name:
-            del os.environ[name]
 
 
 def clicks(path: Path) -> int:

@@ -139,8 +139,8 @@ def journal_of(pipeline: dlt.Pipeline) -> Path:
     interrupted one finds the same journal and requests only what it lacks.
     """
     folder = Path(pipeline.pipelines_dir)
-    wanted = folder / f"{pipeline.pipeline_name}-{number_of_loads(pipeline.state)}.journal"
-    for journal in folder.glob(f"{pipeline.pipeline_name}-*.journal"):
+    wanted = folder / f"{pipeline.pipeline_name}.{number_of_loads(pipeline.state)}.journal"
+    for journal in folder.glob(f"{pipeline.pipeline_name}.*.journal"):
         if journal != wanted:
             remove_journal(journal)
     return wanted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
@@ -108,18 +108,14 @@ class Incremental:
         different: list[str] = []
 
         async def compare(batch: list[str]) -> Iterable[list[str]] | None:
-            try:
-                stats = await session.stats.collect(span, keys=batch, timezone=self.zone)
-            except BadRequestError:
-                # One slashtag is at fault: requested one by one, it is a failure and the others are answered.
-                different.extend(batch)
-                return None
-            if is_known(batch, stats):
-                return None
-            if len(batch) <= _FEW:
-                different.extend(batch)
-                return None
-            return [list(half) for half in halves(batch)]
+            # One slashtag is at fault: requested one by one, it is a failure and the others are answered.
+            with suppress(BadRequestError):
+                if is_known(batch, await session.stats.collect(span, keys=batch, timezone=self.zone)):
+                    return None
+                if len(batch) > _FEW:
+                    return [list(half) for half in halves(batch)]
+            different.extend(batch)
+            return None
 
         batches = [keys[at : at + _BATCH] for at in range(0, len(keys), _BATCH)]
         await WorkerPool(batches, compare, _WORKERS).run()
@@ -232,7 +228,7 @@ class MonthlyDimensions(Incremental):
                 async for key, stats in each:
                     if stats.reconciles:
                         missing.discard(key)
-                    if month in recent:
+                    if month in recent and stats.total_clicks:
                         after[key][name] = stats.total_clicks
                     yield [
                         (key, start, dimension, label, clicks)

@@ -87,8 +87,9 @@ def local_pipeline(
 def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
     """Load a source made by `slashtag_source`; what an interrupted load has requested is not requested again.
 
-    Raises errors of the source; ExportError if another load of this pipeline is running, if another machine
-    has loaded meanwhile, or if the destination fails.
+    The pipeline's working folder is emptied first: do not use it for other sources. Raises errors of
+    the source; ExportError if another load of this pipeline is running, if another machine has loaded
+    meanwhile, or if the destination fails.
     """
     began = time.monotonic()
     name = pipeline.destination.destination_name
@@ -134,6 +135,8 @@ def _destination_locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
             dataset = client.fully_qualified_dataset_name()
             if name == "duckdb" and not client.execute_sql(_HAS_CLICKS):
                 client.execute_sql(_FIRST_LOAD)
+                # They hold for other connections of this process, too.
+                stack.callback(client.execute_sql, "RESET GLOBAL memory_limit; RESET GLOBAL threads")
             if name == "postgres" and client.execute_sql(_LOCK, dataset) != [(True,)]:
                 raise ExportError(_BUSY)
             if getattr(client, "dialect_name", None) == "sqlite":
