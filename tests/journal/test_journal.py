@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -149,7 +150,7 @@ async def test_a_guide_from_before_a_month_had_ended_does_not_leave_that_month_o
     key = box.truth.urls()[0].slashtag
     for today in (datetime(2026, 1, 31, 12, tzinfo=UTC), datetime(2026, 5, 1, 12, tzinfo=UTC)):
         monkeypatch.setattr(_journal.time, "time", today.timestamp)
-        monkeypatch.setattr(_stats, "_now", lambda today=today: today)
+        monkeypatch.setattr(_stats, "datetime", SimpleNamespace(now=lambda _, today=today: today))
         async with session(box, path, journal_max_age=1e9) as job:
             each = job.stats.collect_each(DateRange("2025-06-01", today.date()), keys=[key])
             (told,) = [stats async for _, stats in each]
