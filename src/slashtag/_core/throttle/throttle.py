@@ -46,7 +46,7 @@ LONG = 12.0  # seconds: a limit exhausted for this long is a quota window
 MAX_STOP = 900.0  # seconds: the longest pause of all requests due to one answer
 BLIND = 60.0  # seconds: the longest wait for a window that no answer announced
 BUFFER = 3.0  # requests skipped after a cut, as a buffer against jitter
-PATIENCE = 4  # times as many 429s stop a schedule: it is close to the limit
+PATIENCE = 3  # times as many 429s stop a schedule: it is close to the limit
 
 
 class Throttle:
@@ -287,7 +287,7 @@ class Throttle:
     def _enter_pace(self, ticket: Ticket, now: float) -> None:
         """Pace at the rate accepted in a whole cycle, from one opening of the limit to the next."""
         probing, rate = self._probing, self._rate
-        rate.proven = max(self._window.rate(probing), rate.measured(ticket, 1.0))
+        rate.proven = self._window.rate(probing)
         rate.advance(Ticket(probing.opened_at, ticket.number - probing.accepted + 1, 1))
         self._window.begin(probing.opened_at, probing.accepted)
         self._follow(now, (rate.proven, 0.1, 1))
