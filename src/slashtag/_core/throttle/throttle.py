@@ -9,8 +9,9 @@ paced     a limit of the rate: departures on a schedule, corrected by what was a
           a rate known from the start is this state, and stays
 quota     a window of LONG seconds or more: full speed for what it held last time, then single requests
 
-What a 429 means: several close together, or one with nothing else in flight and a Retry-After of LONG or
-more, are an exhausted limit; any other is isolated. Then only its own request waits for its Retry-After.
+What a 429 means: several close together, or one sent alone (no other just before), or one with
+nothing else in flight and a Retry-After of LONG, are an exhausted limit; any other is isolated. Then only its
+own request waits for its Retry-After.
 
             isolated 429                              exhausted limit: all wait for Retry-After, then probe
 unpaced     below full concurrency: ignored           exhausted for LONG or more: quota
@@ -172,10 +173,15 @@ class Throttle:
             probing.rejected += 1
             self._pause(now + pause)
             return 0.0
+        lone = pause >= LONG or (ticket.load == 1 and not self._rate.losses.doubtful)
+        alone = lone and not self.in_flight and state != PACED
         self._rate.losses.rejected(ticket)
         used_up = state == QUOTA and self._window.accepted >= 0.9 * self._window.quota
-        quota = used_up or (not self.in_flight and pause >= LONG)
-        if quota or self._rate.losses.clustered(self.in_flight * (PATIENCE if state == PACED else 1)):
+        if (
+            used_up
+            or alone
+            or self._rate.losses.clustered(self.in_flight * (PATIENCE if state == PACED else 1))
+        ):
             self._pause(now + pause)
             self._exhausted(ticket, now, pause)
             return 0.0
