@@ -226,6 +226,30 @@ def test_a_chance_cluster_of_429s_does_not_set_a_rate_that_lasts(told: float | N
     assert run(Throttle(CONCURRENCY), servers[0], 2000, seed, give_up=1000).time <= 3 * ideal
 
 
+@pytest.mark.parametrize(
+    ("seed", "scale", "requests", "told"),
+    [(62142, 1, 400, 2.0), (62028, 0.3, 1000, 1.0), (9465, 1, 100, 2.0)],
+)
+def test_a_rate_paced_after_chance_429s_leaves_out_the_pause_before_it(
+    seed: int, scale: float, requests: int, told: float
+) -> None:
+    servers = [Strays(Server(Random(f"w{seed}")), 0.1, told) for _ in ("throttle", "ideal")]
+    ideal = run(EachRetryAfter(), servers[1], requests, seed, scale=scale).time
+    assert run(Throttle(CONCURRENCY), servers[0], requests, seed, scale=scale, give_up=100).time <= 3 * ideal
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("token bucket 5-200/s: 20/s, burst 10", 95006),
+        ("token bucket, Retry-After 1 s: 20/s, burst 10", 95028),
+        ("the limit halves or doubles: 40/s, then 20/s, burst 10", 95019),
+    ],
+)
+def test_a_limit_mistaken_for_429s_at_any_rate_is_found_again(name: str, seed: int) -> None:
+    assert reach(GOALS[name], seed)[1] <= 100
+
+
 class EveryFourth(Server):
     """Answer every fourth request 429."""
 

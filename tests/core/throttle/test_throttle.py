@@ -404,6 +404,16 @@ def test_a_tolerated_share_is_forgotten_once_the_429s_stay_away() -> None:
     assert losses.share == 0.0
 
 
+def test_a_lone_429_just_after_another_keeps_only_its_own_request_back() -> None:
+    throttle = Throttle(32)
+    first, *others = fill(throttle, 10.0)
+    throttle.rejected(first, 10.1)
+    for ticket in others:
+        throttle.cancelled(ticket, 10.1)
+    assert throttle.rejected(throttle.depart(10.2), 10.3, 2.0) == pytest.approx(12.3)
+    assert throttle.ready_at(10.3) <= 10.3
+
+
 def test_a_lone_429_keeps_only_its_own_request_back() -> None:
     throttle = Throttle(32)
     tickets = fill(throttle, 10.0)

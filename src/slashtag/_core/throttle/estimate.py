@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import deque
 from math import sqrt
 
-from .hypotheses import Losses
+from .hypotheses import FORGET, MOST_TOLERATED, Losses
 from .schedule import FLOOR, Schedule, Ticket
 
 SAMPLE = 20  # requests that a measured rate needs
 BRIEF = 0.3  # minimum seconds of a measurement
 TOLERATED = 0.005  # share of 429s that does not cut the rate
+JITTER = 50.0  # requests/s above which some 429s are due to uneven arrival: a lower rate hardly avoids them
+TOLERATED_JITTER = 0.0195  # share of 429s that does not cut such a rate
 SAME = 0.9  # scheduled rate / rate accepted before from which both may be at one limit
 USELESS = 0.06  # share of 429s after cuts that have not helped
 CLOSE = 1.3  # scheduled / accepted rate up to which the limit is surely between them
 DEEP = 0.3  # dip of the curve after cuts without effect: if this has none either, no cut has
+STUBBORN = 2  # consecutive early corrections after which cuts have had no effect
 SLOWEST = 8.0  # seconds at most until the curve is back at its rate
 
 Curve = tuple[float, float, float]  # rate, dip and time of a Schedule
@@ -74,17 +77,19 @@ class RateEstimate:
         """Return whether more than a share of the requests up to this one were answered 429."""
         return self.lost > share * (ticket.number - self.mark.number)
 
-    def is_due(self, ticket: Ticket) -> bool:
+    def is_due(self, ticket: Ticket, schedule: Schedule) -> bool:
         """Return whether a 429 among accepted requests calls for a correction."""
         mark = self.mark
         enough = ticket.number - mark.number >= SAMPLE and ticket.sent - mark.sent >= BRIEF
-        return enough and self.losses.excessive and self.exceeds(ticket, TOLERATED)
+        jitter = self._early > STUBBORN and schedule.rate > JITTER
+        tolerated = TOLERATED_JITTER if jitter else TOLERATED
+        return enough and self.losses.excessive and self.exceeds(ticket, tolerated)
 
     def correct(self, ticket: Ticket, schedule: Schedule) -> Curve:
         """Return the next curve after a 429 among accepted requests."""
         before, sample, lost = self.proven, ticket.number - self.mark.number, self.lost
         self._high = high = schedule.at(ticket.sent)
-        low = self._without_share(self.measured(ticket), high)
+        low = min(self.measured(ticket), high)
         # At a low rate the sample takes as long as the curve: what counts is its first 429.
         slow = high * SLOWEST < 2 * SAMPLE
         first = ticket.sent if self._first is None or not slow else self._first
@@ -92,7 +97,7 @@ class RateEstimate:
         # A real limit would accept now what it accepted before; if cuts do not help, be stricter about it.
         useless = self._early > 1 and lost > max(2, USELESS * sample)
         below = schedule.at(first) < (1 if useless else SAME) * before
-        in_vain = early and below and lost < sample * (0.2 if slow else 0.5)
+        in_vain = early and below and lost < MOST_TOLERATED * sample
         if early and high >= SAME * before:
             low = max(low, min(before, high))  # the mean since is low because of the dip alone
         back = ticket.sent - max(1.0, 2 * SAMPLE / high)
@@ -105,7 +110,7 @@ class RateEstimate:
             return 1.1 * low, 0.1, 1
         rate, dip, time = self._between(low, high, 2.5)
         if self._early and high < CLOSE * low:
-            return (rate, DEEP, 1.5 * time) if self._early > 2 else (rate, 0.1, time)
+            return (rate, DEEP, 1.5 * time) if self._early > STUBBORN else (rate, 0.1, time)
         return rate, dip, time
 
     def resume(
@@ -119,17 +124,16 @@ class RateEstimate:
         high = schedule.at(exhausted_at)
         if exhausted_at - schedule.since < BRIEF:
             high = max(high, self._high)  # the first 429s of this exhaustion have already cut it
-        self.proven = low = self._without_share(max(self.measured(ticket, 1.0), cycle_rate), high)
+        self.proven = low = min(max(self.measured(ticket, 1.0), cycle_rate), high)
         self._early = 0
         self.advance(ticket)
         return self._between(low, high, SLOWEST if costly else 1.5)
 
-    def _without_share(self, rate: float, high: float) -> float:
-        """Return the accepted rate without the 429s that occur at any rate."""
-        return min(rate / (1 - self.losses.share), high)
-
     def _between(self, low: float, high: float, time: float) -> Curve:
         """Return the curve between the accepted and the scheduled rate that takes at least `time` seconds."""
+        share = self.losses.share
+        if share:  # stay below the limit until the 429s show whether they occur at any rate
+            return low, 0.1, FORGET / (share * low)
         if high >= CLOSE * low:
             rate = min(sqrt(low * high), 1.25 * low)
             return rate, 1 - 0.97 * low / rate, 1.5

@@ -31,19 +31,15 @@ def retry_after(headers: Mapping[str, str], now_wall: float | None = None) -> fl
     value = headers.get("Retry-After")
     if value is None:
         return None
-    seconds = _seconds(value)
-    if seconds is None:
+    if _SECONDS.fullmatch(value.strip(" \t")):
+        seconds = float(value)
+    else:
         at, start = _http_date(value), _http_date(headers.get("Date") or "")
         start = now_wall if start is None else start
         if at is None or start is None:
             return None
         seconds = at - start
     return min(max(seconds, 0.0), MAX_DELAY)
-
-
-def _seconds(value: str) -> float | None:
-    value = value.strip(" \t")
-    return float(value) if _SECONDS.fullmatch(value) else None
 
 
 def _http_date(value: str) -> float | None:

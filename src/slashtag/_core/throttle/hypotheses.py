@@ -11,6 +11,7 @@ CLUSTER = 4.0  # 429s close together that mean an exhausted limit
 EXCESS = 6.0  # 429s beyond the tolerated share that are more than chance
 LEAK = 1 / 3  # of a 429 that each accepted request offsets: one 429 in four is no cluster
 MOST_TOLERATED = 0.3  # share of 429s
+FORGET = 12.0  # 429s expected at any rate of which none came: the share is wrong
 
 
 class ConcurrencyCap:
@@ -153,7 +154,7 @@ class Losses:
 
     def rejected(self, ticket: Ticket) -> None:
         """Record a 429."""
-        if self.share and (ticket.number - ticket.load - self._last) * self.share > 12:
+        if self.share and (ticket.number - ticket.load - self._last) * self.share > FORGET:
             self.share = 0.0
         self._last = max(self._last, ticket.number)
         self._cluster += 1

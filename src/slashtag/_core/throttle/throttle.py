@@ -9,8 +9,9 @@ paced     a limit of the rate: departures on a schedule, corrected by what was a
           a rate known from the start is this state, and stays
 quota     a window of LONG seconds or more: full speed for what it held last time, then single requests
 
-What a 429 means: several close together, or one with nothing else in flight, are an exhausted limit; any
-other is isolated. Then only its own request waits for its Retry-After.
+What a 429 means: several close together, or one sent alone (no other just before), or one with
+nothing else in flight and a Retry-After of LONG, are an exhausted limit; any other is isolated. Then only its
+own request waits for its Retry-After.
 
             isolated 429                              exhausted limit: all wait for Retry-After, then probe
 unpaced     below full concurrency: ignored           exhausted for LONG or more: quota
@@ -46,6 +47,7 @@ LONG = 12.0  # seconds: a limit exhausted for this long is a quota window
 MAX_STOP = 900.0  # seconds: the longest pause of all requests due to one answer
 BLIND = 60.0  # seconds: the longest wait for a window that no answer announced
 BUFFER = 3.0  # requests skipped after a cut, as a buffer against jitter
+PATIENCE = 3  # times as many 429s stop a schedule: it is close to the limit
 
 
 class Throttle:
@@ -171,10 +173,15 @@ class Throttle:
             probing.rejected += 1
             self._pause(now + pause)
             return 0.0
+        lone = pause >= LONG or (ticket.load == 1 and not self._rate.losses.doubtful)
+        alone = lone and not self.in_flight and state != PACED
         self._rate.losses.rejected(ticket)
         used_up = state == QUOTA and self._window.accepted >= 0.9 * self._window.quota
-        alone = used_up or (not self.in_flight and state != PACED)
-        if alone or self._rate.losses.clustered(self.in_flight):
+        if (
+            used_up
+            or alone
+            or self._rate.losses.clustered(self.in_flight * (PATIENCE if state == PACED else 1))
+        ):
             self._pause(now + pause)
             self._exhausted(ticket, now, pause)
             return 0.0
@@ -209,7 +216,7 @@ class Throttle:
         """Handle a 429 among accepted requests: only this request waits, but the limit may be near."""
         state, rate, cap = self.state, self._rate, self._in_flight_cap
         if state == PACED:
-            if rate.is_due(ticket):
+            if rate.is_due(ticket, self._schedule):
                 self._epoch = now
                 self._correct(now, rate.correct(ticket, self._schedule))
         elif state == CAPPED:
@@ -243,8 +250,8 @@ class Throttle:
         self._probing = Probing(ticket, now, pause, self.in_flight + 1, resume=self.state == PACED)
         if self.state == CAPPED:
             self._in_flight_cap.strike()
-        elif self.state != PACED:
-            self._rate.restart(ticket)
+        if self.state != PACED:  # what is in flight used up the burst: it says nothing about the rate
+            self._rate.restart(Ticket(ticket.sent, self._number, 1))
         if not pause:
             self._pause(now + max(1.5 * (now - ticket.sent), FLOOR))
             if self._window.opens_at:
@@ -278,7 +285,7 @@ class Throttle:
         elif cap.disproved or probing.waited or (probing.retry_after and cap.strikes):
             self._enter_pace(ticket, now)
         else:
-            self._rate.advance(ticket)
+            self._rate.restart(ticket)
             self._go(CAPPED, cap.suspect(probing.load - probing.rejected, now))
 
     # -- paced
@@ -286,7 +293,7 @@ class Throttle:
     def _enter_pace(self, ticket: Ticket, now: float) -> None:
         """Pace at the rate accepted in a whole cycle, from one opening of the limit to the next."""
         probing, rate = self._probing, self._rate
-        rate.proven = max(self._window.rate(probing), rate.measured(ticket, 1.0))
+        rate.proven = self._window.rate(probing)
         rate.advance(Ticket(probing.opened_at, ticket.number - probing.accepted + 1, 1))
         self._window.begin(probing.opened_at, probing.accepted)
         self._follow(now, (rate.proven, 0.1, 1))
