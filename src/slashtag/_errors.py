@@ -98,7 +98,7 @@ class NotFoundError(APIError):
 class RateLimitError(APIError):
     """The rate limit was exceeded (429), and the wait for it would exceed `RetryPolicy.max_wait`.
 
-    `attempts` is 0 if the request was never sent; `retry_after`: seconds after which to try again.
+    `attempts` does not count what was answered 429; `retry_after`: seconds after which to try again.
     """
 
 

@@ -21,7 +21,7 @@ from ._core.throttle.throttle import Throttle
 from ._credentials import Credentials, parse_base_url, parse_proxy
 from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
 from ._fanout import Tasks
-from ._resources.collect import Memory
+from ._resources.collect import ServiceTraits
 from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
@@ -56,8 +56,8 @@ class AsyncSession:
     Use it with `async with`, or close it with `aclose()`. It belongs to the event loop that first uses it:
     in another loop or thread it raises ConfigurationError.
 
-    Without `http` or a proxy, requests bypass `ClientSession.request`, at half its cost, unless aiohttp is
-    patched, traced, or of an untested version. SLASHTAG_FAST_PATH=0 in the environment turns that off.
+    Without `http`, `proxy` or `trust_env`, requests bypass `ClientSession.request`, at half its cost, unless
+    aiohttp is patched, traced or of an untested version, or SLASHTAG_FAST_PATH=0 is in the environment.
     """
 
     urls: Urls
@@ -105,7 +105,7 @@ class AsyncSession:
         self._range_end = range_end
         self._workers = _within_pool(concurrency, http)
         self._tasks = Tasks()
-        self._memory = memory = Memory()
+        self._traits = traits = ServiceTraits()
         self._closing = asyncio.Lock()
         self._journal: Journal | None = None
         if journal is not None:
@@ -116,7 +116,7 @@ class AsyncSession:
         throttle = Throttle(self._workers, rate)
         throttle.notify = log.info
         admission = Admission(throttle)
-        metrics = Metrics(admission, lambda: memory.inconsistent)
+        metrics = Metrics(admission, lambda: traits.inconsistent)
         self._use(
             Sender(
                 self._transport,
@@ -141,12 +141,12 @@ class AsyncSession:
             workers=self._workers,
             max_keys_bytes=MAX_TARGET_BYTES - OTHER_PARAMETERS_BYTES - len(self._transport.base.raw_path),
             range_end=self._range_end,
-            memory=self._memory,
+            traits=self._traits,
             replayed_from=journal.fetched_at if journal is not None else lambda call: None,
         )
 
     async def send(self, call: Call[T]) -> T:
-        """Send one call, for example of a Failure, and return its data.
+        """Send one call, for example that of a Failure, and return its data.
 
         Statistics are returned in the form of the service's answer. Raises errors of requests.
         """

@@ -26,7 +26,7 @@ ALL = Selector(keys=tuple(clicklog.KEYS))
 
 
 def all_time(guide: Guide, service: Service) -> list[PeriodStats]:
-    return [service(AllTime().call(ALL, time_slice)).check(None)[0] for time_slice in guide.all_time]
+    return [service(AllTime().call(ALL, time_slice)).to_statistics(None)[0] for time_slice in guide.all_time]
 
 
 def guided(query: DateRange, zone: tzinfo, service: Service, now: datetime) -> tuple[RangeStats, bool]:
@@ -38,7 +38,7 @@ def guided(query: DateRange, zone: tzinfo, service: Service, now: datetime) -> t
     running = query.running_sum(query.span(zone))
     wrong = False
     for time_slice in guide.time_slices(active):
-        stats, _ = service(query.call(ALL, time_slice)).check(time_slice.window)
+        stats, _ = service(query.call(ALL, time_slice)).to_statistics(time_slice.window)
         running.add(stats)
         assert time_slice.window is not None
         wrong = wrong or guide.contradicts(stats, time_slice.window, counts)
@@ -54,7 +54,7 @@ def test_no_click_is_lost_where_all_time_months_ignore_the_zone(
     query = DateRange(first, first + timedelta(days=length))
     whole = query.running_sum(query.span(zone))
     for part in query.time_slices(zone, LONG_AFTER, "inclusive"):
-        whole.add(Service(log)(query.call(ALL, part)).check(part.window)[0])
+        whole.add(Service(log)(query.call(ALL, part)).to_statistics(part.window)[0])
     stats, _ = guided(query, zone, Service(log, months_in_utc=True), LONG_AFTER)
     assert stats == whole.result()
 
@@ -68,7 +68,7 @@ def test_the_guided_answer_is_the_whole_answer(
     query = DateRange(first, first + timedelta(days=length))
     running = query.running_sum(query.span(zone))
     for piece in query.time_slices(zone, LONG_AFTER, "inclusive"):
-        running.add(Service(log)(query.call(ALL, piece)).check(piece.window)[0])
+        running.add(Service(log)(query.call(ALL, piece)).to_statistics(piece.window)[0])
     assert guided(query, zone, Service(log), LONG_AFTER) == (running.result(), False)
 
 

@@ -22,7 +22,7 @@ clicks = st.lists(st.tuples(st.dates(FIRST, LAST), st.sampled_from("xyz"), st.sa
 
 
 def read(answer: RangeAnswer, window: Window = WEEK) -> RangeStats | None:
-    return additive(answer.check(window)[0])
+    return additive(answer.to_statistics(window)[0])
 
 
 def answer(log: list[tuple[date, str, str]]) -> RangeAnswer:

@@ -52,7 +52,7 @@ def ask(
     running = query.running_sum(query.span(zone))
     for selector in reversed(batched):
         for piece in query.time_slices(zone, NOW, range_end):
-            stats, problem = service(query.call(selector, piece)).check(piece.window)
+            stats, problem = service(query.call(selector, piece)).to_statistics(piece.window)
             assert problem is None
             running.add(stats)
     return running.result()
@@ -188,7 +188,7 @@ def test_answers_add_up_in_any_order(
     for order in (pieces, data.draw(st.permutations(pieces))):
         running = query.running_sum(query.span(zone))
         for piece in order:
-            running.add(service(query.call(Selector(keys=tuple(KEYS)), piece)).check(piece.window)[0])
+            running.add(service(query.call(Selector(keys=tuple(KEYS)), piece)).to_statistics(piece.window)[0])
         sums.append(running.result())
     assert sums[0] == sums[1]
     assert list(sums[0].clicks) == list(sums[1].clicks)
@@ -201,7 +201,7 @@ MONDAY = Window(datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 23, 59, 5
 
 
 def one(answer: RangeAnswer, window: Window = WEEK) -> tuple[RangeStats, str | None]:
-    stats, problem = answer.check(window)
+    stats, problem = answer.to_statistics(window)
     return summed(RangeStats, [stats], (date(2024, 1, 1), date(2024, 1, 7))), problem
 
 
@@ -261,19 +261,19 @@ def test_days_outside_with_clicks_are_left_out() -> None:
 
 def test_months_of_another_year_are_told_and_left_out() -> None:
     answer = PeriodAnswer(5, 5, 0, clicks_breakdown={2024: {1: 2}, 2023: {12: 3}})
-    stats, problem = Year(2024).check(answer, None)
+    stats, problem = Year(2024).to_statistics(answer, None)
     assert "other years than 2024" in (problem or "")
     assert stats.clicks_breakdown == {2024: {1: 2}}
 
 
 def test_a_breakdown_that_contradicts_the_total_is_told() -> None:
     answer = PeriodAnswer(3, 2, 1, clicks_breakdown={2024: {1: 2}})
-    assert answer.check(None)[1] == "3 clicks in all, but 2 in its months"
+    assert answer.to_statistics(None)[1] == "3 clicks in all, but 2 in its months"
 
 
 @pytest.mark.parametrize("breakdown", [None, [], {}, {2024: None}, {2024: []}, {2024: {}}])
 def test_empty_breakdowns_are_empty_in_each_form(breakdown: Any) -> None:
-    stats, problem = PeriodAnswer(0, 0, 0, clicks_breakdown=breakdown).check(None)
+    stats, problem = PeriodAnswer(0, 0, 0, clicks_breakdown=breakdown).to_statistics(None)
     assert problem is None
     assert summed(PeriodStats, [stats]) == PeriodStats()
     assert not any(stats.clicks_breakdown.values())
@@ -288,13 +288,13 @@ def test_empty_breakdowns_are_empty_in_each_form(breakdown: Any) -> None:
     ],
 )
 def test_labels_without_clicks_are_dropped_but_other(answer: Answer, expected: Statistics) -> None:
-    assert summed(type(expected), [answer.check(WEEK)[0]]) == expected
+    assert summed(type(expected), [answer.to_statistics(WEEK)[0]]) == expected
 
 
 def test_uniques_are_exact_of_one_answer_with_clicks() -> None:
     def of(*totals: int) -> PeriodStats:
         answers = (PeriodAnswer(total, total, 0, clicks_breakdown={2024: {1: total}}) for total in totals)
-        stats: PeriodStats = summed(PeriodStats, [answer.check(None)[0] for answer in answers])
+        stats: PeriodStats = summed(PeriodStats, [answer.to_statistics(None)[0] for answer in answers])
         return stats
 
     assert [of(*totals).unique_is_exact for totals in [(), (0, 3, 0), (3, 3)]] == [True, True, False]
@@ -302,7 +302,7 @@ def test_uniques_are_exact_of_one_answer_with_clicks() -> None:
 
 def test_places_are_exact_without_a_remainder_or_of_one_answer_with_clicks() -> None:
     def are_exact(*answers: GeoAnswer) -> bool:
-        exact: bool = summed(GeoStats, [answer.check(None)[0] for answer in answers]).places_are_exact
+        exact: bool = summed(GeoStats, [answer.to_statistics(None)[0] for answer in answers]).places_are_exact
         return exact
 
     named, rest, none = GeoAnswer(state={"Ohio": 1}), GeoAnswer(city={"Bonn": 1, "Other": 1}), GeoAnswer()
@@ -338,7 +338,11 @@ def test_sums_of_parts_merge_to_the_sum_of_all(answers: list[Any], cut: int) -> 
         (PeriodStats, None),
         (GeoStats, None),
     ):
-        mine = [stats for stats, _ in (answer.check(WEEK) for answer in answers) if isinstance(stats, kind)]
+        mine = [
+            stats
+            for stats, _ in (answer.to_statistics(WEEK) for answer in answers)
+            if isinstance(stats, kind)
+        ]
         parts = [summed(kind, mine[:cut], span), summed(kind, mine[cut:], span)]
         assert Statistics.merge.__func__(kind, parts) == summed(kind, mine, span)  # type: ignore[attr-defined]
 

@@ -37,7 +37,7 @@ def plan_of(query: Query[Any], selectors: list[Selector]) -> Plan[Any]:
 def run(plan: Plan[Any], service: Service) -> Any:
     running = plan.query.running_sum(plan.span)
     for ask, call in zip(plan.requests(), plan.calls(), strict=True):
-        running.add(service(call).check(ask.time_slice.window)[0])
+        running.add(service(call).to_statistics(ask.time_slice.window)[0])
     return running.result()
 
 

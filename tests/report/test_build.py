@@ -113,8 +113,9 @@ async def test_the_paths_of_the_samples_will_do(serve: Serve, paths: str) -> Non
         check(box, await reported(box, "2024-01-01", "2024-12-31"))
 
 
-async def test_without_all_time_statistics_days_are_asked_instead(serve: Serve) -> None:
-    faults = [Fault(kind="404", path=f"/api/v1/stats/{path}") for path in ("alltime", "yearly")]
+@pytest.mark.parametrize("kind", ["404", "html-404"])
+async def test_without_all_time_statistics_days_are_asked_instead(serve: Serve, kind: str) -> None:
+    faults = [Fault(kind=kind, path=f"/api/v1/stats/{path}") for path in ("alltime", "yearly")]
     async with serve(faults=faults) as box:
         keys = names(box, 30)
         report = await reported(box, "2024-01-01", "2024-06-30", keys=keys)

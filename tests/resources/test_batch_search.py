@@ -18,7 +18,7 @@ from slashtag import BadRequestError, DateRange, Day, Failure, RangeStats, Serve
 from slashtag._core.call import Call
 from slashtag._core.payloads import RangeAnswer
 from slashtag._fanout import Tasks
-from slashtag._resources.collect import Memory
+from slashtag._resources.collect import ServiceTraits
 from slashtag._resources.stats import Stats
 from tests.core.clicklog import COUNTRIES, DEVICES, Click, Service
 from tests.resources.accounts import client, serving
@@ -50,7 +50,7 @@ def stats_over(send: Send, replayed_from: Callable[[Call[Any]], float | None] = 
         workers=8,
         max_keys_bytes=7_500,
         range_end="inclusive",
-        memory=Memory(),
+        memory=ServiceTraits(),
         replayed_from=replayed_from,
     )
 

@@ -158,6 +158,16 @@ async def test_without_all_time_statistics_everything_is_asked(account: Account)
     assert counts(only[1]) == counts(truth[keys[0]])
 
 
+async def test_all_time_statistics_may_be_unknown_to_a_proxy(
+    account: Account,
+) -> None:
+    keys = tuple(account.keys[:8])
+    async with account.serve() as box, client(box) as api:
+        box.faults = [Fault(kind="html-404", path="/api/v1/stats/alltime")]
+        answers = {key: counts(stats) async for key, stats in api.stats.collect_each(YEARS, keys=keys)}
+    assert answers == {key: counts(stats) for key, stats in account.each(keys).items()}
+
+
 async def test_a_service_with_the_paths_of_the_samples_guides_as_well(account: Account) -> None:
     keys = tuple(account.keys[:8])
     async with account.serve(paths="samples") as box, client(box, concurrency=1) as api:

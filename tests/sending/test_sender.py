@@ -582,7 +582,7 @@ async def test_what_would_wait_too_long_fails_at_once_and_unsent() -> None:
         await shut(session, wire)
         quick = session.with_options(retry=RetryPolicy(max_wait=30))
         async with asyncio.timeout(5):
-            with pytest.raises(RateLimitError, match=r"not sent: would wait (60|59)\.\d s") as told:
+            with pytest.raises(RateLimitError, match=r"given up: would wait (60|59)\.\d s") as told:
                 await get(quick)
         assert told.value.attempts == 0
         assert told.value.status == 429
@@ -624,7 +624,7 @@ async def test_a_full_session_is_waited_for_no_longer_than_max_wait() -> None:
     async with Wire(wires.stall()) as wire, connect(wire, concurrency=1) as session:
         stalled = asyncio.create_task(get(session))
         await wire.arrived(1)
-        with pytest.raises(RateLimitError, match="not sent: waited longer than max_wait") as told:
+        with pytest.raises(RateLimitError, match="given up: waited longer than max_wait") as told:
             await get(session.with_options(retry=RetryPolicy(max_wait=0.05)))
         assert (told.value.attempts, told.value.retry_after) == (0, None)
         stalled.cancel()

@@ -26,7 +26,7 @@ class Answer(Struct, gc=False):
 
     result_type: ClassVar[type[Statistics]]
 
-    def check(self, window: Window | None) -> tuple[Statistics, str | None]:
+    def to_statistics(self, window: Window | None) -> tuple[Statistics, str | None]:
         """Return the answer as public statistics, and what is inconsistent in it; `window` has its days."""
         raise NotImplementedError
 
@@ -44,7 +44,7 @@ class RangeAnswer(Answer, gc=False):
     referrer: Counts = None
     clicks: Days | UnsetType = UNSET
 
-    def check(self, window: Window | None) -> tuple[RangeStats, str | None]:
+    def to_statistics(self, window: Window | None) -> tuple[RangeStats, str | None]:
         assert window is not None
         total, first, last = self.total_clicks, window.first, window.last
         clicks: dict[date, int] = _counts(self.clicks)
@@ -94,7 +94,7 @@ class PeriodAnswer(Answer, gc=False):
     referrer: Counts = None
     timezone: Counts = None
 
-    def check(self, window: Window | None) -> tuple[PeriodStats, str | None]:
+    def to_statistics(self, window: Window | None) -> tuple[PeriodStats, str | None]:
         years: dict[int, Any] = _counts(self.clicks_breakdown)
         breakdown: dict[int, dict[int, int]] = {year: _counts(months) for year, months in years.items()}
         maps: dict[str, Any] = {name: _counts(getattr(self, name)) for name in PeriodStats.DIMENSIONS}
@@ -120,7 +120,7 @@ class GeoAnswer(Answer, gc=False):
     city: Counts = None
     postalcode: Counts = None
 
-    def check(self, window: Window | None) -> tuple[GeoStats, None]:
+    def to_statistics(self, window: Window | None) -> tuple[GeoStats, None]:
         state, city, postalcode = map(_counts, (self.state, self.city, self.postalcode))
         return GeoStats(state=state, city=city, postalcode=postalcode), None
 

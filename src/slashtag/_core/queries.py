@@ -1,6 +1,7 @@
 """Queries of the statistics endpoints.
 
-A new endpoint needs one more class here: its fields, validation, time slices, answer and running sum.
+A new statistics endpoint needs one more class here: its fields, validation, time slices and type of answer.
+How an answer is checked is in payloads.py, how results are added in _models.py.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ class Query(Struct, Generic[R_co], frozen=True):
         """Return an empty sum, to which the results of all requests are added; see `span`."""
         return cast("RunningSum[R_co]", RunningSum(self.answer_type.result_type, span))
 
-    def check(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
+    def to_statistics(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
         """Return the statistics of an answer, and what is inconsistent in it, if anything."""
-        return answer.check(window)
+        return answer.to_statistics(window)
 
     def call(self, selector: Selector, time_slice: TimeSlice) -> Call[Any]:
         """Return the call for one time slice and one selector."""
@@ -247,9 +248,9 @@ class Year(Query[PeriodStats], frozen=True):
         first, last = date(self.year, 1, 1), date(self.year, 12, 31)
         return _whole_period(zone, first, last, f"year {self.year}", ("year", f"{self.year:04d}"))
 
-    def check(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
+    def to_statistics(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
         assert isinstance(answer, PeriodAnswer)
-        stats, problem = answer.check(window)
+        stats, problem = answer.to_statistics(window)
         months = stats.clicks_breakdown
         if any(any(months[year].values()) for year in months if year != self.year):
             problem = f"clicks in months of other years than {self.year}"

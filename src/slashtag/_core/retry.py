@@ -15,7 +15,7 @@ the service, redirects, and any 401 fail. A POST is "if unsent" whatever its cal
 does not find the link, it is unknown.
 
 A rate-limit 429 is not an attempt: the sender puts the request back into the queue. Two kinds of 429 do get
-here, and both fail: TagLimitError, and the RateLimitError raised without sending if `max_wait` is too short.
+here, and both fail: TagLimitError, and the RateLimitError raised if `max_wait` is too short.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     """Limits on how often and how long a request is retried.
 
     `max_attempts`: attempts, not counting those answered 429, which `max_wait` limits. `max_elapsed`
-    (seconds): these attempts, backoff and the pause of a session most of whose requests fail, without waiting
-    for admission. The nth backoff is random, up to `backoff_base` * 2**(n - 1) and at most `backoff_cap`
-    (seconds). `max_wait` (seconds): waiting for admission; None: no limit.
+    (seconds): the time of these attempts, of backoff, and of the pause in a session in which most requests
+    fail; not of waiting for admission. The nth backoff is random, up to `backoff_base` * 2**(n - 1) and at
+    most `backoff_cap` (seconds). `max_wait` (seconds): waiting for admission; None: no limit.
     """
 
     # If a service fails one request in four, a query of 500 requests succeeds in 99 of 100 cases with 8

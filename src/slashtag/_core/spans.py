@@ -93,7 +93,7 @@ def _ends(text: str, today: date | None, zone: tzinfo | None) -> tuple[Bound, Bo
         bound = bound.replace(tzinfo=zone)
         if bound.utcoffset() != bound.replace(fold=1).utcoffset():
             raise InvalidRequestError(
-                f"the clocks of {zone} change at {text!r}, which is no instant or two: give its offset"
+                f"the clocks of {zone} change at {text!r}, so it is no instant, or two: give its offset"
             )
     return bound, bound
 

@@ -54,8 +54,8 @@ class UnfitJournalError(ConfigurationError):
 class JournalFile:
     """Responses of one job in SQLite, bound to one base URL and one account.
 
-    The file is used by one session at a time, is readable only by its owner, and is never deleted or
-    repaired. A file without responses does not belong to a job yet and can be used by any.
+    The file is used by one session at a time, is readable only by its owner, and is never repaired. A file
+    without responses does not belong to a job yet and can be used by any.
     """
 
     def __init__(self, path: Path, base_url: str, apikey: str) -> None:

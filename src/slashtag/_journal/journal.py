@@ -28,8 +28,8 @@ class Journal:
     fetched (see `is_final`) and is at most `max_age` seconds old. A thread commits responses in
     groups, at most 0.2 seconds after their arrival: kill -9 loses only those not yet committed.
 
-    Raises ConfigurationError if the file is not a journal, is damaged, in use, or belongs to another job;
-    JournalError if it cannot be written, for example on a full disk; committed responses remain.
+    Raises ConfigurationError if the file is not a journal, in use, or belongs to another job; JournalError if
+    it is damaged or cannot be written, for example on a full disk; committed responses remain.
     """
 
     def __init__(self, path: str | os.PathLike[str], base_url: str, apikey: str, max_age: float) -> None:

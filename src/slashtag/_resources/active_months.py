@@ -75,13 +75,13 @@ class ActiveMonths:
         counts, fetched = await self._all_time(whole)
         if counts is None:
             return
-        memory = run.fetch.memory
-        if any(counts) and not memory.all_time_reads_zone:
+        traits = run.fetch.traits
+        if any(counts) and not traits.all_time_reads_zone:
             compared = list(counts)
             if guide.in_utc is not None:
                 call = AllTime().call(whole.selector, guide.in_utc)
                 compared += guide.counts([await run.fetch(AllTime(), call, is_used=False)]) or ()
-            memory.all_time_reads_zone = shows_zone(compared)
+            traits.all_time_reads_zone = shows_zone(compared)
         active = self._note(whole, counts)
         run.cost.begin(len(whole.jobs), len(guide.months), len(active))
         await WorkerPool([(whole, counts, fetched)], self._learn_halves, AT_ONCE).run()
@@ -93,7 +93,7 @@ class ActiveMonths:
 
     def _note(self, node: Node, counts: Counts) -> frozenset[Month]:
         node.counts = counts
-        reads_zone = self._run.fetch.memory.all_time_reads_zone
+        reads_zone = self._run.fetch.traits.all_time_reads_zone
         node.active = self._guide.active(counts, zone_is_read=reads_zone)
         return node.active
 

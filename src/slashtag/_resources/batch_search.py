@@ -25,7 +25,7 @@ from .._core.batches import Selector
 from .._core.call import Call
 from .._core.halving import additive, difference, of_one_run
 from .._core.queries import AllTime, TimeSlice
-from .._errors import APIError, NotFoundError, SlashtagError
+from .._errors import APIError, SlashtagError
 from .._fanout import Results, Tasks, WorkerPool
 from .._models import RangeStats, Statistics
 from .active_months import ActiveMonths, Node
@@ -91,12 +91,12 @@ class BatchSearch:
         if guide is not None:
             try:
                 await ActiveMonths(run, guide).learn(root)
-            except NotFoundError:
+            except SlashtagError as error:
+                if getattr(error, "status", None) != 404:
+                    call = AllTime().call(root.selector, guide.all_time[0])
+                    return [BatchSearch(run, part.jobs).start for part in self._split(root, call, error)]
                 # The service has no all-time statistics.
                 run.guide = None
-            except SlashtagError as error:
-                call = AllTime().call(root.selector, guide.all_time[0])
-                return [BatchSearch(run, part.jobs).start for part in self._split(root, call, error)]
         time_slices: Sequence[TimeSlice] = run.plan.time_slices
         if guide is not None and root.active is not None:
             by_month = guide.time_slices(root.active)

@@ -53,7 +53,7 @@ async def collect(
         try:
             total.add(await fetch(plan.query, item.call, item.time_slice.window))
         except SlashtagError as error:
-            # The keys are too many or, if the others continue, one is at fault.
+            # There are too many keys or, where failures are reported, one of them may be at fault.
             too_long = isinstance(error, APIError) and error.status == 414
             at_fault = isinstance(error, BadRequestError) and reporter.may_continue(error)
             if (too_long or at_fault) and len(item.selector.keys) > 1:
@@ -103,10 +103,10 @@ class StatsFetcher:
     """
 
     def __init__(
-        self, send: Send, memory: Memory, replayed_from: Callable[[Call[Any]], float | None]
+        self, send: Send, traits: ServiceTraits, replayed_from: Callable[[Call[Any]], float | None]
     ) -> None:
         self._send = send
-        self.memory = memory
+        self.traits = traits
         #: When the journal's answer to a call was fetched, None if it has none.
         self.replayed_from = replayed_from
 
@@ -117,26 +117,26 @@ class StatsFetcher:
 
         An inconsistent answer is counted and logged if it `is_used`.
         """
-        memory = self.memory
+        traits = self.traits
         try:
-            stats, problem = query.check(await self._request(query, call), window)
-            if problem is not None and not memory.stays_inconsistent:
+            stats, problem = query.to_statistics(await self._request(query, call), window)
+            if problem is not None and not traits.stays_inconsistent:
                 log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
                 answer = await self._request(query, replace(call, anew=True))
-                stats, problem = query.check(answer, window)
-                memory.stays_inconsistent |= problem is not None
+                stats, problem = query.to_statistics(answer, window)
+                traits.stays_inconsistent |= problem is not None
         except SlashtagError as error:
             error.add_note(f"while requesting {call.label}")
             raise
         if problem is not None and is_used:
-            # The first as a warning. There may be thousands of them; `reconciles` shows each.
-            level = logging.DEBUG if memory.inconsistent else logging.WARNING
-            memory.inconsistent += 1
+            # The first as a warning. There may be thousands of them.
+            level = logging.DEBUG if traits.inconsistent else logging.WARNING
+            traits.inconsistent += 1
             log.log(level, "%s: inconsistent answer: %s", call.label, problem)
         return stats
 
     async def _request(self, query: Query[Any], call: Call[Any]) -> Any:
-        samples, stated, sampled = self.memory.samples, query.path, query.sample_path
+        samples, stated, sampled = self.traits.samples, query.path, query.sample_path
         if sampled is not None and samples.get(stated):
             call = replace(call, path=sampled)
         try:
@@ -172,7 +172,7 @@ class StatsFetcher:
             return await self._send(call)
 
 
-class Memory(Struct):
+class ServiceTraits(Struct):
     """Observations about the service, shared by all views of a session."""
 
     #: By stated path: whether the service answers on the path of the samples instead.

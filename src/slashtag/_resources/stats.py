@@ -15,7 +15,7 @@ from .._fanout import Results, Tasks
 from .._models import Statistics
 from .._sending.sender import Send
 from .batch_search import search_batches
-from .collect import Memory, OnError, ProgressReporter, StatsFetcher, collect, read_batches
+from .collect import OnError, ProgressReporter, ServiceTraits, StatsFetcher, collect, read_batches
 from .collect_each import PerKeyRun, by_activity, sort_by_activity
 from .listing import Progress
 
@@ -42,14 +42,14 @@ class Stats:
         workers: int,
         max_keys_bytes: int,
         range_end: str,
-        memory: Memory,
+        traits: ServiceTraits,
         replayed_from: Callable[[Call[Any]], float | None],
     ) -> None:
         self._tasks = tasks
         self._workers = workers
         self._max_keys_bytes = max_keys_bytes
         self._range_end = range_end
-        self._fetch = StatsFetcher(send, memory, replayed_from)
+        self._fetch = StatsFetcher(send, traits, replayed_from)
 
     def plan(
         self,

@@ -36,7 +36,7 @@ class _Waiter(NamedTuple):
 class Admission:
     """Queue of the requests of a session, admitted as the throttle allows.
 
-    A request keeps its order number, so one that returns after a 429 is first in the queue. Every ticket
+    A request keeps its order number, so one that returns after a 429 is before all later ones. Every ticket
     must be returned to exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
     """
 

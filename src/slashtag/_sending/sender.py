@@ -174,7 +174,7 @@ class Sender:
             state.waited += asyncio.get_running_loop().time() - now
         waited = "waited longer than" if seconds is None else f"would wait {seconds:.1f} s, longer than"
         raise RateLimitError(
-            f"not sent: {waited} max_wait ({max_wait:g} s)",
+            f"given up: {waited} max_wait ({max_wait:g} s)",
             status=429,
             method=call.method,
             path=call.path,

@@ -148,7 +148,7 @@ class Connection:
         if answers:
             self.left_out = True
             say(
-                f"the figures may be wrong: {many(answers, 'answer')} of the service, requested twice, "
+                f"the figures may be wrong: {many(answers, 'answer')} of the service "
                 "contradicted the total or the days requested",
                 label="inconsistent: ",
                 style="bold red",

@@ -86,9 +86,9 @@ async def export_clicks(
     `dimensions_table(by)`. Selected are `keys` (also asynchronous), or `tags`: the links that bear one of
     them, or with `by="tag"` the tags themselves; neither means all links, or all tags, of the account.
 
-    `progress` is called with (series done, series or None). With `on_error` what failed is told as a Failure
-    and left out; where nothing was answered the first failure is raised as well. Raises TypeError for a wrong
-    selector, ExportError, and what `collect_each` raises (Statistics for a date or date range).
+    `progress` is called with (series done, series or None). With `on_error` what failed is passed on as a
+    Failure and left out; where nothing was answered the first failure is raised as well. Raises TypeError for
+    a wrong selector, ExportError, and what `collect_each` raises (Statistics for a date or date range).
     """
     zone = parse_zone(timezone)
     # The present day is looked up once: a range that ends with it must not move at midnight.

@@ -18,6 +18,7 @@ from .. import (
     RangeStats,
     ShortUrl,
     Statistics,
+    UnexpectedResponseError,
     Year,
 )
 from .._internal import Key, Keys, Progress, check_slashtag, parse_zone
@@ -26,7 +27,7 @@ from ._branding import Branding
 from ._format import page_of
 from ._report import Report, TopLink, span_before
 
-#: So many tags whose links share slashtags with others are counted by the service, one by one.
+#: The most tags that are counted by the service, one by one, as their links share slashtags with others.
 MOST_TAGS = 8
 
 R = TypeVar("R", bound=Statistics)
@@ -129,7 +130,9 @@ async def build(
                 return None
             try:
                 years.append(await count(Year(year), fixed_offset(begin)))
-            except NotFoundError:
+            except (NotFoundError, UnexpectedResponseError) as error:
+                if error.status != 404:
+                    raise
                 return None
         return PeriodStats.merge(years)
 

@@ -286,7 +286,7 @@ def _points(clicks: list[int]) -> list[tuple[float, float]]:
 def span_before(start: date, end: date, today: date) -> tuple[date, date] | None:
     """Return the days to compare a span with: as many as are over, from the start of the span before it.
 
-    A week that is three days old is so compared with the first three days of the week before. None where no
+    So a week that is three days old is compared with the first three days of the week before. None where no
     day is over.
     """
     first = start - (end - start) - DAY

@@ -1,7 +1,7 @@
 """Parser of `Retry-After`: delay in seconds, or an HTTP date (RFC 9110, 10.2.3).
 
 Parsing is strict: a value that the specification does not allow counts as absent, because a wrong pause is
-worse than none. The service documents no rate-limit headers, so that none are read.
+worse than none. The service documents no rate-limit headers, so none are read.
 """
 
 from __future__ import annotations

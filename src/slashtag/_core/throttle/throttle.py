@@ -157,7 +157,7 @@ class Throttle:
             self._probe_accepted(ticket, now)
 
     def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> float:
-        """Record a rate-limit 429; `retry_after` in seconds. The request goes back to the head of the queue.
+        """Record a rate-limit 429; `retry_after` in seconds. The request goes back to its place in the queue.
 
         Return the earliest time to send this request again, in addition to `ready_at`; 0.0: no restriction.
         """

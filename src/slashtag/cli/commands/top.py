@@ -156,7 +156,7 @@ class _Group(Struct, frozen=True, eq=False):
     keys: Sequence[str]
     #: The highest rank that one of its links can have: their clicks together; with a place, the rank.
     bound: int
-    #: Whether the clicks were counted, not told by subtraction: new clicks may come between two requests.
+    #: Whether the clicks were counted, not found by subtraction: new clicks may come between two requests.
     is_counted: bool = True
     place: Place | None = None
 
