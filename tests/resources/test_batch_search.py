@@ -50,7 +50,7 @@ def stats_over(send: Send, replayed_from: Callable[[Call[Any]], float | None] = 
         workers=8,
         max_keys_bytes=7_500,
         range_end="inclusive",
-        memory=ServiceTraits(),
+        traits=ServiceTraits(),
         replayed_from=replayed_from,
     )
 
