@@ -28,7 +28,7 @@ from slashtag import AllTime, DateRange, RangeStats, ShortUrl
 from slashtag._core.call import Call
 from slashtag._core.payloads import PeriodAnswer, RangeAnswer
 from slashtag._fanout import Tasks
-from slashtag._resources.collect import Memory
+from slashtag._resources.collect import ServiceTraits
 from slashtag._resources.stats import Stats
 
 LINKS = 5_000
@@ -140,7 +140,7 @@ async def table(service: Service, query: DateRange, keys: list[Any], **options: 
         workers=32,
         max_keys_bytes=7_500,
         range_end="inclusive",
-        memory=Memory(),
+        traits=ServiceTraits(),
         replayed_from=lambda call: None,
     )
     return {key: found async for key, found in stats.collect_each(query, keys=keys, **options)}
