@@ -385,6 +385,32 @@ def test_while_links_arrive_one_page_is_requested_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("prefetch", [1, 8])
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("at", range(1, 8))
+@pytest.mark.parametrize("n", [40, 43])
+def test_an_earlier_page_in_place_of_one_loses_nothing_while_links_arrive(
+    n: int, at: int, times: int, prefetch: int
+) -> None:
+    # With the link that arrived in between, it does not end as the page before.
+    arrivals = iter([0] * at + [1])
+    service = Service(n, 5, latest_first=True, inserts=lambda: next(arrivals, 0))
+
+    def answer(number: int) -> Page[Tag] | None:
+        if number > 1 and at <= service.requests < at + times:
+            earlier = service(number - 1)
+            return None if earlier is None else page(number, [tag.id for tag in earlier.items], 5)
+        return service(number)
+
+    try:
+        found, _ = read(PageCursor(prefetch=prefetch, latest_first=True), answer)
+    except PaginationError:
+        assert times == 2
+    else:
+        assert len(found) == len(set(found))
+        assert set(found) >= set(range(n))
+
+
+@pytest.mark.parametrize("prefetch", [1, 8])
 @pytest.mark.parametrize("arrivals", [5, 7, 40])
 def test_a_listing_that_grows_faster_than_it_is_read_ends(prefetch: int, arrivals: int) -> None:
     service = Service(1_000, 5, latest_first=True, inserts=lambda: arrivals)

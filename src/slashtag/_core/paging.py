@@ -17,10 +17,11 @@ Answers have no total and no end mark. See docs/service.md, List short URLs. Mea
     under another number  ask once more            the end if it repeats      nothing if it repeats
                                                    items, and page 1 is not   items, else as a full page
                                                    all there was; else error
-    repeats items only    "date": ask once more;   "date": error;             nothing; error if page 1
-                          "-date": next page, but  "-date": next page         is all there was
-                          if it ends as the page
-                          before: ask once more
+    repeats items only    ask once more            "date": error;             nothing; error if page 1
+                                                   "-date": next page         is all there was
+    ends at an earlier    "-date": ask once more   "-date": next page, which   as a page that repeats
+    item than a page                               has to repeat items         items only
+    before
     holds an item twice   ask once more            as if it held it once      as the page it is
     another pageSize      ask once more            go on in that size from    as a full page
                                                    the last item, or error
@@ -94,6 +95,7 @@ class PageCursor(Generic[T]):
         # Continuity.
         self._reread = False  # the next page has to repeat items
         self._end_id: int | None = None  # the last item of the page before
+        self._deepest: int | None = None  # the yielded item farthest from the start of the listing
         self._without_advance = 0
 
     def ask(self) -> int | None:
@@ -142,12 +144,14 @@ class PageCursor(Generic[T]):
             return self._nothing(again)
         if resized:
             return self._resize(page.page_size) if again else self._once_more()
-        same = not fresh and ids[-1] == self._end_id and not self._reread
-        if not again and (same or len(set(ids)) < len(ids)):
+        same = not fresh and ids[-1] == self._end_id
+        overtaken = self._overtaken(ids)
+        behind = self._goes_back(ids, fresh, overtaken)
+        if not again and (len(set(ids)) < len(ids) or (not self._reread and (same or behind))):
             # A repeated page or item in place of another one would lose items.
             return self._once_more()
         if self._reread:
-            if not repeats:
+            if not (repeats or overtaken):
                 raise PaginationError(
                     f"page {self.page} does not continue the previous page: items could be lost"
                 )
@@ -163,6 +167,10 @@ class PageCursor(Generic[T]):
                 return self._once_more()
             self.under_way.clear()
             self._window = 0
+        # The page after one that ends at an earlier item has to repeat the items behind that.
+        self._reread = behind
+        if not behind:
+            self._deepest = ids[-1]
         return self._accept(page, ids, fresh)
 
     def _begin(self) -> bool:
@@ -209,9 +217,9 @@ class PageCursor(Generic[T]):
             self._ask_behind = False
         elif not again:
             return self._once_more()
-        elif self.page == self._needed:
+        elif self.page == self._needed or self._reread:
             raise PaginationError(
-                f"page {self.page} is empty, also on a second request, but a later page is not: "
+                f"page {self.page} is empty, also on a second request, but the listing goes on: "
                 "items could be lost"
             )
         else:
@@ -268,6 +276,20 @@ class PageCursor(Generic[T]):
 
     def _advances(self, ids: list[int], fresh: Sequence[T]) -> bool:
         """Return whether a page is behind the page before."""
-        # Ids that fall within the page show the order of insertion.
-        falling = self._latest_first and len(ids) > 1 and all(map(int.__gt__, ids, ids[1:]))
-        return bool(fresh) if not falling or self._end_id is None else ids[-1] < self._end_id
+        if self._end_id is None or not self._falls(ids):
+            return bool(fresh)
+        return ids[-1] < self._end_id
+
+    def _overtaken(self, ids: list[int]) -> bool:
+        """Return whether a page ends before items that were yielded, as so many were inserted."""
+        return self._deepest is not None and self._falls(ids) and ids[-1] > self._deepest
+
+    def _goes_back(self, ids: list[int], fresh: Sequence[T], overtaken: bool) -> bool:
+        """Return whether a page ends before the item farthest from the start: the next page repeats items."""
+        if not self._latest_first or len(ids) == 1 or ids[-1] == self._deepest:
+            return False
+        return overtaken or not fresh or fresh[-1].id != ids[-1]
+
+    def _falls(self, ids: list[int]) -> bool:
+        """Return whether ids fall within a page, which shows the order of insertion."""
+        return self._latest_first and len(ids) > 1 and all(map(int.__gt__, ids, ids[1:]))
