@@ -239,6 +239,8 @@ def test_days_that_are_left_out_of_no_clicks_are_complete() -> None:
         (0, {date(2024, 1, 1): 2}, "0 clicks in all, but 2 on its days"),
         (3, {date(2024, 1, 1): 2, date(2024, 1, 8): 1}, "outside the window 2024-01-01..2024-01-07"),
         (1, {date(2023, 12, 31): 1}, "outside the window"),
+        (0, {date(2023, 12, 30): 0}, "not all days in it"),
+        (2, {date(2024, 1, n): n == 7 and 2 for n in range(4, 11)}, "not all days in it"),
     ],
 )
 def test_days_that_contradict_the_total_are_told(total: int, clicks: Any, problem: str) -> None:
@@ -247,8 +249,11 @@ def test_days_that_contradict_the_total_are_told(total: int, clicks: Any, proble
     assert problem in (told or "")
 
 
-def test_days_outside_without_clicks_are_nothing() -> None:
-    stats, problem = one(RangeAnswer(total_clicks=0, clicks={date(2023, 12, 31): 0}))
+@pytest.mark.parametrize(
+    "days", [[date(2023, 12, 31)], [date(2024, 1, 8)], [date(2024, 1, n) for n in range(1, 32)]]
+)
+def test_days_outside_without_clicks_are_nothing(days: list[date]) -> None:
+    stats, problem = one(RangeAnswer(total_clicks=0, clicks=dict.fromkeys(days, 0)))
     assert (problem, len(stats.clicks), stats.reconciles) == (None, 7, True)
 
 

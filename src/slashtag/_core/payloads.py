@@ -57,9 +57,13 @@ class RangeAnswer(Answer, gc=False):
         else:
             outside = [day for day in clicks if day < first or day > last]
             if outside:
-                # Another window has counted these days or will. The service may list one as 0.
+                # Another window has counted these days or will. The service may list the next one, or others
+                # beside all days of the window, as 0. Otherwise the answer may be about other days.
+                is_far = (first - min(outside)).days > 1 or (max(outside) - last).days > 1
                 if any(map(clicks.get, outside)):
                     problem = f"clicks on days outside the window {window}"
+                elif is_far and len(clicks) - len(outside) <= (last - first).days:
+                    problem = f"days outside the window {window}, and not all days in it"
                 clicks = {day: n for day, n in clicks.items() if first <= day <= last}
             if problem is None and (counted := sum(clicks.values())) != total:
                 problem = f"{total} clicks in all, but {counted} on its days"
