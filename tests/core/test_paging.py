@@ -251,6 +251,15 @@ def test_more_items_than_the_page_size_do_not_end_the_listing() -> None:
     assert read(PageCursor(), fixed(page(1, [1, 2, 3, 4]), page(2, [5])))[0] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("lying", [range(1, 2), range(2, 3), range(1, 99)])
+def test_a_page_size_over_the_one_requested_does_not_end_the_listing(lying: range) -> None:
+    def answer(number: int) -> Page[Tag]:
+        told = 6 if number in lying else 3
+        return page(number, range(10)[(number - 1) * 3 : number * 3], told)
+
+    assert read(PageCursor(pagesize=3), answer)[0] == list(range(10))
+
+
 def test_an_item_that_a_page_holds_twice_is_given_once() -> None:
     assert read(PageCursor(), fixed(page(1, [1, 2, 2]), page(2, [3])))[0] == [1, 2, 3]
 

@@ -27,9 +27,9 @@ Answers have no total and no end mark. See docs/service.md, List short URLs. Mea
                                                    the last item, or error
     400                   error                    error                      nothing
 
-- A page is short if it holds fewer items than its own pageSize. A length that is a multiple of 10 looks like
-  a cap on the length of pages. Once a short page was not the end, the longest page counts as full, and
-  every short page has to be confirmed by the next page.
+- A page is short if it holds fewer items than its own pageSize and than were requested. A length that is a
+  multiple of 10 looks like a cap on the length of pages. Once a short page was not the end, the longest page
+  counts as full, and every short page has to be confirmed by the next page.
 - "Behind the end" are pages requested before the end was known, and the page that confirms a short page.
 - A page after the first that is empty twice is the end only if the page behind it, which is requested unless
   it is under way, is empty too. An empty page before one with items is an error.
@@ -47,6 +47,7 @@ from typing import Generic, TypeVar
 
 from .._errors import BadRequestError, NotFoundError, PaginationError, SlashtagError
 from .._models import Page
+from .call import MAX_PAGESIZE
 from .given_items import GivenItems, HasId
 
 T = TypeVar("T", bound=HasId)
@@ -63,11 +64,18 @@ class PageCursor(Generic[T]):
     The caller requests the pages that `ask()` returns, and passes the answer for `page` to `take()` or its
     error to `missing()`. It then drops its requests for pages that are no longer in `under_way`, and ends
     when `done` is True. The window of pages under way grows by one for every page taken, up to `prefetch`.
-    Nothing beyond `limit` items is requested. `latest_first` says that insertions shift the pages.
+    Nothing beyond `limit` items is requested. `pagesize` is the one requested. `latest_first` says that
+    insertions shift the pages.
     """
 
     def __init__(
-        self, *, start_page: int = 1, prefetch: int = 8, limit: int | None = None, latest_first: bool = False
+        self,
+        *,
+        start_page: int = 1,
+        pagesize: int = MAX_PAGESIZE,
+        prefetch: int = 8,
+        limit: int | None = None,
+        latest_first: bool = False,
     ) -> None:
         #: The next page to take.
         self.page = start_page
@@ -77,6 +85,7 @@ class PageCursor(Generic[T]):
         self.again = False
         self.done = limit == 0
         self._start = start_page
+        self._pagesize = pagesize
         self._prefetch = prefetch
         self._latest_first = latest_first
         self._window = 1
@@ -126,11 +135,12 @@ class PageCursor(Generic[T]):
     def take(self, page: Page[T]) -> Sequence[T]:
         """Process the answer to `page`; return its new items."""
         again = self._begin()
-        resized = self._page_size is not None and page.page_size != self._page_size
+        size = min(page.page_size, self._pagesize)
+        resized = self._page_size is not None and size != self._page_size
         if not page.items:
-            if again and resized and page.page_size > 0 and self._even:
+            if again and resized and size > 0 and self._even:
                 # With another page size, this page may be beyond the end.
-                return self._resize(page.page_size)
+                return self._resize(size)
             return self._nothing(again)
         ids = [item.id for item in page.items]
         repeats, fresh = self._given.compare(page.items, ids)
@@ -143,7 +153,7 @@ class PageCursor(Generic[T]):
                 )
             return self._nothing(again)
         if resized:
-            return self._resize(page.page_size) if again else self._once_more()
+            return self._resize(size) if again else self._once_more()
         same = not fresh and ids[-1] == self._end_id
         overtaken = self._overtaken(ids)
         behind = self._goes_back(ids, fresh, overtaken)
@@ -157,7 +167,7 @@ class PageCursor(Generic[T]):
                 )
             self._reread = False
             # It did not grow: the service caps its pages.
-            self._capped |= self.page == self._needed and not fresh and len(ids) < page.page_size
+            self._capped |= self.page == self._needed and not fresh and len(ids) < size
         elif repeats or not self._advances(ids, fresh):
             if not fresh and not self._latest_first:
                 if again:
@@ -171,7 +181,7 @@ class PageCursor(Generic[T]):
         self._reread = behind
         if not behind:
             self._deepest = ids[-1]
-        return self._accept(page, ids, fresh)
+        return self._accept(size, ids, fresh)
 
     def _begin(self) -> bool:
         """Record an answer to `page`; return whether it is the second one."""
@@ -183,7 +193,7 @@ class PageCursor(Generic[T]):
         self.again = True
         return ()
 
-    def _accept(self, page: Page[T], ids: list[int], fresh: Sequence[T]) -> Sequence[T]:
+    def _accept(self, size: int, ids: list[int], fresh: Sequence[T]) -> Sequence[T]:
         self._without_advance = 0 if self._advances(ids, fresh) else self._without_advance + 1
         if self._without_advance > MOST_WITHOUT_ADVANCE:
             raise PaginationError(
@@ -192,10 +202,10 @@ class PageCursor(Generic[T]):
             )
         self._end_id = ids[-1]
         self._given.add([item.id for item in fresh])
-        self._page_size = page.page_size
+        self._page_size = size
         self._longest = max(self._longest, len(ids))
-        self._even &= len(ids) == page.page_size
-        full = min(self._longest, page.page_size) if self._capped else page.page_size
+        self._even &= len(ids) == size
+        full = min(self._longest, size) if self._capped else size
         if len(ids) < full:
             self._last = self.page
             self._ask_behind = self._capped or len(ids) % CAP_STEP == 0

@@ -125,6 +125,7 @@ class PageStream(Stream[Page[T]]):
         self._options = options
         self._cursor: PageCursor[T] = PageCursor(
             start_page=options.start_page,
+            pagesize=options.pagesize,
             prefetch=options.prefetch,
             limit=options.limit,
             latest_first=options.orderby != "date",
