@@ -548,3 +548,8 @@ def test_secrets_within_decoded_json_are_hidden_in_keys_and_values() -> None:
     assert Scrubber(["hide"]).value({"hide": ["a hide", {"b": "hide"}, 5]}) == {
         "***": ["a ***", {"b": "***"}, 5]
     }
+
+
+def test_what_holds_secrets_is_not_pickled() -> None:
+    with pytest.raises(TypeError):
+        pickle.dumps(Scrubber([APIKEY]))
