@@ -96,6 +96,18 @@ def test_only_edited_rows_are_sent(
     assert puts(own) == {}
 
 
+def test_a_rename_with_slashes_can_be_sent_twice(
+    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
+) -> None:
+    listed[0]["slashtag"] = "autumn/sale"
+    comma(listed, tmp_path / "links.csv")
+    update = ("urls", "update", "--from", str(tmp_path / "links.csv"))
+    assert cli(*update).code == 0
+    forget(own)
+    ran = cli(*update)
+    assert (ran.code, puts(own)) == (0, {}), ran.err
+
+
 def test_an_unchanged_listing_sends_nothing(cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path) -> None:
     comma(listed, tmp_path / "links.csv")
     ran = cli("urls", "update", "--from", str(tmp_path / "links.csv"))

@@ -89,8 +89,8 @@ def edited_cells(
         now = present.get(name, "")
         same = cell == now or (name == "created_at" and _instant(cell) == url.created_at)
         if name == "short_url" and updated:
-            # Its last part follows the slashtag, which an update may have changed.
-            same = cell.rpartition("/")[0] == now.rpartition("/")[0]
+            # What follows the domain is the slashtag, which an update may have changed and may have slashes.
+            same = cell.split("/")[:3] == now.split("/")[:3]
         if not cell or same or name in ("id", *VOLATILE):
             continue
         if name not in READ_ONLY:
