@@ -85,6 +85,11 @@ def test_help_names_the_commands_and_imports_nothing_heavy() -> None:
     assert heavy.isdisjoint(ran.stderr.split())
 
 
+def test_help_breaks_no_value_of_an_option_on_a_narrow_terminal() -> None:
+    shown = run("login", "--help", env={**os.environ, "COLUMNS": "60"}).stdout
+    assert {"inclusive", "exclusive"} <= set(re.findall(r"\w+", shown))
+
+
 #: The commands and their options, help aside: each is told by `--help`, and each command by the README.
 SERVICE = (
     "allow-http base-url concurrency log-every log-format profile proxy quiet range-end rate timeout "

@@ -96,6 +96,31 @@ def test_only_edited_rows_are_sent(
     assert puts(own) == {}
 
 
+def test_a_rename_with_slashes_can_be_sent_twice(
+    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
+) -> None:
+    listed[0]["slashtag"] = "autumn/sale"
+    comma(listed, tmp_path / "links.csv")
+    update = ("urls", "update", "--from", str(tmp_path / "links.csv"))
+    assert cli(*update).code == 0
+    forget(own)
+    ran = cli(*update)
+    assert (ran.code, puts(own)) == (0, {}), ran.err
+
+
+def test_the_apostrophes_of_a_csv_for_excel_are_not_sent(cli: Cli, own: Sandbox, tmp_path: Path) -> None:
+    assert cli("tags", "create", "=tag").code == 0
+    own.add_url("-50", tag="=tag", redirect_code=302)
+    path = tmp_path / "links.csv"
+    assert cli("urls", "list", "--excel", "-o", str(path)).code == 0
+    header, *_, last = path.read_text().splitlines()
+    assert "'-50" in last
+    path.write_text(f"{header}\n{last.replace(',302,', ',308,')}\n")
+    ran = cli("urls", "update", "--from", str(path))
+    assert ran.code == 0, ran.err
+    assert list(puts(own).values()) == [{"destination": "https://www.example/", "redirect_code": 308}]
+
+
 def test_an_unchanged_listing_sends_nothing(cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path) -> None:
     comma(listed, tmp_path / "links.csv")
     ran = cli("urls", "update", "--from", str(tmp_path / "links.csv"))

@@ -54,7 +54,9 @@ class Connection:
     )
     timeout: float = _option(30.0, min=0.001, metavar="SECONDS", help="Seconds that one attempt may take.")
     range_end: Literal["inclusive", "exclusive"] = _option(
-        "inclusive", help="Whether the service counts the last second of a range."
+        "inclusive",
+        metavar="RULE",
+        help="Whether the service counts the last second of a range: inclusive or exclusive.",
     )
     allow_http: bool = _option(
         False, "--allow-http", help="Send credentials unencrypted, also off this machine."
