@@ -30,6 +30,7 @@ from slashtag.dlt import Monitor, create_views, load, local_pipeline, slashtag_s
 from slashtag.dlt._account import Account, Listed
 from slashtag.dlt._load import _destination_locked, _file_locked
 from slashtag.sandbox import Fault, Sandbox
+from tests.support.journals import asked, committed
 from tests.support.sandboxes import forget
 from tests.support.warehouses import DAY, START, Clock, Target, local, options, truth
 
@@ -319,9 +320,12 @@ def test_a_first_load_that_is_killed_goes_on_and_is_merged_once(
     with duck.start(box, now, **options) as running:
         while len(settled(box)) < 60 and running.poll() is None:
             time.sleep(0.01)
-        # All but the last four were answered, and are in the journal after a fifth of a second.
+        # All but the last four were answered, and come into the journal.
         known = settled(box)[:-4]
-        time.sleep(0.5)
+        arrivals = (each for each in list(box.requests) if tuple(sorted(each.query.items())) in known)
+        names = asked(arrivals)
+        while not names <= committed(next((tmp_path / "pipelines").rglob("*.journal"))):
+            time.sleep(0.01)
         running.send_signal(signal.SIGKILL)
     assert running.returncode == -signal.SIGKILL
     box.latency = 0.0

@@ -224,14 +224,15 @@ class TableFile:
 
     def __init__(self, path: str | os.PathLike[str], table: Table, *, excel_safe: bool = False) -> None:
         form = format_of(checked_path(path))
-        #: Ends the writer, then what packs its bytes, then the file.
+        self._target = AtomicFile(path)
+        #: Ends the writer, then what packs its bytes.
         self._parts = ExitStack()
-        file: Any = self._parts.enter_context(AtomicFile(path))
+        file: Any = self._target
         try:
             if form.endswith(_GZIP):
                 # No time stamp and no name within: the same rows give the same bytes.
-                packed = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
-                file = self._parts.enter_context(packed)
+                file = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
+                self._parts.callback(file.close)
             self._writer = open_writer(form.removesuffix(_GZIP), file, table, excel_safe=excel_safe)
         except BaseException:
             self.abandon()
@@ -245,13 +246,19 @@ class TableFile:
 
     def close(self) -> None:
         """Complete the file and give it its name."""
-        self._parts.close()
+        try:
+            self._parts.close()
+            self._target.commit()
+        except BaseException:
+            self.abandon()
+            raise
 
     def abandon(self) -> None:
         """Remove the file; safe to repeat, and without effect once closed."""
-        # An error makes the file discard itself; those of what ends before it do not matter any more.
-        with suppress(Exception), self._parts:
-            raise ExportError("abandoned")
+        # First the file, which then takes what the others still write and drops it.
+        self._target.discard()
+        with suppress(Exception):
+            self._parts.close()
 
     def __enter__(self) -> Self:
         return self
