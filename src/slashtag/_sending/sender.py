@@ -223,13 +223,13 @@ class Sender:
         """Wait for the backoff, and for the permit of the retry budget."""
         clock, metrics = asyncio.get_running_loop().time, self.metrics
         began = clock()
-        if not began < metrics.retry_at < began + seconds:
-            # No other retry is sent before this one.
-            metrics.retry_at = began + seconds
         # The first is a warning if nothing has succeeded: the address or the network may be wrong.
         level = logging.INFO if metrics.reached_or_warned else logging.WARNING
         metrics.reached_or_warned = True
         log.log(level, "%s; attempt %d failed, again in %.2f s", state.last, state.attempts, seconds)
+        if not began < metrics.retry_at < began + seconds:
+            # No other retry is sent before this one.
+            metrics.retry_at = began + seconds
         await self.admission.rest(began + seconds)
         patience = self.policy.max_elapsed - state.spent - seconds
         state.permit = await self.budget.take(max(0.0, patience))
