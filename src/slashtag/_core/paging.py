@@ -155,8 +155,11 @@ class PageCursor(Generic[T]):
         if resized:
             return self._resize(size) if again else self._once_more()
         same = not fresh and ids[-1] == self._end_id
-        overtaken = self._overtaken(ids)
+        falls = self._latest_first and _falls(ids)
+        overtaken = falls and self._deepest is not None and ids[-1] > self._deepest
         behind = self._goes_back(ids, fresh, overtaken)
+        # Whether the page is behind the page before.
+        advances = ids[-1] < self._end_id if falls and self._end_id is not None else bool(fresh)
         if not again and (len(set(ids)) < len(ids) or (not self._reread and (same or behind))):
             # A repeated page or item in place of another one would lose items.
             return self._once_more()
@@ -168,7 +171,7 @@ class PageCursor(Generic[T]):
             self._reread = False
             # It did not grow: the service caps its pages.
             self._capped |= self.page == self._needed and not fresh and len(ids) < size
-        elif repeats or not self._advances(ids, fresh):
+        elif repeats or not advances:
             if not fresh and not self._latest_first:
                 if again:
                     raise PaginationError(
@@ -181,6 +184,7 @@ class PageCursor(Generic[T]):
         self._reread = behind
         if not behind:
             self._deepest = ids[-1]
+        self._without_advance = 0 if advances else self._without_advance + 1
         return self._accept(size, ids, fresh)
 
     def _begin(self) -> bool:
@@ -194,7 +198,6 @@ class PageCursor(Generic[T]):
         return ()
 
     def _accept(self, size: int, ids: list[int], fresh: Sequence[T]) -> Sequence[T]:
-        self._without_advance = 0 if self._advances(ids, fresh) else self._without_advance + 1
         if self._without_advance > MOST_WITHOUT_ADVANCE:
             raise PaginationError(
                 f"page {self.page} does not advance: records are inserted faster than pages are read; "
@@ -284,22 +287,13 @@ class PageCursor(Generic[T]):
         """Return True if pages had different items, so the service does not ignore `page`."""
         return self._given.pages > 1
 
-    def _advances(self, ids: list[int], fresh: Sequence[T]) -> bool:
-        """Return whether a page is behind the page before."""
-        if self._end_id is None or not self._falls(ids):
-            return bool(fresh)
-        return ids[-1] < self._end_id
-
-    def _overtaken(self, ids: list[int]) -> bool:
-        """Return whether a page ends before items that were yielded, as so many were inserted."""
-        return self._deepest is not None and self._falls(ids) and ids[-1] > self._deepest
-
     def _goes_back(self, ids: list[int], fresh: Sequence[T], overtaken: bool) -> bool:
         """Return whether a page ends before the item farthest from the start: the next page repeats items."""
         if not self._latest_first or len(ids) == 1 or ids[-1] == self._deepest:
             return False
         return overtaken or not fresh or fresh[-1].id != ids[-1]
 
-    def _falls(self, ids: list[int]) -> bool:
-        """Return whether ids fall within a page, which shows the order of insertion."""
-        return self._latest_first and len(ids) > 1 and all(map(int.__gt__, ids, ids[1:]))
+
+def _falls(ids: list[int]) -> bool:
+    """Return whether ids fall within a page, which shows the order of insertion."""
+    return len(ids) > 1 and all(map(int.__gt__, ids, ids[1:]))
