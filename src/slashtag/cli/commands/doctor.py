@@ -26,6 +26,8 @@ from ..output import Output
 
 #: Returns the clicks from one second to another, both sent as they are.
 Count = Callable[[datetime, datetime], Awaitable[int]]
+#: Returns days with clicks.
+Days = Callable[[], Awaitable[Sequence[date]]]
 
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 #: Waits for a rate limit, but does not spend minutes on a service that is down.
@@ -69,7 +71,7 @@ async def diagnose(
 ) -> None:
     """Find out how the service behaves where its document leaves it open, and which options to use.
 
-    Sends about 80 read requests, one after the other. Exit code 1 if the credentials are refused, 3 if a
+    Sends about 65 read requests, one after the other. Exit code 1 if the credentials are refused, 3 if a
     check failed.
     """
     chosen_keys = tuple(key.strip() for key in (keys or "").split(",") if key.strip())
@@ -97,10 +99,19 @@ async def examine(session: AsyncSession, keys: tuple[str, ...]) -> AsyncIterator
         links = sorted(oldest.items + newest.items, key=lambda url: -url.hits)
         # A slashtag with a comma cannot be requested.
         keys = tuple(dict.fromkeys(url.slashtag for url in links if "," not in url.slashtag))[:LINKS]
+    known: list[date] | None = None
+
+    async def days() -> Sequence[date]:
+        """Return the days with clicks, requested once unless that fails."""
+        nonlocal known
+        if known is None:
+            known = await _days_with_clicks(session, keys)
+        return known
+
     checks: dict[str, Callable[[], Awaitable[Finding]]] = {
         "paging": partial(check_paging, session),
-        "range end": partial(check_range_end, session, keys),
-        "timezone": partial(check_timezone, session, keys),
+        "range end": partial(check_range_end, session, keys, days),
+        "timezone": partial(check_timezone, session, keys, days),
     }
     for name, check in checks.items():
         try:
@@ -126,13 +137,13 @@ async def check_paging(session: AsyncSession) -> Finding:
     return Finding(check, "differs", f"{sizes} list different links: listings may be incomplete")
 
 
-async def check_range_end(session: AsyncSession, keys: Sequence[str]) -> Finding:
+async def check_range_end(session: AsyncSession, keys: Sequence[str], days: Days) -> Finding:
     """Read how ends of ranges are treated at the first clicks of some days."""
 
     async def count(start: datetime, end: datetime) -> int:
         return (await session.stats.collect(DateRange(start, end), keys=keys)).total
 
-    spans = [(midnight(day), midnight(day + DAY)) for day in await _days_with_clicks(session, keys)]
+    spans = [(midnight(day), midnight(day + DAY)) for day in await days()]
     votes: list[Finding] = []
     # What is left of a day is read after the other days, so that days differ where they can.
     for start, end in spans:
@@ -169,10 +180,10 @@ async def read_end(count: Count, start: datetime, end: datetime) -> tuple[Findin
     return EXCLUSIVE if until + since == whole else None, last
 
 
-async def check_timezone(session: AsyncSession, keys: Sequence[str]) -> Finding:
+async def check_timezone(session: AsyncSession, keys: Sequence[str], days: Days) -> Finding:
     """Check whether the clicks of a UTC day get the dates of the zone asked for."""
     votes: list[Finding] = []
-    for day in (await _days_with_clicks(session, keys))[:2]:
+    for day in (await days())[:2]:
         is_other: list[bool] = []
         for zone, first, other in (("+13:00", day - DAY, day + DAY), ("-11:00", day, day - DAY)):
             # Two days, as an answer for one may come without `clicks`.
