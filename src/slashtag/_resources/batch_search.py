@@ -25,11 +25,11 @@ from .._core.batches import Selector
 from .._core.call import Call
 from .._core.halving import additive, difference, of_one_run
 from .._core.queries import AllTime, TimeSlice
-from .._errors import APIError, SlashtagError
+from .._errors import SlashtagError
 from .._fanout import Results, Tasks, WorkerPool
 from .._models import RangeStats, Statistics
 from .active_months import ActiveMonths, Node
-from .collect_each import Job, PerKeyRun
+from .collect_each import Job, PerKeyRun, is_refused
 
 #: One request and the processing of its answer; returns the next steps.
 Step = Callable[[], Awaitable["Sequence[Step]"]]
@@ -247,8 +247,7 @@ class BatchSearch:
         if len(node.jobs) > 1:
             if not run.may_split(error):
                 raise error
-            refused = isinstance(error, APIError) and error.status in (400, 414)
-            return node.halves() if refused else node.singles()
+            return node.halves() if is_refused(error) else node.singles()
         (job,) = node.jobs
         if not job.failed:
             run.reporter.report_failure(call, error)

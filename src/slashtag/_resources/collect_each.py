@@ -114,8 +114,7 @@ class PerKeyRun(Generic[R]):
 
     def may_split(self, error: SlashtagError) -> bool:
         """Return whether to request parts of a batch that failed; otherwise the run ends."""
-        refused = isinstance(error, APIError) and error.status in (400, 414)
-        return refused or self.reporter.may_continue(error)
+        return is_refused(error) or self.reporter.may_continue(error)
 
     def may_halve(self, time_slice: TimeSlice) -> bool:
         """Return whether to request a batch as a whole; answers are additive only for days that are over."""
@@ -133,6 +132,11 @@ class PerKeyRun(Generic[R]):
         """
         fetched = self.fetch.replayed_from(call)
         return self._now if fetched is None else fetched
+
+
+def is_refused(error: SlashtagError) -> bool:
+    """Return whether the service refused a batch: a slashtag of it may be at fault, or its length."""
+    return isinstance(error, APIError) and error.status in (400, 414)
 
 
 async def sort_by_activity(
