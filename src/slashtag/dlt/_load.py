@@ -125,7 +125,7 @@ def _loads_at_destination(pipeline: dlt.Pipeline) -> int:
 
 @contextmanager
 def _destination_locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
-    """Refuse a second load into a DuckDB or SQLite file, or into a dataset of PostgreSQL."""
+    """Refuse a second load into a DuckDB or SQLite file, or a dataset of PostgreSQL; limit a first load."""
     name = pipeline.destination.destination_name
     with ExitStack() as stack:
         if name in ("duckdb", "postgres", "sqlalchemy"):
@@ -133,15 +133,27 @@ def _destination_locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
             connection: Any = pipeline.sql_client()
             client = stack.enter_context(connection)
             dataset = client.fully_qualified_dataset_name()
-            if name == "duckdb" and not client.execute_sql(_HAS_CLICKS):
-                client.execute_sql(_FIRST_LOAD)
-                # They hold for other connections of this process, too.
-                stack.callback(client.execute_sql, "RESET GLOBAL memory_limit; RESET GLOBAL threads")
+            if name == "duckdb":
+                stack.enter_context(_first_load_limited(client))
             if name == "postgres" and client.execute_sql(_LOCK, dataset) != [(True,)]:
                 raise ExportError(_BUSY)
             if getattr(client, "dialect_name", None) == "sqlite":
                 stack.enter_context(_file_locked(Path(client.engine.url.database)))
         yield
+
+
+@contextmanager
+def _first_load_limited(client: Any) -> Generator[None, None, None]:
+    """Limit DuckDB's memory and threads while its file gets its first clicks."""
+    is_first = not client.execute_sql(_HAS_CLICKS)
+    if is_first:
+        client.execute_sql(_FIRST_LOAD)
+    try:
+        yield
+    finally:
+        if is_first:
+            # They hold for other connections of this process, too.
+            client.execute_sql("RESET GLOBAL memory_limit; RESET GLOBAL threads")
 
 
 @contextmanager
