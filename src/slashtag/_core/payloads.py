@@ -1,8 +1,8 @@
 """Answers of the service, where they differ from the public models.
 
 An empty map may be `[]` or null; counts are numbers or strings of digits, and lax decoding accepts both.
-See docs/service.md, Statistics records. `check` converts an answer to a public model, and says what is
-inconsistent in it, if anything.
+See docs/service.md, Statistics records. `to_statistics` converts an answer to a public model, and says
+what is inconsistent in it, if anything.
 """
 
 from __future__ import annotations

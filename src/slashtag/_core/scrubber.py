@@ -24,7 +24,7 @@ class Scrubber:
     Not a Sequence: Sentry and rich take these apart and show their items.
     """
 
-    def __init__(self, secrets: Iterable[str]) -> None:
+    def __init__(self, secrets: Iterable[str | None]) -> None:
         self._secrets = frozenset(filter(None, secrets))
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -148,11 +148,9 @@ def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     """
     found: list[Window] = []
     for whole in split_by_utc_offset(start, end, zone):
-        first = whole.start
+        first, fixed = whole.start, whole.start.tzinfo or UTC
         while first <= whole.end:
-            most = (
-                MAX_WINDOW_DAYS * _DAY - (first - midnight(first.date(), whole.start.tzinfo or UTC)) - _SECOND
-            )
+            most = MAX_WINDOW_DAYS * _DAY - (first - midnight(first.date(), fixed)) - _SECOND
             # A timedelta, because the end may be outside the calendar.
             found.append(Window(first, first + min(whole.end - first, most)))
             first = found[-1].end + _SECOND

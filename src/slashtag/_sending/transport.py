@@ -54,7 +54,7 @@ class Transport:
         self._own: aiohttp.ClientSession | None = None
         self._watchdog = Watchdog()
         credentials, password = self.credentials, None if self.proxy is None else self.proxy.password
-        self.scrubber = Scrubber(filter(None, (credentials.apikey, credentials.apisecret, password)))
+        self.scrubber = Scrubber((credentials.apikey, credentials.apisecret, password))
         headers = None if self.given is None else credentials.headers
         self._session_path = SessionPath(self.base.origin(), headers)
         self._fast_path: FastPath | None = None
