@@ -20,7 +20,7 @@ from benchmarks import _server
 from benchmarks._measure import Row, middle, paired, parser, ratio, report, scaled
 from slashtag import AsyncSession
 
-GOALS = {8: ">= 6.8", 16: ">= 12"}
+GOALS = {8: ">= 6.5", 16: ">= 9"}
 
 
 async def read(base_url: str, pages: int, prefetch: int) -> None:

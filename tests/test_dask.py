@@ -9,6 +9,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +27,7 @@ from slashtag import (
     Year,
 )
 from slashtag.dask import collect
-from slashtag.dask._collect import _split
+from slashtag.dask._collect import _checked, _Job, _Part
 from slashtag.sandbox import Sandbox
 
 if not os.environ.get("CI"):
@@ -60,15 +62,19 @@ def cluster(box: Sandbox) -> Iterator[Any]:
         yield cluster
 
 
-SplitInto = Callable[[int], None]
+SplitInto = Callable[[int], list[int]]
 
 
 @pytest.fixture
-def split_into(monkeypatch: pytest.MonkeyPatch) -> SplitInto:
-    """Have plans split into another number of parts."""
+def split_into(monkeypatch: pytest.MonkeyPatch, box: Sandbox) -> SplitInto:
+    """Have plans of the account split into another number of equal parts; gives the sums of their sizes."""
 
-    def patch(parts: int) -> None:
-        monkeypatch.setattr("slashtag.dask._collect._split", lambda plan, threads: plan.split(parts))
+    def patch(parts: int) -> list[int]:
+        requests = len(plan_of(box))
+        size = -(-requests // parts)
+        for name in ("_FEWEST", "_FIRST", "_MOST"):
+            monkeypatch.setattr(f"slashtag.dask._collect.{name}", size)
+        return [*range(size, requests, size), requests]
 
     return patch
 
@@ -124,14 +130,14 @@ def test_the_answer_is_that_of_one_process_and_true(
     client: Any, box: Sandbox, parts: int | None, split_into: SplitInto
 ) -> None:
     plan = plan_of(box)
-    if parts is not None:
-        split_into(parts)
+    sums = None if parts is None else split_into(parts)
     steps: list[tuple[int, int]] = []
     stats = collect(client, plan, progress=lambda *step: steps.append(step))
     assert is_true(box, stats)
     assert len(box.requests) == len(plan)
     assert stats == alone(box, plan)
-    assert [done for done, _ in steps] == list(range(1, steps[-1][1] + 1))
+    assert steps[-1] == (len(plan), len(plan))
+    assert sums is None or len(steps) == len(sums)
 
 
 def test_other_questions_are_answered_alike_and_none_without_a_request(
@@ -154,19 +160,19 @@ def test_the_parts_on_a_worker_share_one_session(client: Any, box: Sandbox, spli
 
 
 def test_a_worker_that_is_killed_changes_nothing(client: Any, box: Sandbox, split_into: SplitInto) -> None:
-    split_into(8)
+    sums = split_into(8)
     plan, box.latency = plan_of(box), 0.02
     pids = client.run(os.getpid)
     steps: list[int] = []
 
     def kill(done: int, total: int) -> None:
         steps.append(done)
-        if done == 2:
+        if len(steps) == 2:
             os.kill(next(iter(pids.values())), signal.SIGKILL)
 
     stats = collect(client, plan, progress=kill, session_options={"concurrency": 2})
     assert is_true(box, stats)
-    assert steps == list(range(1, 9))
+    assert (len(steps), steps[-1]) == (len(sums), len(plan))
     assert stats == alone(box, plan)
     client.wait_for_workers(2, timeout=90)
 
@@ -299,7 +305,7 @@ def test_an_interrupt_ends_the_requests_on_the_workers(
 def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
     cluster: Any, client: Any, box: Sandbox, split_into: SplitInto
 ) -> None:
-    split_into(4)
+    sums = split_into(4)
     plan = plan_of(box)
     want = alone(box, plan)
 
@@ -307,7 +313,7 @@ def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
         async with distributed.Client(cluster.scheduler_address, asynchronous=True) as other:
             steps: list[int] = []
             assert await collect(other, plan, progress=lambda done, _: steps.append(done)) == want
-            assert steps == [1, 2, 3, 4]
+            assert (len(steps), steps[-1]) == (len(sums), len(plan))
             forget(box)
             # So much that the plan cannot end before it is cancelled.
             box.latency = 1.0
@@ -322,15 +328,33 @@ def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
     assert len(box.requests) < len(plan)
 
 
-@pytest.mark.unmeasured
-@pytest.mark.parametrize("slashtags", [0, 1, 500, 20_000])
-@pytest.mark.parametrize("threads", [1, 2, 64])
-def test_parts_have_at_most_4096_requests_and_are_the_plan(slashtags: int, threads: int) -> None:
-    keys = [f"slashtag-{n}" for n in range(slashtags)]
-    plan = AsyncSession("http://localhost", apikey=APIKEY, apisecret=APISECRET).stats.plan(SPAN, keys=keys)
-    parts = _split(plan, threads)
-    assert [ask for part in parts for ask in part.requests()] == list(plan.requests())
-    sizes = list(map(len, parts))
-    assert max(sizes) <= 4096
-    assert max(sizes) - min(sizes) <= 1
-    assert len(sizes) == 1 or min(sizes) >= 32
+@pytest.mark.parametrize(
+    ("took", "requests"),
+    [(0.1, 256), (1.0, 128), (4.0, 32), (60.0, 4)],
+    ids=["fast", "ample", "slow", "stuck"],
+)
+def test_a_part_takes_two_seconds_at_the_speed_of_the_last_one(
+    box: Sandbox, took: float, requests: int
+) -> None:
+    job = _Job(None, plan_of(box), "job")
+    now = monotonic()
+    job._began = now - 100
+    assert job._size_after(_Part("worker", 64, now - took)) == pytest.approx(requests, rel=0.1)
+    assert job._size_after(_Part("worker", 4000, now - 0.1)) == 4096
+
+
+def test_a_result_counts_although_its_worker_died_after_it() -> None:
+    stats = RangeStats(total_clicks=1)
+    assert _checked(SimpleNamespace(status="lost"), stats) is stats
+    with pytest.raises(TransportError):
+        _checked(SimpleNamespace(status="cancelled"), asyncio.CancelledError())
+
+
+def test_a_job_waits_for_the_first_worker(box: Sandbox, split_into: SplitInto) -> None:
+    split_into(4)
+    forget(box)
+    with local_cluster(workers=0) as cluster, distributed.Client(cluster) as client:
+        starter = threading.Timer(0.5, cluster.scale, [1])
+        starter.start()
+        assert is_true(box, collect(client, plan_of(box), base_url=box.base_url))
+        starter.join()

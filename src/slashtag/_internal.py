@@ -12,6 +12,7 @@ from ._core.call import MAX_PAGESIZE as MAX_PAGESIZE
 from ._core.call import REDIRECT_CODES as REDIRECT_CODES
 from ._core.call import SETTLING_SECONDS as SETTLING_SECONDS
 from ._core.change import find_problems as find_problems
+from ._core.plan import part_of as part_of
 from ._core.spans import parse_span as parse_span
 from ._core.windows import Window as Window
 from ._core.windows import by_month as by_month

@@ -72,14 +72,15 @@ class Plan(Struct, Generic[R_co], frozen=True):
         if n < 1:
             raise InvalidRequestError(f"a plan cannot be split into {n} parts")
         cuts = [self.start + len(self) * i // n for i in range(n + 1)]
-        return [self._part(a, b) for a, b in pairwise(cuts)]
+        return [part_of(self, a, b) for a, b in pairwise(cuts)]
 
-    def _part(self, start: int, stop: int) -> Plan[R_co]:
-        """Return a plan with some of the requests, and only the selectors that it needs."""
-        width = max(1, len(self.time_slices))
-        first = start // width
-        selectors, skipped = self.selectors[first : -(-stop // width)], first * width
-        return replace(self, selectors=selectors, start=start - skipped, stop=stop - skipped)
+
+def part_of(plan: Plan[R_co], start: int, stop: int) -> Plan[R_co]:
+    """Return a plan with some of the requests, and only the selectors that it needs."""
+    width = max(1, len(plan.time_slices))
+    first = start // width
+    selectors, skipped = plan.selectors[first : -(-stop // width)], first * width
+    return replace(plan, selectors=selectors, start=start - skipped, stop=stop - skipped)
 
 
 def make_plan(

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import wait
+from dataclasses import dataclass
 from math import ceil
-from typing import Any, TypeVar
+from time import monotonic
+from typing import Any, Generic, TypeVar
 
 from .. import ConfigurationError, Plan, SlashtagError, Statistics, TransportError
+from .._internal import part_of
 from ._worker import WorkerSession, distributed, run_part
 
 R = TypeVar("R", bound=Statistics)
@@ -19,8 +23,9 @@ Progress = Callable[[int, int], object]
 log = logging.getLogger("slashtag")
 
 #: Requests of a part: enough to outlast its start and end, and no more than a worker's death may cost.
-_FEWEST, _MOST = 64, 4096
-_PARTS_PER_THREAD = 4
+_FEWEST, _FIRST, _MOST = 4, 64, 4096
+#: Seconds that a part should take, and share of the job's time so far if that is less.
+_SECONDS, _SHARE = 2.0, 0.5
 #: Attempts to open the sessions, and seconds between them for the scheduler to notice that a worker died.
 _ATTEMPTS, _PAUSE = 5, 0.3
 #: Seconds that the workers have to end cancelled parts.
@@ -51,10 +56,11 @@ def collect(
     default, come from the workers' environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY, SLASHTAG_APISECRET): no
     credential is sent.
 
-    The plan is split into about four parts for each thread of the workers, of 64 to 4,096 requests. A part
-    whose worker died is run again by another one, as often as the cluster allows
-    (`distributed.scheduler.allowed-failures`), and counted once. `progress` is called with (parts done,
-    parts) by the client's event loop, which is another thread's for a synchronous client.
+    Each thread of the workers gets one part of the plan after the other, of 4 to 4,096 requests: as many as
+    take at most two seconds at the speed of the last one, so that no worker is left with much at the end. A
+    part whose worker died is run again by another one, as often as the cluster allows
+    (`distributed.scheduler.allowed-failures`), and counted once. `progress` is called with (requests done,
+    requests) by the client's event loop, which is another thread's for a synchronous client.
 
     Raises what `run` raises, by the first part that fails; TransportError if a part's workers died too often
     or the scheduler was lost; ConfigurationError if `distributed` is missing or an option cannot be sent. See
@@ -70,58 +76,107 @@ def collect(
 
     async def run() -> R:
         session = WorkerSession(options)
-        futures: set[Any] = set()
+        job = _Job(client, plan, session.name)
         try:
             await _open_sessions(client, session)
-            parts = _split(plan, sum((await client.nthreads()).values()))
-            # Without keys of its own, equal parts of two jobs would be one task.
-            futures.update(
-                client.submit(run_part, session.name, part, key=(f"{session.name}-part", n), pure=False)
-                for n, part in enumerate(parts)
-                if len(part)
-            )
-            total = plan.query.running_sum(plan.span)
-            await _gather(client, futures, total.add, progress)
-            return total.result()
+            return await job.run(progress)
         except OSError as error:
             if isinstance(error, SlashtagError):  # a RequestTimeoutError
                 raise
             raise TransportError(f"the cluster was lost: {error}") from None
         finally:
             # Shielded: a second cancellation must not leave requests running on the workers.
-            await asyncio.shield(_close_sessions(client, session, futures))
+            await asyncio.shield(_close_sessions(client, session, list(job.running)))
 
     return run() if client.asynchronous else _wait(client, run)
 
 
-def _split(plan: Plan[R], threads: int) -> list[Plan[R]]:
-    size = min(_MOST, max(_FEWEST, ceil(len(plan) / (_PARTS_PER_THREAD * max(1, threads)))))
-    return plan.split(max(1, ceil(len(plan) / size)))
+@dataclass(frozen=True)
+class _Part:
+    """Part of a plan that runs: its worker, the number of its requests, and when it was submitted."""
+
+    worker: str
+    requests: int
+    submitted: float
 
 
-async def _gather(
-    client: Any, futures: set[Any], add: Callable[[Any], None], progress: Progress | None
-) -> None:
-    """Add the results of all parts; a finished part leaves `futures`."""
-    total = len(futures)
-    ended = distributed.as_completed(tuple(futures), loop=client.loop, with_results=True, raise_errors=False)
-    while futures:
-        future, result = await anext(ended)
-        if future.status == "error":
-            error = result[1]
-            if isinstance(error, distributed.KilledWorker):
-                times = error.allowed_failures + 1
-                raise TransportError(f"a part was given up: workers died over it {times} time(s)") from None
-            raise error
-        if future.status != "finished":
-            raise TransportError("the scheduler was lost, or somebody cancelled the job there")
-        if isinstance(result, SlashtagError):
-            raise result
-        add(result)
-        futures.remove(future)
-        future.release()
-        if progress is not None:
-            progress(total - len(futures), total)
+class _Job(Generic[R]):
+    """Job on a cluster: a plan, and those of its parts that run, by their futures."""
+
+    def __init__(self, client: Any, plan: Plan[R], session: str) -> None:
+        self.running: dict[Any, _Part] = {}
+        self._client, self._plan, self._session = client, plan, session
+        self._next = plan.start
+        self._began = monotonic()
+        self._sizes: dict[str, int] = {}  # requests of the next part of each worker
+
+    async def run(self, progress: Progress | None) -> R:
+        """Run all parts and return the sum of their results."""
+        total, done = self._plan.query.running_sum(self._plan.span), 0
+        ended = distributed.as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
+        while await self._submit_parts(ended):
+            future, result = await anext(ended)
+            total.add(_checked(future, result))
+            part = self.running.pop(future)
+            future.release()
+            self._sizes[part.worker] = self._size_after(part)
+            done += part.requests
+            if progress is not None:
+                progress(done, len(self._plan))
+        return total.result()
+
+    async def _submit_parts(self, ended: Any) -> bool:
+        """Submit a part for each thread that has none; return whether any part runs."""
+        if self._next < self._plan.stop:
+            # Without workers yet, the first one that starts gets the first part.
+            threads = await self._client.nthreads() or {"": 1}
+            busy = Counter(part.worker for part in self.running.values())
+            idle = [worker for worker, n in threads.items() for _ in range(n - busy[worker])]
+            left = ceil((self._plan.stop - self._next) / max(1, sum(threads.values())))
+            for worker in idle:
+                self._submit(ended, worker, min(self._sizes.get(worker, _FIRST), max(_FEWEST, left)))
+        return bool(self.running)
+
+    def _submit(self, ended: Any, worker: str, size: int) -> None:
+        """Submit the next part, if there is one, to a worker, or to any if that one has died."""
+        start, self._next = self._next, min(self._next + size, self._plan.stop)
+        if start == self._next:
+            return
+        future = self._client.submit(
+            run_part,
+            self._session,
+            part_of(self._plan, start, self._next),
+            # Without keys of its own, equal parts of two jobs would be one task.
+            key=(f"{self._session}-part", start),
+            workers=[worker] if worker else None,
+            allow_other_workers=bool(worker),
+            pure=False,
+        )
+        self.running[future] = _Part(worker, self._next - start, monotonic())
+        ended.add(future)
+
+    def _size_after(self, part: _Part) -> int:
+        """Return the number of requests for the next part of a worker."""
+        now = monotonic()
+        seconds = min(_SECONDS, _SHARE * (now - self._began))
+        size = part.requests * min(4.0, seconds / max(now - part.submitted, 1e-6))
+        return min(_MOST, max(_FEWEST, int(size)))
+
+
+def _checked(future: Any, result: Any) -> Any:
+    """Return the result of a finished part, or raise its error."""
+    # Not by the future's status, which may be "lost" already if the worker died right after its part.
+    if isinstance(result, Statistics):
+        return result
+    if isinstance(result, SlashtagError):
+        raise result
+    if future.status != "error":
+        raise TransportError("the scheduler was lost, or somebody cancelled the job there")
+    error = result[1]
+    if isinstance(error, distributed.KilledWorker):
+        times = error.allowed_failures + 1
+        raise TransportError(f"a part was given up: workers died over it {times} time(s)") from None
+    raise error
 
 
 async def _open_sessions(client: Any, session: WorkerSession) -> None:
@@ -140,7 +195,7 @@ async def _open_sessions(client: Any, session: WorkerSession) -> None:
             await asyncio.sleep(_PAUSE)
 
 
-async def _close_sessions(client: Any, session: WorkerSession, futures: set[Any]) -> None:
+async def _close_sessions(client: Any, session: WorkerSession, futures: list[Any]) -> None:
     """Cancel the parts that are left, and close the sessions, which ends their requests."""
     try:
         async with asyncio.timeout(_CLOSE_TIMEOUT):

@@ -27,7 +27,7 @@ class Schedule:
     """Schedule of departures at `rate` (requests/s), bent by a cubic curve.
 
     The curve starts at rate x (1 - dip), reaches the rate after `time` seconds and rises above it:
-    rate x (1 + dip ((t / time) - 1)^3). Then a new curve starts, in half the time. With dip 0 it is constant.
+    rate x (1 + dip ((t / time) - 1)^3). After twice the time a steeper one follows. Dip 0: constant.
     """
 
     __slots__ = ("dip", "due", "rate", "since", "time")
@@ -60,7 +60,8 @@ class Schedule:
         x = (now - self.since) / self.time - 1
         rate = self.rate * (1 + self.dip * x * x * x)
         if x > 1 and self.dip:
-            # No 429 so far: continue twice as fast, and further.
-            self.rate, self.dip, self.time = rate, 0.3, max(self.time / 2, 1.5)
+            # No 429 so far: continue in half the time, and twice as far.
+            self.rate, self.time = rate, max(self.time / 2, 1.5)
+            self.dip = min(1.0, max(0.3, 2 * self.dip))
             self.since = now - self.time
         self.due = due + 1 / rate
