@@ -138,7 +138,10 @@ class _Job(Generic[R]):
         return bool(self.running)
 
     def _submit(self, ended: Any, worker: str, size: int) -> None:
-        """Submit the next part, if there is one, to a worker, or to any if that one has died."""
+        """Submit the next part, if there is one, for a worker that has nothing to do.
+
+        The scheduler chooses that one by itself. Told to, it would never run the part if all workers died.
+        """
         start, self._next = self._next, min(self._next + size, self._plan.stop)
         if start == self._next:
             return
@@ -148,8 +151,6 @@ class _Job(Generic[R]):
             part_of(self._plan, start, self._next),
             # Without keys of its own, equal parts of two jobs would be one task.
             key=(f"{self._session}-part", start),
-            workers=[worker] if worker else None,
-            allow_other_workers=bool(worker),
             pure=False,
         )
         self.running[future] = _Part(worker, self._next - start, monotonic())
