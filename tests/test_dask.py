@@ -62,19 +62,19 @@ def cluster(box: Sandbox) -> Iterator[Any]:
         yield cluster
 
 
-SplitInto = Callable[[int], list[int]]
+SplitInto = Callable[[int], int]
 
 
 @pytest.fixture
 def split_into(monkeypatch: pytest.MonkeyPatch, box: Sandbox) -> SplitInto:
-    """Have plans of the account split into another number of equal parts; gives the sums of their sizes."""
+    """Have plans of the account split into so many equal parts; gives their number, which may be less."""
 
-    def patch(parts: int) -> list[int]:
+    def patch(parts: int) -> int:
         requests = len(plan_of(box))
         size = -(-requests // parts)
         for name in ("_FEWEST", "_FIRST", "_MOST"):
             monkeypatch.setattr(f"slashtag.dask._collect.{name}", size)
-        return [*range(size, requests, size), requests]
+        return -(-requests // size)
 
     return patch
 
@@ -130,14 +130,15 @@ def test_the_answer_is_that_of_one_process_and_true(
     client: Any, box: Sandbox, parts: int | None, split_into: SplitInto
 ) -> None:
     plan = plan_of(box)
-    sums = None if parts is None else split_into(parts)
+    number = None if parts is None else split_into(parts)
     steps: list[tuple[int, int]] = []
     stats = collect(client, plan, progress=lambda *step: steps.append(step))
     assert is_true(box, stats)
     assert len(box.requests) == len(plan)
     assert stats == alone(box, plan)
+    assert steps == sorted(set(steps))
     assert steps[-1] == (len(plan), len(plan))
-    assert sums is None or len(steps) == len(sums)
+    assert number in (None, len(steps))
 
 
 def test_other_questions_are_answered_alike_and_none_without_a_request(
@@ -163,7 +164,7 @@ def test_the_parts_on_a_worker_share_one_session(client: Any, box: Sandbox, spli
 def test_workers_that_are_killed_change_nothing(
     client: Any, box: Sandbox, split_into: SplitInto, killed: int
 ) -> None:
-    sums = split_into(8)
+    number = split_into(8)
     plan, box.latency = plan_of(box), 0.02
     pids = client.run(os.getpid)
     steps: list[int] = []
@@ -176,7 +177,7 @@ def test_workers_that_are_killed_change_nothing(
 
     stats = collect(client, plan, progress=kill, session_options={"concurrency": 2})
     assert is_true(box, stats)
-    assert (len(steps), steps[-1]) == (len(sums), len(plan))
+    assert (len(steps), steps[-1]) == (number, len(plan))
     assert stats == alone(box, plan)
     client.wait_for_workers(2, timeout=90)
 
@@ -309,7 +310,7 @@ def test_an_interrupt_ends_the_requests_on_the_workers(
 def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
     cluster: Any, client: Any, box: Sandbox, split_into: SplitInto
 ) -> None:
-    sums = split_into(4)
+    number = split_into(4)
     plan = plan_of(box)
     want = alone(box, plan)
 
@@ -317,7 +318,7 @@ def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
         async with distributed.Client(cluster.scheduler_address, asynchronous=True) as other:
             steps: list[int] = []
             assert await collect(other, plan, progress=lambda done, _: steps.append(done)) == want
-            assert (len(steps), steps[-1]) == (len(sums), len(plan))
+            assert (len(steps), steps[-1]) == (number, len(plan))
             forget(box)
             # So much that the plan cannot end before it is cancelled.
             box.latency = 1.0
@@ -343,8 +344,8 @@ def test_a_part_takes_two_seconds_at_the_speed_of_the_last_one(
     job = _Job(None, plan_of(box), "job")
     now = monotonic()
     job._began = now - 100
-    assert job._size_after(_Part("worker", 64, now - took)) == pytest.approx(requests, rel=0.1)
-    assert job._size_after(_Part("worker", 4000, now - 0.1)) == 4096
+    assert job._size_after(_Part(64, now - took)) == pytest.approx(requests, rel=0.1)
+    assert job._size_after(_Part(4000, now - 0.1)) == 4096
 
 
 def test_a_result_counts_although_its_worker_died_after_it() -> None:
@@ -362,3 +363,15 @@ def test_a_job_waits_for_the_first_worker(box: Sandbox, split_into: SplitInto) -
         starter.start()
         assert is_true(box, collect(client, plan_of(box), base_url=box.base_url))
         starter.join()
+
+
+def test_a_cluster_whose_workers_have_no_threads_yet_gives_no_partial_sum(
+    client: Any, box: Sandbox, monkeypatch: pytest.MonkeyPatch, split_into: SplitInto
+) -> None:
+    split_into(4)
+
+    async def none(**options: Any) -> dict[str, int]:
+        return dict.fromkeys(client.scheduler_info(n_workers=-1)["workers"], 0)
+
+    monkeypatch.setattr(client, "nthreads", none)
+    assert is_true(box, collect(client, plan_of(box)))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import wait
 from dataclasses import dataclass
 from math import ceil
@@ -22,7 +21,7 @@ Progress = Callable[[int, int], object]
 
 log = logging.getLogger("slashtag")
 
-#: Requests of a part: enough to outlast its start and end, and no more than a worker's death may cost.
+#: Requests of a part: at least, of the first ones, and at most, which is what a worker's death may cost.
 _FEWEST, _FIRST, _MOST = 4, 64, 4096
 #: Seconds that a part should take, and share of the job's time so far if that is less.
 _SECONDS, _SHARE = 2.0, 0.5
@@ -86,16 +85,15 @@ def collect(
             raise TransportError(f"the cluster was lost: {error}") from None
         finally:
             # Shielded: a second cancellation must not leave requests running on the workers.
-            await asyncio.shield(_close_sessions(client, session, list(job.running)))
+            await asyncio.shield(_close_sessions(client, session, job.running))
 
     return run() if client.asynchronous else _wait(client, run)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Part of a plan that runs: its worker, the number of its requests, and when it was submitted."""
+    """Part of a plan that runs: the number of its requests, and when it was submitted."""
 
-    worker: str
     requests: int
     submitted: float
 
@@ -108,43 +106,41 @@ class _Job(Generic[R]):
         self._client, self._plan, self._session = client, plan, session
         self._next = plan.start
         self._began = monotonic()
-        self._sizes: dict[str, int] = {}  # requests of the next part of each worker
 
     async def run(self, progress: Progress | None) -> R:
         """Run all parts and return the sum of their results."""
         total, done = self._plan.query.running_sum(self._plan.span), 0
         ended = distributed.as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
-        while await self._submit_parts(ended):
+        size = _FIRST
+        while await self._submit_parts(ended, size):
             future, result = await anext(ended)
             total.add(_checked(future, result))
             part = self.running.pop(future)
             future.release()
-            self._sizes[part.worker] = self._size_after(part)
+            # For the thread that has become idle, which is the one of this part.
+            size = self._size_after(part)
             done += part.requests
             if progress is not None:
                 progress(done, len(self._plan))
         return total.result()
 
-    async def _submit_parts(self, ended: Any) -> bool:
-        """Submit a part for each thread that has none; return whether any part runs."""
+    async def _submit_parts(self, ended: Any, size: int) -> bool:
+        """Submit a part for each idle thread; return whether any part runs."""
         if self._next < self._plan.stop:
-            # Without workers yet, the first one that starts gets the first part.
-            threads = await self._client.nthreads() or {"": 1}
-            busy = Counter(part.worker for part in self.running.values())
-            idle = [worker for worker, n in threads.items() for _ in range(n - busy[worker])]
-            left = ceil((self._plan.stop - self._next) / max(1, sum(threads.values())))
-            for worker in idle:
-                self._submit(ended, worker, min(self._sizes.get(worker, _FIRST), max(_FEWEST, left)))
+            # Without workers yet, the first one that starts gets a part.
+            threads = sum((await self._client.nthreads()).values()) or 1
+            size = min(size, max(_FEWEST, ceil((self._plan.stop - self._next) / threads)))
+            while len(self.running) < threads and self._next < self._plan.stop:
+                self._submit(ended, size)
         return bool(self.running)
 
-    def _submit(self, ended: Any, worker: str, size: int) -> None:
-        """Submit the next part, if there is one, for a worker that has nothing to do.
+    def _submit(self, ended: Any, size: int) -> None:
+        """Submit the next part.
 
-        The scheduler chooses that one by itself. Told to, it would never run the part if all workers died.
+        The scheduler gives it to the worker with the least to do. Bound to a worker, it would never be run if
+        all workers died.
         """
         start, self._next = self._next, min(self._next + size, self._plan.stop)
-        if start == self._next:
-            return
         future = self._client.submit(
             run_part,
             self._session,
@@ -153,11 +149,11 @@ class _Job(Generic[R]):
             key=(f"{self._session}-part", start),
             pure=False,
         )
-        self.running[future] = _Part(worker, self._next - start, monotonic())
+        self.running[future] = _Part(self._next - start, monotonic())
         ended.add(future)
 
     def _size_after(self, part: _Part) -> int:
-        """Return the number of requests for the next part of a worker."""
+        """Return the number of requests of the part that follows a finished one."""
         now = monotonic()
         seconds = min(_SECONDS, _SHARE * (now - self._began))
         size = part.requests * min(4.0, seconds / max(now - part.submitted, 1e-6))
@@ -196,7 +192,7 @@ async def _open_sessions(client: Any, session: WorkerSession) -> None:
             await asyncio.sleep(_PAUSE)
 
 
-async def _close_sessions(client: Any, session: WorkerSession, futures: list[Any]) -> None:
+async def _close_sessions(client: Any, session: WorkerSession, futures: Iterable[Any]) -> None:
     """Cancel the parts that are left, and close the sessions, which ends their requests."""
     try:
         async with asyncio.timeout(_CLOSE_TIMEOUT):
