@@ -98,10 +98,9 @@ SERVICE = (
 SELECTION = "all check keys keys-file tag"
 FILE = "excel format output"
 OPTIONS = {
-    "export clicks": f"{SERVICE} all-profiles {SELECTION} {FILE} fresh by dimensions dry-run last "
-    "max-failures timezone",
-    "export tags": f"{SERVICE} all-profiles {FILE} fresh",
-    "export urls": f"{SERVICE} all-profiles {FILE} fresh",
+    "export clicks": f"{SERVICE} {SELECTION} {FILE} fresh by dimensions dry-run last max-failures timezone",
+    "export tags": f"{SERVICE} {FILE} fresh",
+    "export urls": f"{SERVICE} {FILE} fresh",
     "api": SERVICE,
     "doctor": f"{SERVICE} {FILE} keys",
     "login": f"{SERVICE} list remove status",
@@ -111,7 +110,7 @@ OPTIONS = {
     "stats day": f"{SERVICE} {SELECTION} by dry-run {FILE} timezone",
     "stats range": f"{SERVICE} {SELECTION} by dry-run {FILE} last timezone",
     "stats year": f"{SERVICE} {SELECTION} by dry-run {FILE} timezone",
-    "top": f"{SERVICE} all-profiles {SELECTION} by {FILE} last limit timezone",
+    "top": f"{SERVICE} {SELECTION} by {FILE} last limit timezone",
     "sync": f"{SERVICE} by-tag dataset destination dimensions lookback max-failures since timezone",
     "tags create": f"{SERVICE} description exist-ok {FILE}",
     "tags list": f"{SERVICE} columns {FILE} limit orderby",

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext, suppress
+from contextlib import asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import dataclass
 from os.path import realpath
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from .. import AsyncSession, ExportError, SlashtagError
 from .._internal import JournalInUseError, Progress, UnfitJournalError, many, remove_journal
 from ..export import Summary, Table, Writer
-from .accounts import Accounts
 from .failures import Failures
 from .options import Connection, option
 from .output import Output
@@ -44,47 +43,26 @@ def journal_of(target: Path) -> Path:
 
 async def export(
     destination: Destination,
-    connection: Accounts,
+    connection: Connection,
     table: Table,
     work: Work,
     *,
     max_failures: int | None = None,
 ) -> None:
-    """Write a table of one or all accounts to a file or stdout, and print how it went.
+    """Write a table to a file or stdout, and print how it went.
 
     `work` is called with Failures if there are `max_failures`.
     """
-    file, table = destination.output, connection.table(table)
-    journals: list[Path] = []
-    failed: list[str] = []
-
-    async def answer(opening: AbstractContextManager[Writer]) -> None:
-        target = file
-        if file is not None and connection.account is not None and connection.profile:
-            target = file.with_name(f"{file.name}.{connection.profile}")
-        failures = None if max_failures is None else Failures(target, max_failures)
-        with failures or nullcontext():
-            async with _session(connection, target, fresh=destination.fresh) as session:
-                with opening as writer, connection.bars() as begin:
-                    summary = await work(session, writer, begin, failures)
-        # Not if another run may get an answer to what failed.
-        if target is not None and (failures is None or not failures.may_come_right):
-            journals.append(journal_of(target))
-        _conclude(connection, file, summary, failures)
-
-    if connection.all_profiles:
-        with destination.writer(table) as writer:
-
-            async def answer_account() -> None:
-                with connection.held_back(writer) as held_back:
-                    await answer(nullcontext(held_back))
-
-            failed = await connection.each(answer_account)
-    else:
-        await answer(destination.writer(table))
-    # If accounts failed, the next run takes from the journals what the others answered.
-    for journal in journals if not failed else ():
-        remove_journal(journal)
+    target = destination.output
+    failures = None if max_failures is None else Failures(target, max_failures)
+    with failures or nullcontext():
+        async with _session(connection, target, fresh=destination.fresh) as session:
+            with destination.writer(table) as writer, connection.bars() as begin:
+                summary = await work(session, writer, begin, failures)
+    _conclude(connection, target, summary, failures)
+    # Not if another run may get an answer to what failed.
+    if target is not None and (failures is None or not failures.may_come_right):
+        remove_journal(journal_of(target))
 
 
 @asynccontextmanager

@@ -44,9 +44,8 @@ Timezone = Annotated[
 class Connection:
     """Options of which service is used, how fast, and what is printed on stderr."""
 
-    # Eager, as is the profile, as --all-profiles checks whether they are given.
     base_url: str | None = _option(
-        None, envvar="SLASHTAG_BASE_URL", metavar="URL", is_eager=True, help="Address of the service."
+        None, envvar="SLASHTAG_BASE_URL", metavar="URL", help="Address of the service."
     )
     concurrency: int = _option(32, min=1, metavar="N", help="Most requests in flight.")
     rate: float | None = _option(
@@ -69,7 +68,6 @@ class Connection:
         None,
         envvar="SLASHTAG_PROFILE",
         metavar="NAME",
-        is_eager=True,
         help="The account that `slashtag login --profile NAME` saved, whatever the environment has.",
     )
     verbose: int = option(

@@ -20,11 +20,10 @@ from ...export import (
     export_tags,
     export_urls,
 )
-from ..accounts import Accounts
 from ..dryrun import bounds_of_each, print_plan
 from ..export_job import Begin, Destination, export
 from ..failures import Failures, MaxFailures
-from ..options import DryRun, Timezone, command
+from ..options import Connection, DryRun, Timezone, command
 from ..period import Period
 from ..selection import Selection
 
@@ -38,7 +37,7 @@ _option = partial(Option, rich_help_panel="The output")
 
 @app.command("urls")
 @command
-async def urls(destination: Destination, connection: Accounts) -> None:
+async def urls(destination: Destination, connection: Connection) -> None:
     """Export every link of the account."""
     await export(
         destination,
@@ -50,7 +49,7 @@ async def urls(destination: Destination, connection: Accounts) -> None:
 
 @app.command("tags")
 @command
-async def tags(destination: Destination, connection: Accounts) -> None:
+async def tags(destination: Destination, connection: Connection) -> None:
     """Export every tag of the account."""
     await export(
         destination,
@@ -66,7 +65,7 @@ async def clicks(
     period: Period,
     selection: Selection,
     destination: Destination,
-    connection: Accounts,
+    connection: Connection,
     timezone: Timezone = None,
     by: Annotated[
         By, _option(help="A series for each link, or for each tag; links without a tag are in none.")
@@ -91,8 +90,6 @@ async def clicks(
         connection.say(f"clicks of {query.start} to {query.end}")
     if by == "tag":
         selection.require_tags(connection)
-    if dry_run and connection.all_profiles:
-        raise typer.BadParameter("--dry-run is about one account: give --profile, not --all-profiles")
     if dry_run:
         async with (
             connection.session() as session,

@@ -19,9 +19,8 @@ from typer import Option
 from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
 from ..._internal import Progress, halves, last_day, many, months, parse_zone
 from ...export import Column, Row, Table
-from ..accounts import Accounts
 from ..drawing import percent
-from ..options import Timezone, command
+from ..options import Connection, Timezone, command
 from ..output import Output
 from ..period import Period
 from ..selection import SelectionOrAll, note_of_shared
@@ -38,7 +37,7 @@ TOP = Table(
     )
 )
 #: Columns that are drawn, each from this width of the terminal on.
-SHOWN = dict.fromkeys(("account", *TOP.names), 0) | {"clicks_before": 80, "change_percent": 60}
+SHOWN = dict.fromkeys(TOP.names, 0) | {"clicks_before": 80, "change_percent": 60}
 Count = Callable[[Sequence[str]], Awaitable[int]]
 
 
@@ -46,7 +45,7 @@ Count = Callable[[Sequence[str]], Awaitable[int]]
 async def top(
     period: Period,
     selection: SelectionOrAll,
-    connection: Accounts,
+    connection: Connection,
     output: Output,
     timezone: Timezone = None,
     by: Annotated[
@@ -61,38 +60,32 @@ async def top(
     only the groups with most clicks one by one. The service counts links on different domains with the same
     slashtag as one.
     """
-    rows, summaries = list[Row](), list[str]()
+    rows = list[Row]()
     start, end = period.dates(timezone, default="30d")
     earlier = _before(start, end, datetime.now(parse_zone(timezone)))
 
-    async def rank() -> None:
-        async with connection.session() as session:
-            now, before = _query(session, start, end, timezone), _query(session, *earlier, timezone)
+    async with connection.session() as session:
+        now, before = _query(session, start, end, timezone), _query(session, *earlier, timezone)
 
-            async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
-                found = await session.stats.collect(query, keys=keys, timezone=timezone)
-                report(session.metrics.requests, None)
-                return found.total
+        async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
+            found = await session.stats.collect(query, keys=keys, timezone=timezone)
+            report(session.metrics.requests, None)
+            return found.total
 
-            with connection.bars() as begin:
-                slashtags = await _slashtags(connection, session, selection, begin("reading"))
-                report = begin("counting")
-                total, places = await first_places(
-                    partial(count, now), partial(count, before), slashtags, limit, growth=by == "growth"
-                )
-        account = () if connection.account is None else (connection.account,)
-        for slashtag, clicks, earlier_clicks in places:
-            change = percent(clicks - earlier_clicks, earlier_clicks) if earlier_clicks else None
-            rows.append((*account, slashtag, clicks, percent(clicks, total), earlier_clicks, change))
-        summaries.append(
-            f"{', '.join((*account, str(start)))} to {end}, compared with {earlier[0]} to {earlier[1]}: "
-            f"{many(total, 'click')} of {many(len(slashtags), 'link')}; {connection.cost()}"
-        )
-
-    await connection.each(rank)
-    output.print(connection.table(TOP), rows, SHOWN)
-    for summary in summaries:
-        connection.say(summary)
+        with connection.bars() as begin:
+            slashtags = await _slashtags(connection, session, selection, begin("reading"))
+            report = begin("counting")
+            total, places = await first_places(
+                partial(count, now), partial(count, before), slashtags, limit, growth=by == "growth"
+            )
+    for slashtag, clicks, earlier_clicks in places:
+        change = percent(clicks - earlier_clicks, earlier_clicks) if earlier_clicks else None
+        rows.append((slashtag, clicks, percent(clicks, total), earlier_clicks, change))
+    output.print(TOP, rows, SHOWN)
+    connection.say(
+        f"{start} to {end}, compared with {earlier[0]} to {earlier[1]}: "
+        f"{many(total, 'click')} of {many(len(slashtags), 'link')}; {connection.cost()}"
+    )
     if selection.tag and selection.sharing.count:
         connection.say(note_of_shared(selection.sharing.count))
 
@@ -130,7 +123,7 @@ def _query(session: AsyncSession, start: date, end: date, timezone: Any) -> Quer
 
 
 async def _slashtags(
-    connection: Accounts, session: AsyncSession, selection: SelectionOrAll, progress: Progress
+    connection: Connection, session: AsyncSession, selection: SelectionOrAll, progress: Progress
 ) -> list[str]:
     """Return the slashtags of the selected links, those with most hits of all time first."""
     async with selection.chosen(connection, session, progress=progress) as (keys, _):
