@@ -19,6 +19,8 @@ from slashtag.bulk_update import (
     read_changes,
 )
 from slashtag.sandbox import Fault, Sandbox
+from tests.support.sending import connect
+from tests.support.wire import Answer, Request, Wire, ok
 
 OTHER = "https://other.example/"
 CSV = "slashtag,destination,new_slashtag\na1,https://other.example/,\na2,,b2\n"
@@ -174,3 +176,21 @@ async def test_wrong_credentials_cost_one_request(box: Sandbox, source: Path) ->
                 await anext(update)
     assert puts(box) == 1
     assert update.summary == BulkSummary(failed=1)
+
+
+async def test_present_values_are_read_past_caches(tmp_path: Path) -> None:
+    def answer(request: Request) -> Answer:
+        if request.method == "PUT":
+            return ok({"rows_updated": 1})
+        old = "old" if request.headers.get("cache-control") != "no-cache" else "new"
+        link = {"id": 1, "slashtag": "a1", "destination": f"https://{old}.example/", "redirectCode": "302"}
+        return ok({"page": 1, "pageSize": 500, "items": [link]})
+
+    async with Wire(answer) as wire, connect(wire) as session:
+        await session.urls.list().to_list()
+        change = Change("a1", redirect_code=307)
+        async with BulkUpdate(session, [change], outcomes=tmp_path / "outcomes", keep=True) as update:
+            assert [outcome.status async for outcome in update] == ["done"]
+        (difference,) = (await preview(session, [change], outcomes=tmp_path / "none")).differences
+    assert wire.requests[-2].json()["destination"] == "https://new.example/"
+    assert difference.now == "302"

@@ -1,15 +1,27 @@
-"""A service of which every fourth answer fails gives the same answers, exactly."""
+"""A service of which every fourth answer fails, or one of two backends, gives the same answers, exactly."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from slashtag import AllTime, AsyncSession, DateRange, RetryPolicy, ServerError
 from slashtag.sandbox import Fault, Sandbox
-from tests.resources.accounts import END, QUICK, START, Account, client, counts, period, serving
+from tests.resources.accounts import (
+    END,
+    QUICK,
+    START,
+    Account,
+    client,
+    counts,
+    page_of,
+    period,
+    scripted,
+    serving,
+)
+from tests.support import wire
 
 KINDS = [
     "500",
@@ -110,3 +122,39 @@ async def test_what_fails_for_good_is_raised_after_the_attempts_allowed(account:
         with pytest.raises(ServerError):
             await api.urls.list().to_list()
     assert QUICK.max_attempts > 3
+
+
+def day(total: int, counted: int) -> wire.Answer:
+    return wire.ok({"total_clicks": total, "clicks": {"2024-01-01": counted, "2024-01-02": 0}})
+
+
+#: What one of two backends answers: to a listing, and to a query of two days.
+DOUBTFUL: dict[str, tuple[wire.Answer, wire.Answer]] = {
+    "fails": (wire.html(503), wire.html(502)),
+    "lacks": (wire.envelope(404, "Not found.", None), wire.envelope(404, "Not found.", None)),
+    "lags": (page_of(1, [], 500), day(3, 2)),
+}
+#: Requests that reach it: over every other connection, every other request, or those that a cache may answer.
+REACHED: dict[str, Callable[[wire.Request, int], bool]] = {
+    "connection": lambda request, _: request.connection % 2 == 1,
+    "request": lambda _, number: number % 2 == 1,
+    "cache": lambda request, _: request.headers.get("cache-control") != "no-cache",
+}
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("doubtful", DOUBTFUL)
+@pytest.mark.parametrize("reached", REACHED)
+async def test_an_answer_in_doubt_is_asked_of_another_backend(doubtful: str, reached: str) -> None:
+    def answer(request: wire.Request) -> wire.Answer:
+        is_listing = request.path.endswith("/urls")
+        if REACHED[reached](request, len(server.requests)):
+            return DOUBTFUL[doubtful][not is_listing]
+        return page_of(1, range(3), 500) if is_listing else day(3, 3)
+
+    async with scripted(answer) as (server, api):
+        for asked in range(1, 5):
+            assert [url.id for url in await api.urls.list().to_list()] == [0, 1, 2]
+            stats = await api.stats.collect(DateRange("2024-01-01", "2024-01-02"), keys=["a"])
+            assert (stats.total, stats.reconciles) == (3, True)
+            assert len(server.requests) <= 4 * asked

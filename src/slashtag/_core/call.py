@@ -47,10 +47,11 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeat` says after
     which failures it may be sent again: all of them, those after which it cannot have been done, or only if
     nothing was sent (see `retry.py`). A journal may keep the answer if the call is `replayable` and the
-    answer's period had ended, at `settled_at` (wall clock, seconds), and replays it unless the call is to be
-    sent `anew`. `secrets` are strings (a link's password) that no error and no log may show. Raises
-    InvalidRequestError for a method other than GET, POST, PUT and DELETE, for a path with a query, a
-    fragment, blanks or control characters, and for a parameter that is not a str.
+    answer's period had ended, at `settled_at` (wall clock, seconds). A call to be sent `anew` asks for a
+    second opinion on an answer in doubt: not from a journal, over a new connection, past caches. `secrets`
+    are strings (a link's password) that no error and no log may show. Raises InvalidRequestError for a method
+    other than GET, POST, PUT and DELETE, for a path with a query, a fragment, blanks or control characters,
+    and for a parameter that is not a str.
     """
 
     method: str

@@ -169,7 +169,7 @@ class StatsFetcher:
             return await self._send(call)
         except NotFoundError as error:
             log.info("%s: requested once more: %s", call.label, error)
-            return await self._send(call)
+            return await self._send(replace(call, anew=True))
 
 
 class ServiceTraits(Struct):

@@ -37,6 +37,7 @@ class ListingOptions(Struct, Generic[T], frozen=True):
     prefetch: int = 1
     limit: int | None = None
     progress: Progress | None = None
+    anew: bool = False
 
     def __post_init__(self) -> None:
         check_int("start_page", self.start_page, 1)
@@ -48,7 +49,7 @@ class ListingOptions(Struct, Generic[T], frozen=True):
             raise InvalidRequestError(f"orderby must be 'date' or '-date', not {self.orderby!r}")
 
     def call(self, page: int, *, anew: bool = False) -> Call[Page[T]]:
-        """Return the request for one page; with `anew` it is not answered from the journal."""
+        """Return the request for one page, with `anew` for a second opinion (see `Call`)."""
         params = [("page", str(page)), ("pagesize", str(self.pagesize))]
         if self.orderby is not None:
             params.append(("orderby", self.orderby))
@@ -58,7 +59,7 @@ class ListingOptions(Struct, Generic[T], frozen=True):
             params=tuple(params),
             returns=self.returns,
             replayable=True,
-            anew=anew,
+            anew=anew or self.anew,
         )
 
 
@@ -90,6 +91,7 @@ class Resource(Generic[T]):
         start_page: int = 1,
         prefetch: int = 8,
         progress: Progress | None = None,
+        anew: bool = False,
     ) -> Listing[T]:
         """List all records, requesting up to `prefetch` pages ahead.
 
@@ -103,14 +105,13 @@ class Resource(Generic[T]):
         empty page, a 404 and a page with a wrong number end it once confirmed by a second request. The
         listing can end early if the service filters records after paging, or caps pages at another length.
 
-        `progress` is called with (records so far, None). Raises InvalidRequestError at once; iterating raises
+        `progress` is called with (records so far, None). `anew` reads the present state, past the journal and
+        caches, over a new connection a page. Raises InvalidRequestError at once; iterating raises
         PaginationError if items could be lost, and errors of requests. See docs/service.md, List short URLs;
         List tags.
         """
-        options = ListingOptions(
-            self._send, self._path, self._page_type, orderby, pagesize, start_page, prefetch, None, progress
-        )
-        return Listing(options, self._tasks)
+        given = orderby, pagesize, start_page, prefetch, None, progress, anew
+        return Listing(ListingOptions(self._send, self._path, self._page_type, *given), self._tasks)
 
 
 class PageStream(Stream[Page[T]]):

@@ -14,7 +14,7 @@ class Attempt:
     expired = False
     #: Whether a byte of the request may have been written; None if that is not known.
     written: bool | None = False
-    #: Whether to open a new connection instead of reusing one.
+    #: Whether to use a new connection, which may reach another backend, and to ask caches for no answer.
     fresh = False
     #: Whether the connection had carried an earlier request.
     reused = False

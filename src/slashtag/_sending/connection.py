@@ -33,6 +33,9 @@ NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, 
 
 SWITCHING_PROTOCOLS = 101
 
+#: Header of a request whose answer no cache may have.
+NO_CACHE = ("Cache-Control", "no-cache")
+
 #: Interim answers (1xx) before an answer: a real service sends one or two.
 MAX_INTERIM = 16
 
@@ -71,7 +74,8 @@ def has_leftover(parser: Any) -> bool:
 async def read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, aiohttp.StreamReader]:
     """Return the head of the answer, after interim ones, and its body as a stream.
 
-    Raises HttpProcessingError after more than MAX_INTERIM interim answers.
+    A connection with a 5xx is not used again. Raises HttpProcessingError after more than MAX_INTERIM interim
+    answers.
     """
     message = None
     for _ in range(MAX_INTERIM + 1):
@@ -82,6 +86,8 @@ async def read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, aioh
                 raise
             raise aiohttp.ServerDisconnectedError(message) from None  # the answer had begun
         if not 100 <= message.code <= 199 or message.code == SWITCHING_PROTOCOLS:
+            if message.code >= 500:
+                protocol.force_close()  # it may lead to a backend that fails every request
             return message, content
     raise HttpProcessingError(message="too many interim answers")
 

@@ -25,6 +25,7 @@ from yarl import URL
 from .._core.call import Call
 from .attempt import Attempt
 from .connection import (
+    NO_CACHE,
     NO_TIMEOUT,
     SWITCHING_PROTOCOLS,
     TESTED,
@@ -149,6 +150,8 @@ class FastPath:
                 entity = f"Content-Type: application/json\r\nContent-Length: {len(call.body)}\r\n"
             elif call.method != "GET":
                 entity = "Content-Length: 0\r\n"
+            if attempt.fresh:
+                entity += "{}: {}\r\n".format(*NO_CACHE)
             head = f"{call.method} {target}{self._head}{entity}\r\n".encode()
             attempt.written = True
             # Not joined in a variable: a body may hold a password, and some tracebacks show variables.
@@ -161,6 +164,9 @@ class FastPath:
             raise
         # After a 101 the connection uses another protocol.
         if content.at_eof() and message.code != SWITCHING_PROTOCOLS:
+            if attempt.fresh and self._idle:
+                # Instead of the one used before, which may be that of the answer in doubt.
+                self._idle.pop().connection.close()
             self._give_back(pooled, message.headers)
         else:
             pooled.connection.close()

@@ -122,9 +122,10 @@ class Sender:
                 now = loop.time()
             metrics.attempts += 1
             state.attempts += 1
+            fresh = call.anew or state.resent or state.last is not None
             try:
                 status, headers, body = await self.transport.exchange(
-                    call, now, self.timeout, self.max_response_bytes, fresh=state.resent
+                    call, now, self.timeout, self.max_response_bytes, fresh=fresh
                 )
                 metrics.bytes_received += len(body)
                 wall = None if status == 200 else time()

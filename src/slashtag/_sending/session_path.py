@@ -14,6 +14,7 @@ from .._core.call import Call
 from .._errors import TransportError
 from .attempt import Attempt
 from .connection import (
+    NO_CACHE,
     NO_TIMEOUT,
     TESTED,
     Response,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class _StaleError(Exception):
-    """Refusal of a reused connection before anything was written."""
+    """Refusal of a reused connection, for a new one, before anything was written."""
 
 
 class SessionPath:
@@ -69,6 +70,8 @@ class SessionPath:
         if call.body is not None:
             options["data"] = call.body
             headers["Content-Type"] = "application/json"
+        if attempt.fresh:
+            headers |= (NO_CACHE,)
         if headers:
             options["headers"] = headers
         if self._headers is not None:
@@ -116,7 +119,8 @@ class SessionPath:
         attempt.reused = parser is not None
         if protocol is None or transport is None or transport.is_closing():
             raise _StaleError if attempt.reused else closed_too_early(request.connection_key)
-        if parser is not None and (has_leftover(parser) or readable(transport)()):
+        # A fresh attempt closes all that have carried requests: one may be that of the answer in doubt.
+        if parser is not None and (attempt.fresh or has_leftover(parser) or readable(transport)()):
             raise _StaleError
         self._parsers[protocol] = protocol._parser
         vars(protocol)["read"] = partial(_read_head_once, protocol)

@@ -112,9 +112,9 @@ class Transport:
     ) -> Response:
         """Send a call once; return the status, the headers and the decompressed body of the answer.
 
-        `timeout`: seconds from `now`; `fresh`: over a new connection. Raises TransportError (`unsent` if the
-        service cannot have received anything), UnexpectedResponseError for a body over `max_bytes`, and
-        SessionClosedError.
+        `timeout`: seconds from `now`; `fresh`: over a new connection, past caches. Raises TransportError
+        (`unsent` if the service cannot have received anything), UnexpectedResponseError for a body over
+        `max_bytes`, and SessionClosedError.
         """
         assert self.loop is not None
         attempt = self._watchdog.start(self.loop, now + timeout)

@@ -71,7 +71,7 @@ async def preview(
     statuses, _ = read_outcomes(path)
     left = [row for row in rows if statuses.get(row.sent.fingerprint) != "done"]
     unknown = sum(statuses.get(row.sent.fingerprint) in UNANSWERED for row in left)
-    links = Links(await session.urls.list(progress=progress).to_list())
+    links = Links(await session.urls.list(progress=progress, anew=True).to_list())
     found: list[Difference] = []
     changed = missing = 0
     for row in left:
@@ -141,7 +141,7 @@ class BulkUpdate(AsyncReadable):
             held = [row for row in left if self._is_held(file, row)]
             todo = [row for row in left if not self._is_held(file, row)]
             if self._keep:
-                links = await self._session.urls.list(progress=self._progress).to_list()
+                links = await self._session.urls.list(progress=self._progress, anew=True).to_list()
                 todo = _completed(todo, Links(links))
             for row in held:
                 yield self._record(file, row, "unknown", error=_SENT_BEFORE)

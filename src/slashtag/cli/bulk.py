@@ -88,7 +88,7 @@ async def _read(connection: Connection, session: AsyncSession, source: Path) -> 
         return read_changes(source, data=data)
     with connection.bars() as start:
         names = await names_of_tags(session)
-        links = await session.urls.list(progress=start("comparing")).to_list()
+        links = await session.urls.list(progress=start("comparing"), anew=True).to_list()
     rows = read_changes(source, data=data, links=links, tag_names=names)
     connection.say(f"{many(len(rows), 'row')} of the listing to change; rows as they were send nothing")
     return rows
