@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -37,6 +38,11 @@ class Ran:
         assert self.out == ""
         (line,) = self.err.splitlines()
         return line
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of stderr, without the times of those that bear one."""
+        return [re.sub(r"^\d{4}-\d\d-\d\dT[\d:]{8}\+00:00 ", "", line) for line in self.err.splitlines()]
 
 
 Cli = Callable[..., Ran]

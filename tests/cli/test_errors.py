@@ -7,13 +7,13 @@ import io
 import os
 import sys
 import traceback
-from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
 
 import slashtag
 from slashtag.cli import errors, main
+from slashtag.cli.lines import Lines
 from slashtag.sandbox import Fault, Sandbox
 
 from .conftest import APIKEY, APISECRET, Cli
@@ -148,21 +148,16 @@ def test_a_file_of_slashtags_must_be_text(cli: Cli, tmp_path: Path) -> None:
     ],
 )
 def test_each_kind_of_error_says_what_to_do(error: slashtag.SlashtagError, advice: str) -> None:
-    assert advice in report(error)
+    assert advice in errors.describe(error)[0]
 
 
-def report(error: slashtag.SlashtagError) -> str:
-    with redirect_stderr(io.StringIO()) as stderr:
-        errors.report(error)
-    (line,) = stderr.getvalue().splitlines()
-    return line
-
-
-def test_an_error_stays_one_line_whatever_it_quotes() -> None:
+def test_an_error_stays_one_line_whatever_it_quotes(capsys: pytest.CaptureFixture[str]) -> None:
     error = slashtag.SlashtagError("a\nb\x1b[31mc\r" + "x" * 300)
     error.add_note("while\tasking")
-    assert "\x1b" not in report(error)
-    assert report(error).endswith("; while asking")
+    Lines().print(errors.describe(error)[0])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "\x1b" not in line
+    assert line.endswith("; while asking")
 
 
 def test_a_failing_service_is_reported_without_a_traceback(cli: Cli, box: Sandbox) -> None:
@@ -181,10 +176,10 @@ def test_what_the_system_refuses_is_one_line(cli: Cli, box: Sandbox) -> None:
     assert ran.error.endswith("choose another with --port")
 
 
-def test_an_error_of_the_system_is_reported_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    errors.report(OSError("odd"))
-    errors.report(OSError(errno.ENOSPC, "No space left on device", "x.csv"))
-    assert capsys.readouterr().err == "error: odd\nerror: x.csv: No space left on device\n"
+def test_an_error_of_the_system_is_reported_as_it_is() -> None:
+    assert errors.describe(OSError("odd")) == ("odd", 1)
+    full = OSError(errno.ENOSPC, "No space left on device", "x.csv")
+    assert errors.describe(full) == ("x.csv: No space left on device", 1)
 
 
 def test_a_bug_shows_a_traceback_without_credentials(

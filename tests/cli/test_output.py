@@ -184,7 +184,7 @@ def test_speed_limit_and_time_left_are_shown_and_printed_every_30_s(looked: Any)
 @pytest.mark.usefixtures("quick_retries")
 def test_a_service_that_was_never_reached_is_named_at_its_first_failure(cli: Cli) -> None:
     ran = cli("urls", "list", "--base-url", "http://127.0.0.1:1")
-    first, last = ran.err.splitlines()
+    first, last = ran.lines
     assert first.startswith("warning: GET tags: Cannot connect to host 127.0.0.1:1 ")
     assert first.endswith("; attempt 1 failed, again in 0.00 s")
     assert last.startswith("error: ")
@@ -214,11 +214,15 @@ def test_one_failure_after_an_answer_is_no_news(cli: Cli, monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("quick_retries")
 def test_every_line_can_be_json(cli: Cli) -> None:
     ran = cli("stats", "alltime", "--all", "--log-format", "json")
-    line = [json.loads(line) for line in ran.err.splitlines()][-1]
+    line, end = [json.loads(line) for line in ran.err.splitlines()][-2:]
     assert line["level"] == "info"
+    assert (end["exit_code"], end["requests"] > 0, end["seconds"] > 0) == (0, True, True)
     assert line["message"].startswith("all time: ")
     ran = cli("urls", "list", "--log-format", "json", "--base-url", "http://127.0.0.1:1")
-    assert [json.loads(line)["level"] for line in ran.err.splitlines()] == ["warning", "error"]
+    warning, error, end = (json.loads(line) for line in ran.err.splitlines())
+    assert (warning["level"], error["level"]) == ("warning", "error")
+    assert (end["event"], end["command"], end["exit_code"]) == ("end", "slashtag urls list", 1)
+    assert end["attempts"] > end["retries"] > 0
     assert cli("urls", "list", "--base-url", "http://127.0.0.1:1", "-q").error.startswith("error: ")
 
 
@@ -263,7 +267,7 @@ def test_every_command_says_that_it_retries(
     monkeypatch.setenv("SLASHTAG_BASE_URL", "http://127.0.0.1:1")
     ran = cli(*command, "--log-format", form)
     assert ran.code == 1
-    lines = ran.err.splitlines()
+    lines = ran.lines
     if form == "json":
         lines = [json.loads(line)["message"] for line in lines]
     assert lines[0].endswith("attempt 1 failed, again in 1.50 s")
@@ -281,7 +285,7 @@ def test_every_command_says_that_nothing_answers(
         monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
         ran = cli(*command)
     assert ran.code == 0
-    assert ran.err.startswith("no answer for 0 s")
+    assert ran.lines[0] == "no answer for 0 s"
 
 
 @pytest.mark.usefixtures("retried_later")

@@ -56,7 +56,7 @@ def test_progress_is_printed_without_a_terminal(
 ) -> None:
     monkeypatch.setattr("slashtag.cli.progress.INTERVAL", 0.001)
     ran = cli("sync", str(tmp_path / "clicks.duckdb"), *SINCE, "--log-every", "0.000001")
-    assert re.search(r"^clicks_daily: [\d,]+ of [\d,]+; [\d,]+ requests/s", ran.err, re.M)
+    assert re.search(r" clicks_daily: [\d,]+ of [\d,]+ links; [\d,]+ requests/s", ran.err, re.M)
 
 
 def test_ctrl_c_is_no_error_of_the_destination(cli: Cli, box: Sandbox, tmp_path: Path) -> None:

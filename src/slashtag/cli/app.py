@@ -83,17 +83,17 @@ def run() -> int:
     if len(sys.argv) > 2 and sys.argv[1] in ("--show-completion", "--install-completion"):
         # With this variable typer reads which shell is meant, instead of asking which one runs.
         os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
-    code, is_reported = 0, False
+    code = 0
     try:
         app(prog_name="slashtag")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     except Exception as error:
-        code, is_reported = _report(error), True
+        code = _report(error)
     try:
         sys.stdout.flush()
     except OSError as error:
-        if not is_reported:
+        if code != 1:
             code = _report(error)
         # Python flushes once more at its end, and would print a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -105,4 +105,6 @@ def _report(error: Exception) -> int:
     if isinstance(error, BrokenPipeError):
         return 1
     # Imported here, as errors need the library and --help does not.
-    return int(import_module(".errors", __package__).report(error))
+    text, code = import_module(".errors", __package__).describe(error)
+    import_module(".lines", __package__).Lines().print(text, label="error: ", style="bold red")
+    return int(code)

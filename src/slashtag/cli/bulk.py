@@ -11,9 +11,10 @@ from .. import AsyncSession, SlashtagError
 from .._internal import many
 from ..bulk_update import COLUMNS, BulkUpdate, ChangeRow, ChangesError, needs_links, preview, read_changes
 from ..export import Column, Table, names_of_tags
-from .errors import SOME_FAILED, say
-from .options import Connection, option
+from .errors import SOME_FAILED
+from .options import option
 from .output import Output
+from .run import Run
 
 _option = partial(option, rich_help_panel="Many links")
 
@@ -57,7 +58,7 @@ class Bulk:
             raise typer.BadParameter("--dry-run, --keep, --repeat-lost and --results belong to --from")
 
 
-async def update_from(connection: Connection, bulk: Bulk, source: Path, output: Output) -> None:
+async def update_from(run: Run, bulk: Bulk, source: Path, output: Output) -> None:
     """Make the changes of a file that are left to make; exit with 3 where some were not made."""
     piped = str(source) == "-"
     if piped and bulk.results is None:
@@ -66,55 +67,53 @@ async def update_from(connection: Connection, bulk: Bulk, source: Path, output: 
         raise typer.BadParameter(f"--from names no file: {source}")
     path = bulk.results or source.with_name(f"{source.stem}.results.jsonl")
     try:
-        async with connection.session() as session:
-            rows = await _read(connection, session, source)
+        async with run.session() as session:
+            rows = await _read(run, session, source)
             if bulk.dry_run:
-                await _show(connection, session, rows, path, output)
+                await _show(run, session, rows, path, output)
             else:
-                await _update(connection, session, bulk, rows, path, output)
+                await _update(run, session, bulk, rows, path, output)
     except ChangesError as error:
         for problem in error.problems[:MOST_ERRORS]:
-            say(str(problem), label="error: ", style="bold red")
+            run.say_loudly(str(problem), "error: ")
         if more := error.problems[MOST_ERRORS:]:
-            say(f"and {len(more):,} more", label="error: ", style="bold red")
-        say(error.summary, label="error: ", style="bold red")
+            run.say_loudly(f"and {len(more):,} more", "error: ")
+        run.say_loudly(error.summary, "error: ")
         raise typer.Exit(1) from None
 
 
-async def _read(connection: Connection, session: AsyncSession, source: Path) -> list[ChangeRow]:
+async def _read(run: Run, session: AsyncSession, source: Path) -> list[ChangeRow]:
     """Read the changes, compared with the links of the account where the file is a listing."""
     data = sys.stdin.buffer.read() if str(source) == "-" else None
     if not needs_links(source, data=data):
         return read_changes(source, data=data)
-    with connection.bars() as start:
+    with run.bars() as start:
         names = await names_of_tags(session)
-        links = await session.urls.list(progress=start("comparing"), anew=True).to_list()
+        links = await session.urls.list(progress=start("comparing", "links"), anew=True).to_list()
     rows = read_changes(source, data=data, links=links, tag_names=names)
-    connection.say(f"{many(len(rows), 'row')} of the listing to change; rows as they were send nothing")
+    run.say(f"{many(len(rows), 'row')} of the listing to change; rows as they were send nothing")
     return rows
 
 
-async def _show(
-    connection: Connection, session: AsyncSession, rows: list[ChangeRow], path: Path, output: Output
-) -> None:
+async def _show(run: Run, session: AsyncSession, rows: list[ChangeRow], path: Path, output: Output) -> None:
     """Print what the rows would change."""
-    with connection.bars() as start:
-        shown = await preview(session, rows, outcomes=path, progress=start("reading"))
+    with run.bars() as start:
+        shown = await preview(session, rows, outcomes=path, progress=start("reading", "links"))
     differences = [(each.line, str(each.key), each.member, each.now, each.new) for each in shown.differences]
     output.print(DIFFERENCES, differences)
-    connection.say(
+    run.say(
         f"{many(shown.changed, 'row')} would change a link, {shown.unchanged:,} would change nothing, "
         f"{shown.missing:,} name no link or several, {shown.skipped:,} were done before; nothing was sent"
     )
     if shown.unknown:
-        connection.say(
+        run.say(
             f"{shown.unknown:,} of them were sent before and got no answer: where destination, slashtag or "
             "redirect code would change, they were not done, or somebody has changed it since"
         )
 
 
 async def _update(
-    connection: Connection,
+    run: Run,
     session: AsyncSession,
     bulk: Bulk,
     rows: list[ChangeRow],
@@ -122,16 +121,16 @@ async def _update(
     output: Output,
 ) -> None:
     """Send the changes, and print what is left and what to do next; exit with 3 where something is left."""
-    connection.stopped = f"stopped; run the same command again to go on: {path} has the outcomes so far"
+    run.say_when_stopped(f"stopped; run the same command again to go on: {path} has the outcomes so far")
     try:
-        with connection.bars() as start:
+        with run.bars() as start:
             async with BulkUpdate(
                 session,
                 rows,
                 outcomes=path,
                 keep=bulk.keep,
                 repeat_lost=bulk.repeat_lost,
-                progress=start("updating"),
+                progress=start("updating", "rows"),
             ) as update:
                 left = [outcome async for outcome in update if outcome.status != "done"]
     except SlashtagError as error:
@@ -141,9 +140,9 @@ async def _update(
     if left or output.form != "table":
         output.print(LEFT, sorted((each.line, str(each.key), each.status, each.error) for each in left))
     count = update.summary
-    connection.say(
+    run.say(
         f"{many(count.done, 'row')} done, {count.failed:,} failed, {count.unknown:,} outcome unknown, "
-        f"{count.skipped:,} done before; {connection.cost()}; outcomes in {path}"
+        f"{count.skipped:,} done before; {run.cost()}; outcomes in {path}"
     )
     advice = {
         "password and domain are not in the listing: a row that has none sent none, and they are lost if the "
@@ -154,6 +153,6 @@ async def _update(
     }
     for text, applies in advice.items():
         if applies:
-            connection.say(text)
+            run.say(text)
     if left:
         raise typer.Exit(SOME_FAILED)

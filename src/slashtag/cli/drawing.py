@@ -11,7 +11,7 @@ from rich.text import Text
 from .. import PeriodStats, RangeStats, Statistics
 from .._internal import by_month
 from ..export import Row, Table
-from .errors import one_line
+from .lines import one_line
 
 #: Characters that the first text of a row leaves to the other columns.
 OTHERS = 24

@@ -1,16 +1,8 @@
 """Errors as the command line prints them: one line on stderr that says what to do."""
 
-import json
-import logging
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from errno import EADDRINUSE
-from types import SimpleNamespace
-
-from rich.console import Console
-from rich.text import Text
 
 from .. import (
     APIError,
@@ -33,9 +25,6 @@ from .. import (
 #: The exit code if some keys or rows failed or were left out and the rest was done.
 SOME_FAILED = 3
 
-#: Whether lines are JSON, also those of other threads.
-_form = SimpleNamespace(is_json=False)
-
 # The first match is used.
 _ADVICE: list[tuple[type[SlashtagError], str]] = [
     (AuthenticationError, "run `slashtag login`, or check SLASHTAG_APIKEY and SLASHTAG_APISECRET"),
@@ -51,22 +40,6 @@ _ADVICE: list[tuple[type[SlashtagError], str]] = [
 ]
 
 
-def one_line(text: str) -> str:
-    """Return a text with a blank for each line break and control character, safe for a terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)
-
-
-def say(text: str, *, label: str = "", style: str = "") -> None:
-    """Print one line on stderr, however narrow the terminal is; as JSON with --log-format json."""
-    if _form.is_json:
-        level = label.strip(": ") or "info"
-        record = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "level": level, "message": text}
-        print(json.dumps(record), file=sys.stderr)
-        return
-    line = Text.assemble((label, style), one_line(text))
-    Console(stderr=True, highlight=False).print(line, soft_wrap=True)
-
-
 @contextmanager
 def as_usage() -> Generator[None, None, None]:
     """Turn an option that the library refuses into wrong usage, exit code 2."""
@@ -76,8 +49,8 @@ def as_usage() -> Generator[None, None, None]:
         raise InvalidRequestError(str(error)) from None
 
 
-def report(error: Exception) -> int:
-    """Print the error that ended a command and return its exit code; re-raise an unexpected one."""
+def describe(error: Exception) -> tuple[str, int]:
+    """Return what to print of the error that ended a command, and the exit code; raise an unexpected one."""
     if isinstance(error, SlashtagError):
         parts = [str(error).rstrip("."), *getattr(error, "__notes__", ())]
         if isinstance(error, NotFoundError) and error.method == "PUT":
@@ -91,30 +64,5 @@ def report(error: Exception) -> int:
         parts += ["choose another with --port"] * (error.errno == EADDRINUSE)
     else:
         raise error
-    say("; ".join(parts), label="error: ", style="bold red")
     # Wrong usage: the same command fails again.
-    return 2 if isinstance(error, InvalidRequestError | UnknownTagError) else 1
-
-
-class _Lines(logging.Handler):
-    """Handler that prints each record as one line."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        say(record.getMessage(), label=f"{record.levelname.lower()}: ", style="dim")
-
-
-@contextmanager
-def log_lines(level: int, *, as_json: bool = False) -> Generator[None, None, None]:
-    """Print log records of the library from a level on; with `as_json`, all lines on stderr are JSON."""
-    log, lines = logging.getLogger("slashtag"), _Lines()
-    before = log.level
-    log.setLevel(level)
-    log.addHandler(lines)
-    _form.is_json = as_json
-    try:
-        yield
-    finally:
-        log.removeHandler(lines)
-        log.setLevel(before)
-    # Not after an error: its line, which `report` prints, has the same form.
-    _form.is_json = False
+    return "; ".join(parts), 2 if isinstance(error, InvalidRequestError | UnknownTagError) else 1

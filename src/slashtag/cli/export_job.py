@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from .. import AsyncSession, ExportError, SlashtagError
-from .._internal import JournalInUseError, Progress, UnfitJournalError, many, remove_journal
+from .._internal import JournalInUseError, UnfitJournalError, many, remove_journal
 from ..export import Summary, Table, Writer
 from .failures import Failures
-from .options import Connection, option
+from .options import option
 from .output import Output
+from .progress import Begin
+from .run import Run
 from .selection import note_of_shared
 
-#: Starts a bar of progress.
-Begin = Callable[[str], Progress]
 Work = Callable[[AsyncSession, Writer, Begin, Failures | None], Awaitable[Summary]]
 
 
@@ -43,7 +43,7 @@ def journal_of(target: Path) -> Path:
 
 async def export(
     destination: Destination,
-    connection: Connection,
+    run: Run,
     table: Table,
     work: Work,
     *,
@@ -54,28 +54,26 @@ async def export(
     `work` is called with Failures if there are `max_failures`.
     """
     target = destination.output
-    failures = None if max_failures is None else Failures(target, max_failures)
+    failures = None if max_failures is None else Failures(run.lines, target, max_failures)
     with failures or nullcontext():
-        async with _session(connection, target, fresh=destination.fresh) as session:
-            with destination.writer(table) as writer, connection.bars() as begin:
+        async with _session(run, target, fresh=destination.fresh) as session:
+            with destination.writer(table) as writer, run.bars() as begin:
                 summary = await work(session, writer, begin, failures)
-    _conclude(connection, target, summary, failures)
+    _conclude(run, target, summary, failures)
     # Not if another run may get an answer to what failed.
     if target is not None and (failures is None or not failures.may_come_right):
         remove_journal(journal_of(target))
 
 
 @asynccontextmanager
-async def _session(
-    connection: Connection, target: Path | None, *, fresh: bool
-) -> AsyncGenerator[AsyncSession, None]:
+async def _session(run: Run, target: Path | None, *, fresh: bool) -> AsyncGenerator[AsyncSession, None]:
     """Make a session with a journal beside the target, if there is one."""
     journal = None if target is None else journal_of(target)
     options: dict[str, Any] = {"journal_max_age": 0.0} if fresh else {}
     try:
-        async with connection.session(journal=journal, **options) as session:
+        async with run.session(journal=journal, **options) as session:
             if journal is not None:
-                connection.stopped = (
+                run.say_when_stopped(
                     f"stopped; run the same command again to go on: {journal} holds the answers so far"
                 )
             yield session
@@ -86,7 +84,7 @@ async def _session(
             error.add_note("remove it to begin anew")
         elif journal is None or not journal.exists() or _is_empty(journal):
             # There is nothing to go on with.
-            connection.stopped = "stopped"
+            run.say_when_stopped("stopped")
             if journal is not None:
                 remove_journal(journal)
         elif _can_go_on(error) and str(journal) not in str(error):
@@ -111,18 +109,18 @@ def _can_go_on(error: BaseException) -> bool:
     return isinstance(error, SlashtagError) and not is_of_format
 
 
-def _conclude(connection: Connection, file: Path | None, summary: Summary, failures: Failures | None) -> None:
+def _conclude(run: Run, file: Path | None, summary: Summary, failures: Failures | None) -> None:
     """Print how an export went, and exit with 3 if keys failed."""
-    parts = [f"{many(summary.rows, 'row')} to {file or 'stdout'}", connection.cost()]
+    parts = [f"{many(summary.rows, 'row')} to {file or 'stdout'}", run.cost()]
     if not summary.reconciles:
-        connection.left_out = True
+        run.mark_incomplete()
         parts.append(
             "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service gave"
         )
     elif failures is not None:
         parts.append(f"the days {'of what was answered ' * bool(failures.count)}add up to the totals")
-    connection.say("; ".join(parts))
+    run.say("; ".join(parts), rows=summary.rows, file=file)
     if summary.shared:
-        connection.say(note_of_shared(summary.shared))
+        run.say(note_of_shared(summary.shared))
     if failures is not None:
-        failures.conclude(connection)
+        failures.conclude(run)

@@ -16,8 +16,8 @@ from .. import (
 )
 from .._internal import many
 from ..export import Column, Table, TableFile
-from .errors import one_line, say
-from .options import Connection
+from .lines import Lines, one_line
+from .run import Run
 
 MaxFailures = Annotated[int, Option(min=0, metavar="N", help="Stop if more requests fail than this.")]
 FAILURES = Table(
@@ -32,11 +32,12 @@ class Failures:
     to reach the service is raised.
     """
 
-    def __init__(self, target: Path | None, most: int) -> None:
+    def __init__(self, lines: Lines, target: Path | None, most: int) -> None:
         if target is not None:
             # A folder may be named by dots alone.
             named = target if target.name else target.resolve()
             target = named.with_name(f"{named.name}.failures.jsonl")
+        self._lines = lines
         self._path = target
         self._most = most
         self._file: TableFile | None = None
@@ -58,7 +59,7 @@ class Failures:
             raise stop
         self.may_come_right |= not isinstance(error, BadRequestError | InvalidRequestError | NotFoundError)
         if self._path is None:
-            say(f"{call.label}: {error}", label="failed: ", style="bold red")
+            self._lines.print(f"{call.label}: {error}", label="failed: ", style="bold red")
             return
         self._file = self._file or TableFile(self._path, FAILURES)
         # A slashtag with a comma cannot be requested; it is one key, not two.
@@ -76,10 +77,10 @@ class Failures:
         elif error is None and self._path is not None and self._path.is_file():
             self._path.unlink()
 
-    def conclude(self, connection: Connection) -> None:
+    def conclude(self, run: Run) -> None:
         """Print how many failed, where they are listed and what to do."""
         if self.count:
             where = "" if self._path is None else f", listed in {self._path}"
             again = "; run the same command again to request them again" if self.may_come_right else ""
-            connection.say(f"left out: {many(self.count, 'request')} that failed{where}{again}")
-            connection.left_out = True
+            run.say(f"left out: {many(self.count, 'request')} that failed{where}{again}", failures=self.count)
+            run.mark_incomplete()

@@ -17,7 +17,8 @@ from .._internal import Resource, many
 from ..export import FORMATS, Row, Table, TableFile, TextFormat, Writer, format_of, open_writer
 from .drawing import draw_rows
 from .errors import as_usage
-from .options import Connection, option
+from .options import option
+from .run import Run
 
 T = TypeVar("T", ShortUrl, Tag)
 
@@ -105,7 +106,7 @@ class Listed(Output):
 
 
 async def print_listing(
-    connection: Connection,
+    run: Run,
     listed: Listed,
     records: Resource[T],
     row: Callable[[T], Row],
@@ -130,14 +131,14 @@ async def print_listing(
     # Rows that stream onto the terminal are their own progress.
     silent = listed.form not in (None, "table") and sys.stdout.isatty()
     shown = dict.fromkeys(listed.names, 0) or shown
-    with listed.writer(table, shown) as writer, connection.bars() as start:
+    with listed.writer(table, shown) as writer, run.bars() as start:
 
         def write(items: list[T]) -> None:
             nonlocal count
             count += len(items)
             writer.write(tuple(values[n] for n in places) for values in map(row, items))
 
-        listing = records.list(orderby=listed.orderby, progress=None if silent else start("reading"))
+        listing = records.list(orderby=listed.orderby, progress=None if silent else start("reading", "rows"))
         if left is not None and wanted is None:
             # Pages are then no larger than the limit.
             write(await listing.to_list(left))
@@ -150,7 +151,7 @@ async def print_listing(
                     if left == 0 or (is_last is not None and any(map(is_last, page.items))):
                         break
     if listed.output is not None:
-        connection.say(f"{many(count, 'row')} to {listed.output}; {connection.cost()}")
+        run.say(f"{many(count, 'row')} to {listed.output}; {run.cost()}", rows=count, file=listed.output)
 
 
 class TerminalSafe:

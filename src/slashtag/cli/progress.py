@@ -14,6 +14,8 @@ from rich.progress import Progress as Bars
 from .. import Metrics
 from .._internal import Progress
 
+#: Starts a bar of progress, by its name and the unit of what is counted.
+Begin = Callable[[str, str], Progress]
 #: Seconds between two looks; after which a wait is shown; and after which it is printed where none is shown.
 INTERVAL, SHOWN_AFTER, PRINTED_AFTER = 1.0, 2.0, 10.0
 
@@ -104,12 +106,11 @@ class Watch:
 
 
 @contextmanager
-def bars(watch: Watch, *, shown: bool = True) -> Generator[Callable[[str], Progress], None, None]:
+def bars(watch: Watch, console: Console, *, shown: bool = True) -> Generator[Begin, None, None]:
     """Show progress on stderr if it is a terminal; yields what starts a bar and returns its callback.
 
     The last bar says how fast the session is that the watch looks at, or what it waits for.
     """
-    console = Console(stderr=True)
     display = Bars(
         TextColumn("{task.description}"),
         BarColumn(bar_width=10),
@@ -121,15 +122,15 @@ def bars(watch: Watch, *, shown: bool = True) -> Generator[Callable[[str], Progr
         disable=not (shown and console.is_terminal),
     )
 
-    def start(name: str) -> Progress:
+    def start(name: str, unit: str) -> Progress:
         for earlier in display.tasks:
             # A bar without a known total is complete when the next one starts.
             display.update(earlier.id, total=earlier.completed, status="")
-        task = display.add_task(name, total=None, count="0", status="")
+        task = display.add_task(name, total=None, count=f"0 {unit}", status="")
 
         def report(done: int, total: int | None) -> None:
             count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
-            display.update(task, completed=done, total=total, count=count)
+            display.update(task, completed=done, total=total, count=f"{count} {unit}")
 
         return report
 

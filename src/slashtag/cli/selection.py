@@ -14,7 +14,8 @@ from .. import AsyncSession, InvalidRequestError, ShortUrl, SlashtagError
 from .._internal import Key, Progress, check_slashtag
 from ..export import By, Sharing, names_of_tags, selection
 from .errors import SOME_FAILED
-from .options import Connection, option
+from .options import SessionOptions, option
+from .run import Run
 
 _option = partial(option, rich_help_panel="Which links (one of these)")
 #: So many slashtags are looked up in the account by default, and so many unknown ones are named.
@@ -27,10 +28,9 @@ def complete_tags(incomplete: str) -> list[str]:
     """Return the names of tags that begin so; none if the service does not answer soon."""
 
     async def names() -> list[str]:
-        connection = Connection(
-            os.environ.get("SLASHTAG_BASE_URL"), profile=os.environ.get("SLASHTAG_PROFILE")
-        )
-        async with asyncio.timeout(PATIENCE), connection.session() as session:
+        given = os.environ.get
+        run = Run(SessionOptions(given("SLASHTAG_BASE_URL"), profile=given("SLASHTAG_PROFILE")))
+        async with asyncio.timeout(PATIENCE), run.session() as session:
             return list((await names_of_tags(session)).values())
 
     try:
@@ -76,15 +76,15 @@ class Selection:
             # Read and checked before anything is sent or written.
             self.slashtags  # noqa: B018
 
-    def require_tags(self, connection: Connection) -> None:
+    def require_tags(self, run: Run) -> None:
         """Raise BadParameter where slashtags are selected, for --by tag; print what it leaves out."""
         if not (self.tag or self.every):
             raise typer.BadParameter("--by tag goes with --tag or --all")
         if self.every:
-            connection.say("links without a tag are in no row")
+            run.say("links without a tag are in no row")
 
     async def selector(
-        self, connection: Connection, session: AsyncSession, progress: Progress | None = None
+        self, run: Run, session: AsyncSession, progress: Progress | None = None
     ) -> dict[str, Any]:
         """Return the arguments `keys` and `tags`, both None for all links.
 
@@ -102,9 +102,7 @@ class Selection:
         if unknown:
             named = ", ".join(map(repr, unknown[:NAMED]))
             more = f" and {len(unknown) - NAMED:,} more" if len(unknown) > NAMED else ""
-            connection.leave_out(
-                f"no link has the slashtag {named}{more}; --no-check asks for it all the same"
-            )
+            run.leave_out(f"no link has the slashtag {named}{more}; --no-check asks for it all the same")
         if len(unknown) == len(found):
             raise typer.Exit(SOME_FAILED)
         return {"keys": [link.slashtag for link in found.values() if link is not None], "tags": None}
@@ -112,7 +110,7 @@ class Selection:
     @asynccontextmanager
     async def chosen(
         self,
-        connection: Connection,
+        run: Run,
         session: AsyncSession,
         by: By = "slashtag",
         *,
@@ -130,13 +128,13 @@ class Selection:
                 try:
                     check_slashtag(link)
                 except InvalidRequestError as error:
-                    connection.leave_out(str(error))
+                    run.leave_out(str(error))
                 else:
                     yield link
 
         if dry_run:
             self.check = False
-        selector = await self.selector(connection, session, progress)
+        selector = await self.selector(run, session, progress)
         selecting = selection(
             session, **selector, by=by, merged=merged, sharing=self.sharing, progress=progress
         )

@@ -8,15 +8,15 @@ import typer
 from typer import Argument
 
 from ... import Call
-from ..options import Connection, command
 from ..output import stdout
+from ..run import Run, command
 
 
 @command
 async def api(
     method: Annotated[Literal["GET"], Argument(help="Only GET: nothing is changed.")],
     path: Annotated[str, Argument(metavar="PATH", help="Below /api/v1, such as urls or stats/yearly.")],
-    connection: Connection,
+    run: Run,
     parameters: Annotated[
         list[str] | None, Argument(metavar="NAME=VALUE...", help="Parameters, not encoded.")
     ] = None,
@@ -36,7 +36,7 @@ async def api(
     call = Call(
         method=method, path=path.strip("/").removeprefix("api/v1/"), params=tuple(pairs), returns=object
     )
-    async with connection.session() as session:
+    async with run.session() as session:
         data: Any = await session.send(call)
     stdout().write(msgspec.json.format(msgspec.json.encode(data)) + b"\n")
     sys.stdout.flush()

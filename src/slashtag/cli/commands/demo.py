@@ -26,8 +26,8 @@ from ... import (
 from ...export import Column, Row, Table
 from ...sandbox import Link, Sandbox, TokenBucket, TrueCountry, TruePeriod, TrueRange
 from ..drawing import draw_rows
-from ..options import run_async
 from ..progress import Watch, bars
+from ..run import run_async
 
 YEAR = 2024
 FIRST, LAST = date(YEAR, 1, 1), date(YEAR, 12, 31)
@@ -103,8 +103,8 @@ async def _run(box: Sandbox) -> tuple[list[Step], float | None]:
         return answer
 
     async with session:
-        with bars(Watch(print, 0)) as start:
-            listing = session.urls.list(progress=start("all links")).to_list()
+        with bars(Watch(print, 0), Console(stderr=True)) as start:
+            listing = session.urls.list(progress=start("all links", "links")).to_list()
             links = await step("all links", listing, partial(listing_differences, truth.urls()))
             ids = [url.tag_id for url in links]
             tag = max(truth.tags(), key=lambda tag: ids.count(tag.id)).name
@@ -116,7 +116,7 @@ async def _run(box: Sandbox) -> tuple[list[Step], float | None]:
                 (f"{YEAR}, {COUNTRY}", country, {"keys": links}, truth.country(COUNTRY, FIRST, LAST)),
             ]
             for name, query, of, true in asked:
-                collecting = session.stats.collect(query, **of, progress=start(name))
+                collecting = session.stats.collect(query, **of, progress=start(name, "requests"))
                 await step(name, collecting, partial(differences, true))
     return steps, metrics.learned_rate
 

@@ -21,8 +21,8 @@ from ... import (
 )
 from ..._internal import MAX_PAGESIZE, flattened, last_day, midnight
 from ...export import Column, Table
-from ..options import Connection, command
 from ..output import Output
+from ..run import Run, command
 
 #: Returns the clicks from one second to another, both sent as they are.
 Count = Callable[[datetime, datetime], Awaitable[int]]
@@ -62,7 +62,7 @@ ZONE_IGNORED = Finding("timezone", "differs", "days ignore `timezone`: leave it 
 
 @command
 async def diagnose(
-    connection: Connection,
+    run: Run,
     output: Output,
     keys: Annotated[
         str | None,
@@ -75,14 +75,15 @@ async def diagnose(
     check failed.
     """
     chosen_keys = tuple(key.strip() for key in (keys or "").split(",") if key.strip())
-    async with connection.session() as session:
-        with output.writer(FINDINGS) as writer, connection.bars() as start:
-            report = start("checking")
+    async with run.session() as session:
+        with output.writer(FINDINGS) as writer, run.bars() as start:
+            report = start("checking", "requests")
             async for finding in examine(session.with_options(retry=RETRY), chosen_keys):
-                connection.left_out |= finding.result == "failed"
+                if finding.result == "failed":
+                    run.mark_incomplete()
                 writer.write([finding])
                 report(session.metrics.requests, None)
-    connection.say(connection.cost())
+    run.say(run.cost())
 
 
 async def examine(session: AsyncSession, keys: tuple[str, ...]) -> AsyncIterator[Finding]:

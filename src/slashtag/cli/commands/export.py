@@ -21,10 +21,12 @@ from ...export import (
     export_urls,
 )
 from ..dryrun import bounds_of_each, print_plan
-from ..export_job import Begin, Destination, export
+from ..export_job import Destination, export
 from ..failures import Failures, MaxFailures
-from ..options import Connection, DryRun, Timezone, command
+from ..options import DryRun, Timezone
 from ..period import Period
+from ..progress import Begin
+from ..run import Run, command
 from ..selection import Selection
 
 app = typer.Typer(
@@ -37,25 +39,25 @@ _option = partial(Option, rich_help_panel="The output")
 
 @app.command("urls")
 @command
-async def urls(destination: Destination, connection: Connection) -> None:
+async def urls(destination: Destination, run: Run) -> None:
     """Export every link of the account."""
     await export(
         destination,
-        connection,
+        run,
         NAMED_URLS,
-        lambda session, writer, begin, _: export_urls(session, writer, progress=begin("links")),
+        lambda session, writer, begin, _: export_urls(session, writer, progress=begin("links", "links")),
     )
 
 
 @app.command("tags")
 @command
-async def tags(destination: Destination, connection: Connection) -> None:
+async def tags(destination: Destination, run: Run) -> None:
     """Export every tag of the account."""
     await export(
         destination,
-        connection,
+        run,
         TAGS,
-        lambda session, writer, begin, _: export_tags(session, writer, progress=begin("tags")),
+        lambda session, writer, begin, _: export_tags(session, writer, progress=begin("tags", "tags")),
     )
 
 
@@ -65,7 +67,7 @@ async def clicks(
     period: Period,
     selection: Selection,
     destination: Destination,
-    connection: Connection,
+    run: Run,
     timezone: Timezone = None,
     by: Annotated[
         By, _option(help="A series for each link, or for each tag; links without a tag are in none.")
@@ -87,16 +89,16 @@ async def clicks(
     start, end = period.dates(timezone)
     query = DateRange(start, end)
     if (period.start, period.end) != (str(query.start), str(query.end)):
-        connection.say(f"clicks of {query.start} to {query.end}")
+        run.say(f"clicks of {query.start} to {query.end}")
     if by == "tag":
-        selection.require_tags(connection)
+        selection.require_tags(run)
     if dry_run:
         async with (
-            connection.session() as session,
-            selection.chosen(connection, session, by, dry_run=True) as (keys, tags),
+            run.session() as session,
+            selection.chosen(run, session, by, dry_run=True) as (keys, tags),
         ):
             await print_plan(
-                session, query, keys, tags, timezone=timezone, rate=connection.rate, bounds=bounds_of_each
+                session, query, keys, tags, timezone=timezone, rate=run.options.rate, bounds=bounds_of_each
             )
         return
 
@@ -107,13 +109,13 @@ async def clicks(
             session,
             query,
             writer,
-            **await selection.selector(connection, session, begin("checking")),
+            **await selection.selector(run, session, begin("checking", "links")),
             by=by,
             dimensions=dimensions,
             timezone=timezone,
-            progress=begin("clicks"),
+            progress=begin("clicks", "links" if by == "slashtag" else "tags"),
             on_error=failures,
         )
 
     table = dimensions_table(by) if dimensions else clicks_table(by)
-    await export(destination, connection, table, work, max_failures=max_failures)
+    await export(destination, run, table, work, max_failures=max_failures)

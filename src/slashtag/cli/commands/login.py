@@ -7,12 +7,12 @@ import typer
 from typer import Option
 
 from .. import credentials_file
-from ..options import Connection, command
+from ..run import Run, command
 
 
 @command
 async def login(
-    connection: Connection,
+    run: Run,
     remove: Annotated[bool, Option("--remove", help="Remove the saved credentials.")] = False,
     status: Annotated[
         bool, Option("--status", help="Show which credentials are used, and check them.")
@@ -26,12 +26,12 @@ async def login(
     that only you can read. If stdin is not a terminal, they are read from it, one a line. Credentials in the
     environment take precedence.
     """
-    profile = connection.profile
+    profile = run.options.profile
     file = credentials_file.path(profile)
     if remove:
         saved = file.exists()
         credentials_file.remove(profile)
-        connection.say(f"removed {file}" if saved else "no credentials were saved")
+        run.say(f"removed {file}" if saved else "no credentials were saved")
         return
     if list_:
         for name in credentials_file.profiles():
@@ -39,19 +39,19 @@ async def login(
             print(name or credentials_file.NAMELESS, base_url, credentials_file.place(name), sep="\t")
         return
     if status:
-        base_url, apikey, apisecret = connection.credentials()
+        base_url, apikey, apisecret = run.options.credentials()
     else:
-        base_url = connection.base_url or _ask("address of the service", shown=True)
+        base_url = run.options.base_url or _ask("address of the service", shown=True)
         apikey, apisecret = _ask("apikey"), _ask("apisecret")
-    async with connection.session((base_url, apikey, apisecret)) as session:
+    async with run.session((base_url, apikey, apisecret)) as session:
         await session.urls.page(pagesize=1)
     if status:
         is_given = credentials_file.in_environment(profile)
         where = "the environment" if is_given else credentials_file.place(profile)
-        connection.say(f"{base_url} accepts the credentials of {where}")
+        run.say(f"{base_url} accepts the credentials of {where}")
         return
     credentials_file.save(base_url, apikey, apisecret, profile)
-    connection.say(f"the service accepts them; saved in {credentials_file.place(profile)}")
+    run.say(f"the service accepts them; saved in {credentials_file.place(profile)}")
 
 
 def _ask(what: str, *, shown: bool = False) -> str:

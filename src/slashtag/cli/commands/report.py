@@ -8,8 +8,9 @@ from typer import Option
 from ... import DateRange
 from ..._internal import many
 from ...report import MAX_LOGO, Branding, build, check_path, write
-from ..options import Connection, Timezone, command
+from ..options import Timezone
 from ..period import Period
+from ..run import Run, command
 from ..selection import SelectionOrAll
 
 
@@ -20,7 +21,7 @@ async def report(
         Path, Option("--output", "-o", metavar="FILE", help="File that ends in .html, .png or .pdf.")
     ],
     selection: SelectionOrAll,
-    connection: Connection,
+    run: Run,
     timezone: Timezone = None,
     top: Annotated[
         int, Option(min=0, metavar="N", help="List the N links with most clicks; 0: far fewer requests.")
@@ -49,26 +50,24 @@ async def report(
             content = file.read(MAX_LOGO + 1)
     branding = Branding(title=title, logo=content, accent=accent)
     check_path(output)
-    async with connection.session() as session:
-        with connection.bars() as begin:
+    async with run.session() as session:
+        with run.bars() as begin:
             found = await build(
                 session,
                 start,
                 end,
-                **await selection.selector(connection, session, begin("checking")),
+                **await selection.selector(run, session, begin("checking", "links")),
                 timezone=timezone,
                 places=top,
                 hours=hours,
                 branding=branding,
-                confirm=lambda cost: connection.say(
-                    f"hours of the days with clicks: {many(cost, 'request')}"
-                ),
-                progress=begin("counting"),
+                confirm=lambda cost: run.say(f"hours of the days with clicks: {many(cost, 'request')}"),
+                progress=begin("counting", "steps"),
             )
     write(found, output)
-    connection.say(f"{start} to {end}: {many(found.total, 'click')}; {connection.cost()}")
+    run.say(f"{start} to {end}: {many(found.total, 'click')}; {run.cost()}")
     if found.unfinished:
-        connection.say(f"Not over yet: {found.unfinished}")
+        run.say(f"Not over yet: {found.unfinished}")
     for note in found.notes:
-        connection.say(note)
-    connection.say(f"written to {output}; open {output.resolve().as_uri()} in a browser")
+        run.say(note)
+    run.say(f"written to {output}; open {output.resolve().as_uri()} in a browser")

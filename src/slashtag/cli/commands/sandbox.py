@@ -7,8 +7,8 @@ from typing import Annotated
 from typer import Option
 
 from ...sandbox import Sandbox
-from ..errors import say
-from ..options import command
+from ..lines import Lines
+from ..run import command
 
 
 @command
@@ -35,7 +35,7 @@ async def sandbox(
         rate=rate,
     ) as box:
         account = f"{urls:,} links and {clicks:,} clicks"
-        say(f"An account of {account} is at {box.base_url} until Ctrl-C. In another terminal:")
+        Lines().print(f"An account of {account} is at {box.base_url} until Ctrl-C. In another terminal:")
         print(f"export SLASHTAG_BASE_URL={box.base_url}")
         print(f"export SLASHTAG_APIKEY={box.apikey}")
         print(f"export SLASHTAG_APISECRET={box.apisecret}", flush=True)

@@ -23,9 +23,10 @@ from ..._internal import many
 from ...export import Column, Table, hourly_clicks
 from ..drawing import draw, labels, percent
 from ..dryrun import bounds_of_each, bounds_of_hours, print_plan
-from ..options import Connection, DryRun, Timezone, command
+from ..options import DryRun, Timezone
 from ..output import Output
 from ..period import Period
+from ..run import Run, command
 from ..selection import Selection
 
 app = typer.Typer(help="Click statistics, exact for any number of links and days.", no_args_is_help=True)
@@ -63,12 +64,12 @@ class Presentation(Output):
 async def stats_range(
     period: Period,
     selection: Selection,
-    connection: Connection,
+    run: Run,
     shown: Presentation,
 ) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
     start, end = period.dates(shown.timezone)
-    await _answer(DateRange(start, end), f"{start} to {end}", selection, connection, shown)
+    await _answer(DateRange(start, end), f"{start} to {end}", selection, run, shown)
 
 
 @app.command("day")
@@ -76,7 +77,7 @@ async def stats_range(
 async def stats_day(
     day: Annotated[str, Argument(metavar="DATE", help="The day: YYYY-MM-DD, today or yesterday.")],
     selection: Selection,
-    connection: Connection,
+    run: Run,
     shown: Presentation,
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
@@ -84,7 +85,7 @@ async def stats_day(
     if start != end:
         raise typer.BadParameter(f"{day} is more than one day: ask with `stats range`")
     query = DateRange(start, start) if shown.by == "hour" else Day(start)
-    await _answer(query, str(start), selection, connection, shown)
+    await _answer(query, str(start), selection, run, shown)
 
 
 @app.command("year")
@@ -92,18 +93,18 @@ async def stats_day(
 async def stats_year(
     year: Annotated[int, Argument(metavar="YEAR", min=1000, max=9998, help="The year, YYYY.")],
     selection: Selection,
-    connection: Connection,
+    run: Run,
     shown: Presentation,
 ) -> None:
     """Count the clicks of a calendar year, by month and by each dimension; unique ones too."""
-    await _answer(Year(year), str(year), selection, connection, shown)
+    await _answer(Year(year), str(year), selection, run, shown)
 
 
 @app.command("alltime")
 @command
-async def stats_alltime(selection: Selection, connection: Connection, shown: Presentation) -> None:
+async def stats_alltime(selection: Selection, run: Run, shown: Presentation) -> None:
     """Count all clicks up to the present, by month and by each dimension; unique ones too."""
-    await _answer(AllTime(), "all time", selection, connection, shown)
+    await _answer(AllTime(), "all time", selection, run, shown)
 
 
 @app.command("country")
@@ -112,28 +113,28 @@ async def stats_country(
     country: Annotated[str, Argument(metavar="CODE", help="2-letter ISO code, such as DE.")],
     period: Period,
     selection: Selection,
-    connection: Connection,
+    run: Run,
     shown: Presentation,
 ) -> None:
     """Count the clicks from one country, by state, city and postal code."""
     start, end = period.dates(shown.timezone)
     span = f"{country.upper()}, {start} to {end}"
-    await _answer(CountryGeo(country, start, end), span, selection, connection, shown)
+    await _answer(CountryGeo(country, start, end), span, selection, run, shown)
 
 
 async def _answer(
     query: Query[Statistics],
     span: str,
     selection: Selection,
-    connection: Connection,
+    run: Run,
     shown: Presentation,
 ) -> None:
     """Request the statistics, print them and what they cost."""
     by, timezone = shown.by, shown.timezone
     if by == "tag":
-        selection.require_tags(connection)
+        selection.require_tags(run)
     counts: dict[str, int] = {}
-    async with connection.session() as session:
+    async with run.session() as session:
         # Refuse an impossible query before anything is sent.
         empty = await session.stats.collect(query, keys=(), timezone=timezone)
         known = {"tag", *empty.DIMENSIONS.values(), *MORE[type(empty)]}
@@ -141,22 +142,22 @@ async def _answer(
             raise typer.BadParameter(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
         if by == "hour" and isinstance(query, DateRange):
             await hourly_clicks(session, *query.bounds, keys=(), timezone=timezone)
-        with connection.bars() as begin:
+        with run.bars() as begin:
             selecting = selection.chosen(
-                connection,
+                run,
                 session,
                 "tag" if by == "tag" else "slashtag",
                 merged=True,
-                progress=None if selection.every else begin("checking"),
+                progress=None if selection.every else begin("checking", "links"),
                 dry_run=shown.dry_run,
             )
             async with selecting as (keys, tags):
                 selected: dict[str, Any] = {"keys": keys, "tags": tags, "timezone": timezone}
                 if shown.dry_run:
                     bounds = BOUNDS.get(by or "")
-                    await print_plan(session, query, **selected, rate=connection.rate, bounds=bounds)
+                    await print_plan(session, query, **selected, rate=run.options.rate, bounds=bounds)
                     return
-                selected["progress"] = begin("counting")
+                selected["progress"] = begin("counting", "tags" if by == "tag" else "requests")
                 stats: Statistics
                 if by == "tag":
                     each = session.stats.collect_each(query, **selected)
@@ -169,7 +170,7 @@ async def _answer(
                         session,
                         *query.bounds,
                         **selected,
-                        confirm=lambda cost: connection.say(
+                        confirm=lambda cost: run.say(
                             f"hours of the days with clicks: {many(cost, 'request')}"
                         ),
                     )
@@ -181,11 +182,12 @@ async def _answer(
         counts = labels(stats, by)
     if isinstance(stats, RangeStats):
         shows_days = by in (None, "day", "month")
-        connection.left_out |= not stats.reconciles or (shows_days and not stats.days_complete)
+        if not stats.reconciles or (shows_days and not stats.days_complete):
+            run.mark_incomplete()
     _show(stats, by, counts, shown)
     for caveat in _caveats(stats, by):
-        connection.say(caveat)
-    connection.say(f"{span}: {many(stats.total, 'click')}; {connection.cost()}")
+        run.say(caveat)
+    run.say(f"{span}: {many(stats.total, 'click')}; {run.cost()}")
 
 
 def _show(stats: Statistics, by: Dimension | None, counts: dict[str, int], shown: Presentation) -> None:

@@ -11,14 +11,15 @@ from typer import Argument, Option
 from ... import ConfigurationError, DateRange
 from ..._internal import many
 from ..failures import Failures, MaxFailures
-from ..options import Connection, Timezone, command
+from ..options import Timezone
+from ..run import Run, command
 
 LOCAL = ("duckdb", "sqlite", "filesystem")
 
 
 @command
 def sync(
-    connection: Connection,
+    run: Run,
     since: Annotated[str, Option(metavar="DATE", help="First day, YYYY-MM-DD.")],
     target: Annotated[
         Path | None,
@@ -59,21 +60,21 @@ def sync(
     if (target is None) == (destination in LOCAL):
         wants = "needs the PATH of its file or folder" if target is None else "takes no PATH"
         raise typer.BadParameter(f"--destination {destination} {wants}")
-    base_url, apikey, apisecret = connection.credentials()
+    base_url, apikey, apisecret = run.options.credentials()
     try:
         loading: Any = import_module("...dlt", __package__)
     except ImportError:
         raise ConfigurationError('sync needs dlt: pip install "slashtag[dlt]"') from None
-    failures = Failures(target, max_failures)
-    with connection.bars() as start:
+    failures = Failures(run.lines, target, max_failures)
+    with run.bars() as start:
         bar = cache(start)
-        bar("links")
+        bar("links", "links")
 
         def progress(table: str, done: int, total: int | None) -> None:
-            bar(table)(done, total)
+            bar(table, "links")(done, total)
 
         monitor = loading.Monitor(progress, failures)
-        connection.watch.source = lambda: monitor.metrics
+        run.follow(lambda: monitor.metrics)
         source = loading.slashtag_source(
             base_url,
             apikey,
@@ -83,21 +84,21 @@ def sync(
             timezone=timezone or "+00:00",
             dimensions=tuple(dimensions.split(",")) if dimensions else (),
             by_tag=by_tag,
-            session_options=connection.session_options(),
+            session_options=run.options.of_session(),
             monitor=monitor,
         )
         pipeline = loading.local_pipeline(destination, target, dataset=dataset)
-        connection.stopped = "stopped; run the same command again to go on"
+        run.say_when_stopped("stopped; run the same command again to go on")
         with failures:
             loaded = loading.load(pipeline, source)
             views = loading.create_views(pipeline)
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"
-    connection.say(
+    run.say(
         f"{rows} to {target or destination}; requests: {monitor.metrics.replayed:,} replayed, "
         f"{monitor.metrics.attempts:,} sent; {many(monitor.metrics.throttled, 'time')} 429; "
         f"{loaded.seconds:.1f} s"
     )
     if views:
-        connection.say(f"made {many(len(views), 'view')}: {', '.join(views)}")
-    connection.report_inconsistent(monitor.metrics.inconsistent)
-    failures.conclude(connection)
+        run.say(f"made {many(len(views), 'view')}: {', '.join(views)}")
+    run.report_inconsistent(monitor.metrics.inconsistent)
+    failures.conclude(run)

@@ -6,8 +6,8 @@ import typer
 from typer import Argument, Option
 
 from ...export import TAGS, tag_row
-from ..options import Connection, command
 from ..output import Listed, Output, print_listing
+from ..run import Run, command
 
 app = typer.Typer(help="Tags of the account.", no_args_is_help=True)
 
@@ -17,17 +17,17 @@ SHOWN = {"id": 60, "name": 0, "created_at": 80, "description": 0}
 
 @app.command("list")
 @command
-async def list_tags(connection: Connection, listed: Listed) -> None:
+async def list_tags(run: Run, listed: Listed) -> None:
     """List the tags of the account."""
-    async with connection.session() as session:
-        await print_listing(connection, listed, session.tags, tag_row, TAGS, SHOWN)
+    async with run.session() as session:
+        await print_listing(run, listed, session.tags, tag_row, TAGS, SHOWN)
 
 
 @app.command("create")
 @command
 async def create_tag(
     name: Annotated[str, Argument(metavar="NAME", help="Its name, at most 25 characters.")],
-    connection: Connection,
+    run: Run,
     output: Output,
     description: Annotated[str | None, Option(metavar="TEXT", help="At most 255 characters.")] = None,
     exist_ok: Annotated[
@@ -35,7 +35,7 @@ async def create_tag(
     ] = False,
 ) -> None:
     """Create a tag and show it."""
-    async with connection.session() as session:
+    async with run.session() as session:
         create = session.tags.ensure if exist_ok else session.tags.create
         tag = await create(name, description=description)
     output.print(TAGS, [tag_row(tag)], SHOWN)

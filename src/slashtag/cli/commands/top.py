@@ -20,9 +20,10 @@ from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics,
 from ..._internal import Progress, halves, last_day, many, months, parse_zone
 from ...export import Column, Row, Table
 from ..drawing import percent
-from ..options import Connection, Timezone, command
+from ..options import Timezone
 from ..output import Output
 from ..period import Period
+from ..run import Run, command
 from ..selection import SelectionOrAll, note_of_shared
 
 #: Links counted together at first: as many as a request may name (Limits).
@@ -45,7 +46,7 @@ Count = Callable[[Sequence[str]], Awaitable[int]]
 async def top(
     period: Period,
     selection: SelectionOrAll,
-    connection: Connection,
+    run: Run,
     output: Output,
     timezone: Timezone = None,
     by: Annotated[
@@ -64,7 +65,7 @@ async def top(
     start, end = period.dates(timezone, default="30d")
     earlier = _before(start, end, datetime.now(parse_zone(timezone)))
 
-    async with connection.session() as session:
+    async with run.session() as session:
         now, before = _query(session, start, end, timezone), _query(session, *earlier, timezone)
 
         async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
@@ -72,9 +73,9 @@ async def top(
             report(session.metrics.requests, None)
             return found.total
 
-        with connection.bars() as begin:
-            slashtags = await _slashtags(connection, session, selection, begin("reading"))
-            report = begin("counting")
+        with run.bars() as begin:
+            slashtags = await _slashtags(run, session, selection, begin("reading", "links"))
+            report = begin("counting", "requests")
             total, places = await first_places(
                 partial(count, now), partial(count, before), slashtags, limit, growth=by == "growth"
             )
@@ -82,12 +83,12 @@ async def top(
         change = percent(clicks - earlier_clicks, earlier_clicks) if earlier_clicks else None
         rows.append((slashtag, clicks, percent(clicks, total), earlier_clicks, change))
     output.print(TOP, rows, SHOWN)
-    connection.say(
+    run.say(
         f"{start} to {end}, compared with {earlier[0]} to {earlier[1]}: "
-        f"{many(total, 'click')} of {many(len(slashtags), 'link')}; {connection.cost()}"
+        f"{many(total, 'click')} of {many(len(slashtags), 'link')}; {run.cost()}"
     )
     if selection.tag and selection.sharing.count:
-        connection.say(note_of_shared(selection.sharing.count))
+        run.say(note_of_shared(selection.sharing.count))
 
 
 def _before(start: date, end: date, now: datetime) -> tuple[date, date]:
@@ -123,10 +124,10 @@ def _query(session: AsyncSession, start: date, end: date, timezone: Any) -> Quer
 
 
 async def _slashtags(
-    connection: Connection, session: AsyncSession, selection: SelectionOrAll, progress: Progress
+    run: Run, session: AsyncSession, selection: SelectionOrAll, progress: Progress
 ) -> list[str]:
     """Return the slashtags of the selected links, those with most hits of all time first."""
-    async with selection.chosen(connection, session, progress=progress) as (keys, _):
+    async with selection.chosen(run, session, progress=progress) as (keys, _):
         if not isinstance(keys, AsyncIterable):
             return list(dict.fromkeys(map(str, keys or ())))
         hits: Counter[str] = Counter()

@@ -16,8 +16,9 @@ from ... import ShortUrl
 from ..._internal import REDIRECT_CODES, parse_span
 from ...export import NAMED_URLS, Column, Table, named_url_row, names_of_tags
 from ..bulk import Bulk, update_from
-from ..options import Connection, command, option
+from ..options import option
 from ..output import Listed, Output, print_listing
+from ..run import Run, command
 from ..selection import complete_tags
 
 app = typer.Typer(help="Short URLs of the account.", no_args_is_help=True)
@@ -82,14 +83,14 @@ class Filter:
 
 @app.command("list")
 @command
-async def list_urls(connection: Connection, listed: Listed, filter_: Filter) -> None:
+async def list_urls(run: Run, listed: Listed, filter_: Filter) -> None:
     """List the short URLs of the account."""
     filter_.since  # noqa: B018 - refused before anything is sent
-    async with connection.session() as session:
+    async with run.session() as session:
         named = filter_.tag or "tag_name" in (listed.names or ["tag_name"])
         names = await names_of_tags(session, filter_.tag or ()) if named else {}
         await print_listing(
-            connection,
+            run,
             listed,
             session.urls,
             lambda url: named_url_row(url, names),
@@ -103,7 +104,7 @@ async def list_urls(connection: Connection, listed: Listed, filter_: Filter) -> 
 @app.command("update")
 @command
 async def update_url(
-    connection: Connection,
+    run: Run,
     bulk: Bulk,
     output: Output,
     key: Annotated[
@@ -133,12 +134,12 @@ async def update_url(
         members = (key, destination, slashtag, redirect_code, domain_id, password)
         if any(member is not None for member in members):
             raise typer.BadParameter("with --from the file says which links are changed, and how")
-        await update_from(connection, bulk, bulk.source, output)
+        await update_from(run, bulk, bulk.source, output)
         return
     if key is None:
         raise typer.BadParameter("give the KEY of one link, or --from FILE")
     new_password = _password() if password else None if password is None else ""
-    async with connection.session() as session:
+    async with run.session() as session:
         rows = await session.urls.update(
             int(key) if _ID.fullmatch(key) else key,
             destination=destination,
