@@ -33,7 +33,7 @@ from slashtag import (
 )
 from slashtag._core.call import Call
 from slashtag._core.payloads import GeoAnswer, PeriodAnswer, RangeAnswer, RowsUpdated
-from slashtag._core.response import parse
+from slashtag._core.response import answered_at, parse
 from slashtag._core.retry import answer_lost, final_error, retryable
 from slashtag._core.scrubber import EXCERPT_BYTES, Scrubber
 
@@ -259,6 +259,20 @@ NOON = datetime(2024, 1, 1, 12, tzinfo=UTC).timestamp()
 )
 def test_a_429_tells_when_to_come_again(headers: dict[str, str], seconds: float | None) -> None:
     assert error_of(STATS, 429, b"", headers, now=NOON).retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Date": "Mon, 01 Jan 2024 12:00:00 GMT"}, NOON),
+        ({"Date": "Mon, 01 Jan 2024 12:00:00 GMT", "Age": " 3600"}, NOON - 3600),
+        ({"Date": "Mon, 01 Jan 2024 12:00:00 GMT", "Age": "-5"}, NOON),
+        ({"Date": "yesterday", "Age": "5"}, None),
+        ({"Age": "5"}, None),
+    ],
+)
+def test_an_answer_was_made_at_its_date_less_its_age(headers: dict[str, str], seconds: float | None) -> None:
+    assert answered_at(CIMultiDict(headers)) == seconds
 
 
 def test_a_503_may_say_when_to_come_again() -> None:

@@ -25,6 +25,7 @@ from .._errors import (
 )
 from .call import Call
 from .scrubber import SCRUBBED_BYTES, Scrubber
+from .throttle.headers import http_date
 from .throttle.headers import retry_after as parse_retry_after
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ _COUNTS_TAGS = re.compile(
     r"(?!.*\b(?:requests|request (?:rate|limit|quota)|per (?:second|minute|hour))\b)",
     re.IGNORECASE,
 )
+_AGE = re.compile(r"[0-9]{1,10}")
 _RATE = re.compile(r"\brate\b|too many requests", re.IGNORECASE)
 
 
@@ -96,6 +98,17 @@ def parse(
             problem = str(error)
     # Raised outside the handler: its context, the decoding error, would keep the body.
     raise _error(call, status, headers, body, scrubber.adding(call.secrets), problem, now)
+
+
+def answered_at(headers: Mapping[str, str]) -> float | None:
+    """Return when the service made an answer, in epoch seconds: its Date less its Age, or None.
+
+    A cache keeps the Date of an answer, or sets its own: the result is never too late. None without a valid
+    Date; an Age that is no number of seconds counts as absent. See RFC 9111, 5.1.
+    """
+    made = http_date(headers.get("Date") or "")
+    age = (headers.get("Age") or "").strip(" \t")
+    return made - int(age) if made is not None and _AGE.fullmatch(age) else made
 
 
 def _error(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from .admission import Admission
 
@@ -17,7 +18,9 @@ class Metrics:
     `inconsistent`: statistics answers that were added although they contradict themselves;
     `learned_rate`: requests per second that the service allows, None while unknown; `in_flight`, `waiting`:
     current numbers of requests; `paused_until`: the event loop's time before which nothing is sent, 0.0 if
-    not paused; `retry_at`: the event loop's time of the next retry, in the past if none waits for its time.
+    not paused; `oldest_answer`: the earliest time at which the service made an answer, in epoch seconds and
+    by its own clock, inf while unknown; `retry_at`: the event loop's time of the next retry, in the past if
+    none waits for its time.
     """
 
     _admission: Admission
@@ -27,6 +30,7 @@ class Metrics:
     attempts: int = 0
     retries: int = 0
     bytes_received: int = 0
+    oldest_answer: float = inf
     retry_at: float = 0.0
     #: The event loop's time less `time.monotonic()`: on macOS uvloop's clock runs on during sleep.
     clock_offset: float = 0.0

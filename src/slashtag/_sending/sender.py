@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from msgspec import Struct
 
 from .._core.call import Call
-from .._core.response import parse
+from .._core.response import answered_at, parse
 from .._core.retry import RetryPolicy, answer_lost, backoff, final_error, is_failure, pause_of_503, retryable
 from .._core.throttle.throttle import Ticket
 from .._errors import (
@@ -157,6 +157,8 @@ class Sender:
                 raise
             else:
                 metrics.reached_or_warned = True
+                if (made := answered_at(headers)) is not None and made < metrics.oldest_answer:
+                    metrics.oldest_answer = made
                 admission.accepted(ticket, loop.time())
                 if self.journal is not None and self.journal.keep(call, data, body):
                     await self.journal.wait()

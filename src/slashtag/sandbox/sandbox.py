@@ -66,8 +66,8 @@ class Sandbox(Account):
     `max_target` bytes gets a 414 with an HTML page. What the document leaves open is an option: see
     Behaviour. Raises ValueError for a wrong value.
 
-    `requests` lists the requests that arrived so far, in order, and may be cleared; `latency` and `faults`
-    may be set while the sandbox runs.
+    `requests` lists the requests that arrived so far, in order, and may be cleared; `latency`, `faults` and
+    `headers`, which every answer has (another `Date`, or an `Age`), may be set while the sandbox runs.
     """
 
     def __init__(
@@ -108,6 +108,7 @@ class Sandbox(Account):
         self.apisecret = apisecret
         self.requests: list[Arrival] = []
         self.latency = latency
+        self.headers: dict[str, str] = {}
         self._limiter = limiter or (Limiter() if rate is None else TokenBucket(rate, burst))
         self._retry_after = retry_after
         self._max_target = max_target
@@ -220,6 +221,8 @@ class Sandbox(Account):
         if response is None:
             return web.Response()  # never sent: the connection is gone
         arrival.status = response.status
+        if not response.prepared:
+            response.headers.update(self.headers)
         return response
 
     async def _respond(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 
 MAX_DELAY = 86_400.0
 """Longest Retry-After used, in seconds; longer ones are shortened to a day."""
@@ -34,7 +35,7 @@ def retry_after(headers: Mapping[str, str], now_wall: float | None = None) -> fl
     if _SECONDS.fullmatch(value.strip(" \t")):
         seconds = float(value)
     else:
-        at, start = _http_date(value), _http_date(headers.get("Date") or "")
+        at, start = http_date(value), http_date(headers.get("Date") or "")
         start = now_wall if start is None else start
         if at is None or start is None:
             return None
@@ -42,7 +43,8 @@ def retry_after(headers: Mapping[str, str], now_wall: float | None = None) -> fl
     return min(max(seconds, 0.0), MAX_DELAY)
 
 
-def _http_date(value: str) -> float | None:
+@lru_cache(maxsize=16)
+def http_date(value: str) -> float | None:
     """Return an HTTP date in epoch seconds, or None if it is not one."""
     value = value.strip(" \t")
     if not _DATE.fullmatch(value):
