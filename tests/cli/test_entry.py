@@ -248,6 +248,21 @@ def test_the_sandbox_serves_until_ctrl_c() -> None:
     assert "7 links and 9 clicks" in line
 
 
+def test_the_sandbox_keeps_its_account_and_fails_as_it_is_told(tmp_path: Path) -> None:
+    account = ("sandbox", "--port", "0", "--store", str(tmp_path / "account.sqlite"))
+    for options in (("--urls", "7", "--clicks", "9", "--seed", "3"), ("--fault", "500", "--fault", "reset")):
+        with started(*account, *options) as process:
+            assert process.stdout is not None
+            lines = [process.stdout.readline() for _ in range(3)]
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=100)
+        assert all(line.startswith("export SLASHTAG_") for line in lines)
+        assert "7 links and 9 clicks" in err
+    with started(*account, "--fault", "meteor") as process:
+        assert "meteor" in process.communicate(timeout=100)[1]
+    assert process.returncode == 2
+
+
 def test_the_demo_ends_cleanly_at_ctrl_c(tmp_path: Path) -> None:
     with started("demo", "--urls", "300", "--clicks", "900", "--rate", "3", cwd=tmp_path) as process:
         assert process.stdout is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -28,12 +29,15 @@ class Memory(KeyringBackend):
 
     priority = 5
     error: Exception | None = None
+    hangs = False
 
     def __init__(self) -> None:
         super().__init__()
         self.entries: dict[tuple[str, str], str] = {}
 
     def _check(self) -> None:
+        if self.hangs:
+            threading.Event().wait()
         if self.error is not None:
             raise self.error
 
@@ -116,6 +120,18 @@ def test_a_keyring_that_raises_is_told_in_one_line(
     assert ran.code == 1
     assert type(error).__name__ in ran.error
     assert kept.path().exists()
+
+
+def test_a_keyring_that_hangs_is_told_and_new_credentials_are_saved_in_the_file(
+    cli: Cli, memory: Memory, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.hangs = True
+    monkeypatch.setattr(kept, "PATIENCE", 0.05)
+    ran = cli("tags", "list")
+    assert (ran.code, "did not answer" in ran.error) == (1, True)
+    answer(monkeypatch, box.base_url, APIKEY, APISECRET)
+    assert str(kept.path()) in cli("login").error
+    assert cli("tags", "list").code == 0
 
 
 def test_a_locked_keyring_does_not_matter_to_the_environment(

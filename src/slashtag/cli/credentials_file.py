@@ -7,10 +7,12 @@ where there is one, else in the same file.
 import os
 import re
 import stat
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any
 
 import msgspec
@@ -19,6 +21,7 @@ import typer
 from .. import ConfigurationError
 from .._internal import parse_base_url
 from ..export import AtomicFile
+from .errors import did_you_mean
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -28,6 +31,8 @@ NAMELESS = "(no name)"
 Found = tuple[str, str, str]
 #: Service under which the keyring has the credentials; each entry is named like the profile's file.
 SERVICE = "slashtag"
+#: Seconds to wait for the keyring, in which a person can unlock it.
+PATIENCE = 10.0
 
 
 def credentials(base_url: str | None, profile: str | None = None) -> Found:
@@ -79,7 +84,8 @@ def load(profile: str | None = None, base_url: str | None = None) -> Found:
     members = read(profile)
     if members is None:
         raise ConfigurationError(
-            f"there is no profile {profile!r}; `slashtag login --profile {profile}` makes one, "
+            f"there is no profile {profile!r}{did_you_mean(profile or '', profiles())}; "
+            f"`slashtag login --profile {profile}` makes one, "
             "`slashtag login --list` shows those there are"
         )
     saved_for = members["base_url"]
@@ -91,8 +97,7 @@ def load(profile: str | None = None, base_url: str | None = None) -> Found:
         )
     if "apikey" not in members:
         keyring = _keyring()
-        with _reported():
-            text = None if keyring is None else keyring.get_password(SERVICE, path(profile).stem)
+        text = keyring and _answer(lambda: keyring.get_password(SERVICE, path(profile).stem))
         members = _parsed(text or "{}")
         # Another folder of settings may have a profile of this name; its credentials are for its own service.
         if members is None or members["base_url"] != saved_for or "apikey" not in members:
@@ -141,13 +146,17 @@ def place(profile: str | None = None) -> str:
 
 
 def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None) -> None:
-    """Save credentials in the system's keyring, or else in a file that only its owner may read."""
-    file, keyring = path(profile), _keyring()
+    """Save credentials in the system's keyring, or else in a file that only its owner may read.
+
+    A keyring that does not answer is treated as if there were none.
+    """
+    file = path(profile)
     members = {"base_url": base_url, "apikey": apikey, "apisecret": apisecret}
-    if keyring is not None:
-        with _reported():
-            keyring.set_password(SERVICE, file.stem, msgspec.json.encode(members).decode())
-        members = {"base_url": base_url}
+    text = msgspec.json.encode(members).decode()
+    with suppress(_NoAnswerError):
+        if (keyring := _keyring()) is not None:
+            _answer(lambda: keyring.set_password(SERVICE, file.stem, text))
+            members = {"base_url": base_url}
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
     file.chmod(0o600)  # the umask may have taken something off
@@ -158,9 +167,8 @@ def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None)
 def remove(profile: str | None = None) -> None:
     """Remove saved credentials, those in the keyring first."""
     file, keyring = path(profile), _keyring()
-    with _reported():
-        if keyring is not None and keyring.get_password(SERVICE, file.stem) is not None:
-            keyring.delete_password(SERVICE, file.stem)
+    if keyring is not None and _answer(lambda: keyring.get_password(SERVICE, file.stem)) is not None:
+        _answer(lambda: keyring.delete_password(SERVICE, file.stem))
     file.unlink(missing_ok=True)
 
 
@@ -170,20 +178,36 @@ def _keyring() -> Any:
         package: Any = import_module("keyring")
     except ImportError:
         return None
-    with _reported():
-        keyring = package.get_keyring()
-        # Lower ones keep nothing, or keep it unencrypted.
-        return keyring if keyring.priority >= 1 else None
+    keyring = _answer(package.get_keyring)
+    # Lower ones keep nothing, or keep it unencrypted.
+    return keyring if _answer(lambda: keyring.priority) >= 1 else None
 
 
-@contextmanager
-def _reported() -> Generator[None, None, None]:
-    """Turn whatever a keyring raises into a ConfigurationError; each raises errors of its own."""
+class _NoAnswerError(ConfigurationError):
+    """No answer of the keyring in time."""
+
+
+def _answer(ask: Callable[[], Any]) -> Any:
+    """Return what the keyring answers; whatever it raises, and no answer, is a ConfigurationError."""
+    answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((ask(), None))
+        except BaseException as error:
+            answers.put((None, error))
+
+    # A keyring may wait for ever: for a dialogue that nobody sees, or for another process.
+    Thread(target=run, daemon=True).start()
+    advice = (
+        "unlock it, or run `slashtag login` with PYTHON_KEYRING_BACKEND=keyring.backends.null.Keyring "
+        "to save in a file"
+    )
     try:
-        yield
-    except Exception as error:
+        found, error = answers.get(timeout=PATIENCE)
+    except Empty:
+        raise _NoAnswerError(f"the system's keyring did not answer in {PATIENCE:g} s; {advice}") from None
+    if error is not None:
         # Without its text, which may quote what was to be saved.
-        raise ConfigurationError(
-            f"the system's keyring cannot be used: {type(error).__name__}; unlock it, or run "
-            "`slashtag login` with PYTHON_KEYRING_BACKEND=keyring.backends.null.Keyring to save in a file"
-        ) from None
+        raise ConfigurationError(f"the system's keyring cannot be used: {type(error).__name__}; {advice}")
+    return found

@@ -2,13 +2,18 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated
 
+import typer
 from typer import Option
 
-from ...sandbox import Sandbox
+from ...sandbox import Fault, Sandbox
 from ..lines import Lines
 from ..run import command
+
+#: Share of requests that a --fault concerns.
+SHARE = 0.1
 
 
 @command
@@ -19,6 +24,18 @@ async def sandbox(
     rate: Annotated[
         float | None, Option(min=0.001, help="Requests/s that are allowed; no limit if not given.")
     ] = None,
+    fault: Annotated[
+        list[str] | None,
+        Option(
+            metavar="KIND",
+            help="What goes wrong with one request in ten, chosen at random: a status such as 500, html-502, "
+            "envelope-400, truncated-json, truncated-body, reset, stall, stall-body, slow; may be repeated.",
+        ),
+    ] = None,
+    seed: Annotated[int, Option(help="The same seed makes the same account and faults.")] = 7,
+    store: Annotated[
+        Path | None, Option(metavar="FILE", help="Keep the account in this file; it is made if missing.")
+    ] = None,
 ) -> None:
     """Serve a made-up account on this machine, to try things on.
 
@@ -26,6 +43,10 @@ async def sandbox(
     """
     # Up to now, so that "last-month" has clicks. Spans of the same length give the same links and tags.
     until = datetime.now(UTC)
+    try:
+        faults = [Fault(kind=kind, share=SHARE) for kind in fault or ()]
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
     async with Sandbox(
         port=port,
         urls=urls,
@@ -33,8 +54,11 @@ async def sandbox(
         since=until - timedelta(days=1461, seconds=-1),
         until=until,
         rate=rate,
+        faults=faults,
+        seed=seed,
+        store=store,
     ) as box:
-        account = f"{urls:,} links and {clicks:,} clicks"
+        account = f"{len(box.truth.urls()):,} links and {box.truth.alltime().clicks_total:,} clicks"
         Lines().print(f"An account of {account} is at {box.base_url} until Ctrl-C. In another terminal:")
         print(f"export SLASHTAG_BASE_URL={box.base_url}")
         print(f"export SLASHTAG_APIKEY={box.apikey}")
