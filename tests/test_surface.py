@@ -34,19 +34,24 @@ PUBLIC_NAMES = [
     "GeoStats",
     "InvalidRequestError",
     "JournalError",
+    "Keys",
     "Listing",
     "Metrics",
     "NotFoundError",
+    "OnError",
     "Outcome",
     "OutcomeUnknownError",
     "Page",
+    "PageStream",
     "PaginationError",
     "PeriodStats",
     "Plan",
+    "Progress",
     "Query",
     "RangeStats",
     "RateLimitError",
     "RequestTimeoutError",
+    "Results",
     "RetryPolicy",
     "ServerError",
     "SessionClosedError",
@@ -62,6 +67,7 @@ PUBLIC_NAMES = [
     "UnknownTagError",
     "Urls",
     "Year",
+    "Zone",
     "__version__",
     "to_builtins",
 ]
@@ -175,9 +181,35 @@ async def main(session: AsyncSession) -> None:
 """
 
 
+WRAPPER = """
+from slashtag import (
+    AsyncSession, Failure, Keys, OnError, PageStream, Progress, Query, RangeStats, Results, ShortUrl, Zone
+)
+from slashtag import DateRange
+from slashtag.export import Summary
+
+class Clicks:
+    def __init__(self, session: AsyncSession, on_error: OnError | None = None, zone: Zone = None) -> None:
+        self.session, self.on_error, self.zone = session, on_error, zone
+
+    def each(self, keys: Keys, progress: Progress | None = None) -> Results[tuple[str, RangeStats]]:
+        query: Query[RangeStats] = DateRange("2024-01-01", "2024-12-31")
+        return self.session.stats.collect_each(
+            query, keys=keys, timezone=self.zone, progress=progress, on_error=self.on_error
+        )
+
+    def pages(self) -> PageStream[ShortUrl]:
+        return self.session.urls.list().pages()
+
+def rows(summary: Summary, failure: Failure) -> int:
+    return summary.rows
+"""
+
+
 def test_types_follow_from_the_question_and_misspelt_words_are_found(tmp_path: Path) -> None:
     (tmp_path / "snippet.py").write_text(SNIPPET)
     (tmp_path / "misspelt.py").write_text(MISSPELT)
+    (tmp_path / "wrapper.py").write_text(WRAPPER)
     (tmp_path / "mypy.ini").write_text(SETTINGS)
     told, complaints, status = api.run(
         [
@@ -187,6 +219,7 @@ def test_types_follow_from_the_question_and_misspelt_words_are_found(tmp_path: P
             str(tmp_path),
             str(tmp_path / "snippet.py"),
             str(tmp_path / "misspelt.py"),
+            str(tmp_path / "wrapper.py"),
         ]
     )
     revealed = re.findall(r'Revealed type is "(.*)"', told)

@@ -274,7 +274,10 @@ class ResultQueue(Generic[T]):
 
 
 class Results(Stream[T]):
-    """Stream of a worker pool's results."""
+    """Async iterator over results as they complete: `async for`, and `aclose` or `async with` to leave early.
+
+    Made by `stats.collect_each` and `urls.update_many`. Raises what the requests raise.
+    """
 
     def __init__(self, tasks: Tasks, pool: WorkerPool[Any], results: ResultQueue[T]) -> None:
         super().__init__(tasks)

@@ -5,7 +5,6 @@ may change without notice. Add one only if the public interface is not sufficien
 """
 
 from ._core.batches import Key as Key
-from ._core.batches import Keys as Keys
 from ._core.batches import check_slashtag as check_slashtag
 from ._core.batches import halves as halves
 from ._core.call import MAX_PAGESIZE as MAX_PAGESIZE
@@ -30,10 +29,8 @@ from ._journal.file import JournalInUseError as JournalInUseError
 from ._journal.file import UnfitJournalError as UnfitJournalError
 from ._journal.file import remove_journal as remove_journal
 from ._models import days as days
-from ._resources.collect import OnError as OnError
 from ._resources.collect_each import GUIDED_FROM as GUIDED_FROM
 from ._resources.collect_each import sort_by_activity as sort_by_activity
-from ._resources.listing import Progress as Progress
 from ._resources.listing import Resource as Resource
 from ._session import account_digest as account_digest
 from ._show import many as many

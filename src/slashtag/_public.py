@@ -1,5 +1,6 @@
 """All public names; `slashtag` imports them on first use."""
 
+from ._core.batches import Keys as Keys
 from ._core.call import Call as Call
 from ._core.call import Failure as Failure
 from ._core.change import Change as Change
@@ -12,6 +13,7 @@ from ._core.queries import Day as Day
 from ._core.queries import Query as Query
 from ._core.queries import Year as Year
 from ._core.retry import RetryPolicy as RetryPolicy
+from ._core.windows import Zone as Zone
 from ._errors import APIError as APIError
 from ._errors import AuthenticationError as AuthenticationError
 from ._errors import BadRequestError as BadRequestError
@@ -31,6 +33,7 @@ from ._errors import TagLimitError as TagLimitError
 from ._errors import TransportError as TransportError
 from ._errors import UnexpectedResponseError as UnexpectedResponseError
 from ._errors import UnknownTagError as UnknownTagError
+from ._fanout import Results as Results
 from ._models import GeoStats as GeoStats
 from ._models import Page as Page
 from ._models import PeriodStats as PeriodStats
@@ -39,7 +42,10 @@ from ._models import ShortUrl as ShortUrl
 from ._models import Statistics as Statistics
 from ._models import Tag as Tag
 from ._records import to_builtins as to_builtins
+from ._resources.collect import OnError as OnError
 from ._resources.listing import Listing as Listing
+from ._resources.listing import PageStream as PageStream
+from ._resources.listing import Progress as Progress
 from ._resources.stats import Stats as Stats
 from ._resources.tags import Tags as Tags
 from ._resources.urls import Urls as Urls

@@ -12,8 +12,8 @@ from typing import Any, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import AsyncSession, AuthenticationError, Change, InvalidRequestError, Outcome
-from .._internal import AsyncReadable, Progress
+from .. import AsyncSession, AuthenticationError, Change, InvalidRequestError, Outcome, Progress
+from .._internal import AsyncReadable
 from ._links import Difference, Links, completed, differences
 from ._outcome_file import UNANSWERED, OutcomeFile, RowOutcome, Status, read_outcomes, sent
 from ._planning import ChangeRow, ChangesError, Problem, checked, read_changes

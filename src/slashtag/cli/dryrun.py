@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from math import ceil
 from typing import Any
 
-from .. import AsyncSession, Plan, Query
-from .._internal import GUIDED_FROM, SETTLING_SECONDS, Keys
+from .. import AsyncSession, Keys, Plan, Query
+from .._internal import GUIDED_FROM, SETTLING_SECONDS
 
 #: Requests/s assumed for a plan unless --rate gives the limit.
 ASSUMED_RATE = 20.0

@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from .. import Metrics
-from .._internal import Progress
+from .. import Metrics, Progress
 
 #: Starts a bar of progress, by its name and the unit of what is counted.
 Begin = Callable[[str, str], Progress]

@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
-from .. import AsyncSession, InvalidRequestError, ShortUrl, SlashtagError
-from .._internal import Key, Progress, check_slashtag
+from .. import AsyncSession, InvalidRequestError, Progress, ShortUrl, SlashtagError
+from .._internal import Key, check_slashtag
 from ..export import By, Sharing, names_of_tags, selection
 from .errors import SOME_FAILED
 from .options import SessionOptions, option

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterable, Callable, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
-from .. import AsyncSession, DateRange, InvalidRequestError, Plan, RangeStats
-from .._internal import Keys, Progress, Window, WorkerPool, parse_zone, sort_by_activity, windows
+from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Plan, Progress, RangeStats
+from .._internal import Window, WorkerPool, parse_zone, sort_by_activity, windows
 from ._selection import selection
 
 #: The longest span, in days, and the most requests that are prepared at once.

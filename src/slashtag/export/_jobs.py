@@ -8,8 +8,8 @@ from functools import partial
 
 from msgspec import Struct
 
-from .. import AsyncSession, DateRange, Day, Failure, SlashtagError
-from .._internal import Key, Keys, OnError, Progress, in_thread, parse_zone, sort_by_activity
+from .. import AsyncSession, DateRange, Day, Failure, Keys, OnError, Progress, SlashtagError
+from .._internal import Key, in_thread, parse_zone, sort_by_activity
 from ._selection import By, Sharing, names_of_tags, selection
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row
 from ._writers import BATCH, Writer, check_rows

@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing, asynccontextmanager
 from typing import Literal
 
-from .. import AsyncSession, InvalidRequestError, ShortUrl
-from .._internal import Keys, Progress
+from .. import AsyncSession, InvalidRequestError, Keys, Progress, ShortUrl
 
 By = Literal["slashtag", "tag"]
 

@@ -12,8 +12,10 @@ from .. import (
     AsyncSession,
     DateRange,
     InvalidRequestError,
+    Keys,
     NotFoundError,
     PeriodStats,
+    Progress,
     Query,
     RangeStats,
     ShortUrl,
@@ -21,7 +23,7 @@ from .. import (
     UnexpectedResponseError,
     Year,
 )
-from .._internal import Key, Keys, Progress, check_slashtag, parse_zone
+from .._internal import Key, check_slashtag, parse_zone
 from ..export import Sharing, hourly_clicks, selection
 from ._branding import Branding
 from ._format import page_of

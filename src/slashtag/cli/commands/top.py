@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from msgspec import Struct
 from typer import Option
 
-from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
-from ..._internal import Progress, halves, last_day, many, months, parse_zone
+from ... import AsyncSession, DateRange, InvalidRequestError, Progress, Query, Statistics, Year
+from ..._internal import halves, last_day, many, months, parse_zone
 from ...export import Column, Row, Table
 from ..drawing import percent
 from ..options import Timezone
