@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -32,6 +32,9 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["2024-02"], "2024-02-01", "2024-02-29"),
         (["last-month"], "2024-02-01", "2024-02-29"),
+        (["last-quarter"], "2023-10-01", "2023-12-31"),
+        (["2023-Q4..2024-02"], "2023-10-01", "2024-02-29"),
+        (["2024"], "2024-01-01", "2024-03-31"),
         (["2023-11-05..2024-01"], "2023-11-05", "2024-01-31"),
         (["2023-11", "2024-01"], "2023-11-01", "2024-01-31"),
         (["2024-03-01", "yesterday"], "2024-03-01", "2024-03-30"),
@@ -42,14 +45,18 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_range_is_named_as_people_do(
     cli: Cli, box: Sandbox, arguments: list[str], first: str, last: str
 ) -> None:
-    zone = "+02:00" if "--timezone" in arguments else None
+    zone = ZoneInfo("Europe/Berlin" if "--timezone" in arguments else "UTC")
     ran = cli("stats", "range", *arguments, "--all")
     assert ran.code == 0
-    if zone is None:
-        assert objects(ran.out)[0]["clicks"] == box.truth.range(first, last).total_clicks
+    start = datetime.combine(date.fromisoformat(first), time(), zone)
+    end = min(datetime.combine(date.fromisoformat(last), time(23, 59, 59), zone), Clock.now(zone))
+    truth = box.truth.range(start, end, timezone="+02:00" if zone.key != "UTC" else None)
+    assert objects(ran.out)[0]["clicks"] == truth.total_clicks
+    # A span that is not over ends today.
     days = [row["label"] for row in objects(ran.out) if row["dimension"] == "day"]
     assert (days[0], days[-1]) == (first, last)
-    assert ran.err.startswith(f"{first} to {last}: ")
+    assert ran.err.startswith(f"{first} to {last}")
+    assert ("so far" in ran.err) == (end == Clock.now(zone))
 
 
 @pytest.mark.parametrize(

@@ -98,11 +98,19 @@ def test_one_dimension_has_every_label_and_its_share(cli: Cli, command: tuple[st
     assert drawn.split()[-2:] == ["total", f"{total:,}"]
 
 
-def test_days_are_summed_by_month(cli: Cli, box: Sandbox) -> None:
-    out = cli("stats", "range", "2024-01-15", "2024-03-10", "--all", "--by", "month", "--format", "csv").out
-    spans = [("2024-01-15", "2024-01-31"), ("2024-02-01", "2024-02-29"), ("2024-03-01", "2024-03-10")]
+@pytest.mark.parametrize(
+    ("by", "spans"),
+    [
+        ("month", {"2024-01": "2024-01-15..2024-01-31", "2024-02": "2024-02-01..2024-02-20"}),
+        ("week", {"2024-01-15": "2024-01-17..2024-01-21", "2024-01-22": "2024-01-22..2024-01-27"}),
+    ],
+)
+def test_days_are_summed_by_month_and_week(cli: Cli, box: Sandbox, by: str, spans: dict[str, str]) -> None:
+    (first, _), (_, last) = days = [span.split("..") for span in spans.values()]
+    out = cli("stats", "range", first, last, "--all", "--by", by, "--format", "csv").out
+    counts = [str(box.truth.range(*span).total_clicks) for span in days]
     assert [row.split(",")[:2] for row in out.splitlines()[1:]] == [
-        [start[:7], str(box.truth.range(start, end).total_clicks)] for start, end in spans
+        [*row] for row in zip(spans, counts, strict=True)
     ]
 
 

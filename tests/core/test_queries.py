@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from slashtag import AllTime, CountryGeo, DateRange, Day, InvalidRequestError, Query, Year
 from slashtag._core.batches import Selector
+from slashtag._core.plan import make_plan
 from slashtag._core.windows import windows
 
 from . import clicklog
@@ -59,9 +60,13 @@ def test_text_that_is_not_iso_8601_is_refused(bound: str) -> None:
 
 
 @pytest.mark.parametrize("bound", [datetime(2024, 1, 1), "2024-01-01T00:00:00", "2024-01-01 00:00"])
-def test_a_datetime_without_an_offset_is_refused(bound: Any) -> None:
+def test_a_datetime_without_an_offset_needs_a_zone(bound: Any) -> None:
+    query = DateRange(bound, bound)
     with pytest.raises(InvalidRequestError, match="without an offset"):
-        DateRange("2024-01-01", bound)
+        make_plan(query, [], None, NOW, "inclusive")
+    (piece,) = make_plan(query, [], INDIA, NOW, "inclusive").time_slices
+    assert piece.window is not None
+    assert piece.window.start == datetime(2024, 1, 1, tzinfo=INDIA)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +127,7 @@ def test_a_reversed_range_of_a_country_is_refused() -> None:
         CountryGeo("US", "2024-02-01", "2024-01-31")
 
 
-@pytest.mark.parametrize("days", [0, -1, 36_601, 1.0, True, "30"])
+@pytest.mark.parametrize("days", [0, -1, 10_000, 1.0, True, "30"])
 def test_last_takes_a_number_of_days(days: Any) -> None:
     with pytest.raises(InvalidRequestError, match="days"):
         DateRange.last(days)
@@ -294,8 +299,3 @@ def test_a_question_is_frozen(query: Query[Any]) -> None:
 def test_a_question_without_answers_gives_empty_statistics(query: Query[Any]) -> None:
     stats = query.resolve(UTC, NOW).running_sum(None).result()
     assert (stats.total, list(stats.rows()), stats) == (0, [], type(stats).merge([]))
-
-
-def test_a_range_has_ends_or_a_number_of_days() -> None:
-    with pytest.raises(InvalidRequestError):
-        DateRange("2024-01-01", "2024-01-02", 5)

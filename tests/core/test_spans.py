@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import DateRange, InvalidRequestError
-from slashtag._core.spans import parse_span
+from slashtag._core.spans import parse_span, spans_to_compare
+from tests.core import clicklog
 
 TODAY = date(2024, 3, 31)  # a Sunday
+NOW = datetime(2024, 3, 31, 23, 30, tzinfo=UTC)
 DAYS = st.dates(date(1990, 1, 1), date(2090, 12, 31))
 
 
@@ -27,6 +29,10 @@ DAYS = st.dates(date(1990, 1, 1), date(2090, 12, 31))
         ("last-month", "2024-02-01", "2024-02-29"),
         ("this-year", "2024-01-01", "2024-12-31"),
         ("last-year", "2023-01-01", "2023-12-31"),
+        ("this-quarter", "2024-01-01", "2024-03-31"),
+        ("last-quarter", "2023-10-01", "2023-12-31"),
+        ("2023-q3", "2023-07-01", "2023-09-30"),
+        ("2023-Q1..2023-q2", "2023-01-01", "2023-06-30"),
         ("1d", "2024-03-31", "2024-03-31"),
         ("30d", "2024-03-02", "2024-03-31"),
         ("2w", "2024-03-18", "2024-03-31"),
@@ -64,6 +70,7 @@ def test_a_span_has_these_days(text: str, first: str, last: str) -> None:
         "20240601",
         "2024-6",
         "2024-W05",
+        "2024-q5",
         "2024-06-01T08:00",
         "2024-06-01T24:00..2024",
         "99999d",
@@ -78,22 +85,29 @@ def test_anything_else_is_refused(text: str) -> None:
         parse_span(text, TODAY)
 
 
-def test_what_depends_on_today_needs_it() -> None:
+@given(clicklog.zones(), st.sampled_from(["last-year", "30d", "this-quarter..today", "yesterday"]))
+def test_a_range_is_relative_to_the_day_of_the_zone(zone: tzinfo, text: str) -> None:
+    query = DateRange.parse(text)
+    assert query.resolve(zone, NOW).bounds == parse_span(text, NOW.astimezone(zone).date())
+    with pytest.raises(InvalidRequestError, match="relative to today"):
+        query.bounds  # noqa: B018
+
+
+def test_a_range_that_is_not_relative_has_its_bounds() -> None:
     assert DateRange.parse("2024-02") == DateRange.month(2024, 2) == DateRange("2024-02-01", "2024-02-29")
-    assert DateRange.parse("last-year", today=TODAY) == DateRange.year(2023)
-    with pytest.raises(InvalidRequestError, match="today"):
-        DateRange.parse("last-month")
-    with pytest.raises(InvalidRequestError):
-        DateRange.month(2024, 13)
+    assert DateRange.parse("2023") == DateRange.year(2023)
+    for wrong in (lambda: DateRange.month(2024, 13), lambda: DateRange("2024-01-01", "2024-01-02", "7d")):
+        with pytest.raises(InvalidRequestError):
+            wrong()
 
 
 def test_date_times_without_an_offset_are_of_the_zone() -> None:
     berlin = ZoneInfo("Europe/Berlin")
-    first, last = parse_span("2024-06-01T08:00..2024-06-01T09:30:00+00:00", TODAY, berlin)
-    assert first == datetime(2024, 6, 1, 6, tzinfo=UTC)
-    assert last == datetime(2024, 6, 1, 9, 30, tzinfo=UTC)
-    with pytest.raises(InvalidRequestError, match="without an offset"):
-        DateRange.parse("2024-06-01T08:00..2024-06-01T09:00")
+    query = DateRange.parse("2024-06-01T08:00..2024-06-01T09:30:00+00:00").resolve(berlin, NOW)
+    assert query.bounds == (datetime(2024, 6, 1, 6, tzinfo=UTC), datetime(2024, 6, 1, 9, 30, tzinfo=UTC))
+    # The end seems earlier than the start, which it is not in this zone.
+    east = DateRange(datetime(2024, 6, 2, 8), "2024-06-01T23:30+00:00").resolve(ZoneInfo("Asia/Tokyo"), NOW)
+    assert east.bounds[0] == datetime(2024, 6, 1, 23, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("text", ["2024-03-31T02:30", "2024-10-27T02:30"])
@@ -101,10 +115,9 @@ def test_a_time_that_a_zone_shows_never_or_twice_is_refused(text: str) -> None:
     berlin = ZoneInfo("Europe/Berlin")
     for span in (f"{text}..2024-10-28T00:00", f"2024-03-01T00:00..{text}"):
         with pytest.raises(InvalidRequestError, match="offset"):
-            parse_span(span, TODAY, berlin)
-    assert parse_span(f"{text}+01:00..2024-10-28T00:00", TODAY, berlin)[0] == datetime.fromisoformat(
-        f"{text}+01:00"
-    )
+            DateRange.parse(span).resolve(berlin, NOW)
+    given = DateRange.parse(f"{text}+01:00..2024-10-28T00:00").resolve(berlin, NOW)
+    assert given.bounds[0] == datetime.fromisoformat(f"{text}+01:00")
 
 
 @given(DAYS, st.integers(1, 500))
@@ -113,7 +126,7 @@ def test_so_many_days_end_today(today: date, n: int) -> None:
     assert parse_span(f"{12 * n}m" if n < 20 else "1m", today)[1] == today
 
 
-@given(DAYS, st.sampled_from(["week", "month", "year"]))
+@given(DAYS, st.sampled_from(["week", "month", "quarter", "year"]))
 def test_the_period_before_ends_where_the_present_one_begins(today: date, unit: str) -> None:
     this, before = parse_span(f"this-{unit}", today), parse_span(f"last-{unit}", today)
     assert this[0] <= today <= this[1]
@@ -123,3 +136,82 @@ def test_the_period_before_ends_where_the_present_one_begins(today: date, unit: 
 @given(DAYS)
 def test_months_back_to_back_tile_a_year(today: date) -> None:
     assert parse_span("12m", today) == parse_span("1y", today)
+
+
+def spans(start: str, end: str, now: datetime) -> list[str]:
+    (_, counted), (first, last) = spans_to_compare(date.fromisoformat(start), date.fromisoformat(end), now)
+    return [bound.isoformat()[:19] for bound in (counted, first, last)]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "first", "last"),
+    [
+        ("2024-03-01", "2024-03-31", "2024-02-01", "2024-02-29"),
+        ("2024-01-01", "2024-12-31", "2023-01-01", "2023-12-31"),
+        ("2024-01-01", "2024-03-31", "2023-10-01", "2023-12-31"),
+        ("2024-06-10", "2024-06-16", "2024-06-03", "2024-06-09"),
+        ("2026-01-01", "2026-01-31", "2025-12-01", "2025-12-31"),
+    ],
+)
+def test_whole_months_are_compared_with_whole_months(start: str, end: str, first: str, last: str) -> None:
+    assert spans(start, end, datetime(2025, 5, 21, 12, tzinfo=UTC)) == [end, first, last]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "first", "last"),
+    [
+        ("2025-05-01", "2025-05-31", "2025-04-01", "2025-04-21T12:30:59"),
+        ("2025-05-21", "2025-05-21", "2025-05-20", "2025-05-20T12:30:59"),
+        ("2025-04-22", "2025-05-21", "2025-03-23", "2025-04-21T12:30:59"),
+        ("2025-05-01", "2026-04-30", "2024-05-01", "2024-05-21T12:30:59"),
+    ],
+)
+def test_what_is_not_over_is_compared_up_to_the_same_time(
+    start: str, end: str, first: str, last: str
+) -> None:
+    now = datetime(2025, 5, 21, 12, 30, 59, 7, tzinfo=ZoneInfo("Europe/Berlin"))
+    assert spans(start, end, now) == ["2025-05-21T12:30:59", first, last]
+
+
+def test_the_span_before_ends_where_a_longer_one_begins() -> None:
+    found = spans("2025-03-01", "2025-03-31", datetime(2025, 3, 30, 12, tzinfo=UTC))
+    assert found == ["2025-03-30T12:00:00", "2025-02-01", "2025-02-28T23:59:59"]
+
+
+@given(DAYS, st.integers(0, 400), st.integers(-10, 500), clicklog.zones())
+def test_as_much_time_is_compared_as_is_counted(start: date, length: int, elapsed: int, zone: tzinfo) -> None:
+    end, today = start + timedelta(length), start + timedelta(elapsed)
+    now = datetime(today.year, today.month, today.day, 13, 5, tzinfo=zone)
+    (begins, counted), (first, last) = spans_to_compare(start, end, now)
+    is_over = not start <= today <= end
+    assert (begins, counted) == (start, end if is_over else now)
+    days = last - first if is_over else last.date() - first  # type: ignore[attr-defined]
+    months = start.day == 1 and (end + timedelta(1)).day == 1
+    if months:
+        assert first.day == 1
+    else:
+        assert (first, days) == (
+            start - timedelta(length + 1),
+            min(length, elapsed % 1000) * timedelta(1) if not is_over else length * timedelta(1),
+        )
+    assert (
+        last.replace(tzinfo=None) < datetime(start.year, start.month, start.day)
+        if not is_over
+        else last < start
+    )
+
+
+@given(
+    st.datetimes(datetime(2001, 1, 1), datetime(2030, 1, 1)), st.integers(0, 10**7), st.integers(-5, 10**7)
+)
+def test_seconds_are_compared_with_as_many_seconds(start: datetime, length: int, elapsed: int) -> None:
+    begins = start.replace(microsecond=0, tzinfo=UTC)
+    end, now = begins + timedelta(seconds=length), begins + timedelta(seconds=elapsed)
+    (_, counted), (first, last) = spans_to_compare(begins, end, now)
+    assert counted == (min(end, now) if now >= begins else end)
+    assert (last - first, begins - first) == (counted - begins, timedelta(seconds=length + 1))
+
+
+def test_a_span_at_the_beginning_of_the_calendar_has_none_before() -> None:
+    with pytest.raises(InvalidRequestError, match="calendar"):
+        spans("0001-01-01", "0001-01-31", NOW)

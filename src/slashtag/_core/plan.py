@@ -96,7 +96,7 @@ def make_plan(
         kinds = "DateRange, Day, Year, AllTime or CountryGeo"
         raise InvalidRequestError(f"a query is a {kinds}, not {given!r}")
     zone = parse_zone(timezone)
-    query = query.resolve(zone, now)
+    query = query.resolve(None if timezone is None else zone, now)
     selectors = tuple(selectors)
     slices = tuple(query.time_slices(zone, now, range_end))
     return Plan(query, selectors, slices, query.span(zone), 0, len(selectors) * len(slices))

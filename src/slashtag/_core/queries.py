@@ -20,7 +20,15 @@ from .._models import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Stati
 from .batches import Selector
 from .call import Call, check_int
 from .payloads import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
-from .spans import parse_bound, parse_day, parse_span
+from .spans import (
+    is_local,
+    is_relative,
+    localized,
+    parse_bound,
+    parse_day,
+    parse_span,
+    spans_to_compare,
+)
 from .windows import Bound, Window, format_offset, offsets, only_offset, windows
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
@@ -49,8 +57,8 @@ class Query(Struct, Generic[R_co], frozen=True):
     #: Path in the document's sample requests, if it differs from the stated one.
     sample_path: ClassVar[str | None] = None
 
-    def resolve(self, zone: tzinfo, now: datetime) -> Query[R_co]:
-        """Replace values relative to the present day by dates."""
+    def resolve(self, zone: tzinfo | None, now: datetime) -> Query[R_co]:
+        """Return the query without values that depend on the present day, or on the zone if one is given."""
         return self
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
@@ -102,29 +110,30 @@ class DateRange(Query[RangeStats], frozen=True):
     """Statistics of a range of days, or of seconds, of any length.
 
     `start` and `end` are both included. Dates (`date` or "YYYY-MM-DD") are whole days in the `timezone`
-    of the call; datetimes need an offset and lose fractions of a second. Raises InvalidRequestError.
+    of the call; datetimes without an offset are local times there. Fractions of a second are dropped.
+    `relative` is set instead where the days depend on today (`last`, `parse`). Raises InvalidRequestError.
     See docs/service.md, Statistics for a date or date range.
     """
 
     path = "stats"
     answer_type = RangeAnswer
 
-    start: date | datetime | str
-    end: date | datetime | str
-    last_days: int | None = None
+    start: date | datetime | str | None = None
+    end: date | datetime | str | None = None
+    relative: str | None = None
 
     def __post_init__(self) -> None:
-        if self.last_days is not None:
-            check_int("days", self.last_days, 1, 36_600)
-            if self.start or self.end:
-                raise InvalidRequestError("a range has a start and an end, or a number of last days")
+        if self.relative is not None:
+            if self.start is not None or self.end is not None:
+                raise InvalidRequestError("a range has a start and an end, or is relative to today")
+            parse_span(self.relative, EPOCH.date())
             return
         force_setattr(self, "start", parse_bound("start", self.start))
         force_setattr(self, "end", parse_bound("end", self.end))
         start, end = self.bounds
-        if isinstance(start, datetime) is isinstance(end, datetime):
+        try:
             is_reversed = start > end
-        else:
+        except TypeError:
             # The date of an instant depends on the zone, so it may seem one day too early.
             is_reversed = (_local_date(start) - _local_date(end)).days > 1
         if is_reversed:
@@ -133,7 +142,8 @@ class DateRange(Query[RangeStats], frozen=True):
     @classmethod
     def last(cls, days: int) -> DateRange:
         """Return the query for the last `days` days; today, in the `timezone` of the call, is the last."""
-        return cls("", "", days)
+        check_int("days", days, 1, 9_999)
+        return cls(relative=f"{days}d")
 
     @classmethod
     def month(cls, year: int, month: int) -> DateRange:
@@ -146,22 +156,44 @@ class DateRange(Query[RangeStats], frozen=True):
         return cls.parse(f"{year:04d}")
 
     @classmethod
-    def parse(cls, text: str, *, today: date | None = None) -> DateRange:
-        """Return the query for text such as `last-month`, `30d`, `2024-06` or `A..B`."""
-        return cls(*parse_span(text, today))
+    def parse(cls, text: str) -> DateRange:
+        """Return the query for text such as `last-month`, `last-week`, `30d`, `2024-q3`, `2024-06`, `A..B`.
+
+        What is relative to today is so in the `timezone` of the call, at the time of the call.
+        """
+        return cls(relative=text) if is_relative(text) else cls(*parse_span(text, EPOCH.date()))
 
     @property
     def bounds(self) -> tuple[Bound, Bound]:
-        """Both ends as dates or datetimes."""
-        assert not isinstance(self.start, str)
-        assert not isinstance(self.end, str)
+        """Both ends as dates or datetimes; raises InvalidRequestError where they depend on today."""
+        if not isinstance(self.start, date) or not isinstance(self.end, date):
+            raise InvalidRequestError(
+                f"{self.relative!r} is relative to today; resolve(zone, now) gives a range with bounds"
+            )
         return self.start, self.end
 
-    def resolve(self, zone: tzinfo, now: datetime) -> DateRange:
-        if self.last_days is None:
+    def resolve(self, zone: tzinfo | None, now: datetime) -> DateRange:
+        """Return the range with bounds that no longer depend on the present day or on the zone.
+
+        Raises InvalidRequestError for datetimes without an offset if the zone is None.
+        """
+        if self.relative is not None:
+            start, end = parse_span(self.relative, now.astimezone(zone or UTC).date())
+        elif any(map(is_local, self.bounds)):
+            start, end = self.bounds
+        else:
             return self
-        today = now.astimezone(zone).date()
-        return DateRange(today - timedelta(days=self.last_days - 1), today)
+        return DateRange(localized(start, zone), localized(end, zone))
+
+    def with_previous(self, zone: tzinfo, now: datetime) -> tuple[DateRange, DateRange]:
+        """Return what can be counted of the range now, and the previous range to compare it with.
+
+        Whole months are compared with as many whole months, other days with as many days, seconds with as
+        many seconds. A range that is not over is counted up to now, and compared up to the same day and time
+        of the previous one. Raises InvalidRequestError outside the calendar.
+        """
+        counted, before = spans_to_compare(*self.resolve(zone, now).bounds, now.astimezone(zone))
+        return DateRange(*counted), DateRange(*before)
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         # Cached for callers that repeat a range: splitting takes as long as a request.

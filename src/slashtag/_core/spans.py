@@ -1,27 +1,31 @@
-"""Parser of dates, of date-times with an offset, and of ranges such as `last-month`, `30d` and `2024-06`."""
+"""Dates, date-times, and ranges such as `last-month`, `30d` and `2024-06`; which spans are compared."""
 
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timedelta, timezone, tzinfo
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
 
 from .._errors import InvalidRequestError
-from .windows import Bound, last_day, months
+from .windows import Bound, last_day
 
-_DAY = timedelta(days=1)
+_DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
 _LAST = re.compile(r"([1-9][0-9]{0,3})([dwmy])")
-_NAMED = re.compile(r"(this|last)-(week|month|year)")
-_DATES = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
+_NAMED = re.compile(r"(this|last)-(week|month|quarter|year)")
+_DATES = re.compile(r"([0-9]{4})(?:-(?:([0-9]{2})|[qQ]([1-4])))?")
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 # What fromisoformat reads differs between Pythons: 24:00 since 3.14. These it reads alike.
 _DATE_TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
     r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
-FORMS = "today, yesterday, last-month, 30d, 6m, 2024, 2024-06, 2024-06-01 or 2024-06-01..2024-06-30"
+FORMS = (
+    "today, yesterday, last-week, last-month, last-quarter, 30d, 6m, 2024, 2024-q3, 2024-06, 2024-06-01 "
+    "or 2024-06-01..2024-06-30"
+)
 
 
 def parse_bound(name: str, value: object, *, datetimes: bool = True) -> Bound:
-    """Return a date or a datetime with an offset; accepts ISO 8601 text, drops fractions of seconds."""
+    """Return a date or a datetime; accepts ISO 8601 text, drops fractions of seconds."""
     bound = value
     if isinstance(value, str):
         try:
@@ -32,14 +36,12 @@ def parse_bound(name: str, value: object, *, datetimes: bool = True) -> Bound:
             ) from None
     if isinstance(bound, datetime) and datetimes:
         offset = bound.utcoffset()
-        if offset is None:
-            raise InvalidRequestError(f"{name} {value!r} is a date-time without an offset")
         # A fixed offset, because datetimes of one zone are compared by local time, not as instants.
-        return bound.replace(microsecond=0, fold=0, tzinfo=timezone(offset))
+        zone = None if offset is None else timezone(offset)
+        return bound.replace(microsecond=0, fold=0, tzinfo=zone)
     if isinstance(bound, date) and not isinstance(bound, datetime):
         return bound
-    kinds = "a date or a date-time with an offset" if datetimes else "a date"
-    raise InvalidRequestError(f"{name} must be {kinds}, not {value!r}")
+    raise InvalidRequestError(f"{name} must be a date{' or a date-time' * datetimes}, not {value!r}")
 
 
 def parse_day(name: str, value: object) -> date:
@@ -55,15 +57,45 @@ def _parse_iso(text: str) -> Bound:
     return datetime.fromisoformat(text) if found[1] else date.fromisoformat(text)
 
 
-def parse_span(text: str, today: date | None = None, zone: tzinfo | None = None) -> tuple[Bound, Bound]:
+def is_local(bound: Bound) -> bool:
+    """Return whether a bound is a date-time without an offset."""
+    return isinstance(bound, datetime) and bound.utcoffset() is None
+
+
+def localized(bound: Bound, zone: tzinfo | None) -> Bound:
+    """Return a bound with the offset of the zone if it is a date-time that has none.
+
+    Raises InvalidRequestError without a zone, and for a local time that it shows never, or twice.
+    """
+    if not isinstance(bound, datetime) or not is_local(bound):
+        return bound
+    if zone is None:
+        raise InvalidRequestError(f"'{bound}' is a date-time without an offset; give it, or timezone=")
+    instant = bound.replace(tzinfo=zone)
+    if instant.utcoffset() != instant.replace(fold=1).utcoffset():
+        raise InvalidRequestError(
+            f"the clocks of {zone} change at '{bound}', so it is no instant, or two: give its offset"
+        )
+    return parse_bound("", instant)
+
+
+def is_relative(text: str) -> bool:
+    """Return whether a date range depends on the present day."""
+    return any(
+        part in ("today", "yesterday") or bool(_LAST.fullmatch(part) or _NAMED.fullmatch(part))
+        for part in map(str.strip, text.split("..", 1))
+    )
+
+
+def parse_span(text: str, today: date) -> tuple[Bound, Bound]:
     """Return the first and last day of a date range, or its first and last second.
 
-    - `today`, `yesterday`; `this-week` (from Monday), `last-month` and the like: whole weeks, months, years;
+    - `today`, `yesterday`; `this-week` (from Monday), `last-month`, `last-quarter` and the like: whole weeks,
+      months, quarters, years;
     - `30d`, `4w`, `6m`, `1y`: a number of days, weeks, months or years that ends today;
-    - `2024`, `2024-06`, `2024-06-01`: all its days; two of them, or two date-times, joined by `..`.
+    - `2024`, `2024-q3`, `2024-06`, `2024-06-01`: all its days; two of these, or date-times, joined by `..`.
 
-    Date-times without an offset are in `zone`. Raises InvalidRequestError, also if `today` is needed but not
-    given, or if a local time in `zone` is ambiguous or does not exist.
+    Raises InvalidRequestError.
     """
     parts = [part.strip() for part in text.split("..", 1)]
     if len(parts) == 1 and ":" in text:
@@ -71,50 +103,74 @@ def parse_span(text: str, today: date | None = None, zone: tzinfo | None = None)
     ends: list[tuple[Bound, Bound]] = []
     for part in parts:
         try:
-            ends.append(_ends(part, today, zone))
-        except InvalidRequestError:
-            raise
+            ends.append(_ends(part, today))
         except (ValueError, OverflowError):
             raise InvalidRequestError(f"{part!r} is not a date range; give {FORMS}") from None
     return ends[0][0], ends[-1][1]
 
 
-def _ends(text: str, today: date | None, zone: tzinfo | None) -> tuple[Bound, Bound]:
+def _ends(text: str, today: date) -> tuple[Bound, Bound]:
     """Return both ends of one part; raises ValueError and OverflowError if it is malformed."""
-    if text in ("today", "yesterday") or _LAST.fullmatch(text) or _NAMED.fullmatch(text):
-        if today is None:
-            raise InvalidRequestError(f"{text!r} is relative to today: pass today=")
-        return _relative_to(today, text)
-    if (found := _DATES.fullmatch(text)) and not found[3]:
-        first = date(int(found[1]), int(found[2] or 1), 1)
-        return first, last_day((first.year, int(found[2] or 12)))
-    bound = _parse_iso(text)
-    if isinstance(bound, datetime) and bound.tzinfo is None and zone is not None:
-        bound = bound.replace(tzinfo=zone)
-        if bound.utcoffset() != bound.replace(fold=1).utcoffset():
-            raise InvalidRequestError(
-                f"the clocks of {zone} change at {text!r}, so it is no instant, or two: give its offset"
-            )
-    return bound, bound
-
-
-def _relative_to(today: date, text: str) -> tuple[date, date]:
+    if text in ("today", "yesterday"):
+        day = today - (text == "yesterday") * _DAY
+        return day, day
     if found := _LAST.fullmatch(text):
         n, unit = int(found[1]), found[2]
         if unit in "dw":
             return today - (n * (7 if unit == "w" else 1) - 1) * _DAY, today
         # From the day after the same day of an earlier month, or after its last one if that month is shorter.
-        number = today.year * 12 + today.month - 1 - n * (12 if unit == "y" else 1)
-        month = number // 12, number % 12 + 1
-        return min(date(*month, 1) + today.day * _DAY, last_day(month) + _DAY), today
-    if text in ("today", "yesterday"):
-        day = today if text == "today" else today - _DAY
-        return day, day
-    earlier = text.startswith("last")
-    if text.endswith("week"):
-        monday = today - (today.weekday() + 7 * earlier) * _DAY
-        return monday, monday + 6 * _DAY
-    if text.endswith("year"):
-        return date(today.year - earlier, 1, 1), date(today.year - earlier, 12, 31)
-    month = months(today.replace(day=1) - earlier * _DAY, today)[0]
-    return date(*month, 1), last_day(month)
+        first, last = _whole_months(_number(today) - n * (12 if unit == "y" else 1), 1)
+        return min(first + today.day * _DAY, last + _DAY), today
+    if found := _NAMED.fullmatch(text):
+        is_last, unit = found[1] == "last", found[2]
+        if unit == "week":
+            monday = today - (today.weekday() + 7 * is_last) * _DAY
+            return monday, monday + 6 * _DAY
+        months = _MONTHS[unit]
+        return _whole_months((_number(today) // months - is_last) * months, months)
+    if found := _DATES.fullmatch(text):
+        year, month, quarter = found.groups()
+        if month:
+            return _whole_months(_number(date(int(year), int(month), 1)), 1)
+        return _whole_months(12 * int(year) + 3 * (int(quarter or 1) - 1), 3 if quarter else 12)
+    bound = _parse_iso(text)
+    return bound, bound
+
+
+def _number(day: date) -> int:
+    """Return the number of the month of a day, counted from year 0."""
+    return 12 * day.year + day.month - 1
+
+
+def _whole_months(number: int, count: int) -> tuple[date, date]:
+    """Return the first and last day of so many months from one on."""
+    (year, month), (last_year, last_month) = divmod(number, 12), divmod(number + count - 1, 12)
+    return date(year, month + 1, 1), last_day((last_year, last_month + 1))
+
+
+def spans_to_compare(
+    start: Bound, end: Bound, now: datetime
+) -> tuple[tuple[Bound, Bound], tuple[Bound, Bound]]:
+    """Return the bounds of `DateRange.with_previous`, for a time in the zone of the span."""
+    now = now.replace(microsecond=0)
+    try:
+        if isinstance(start, datetime) or isinstance(end, datetime):
+            begins, ends = _instant(start, now.tzinfo), _instant(end, now.tzinfo, time(23, 59, 59))
+            first: Bound = begins - (ends - begins) - _SECOND
+            counted = min(ends, now) if begins <= now else ends
+            return (start, counted), (first, first + (counted - begins))
+        first = start - (end - start) - _DAY
+        if start.day == 1 and end == last_day((end.year, end.month)):
+            count = _number(end) - _number(start) + 1
+            first, _ = _whole_months(_number(start) - count, count)
+        if not start <= now.date() <= end:
+            return (start, end), (first, start - _DAY)
+        same_time = datetime.combine(first + (now.date() - start), now.timetz())
+        return (start, now), (first, min(same_time, _instant(start, now.tzinfo) - _SECOND))
+    except (ValueError, OverflowError):
+        raise InvalidRequestError(f"the span before {start} to {end} lies outside the calendar") from None
+
+
+def _instant(bound: Bound, zone: tzinfo | None, at: time = time()) -> datetime:
+    """Return a bound as an instant: of a date, a time in the zone."""
+    return bound if isinstance(bound, datetime) else datetime.combine(bound, at, zone)

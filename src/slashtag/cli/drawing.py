@@ -1,6 +1,8 @@
 """Tables and bar charts drawn on a terminal, fitted to its width."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 from rich.bar import Bar
 from rich.box import SIMPLE_HEAD
@@ -13,6 +15,7 @@ from .._internal import by_month
 from ..export import Row, Table
 from .lines import one_line
 
+DAY = timedelta(days=1)
 #: Characters that the first text of a row leaves to the other columns.
 OTHERS = 24
 #: The longest range drawn by day; longer ones are drawn by month.
@@ -104,7 +107,12 @@ def _times(stats: Statistics) -> dict[str, int]:
 
 
 def labels(stats: Statistics, dimension: str | None) -> dict[str, int]:
-    """Return the clicks of every label of a dimension; of days also by month."""
+    """Return the clicks of every label of a dimension; of days also by month, or by Monday of their week."""
+    if dimension == "week" and isinstance(stats, RangeStats):
+        weeks = Counter[str]()
+        for day, n in sorted(stats.clicks.items()):
+            weeks[str(day - day.weekday() * DAY)] += n
+        return weeks
     if dimension == "month" and isinstance(stats, RangeStats):
         return {f"{year}-{month:02d}": n for (year, month), n in sorted(by_month(stats.clicks).items())}
     return {label: clicks for name, label, clicks in stats.rows() if name == dimension}

@@ -2,12 +2,25 @@
 
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from typer import Argument, Option
 
-from .._internal import parse_span, parse_zone
+from .. import DateRange
+from .._internal import parse_zone
+
+Bounds = tuple[date, date]
+
+
+class Counted(NamedTuple):
+    """A span, what can be counted of it now, what that is compared with, and both in words."""
+
+    whole: Bounds
+    query: DateRange
+    before: DateRange
+    text: str
+    text_before: str
 
 
 @dataclass(frozen=True)
@@ -18,7 +31,7 @@ class Period:
         str | None,
         Argument(
             metavar="SPAN|START",
-            help="Days: today, yesterday, this-week, last-month, 2024, 2024-06, 2024-06-01, "
+            help="Days: today, last-week, last-month, last-quarter, 2024, 2024-q3, 2024-06, 2024-06-01, "
             "2024-06-01..2024-06-30; with END, the first day.",
         ),
     ] = None
@@ -35,4 +48,16 @@ class Period:
             raise typer.BadParameter("give a SPAN such as last-month, START and END, or --last 30d")
         zone = parse_zone(timezone)
         text = span if self.end is None else f"{span}..{self.end}"
-        return parse_span(text, datetime.now(zone).date(), zone)
+        return DateRange.parse(text).resolve(zone, datetime.now(zone)).bounds
+
+    def counted(self, timezone: str | None, *, default: str | None = None) -> Counted:
+        """Return the part of the span that is over, or the whole one if it has not begun."""
+        whole, zone = self.dates(timezone, default=default), parse_zone(timezone)
+        query, before = DateRange(*whole).with_previous(zone, datetime.now(zone))
+        state = ", so far" if query.bounds != whole else ""
+        return Counted(whole, query, before, f"{_text(*query.bounds)}{state}", _text(*before.bounds))
+
+
+def _text(start: date, end: date) -> str:
+    texts = [f"{at:%Y-%m-%d %H:%M}" if isinstance(at, datetime) else str(at) for at in (start, end)]
+    return " to ".join(dict.fromkeys(texts))

@@ -42,13 +42,14 @@ async def hourly_clicks(
     what `collect` raises (Statistics for a date or date range).
     """
     zone, now = parse_zone(timezone), datetime.now(UTC)
-    hours = list(_hours(DateRange(start, end), zone))
+    query = DateRange(start, end).resolve(None if timezone is None else zone, now)
+    hours = list(_hours(query, zone))
     clicks = dict.fromkeys((hour.start for hour in hours), 0)
     async with selection(session, keys, tags, "slashtag", merged=True) as (keys, tags):
         if isinstance(keys, AsyncIterable):
             # The fewer batches have clicks on a day, the fewer requests its hours take.
             keys = [key async for key in sort_by_activity(keys)]
-    whole = session.stats.plan(DateRange(start, end), keys=keys, tags=tags, timezone=zone)
+    whole = session.stats.plan(query, keys=keys, tags=tags, timezone=zone)
     days = RangeStats()
     jobs: list[tuple[Plan[RangeStats], Window]] = []
     done, total = 0, len(whole)

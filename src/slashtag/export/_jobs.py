@@ -93,7 +93,8 @@ async def export_clicks(
     zone = parse_zone(timezone)
     # The present day is looked up once: a range that ends with it must not move at midnight.
     now = datetime.now(UTC)
-    resolved = query.resolve(zone, now) if isinstance(query, DateRange) else query
+    given_zone = None if timezone is None else zone
+    resolved = query.resolve(given_zone, now) if isinstance(query, DateRange) else query
     start, end = resolved.span(zone)
     written, waiting, sharing = 0, list[Row](), Sharing()
     are_listed, answered, reconciles = keys is None, False, True

@@ -193,7 +193,7 @@ async def build(
     hourly: dict[datetime, int] = {}
     if hours:
         hourly = await hourly_clicks(
-            session, first, span.end, **together, timezone=zone, confirm=confirm, progress=step()
+            session, *span.bounds, **together, timezone=zone, confirm=confirm, progress=step()
         )
     return Report(
         start=first,

@@ -33,13 +33,17 @@ app = typer.Typer(help="Click statistics, exact for any number of links and days
 
 # fmt: off
 Dimension = Literal[
-    "tag", "hour", "day", "month", "device", "browser", "platform", "country", "referrer", "language",
+    "tag", "hour", "day", "week", "month", "device", "browser", "platform", "country", "referrer", "language",
     "timezone", "state", "city", "postalcode",
 ]
 # fmt: on
 COUNTS = Table((Column("dimension"), Column("label"), Column("clicks", "int")))
 #: What else than its maps statistics are shown by.
-MORE: dict[type[Any], set[str]] = {RangeStats: {"month", "hour"}, PeriodStats: {"month"}, GeoStats: set()}
+MORE: dict[type[Any], set[str]] = {
+    RangeStats: {"week", "month", "hour"},
+    PeriodStats: {"month"},
+    GeoStats: set(),
+}
 BOUNDS = {"tag": bounds_of_each, "hour": bounds_of_hours}
 
 
@@ -53,7 +57,8 @@ class Presentation(Output):
         Option(
             metavar="DIMENSION",
             help=f"Only one dimension, with every label: {', '.join(get_args(Dimension))}. tag counts every "
-            "selected tag alone; hour, of up to 32 days, takes a request for each hour and batch of links.",
+            "selected tag alone; a week is named by its Monday; hour, of up to 32 days, takes a request for "
+            "each hour and batch of links.",
         ),
     ] = None
     dry_run: DryRun = False
@@ -68,8 +73,8 @@ async def stats_range(
     shown: Presentation,
 ) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
-    start, end = period.dates(shown.timezone)
-    await _answer(DateRange(start, end), f"{start} to {end}", selection, run, shown)
+    counted = period.counted(shown.timezone)
+    await _answer(counted.query, counted.text, selection, run, shown)
 
 
 @app.command("day")
@@ -85,7 +90,7 @@ async def stats_day(
     if start != end:
         raise typer.BadParameter(f"{day} is more than one day: ask with `stats range`")
     query = DateRange(start, start) if shown.by == "hour" else Day(start)
-    await _answer(query, str(start), selection, run, shown)
+    await _answer(query, Period(day).counted(shown.timezone).text, selection, run, shown)
 
 
 @app.command("year")
@@ -97,7 +102,8 @@ async def stats_year(
     shown: Presentation,
 ) -> None:
     """Count the clicks of a calendar year, by month and by each dimension; unique ones too."""
-    await _answer(Year(year), str(year), selection, run, shown)
+    span = Period(f"{year}").counted(shown.timezone).text
+    await _answer(Year(year), span, selection, run, shown)
 
 
 @app.command("alltime")
@@ -117,9 +123,8 @@ async def stats_country(
     shown: Presentation,
 ) -> None:
     """Count the clicks from one country, by state, city and postal code."""
-    start, end = period.dates(shown.timezone)
-    span = f"{country.upper()}, {start} to {end}"
-    await _answer(CountryGeo(country, start, end), span, selection, run, shown)
+    query = CountryGeo(country, *period.dates(shown.timezone))
+    await _answer(query, f"{country.upper()}, {period.counted(shown.timezone).text}", selection, run, shown)
 
 
 async def _answer(
@@ -181,7 +186,7 @@ async def _answer(
     if by not in ("tag", "hour"):
         counts = labels(stats, by)
     if isinstance(stats, RangeStats):
-        shows_days = by in (None, "day", "month")
+        shows_days = by in (None, "day", "week", "month")
         if not stats.reconciles or (shows_days and not stats.days_complete):
             run.mark_incomplete()
     _show(stats, by, counts, shown)

@@ -7,7 +7,7 @@ clicks are halved until the first places are all held by single links: no link h
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import date
 from functools import partial
 from heapq import nlargest
 from itertools import chain
@@ -17,12 +17,12 @@ from msgspec import Struct
 from typer import Option
 
 from ... import AsyncSession, DateRange, InvalidRequestError, Progress, Query, Statistics, Year
-from ..._internal import halves, last_day, many, months, parse_zone
+from ..._internal import halves, many
 from ...export import Column, Row, Table
 from ..drawing import percent
 from ..options import Timezone
 from ..output import Output
-from ..period import Period
+from ..period import Bounds, Period
 from ..run import Run, command
 from ..selection import SelectionOrAll, note_of_shared
 
@@ -50,7 +50,8 @@ async def top(
     output: Output,
     timezone: Timezone = None,
     by: Annotated[
-        Literal["clicks", "growth"], Option(help="Most clicks, or most clicks more than in the span before.")
+        Literal["clicks", "growth", "decline"],
+        Option(help="Most clicks; or most clicks more, or fewer, than in the span before."),
     ] = "clicks",
     limit: Annotated[int, Option(min=1, metavar="N", help="The most links to show.")] = 20,
 ) -> None:
@@ -58,15 +59,14 @@ async def top(
 
     The span is the last 30 days unless given. Whole months are compared with whole months; a span that is not
     over, with the span before up to the same day and time of day. Links are counted in groups of 100, and
-    only the groups with most clicks one by one. The service counts links on different domains with the same
-    slashtag as one.
+    only the groups with most clicks one by one. Links whose clicks fell to 0 are listed --by decline. The
+    service counts links on different domains with the same slashtag as one.
     """
-    rows = list[Row]()
-    start, end = period.dates(timezone, default="30d")
-    earlier = _before(start, end, datetime.now(parse_zone(timezone)))
+    counted = period.counted(timezone, default="30d")
 
     async with run.session() as session:
-        now, before = _query(session, start, end, timezone), _query(session, *earlier, timezone)
+        spans = ((counted.whole, counted.query), (counted.before.bounds, counted.before))
+        queries = [_query(session, *span, timezone) for span in spans]
 
         async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
             found = await session.stats.collect(query, keys=keys, timezone=timezone)
@@ -76,51 +76,35 @@ async def top(
         with run.bars() as begin:
             slashtags = await _slashtags(run, session, selection, begin("reading", "links"))
             report = begin("counting", "requests")
-            total, places = await first_places(
-                partial(count, now), partial(count, before), slashtags, limit, growth=by == "growth"
-            )
-    for slashtag, clicks, earlier_clicks in places:
-        change = percent(clicks - earlier_clicks, earlier_clicks) if earlier_clicks else None
-        rows.append((slashtag, clicks, percent(clicks, total), earlier_clicks, change))
+            # No link has lost more clicks than it had in the span before.
+            now, before = (partial(count, query) for query in queries)
+            ranked = (before, now) if by == "decline" else (now, before)
+            total, places = await first_places(*ranked, slashtags, limit, by_change=by != "clicks")
+            if by == "decline":
+                total, places = await now(slashtags), [Place(key, b, a) for key, a, b in places]
+    rows: list[Row] = []
+    for slashtag, clicks, clicks_before in places:
+        change = percent(clicks - clicks_before, clicks_before) if clicks_before else None
+        rows.append((slashtag, clicks, percent(clicks, total), clicks_before, change))
     output.print(TOP, rows, SHOWN)
     run.say(
-        f"{start} to {end}, compared with {earlier[0]} to {earlier[1]}: "
+        f"{counted.text}, compared with {counted.text_before}: "
         f"{many(total, 'click')} of {many(len(slashtags), 'link')}; {run.cost()}"
     )
     if selection.tag and selection.sharing.count:
         run.say(note_of_shared(selection.sharing.count))
 
 
-def _before(start: date, end: date, now: datetime) -> tuple[date, date]:
-    """Return the span before: whole months before whole months, else as many days or seconds.
-
-    Before a span that is not over, from the start of the span before to the same day and time of day as now.
-    """
-    if isinstance(start, datetime) and isinstance(end, datetime):
-        second = timedelta(seconds=1)
-        return start - (end - start) - second, start - second
-    day = timedelta(days=1)
-    first = start - (end - start) - day
-    if start.day == 1 and end == last_day((end.year, end.month)):
-        number = 12 * start.year + start.month - 1 - len(months(start, end))
-        first = date(number // 12, number % 12 + 1, 1)
-    if not start <= now.date() <= end:
-        return first, start - day
-    since = datetime.combine(start, time(), now.tzinfo)
-    shift = timedelta(start.toordinal() - first.toordinal())
-    until = min(now.replace(second=0, microsecond=0) - shift, since - timedelta(minutes=1))
-    return datetime.combine(first, time(), now.tzinfo), until
-
-
-def _query(session: AsyncSession, start: date, end: date, timezone: Any) -> Query[Statistics]:
+def _query(session: AsyncSession, span: Bounds, counted: DateRange, timezone: Any) -> Query[Statistics]:
     """Return the query of a span; a calendar year takes a twelfth of the requests as a Year."""
+    year = span[0].year
     try:
-        if (start, end) == (date(start.year, 1, 1), date(start.year, 12, 31)):
-            session.stats.plan(Year(start.year), keys=(), timezone=timezone)
-            return Year(start.year)
+        if span == (date(year, 1, 1), date(year, 12, 31)):
+            session.stats.plan(Year(year), keys=(), timezone=timezone)
+            return Year(year)
     except InvalidRequestError:
         pass  # the zone has two offsets in this year
-    return DateRange(start, end)
+    return counted
 
 
 async def _slashtags(
@@ -137,11 +121,11 @@ async def _slashtags(
 
 
 class Place(NamedTuple):
-    """One of the links with most clicks: its clicks in the span and in the one before."""
+    """One of the first links: its clicks in the span it is ranked by, and in the other one."""
 
     slashtag: str
     clicks: int
-    before: int
+    others: int
 
 
 class _Group(Struct, frozen=True, eq=False):
@@ -156,12 +140,12 @@ class _Group(Struct, frozen=True, eq=False):
 
 
 async def first_places(
-    count: Count, count_before: Count, keys: Sequence[str], limit: int, *, growth: bool
+    count: Count, count_others: Count, keys: Sequence[str], limit: int, *, by_change: bool
 ) -> tuple[int, list[Place]]:
-    """Return the clicks of all links and at most `limit` with most clicks, or `growth` of clicks.
+    """Return the clicks of all links and at most `limit` with most clicks, or with most more than others.
 
-    `count` and `count_before` count the clicks of some slashtags in the span and in the one before. The order
-    of `keys` decides only how many requests it takes: few if links with many clicks are adjacent. Links of
+    `count` counts the clicks of some slashtags in one span, `count_others` those in another one. The order of
+    `keys` decides only how many requests it takes: few if links with many clicks are adjacent. Links of
     equal clicks come in any order, the same in every run. Raises what counting raises.
     """
 
@@ -170,9 +154,9 @@ async def first_places(
         keys = group.keys
         if len(keys) == 1:
             clicks = group.bound if group.is_counted else await count(keys)
-            before = await count_before(keys)
-            rank = clicks - before if growth else clicks
-            return [_Group(keys, rank, place=Place(keys[0], clicks, before))]
+            others = await count_others(keys)
+            rank = clicks - others if by_change else clicks
+            return [_Group(keys, rank, place=Place(keys[0], clicks, others))]
         first, second = halves(keys)
         clicks = await count(first)
         return [_Group(first, clicks), _Group(second, max(0, group.bound - clicks), is_counted=False)]
