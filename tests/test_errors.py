@@ -22,6 +22,7 @@ from slashtag import (
     OutcomeUnknownError,
     PaginationError,
     RateLimitError,
+    RequestFailedError,
     RequestTimeoutError,
     ServerError,
     SessionClosedError,
@@ -37,7 +38,8 @@ from slashtag import (
 TREE: dict[type[SlashtagError], tuple[type[BaseException], ...]] = {
     ConfigurationError: (SlashtagError, ValueError),
     InvalidRequestError: (SlashtagError, ValueError),
-    APIError: (SlashtagError,),
+    RequestFailedError: (SlashtagError,),
+    APIError: (RequestFailedError,),
     BadRequestError: (APIError,),
     UnknownTagError: (BadRequestError,),
     AuthenticationError: (APIError,),
@@ -45,10 +47,10 @@ TREE: dict[type[SlashtagError], tuple[type[BaseException], ...]] = {
     RateLimitError: (APIError,),
     TagLimitError: (APIError,),
     ServerError: (APIError,),
-    TransportError: (SlashtagError,),
+    TransportError: (RequestFailedError,),
     RequestTimeoutError: (TransportError, TimeoutError),
-    OutcomeUnknownError: (SlashtagError,),
-    UnexpectedResponseError: (SlashtagError,),
+    OutcomeUnknownError: (RequestFailedError,),
+    UnexpectedResponseError: (RequestFailedError,),
     SessionClosedError: (SlashtagError, RuntimeError),
     PaginationError: (SlashtagError,),
     JournalError: (SlashtagError,),
@@ -90,7 +92,7 @@ def test_an_error_has_its_place_in_the_tree(kind: type[SlashtagError]) -> None:
 
 
 def test_the_tree_is_all_of_them() -> None:
-    public = {value for name, value in vars(slashtag).items() if name.endswith("Error")}
+    public = {value for name, value in vars(slashtag).items() if name.endswith("Error") and name != "OnError"}
     assert public == {*TREE, SlashtagError}
     defined = {v for n, v in vars(_errors).items() if n.endswith("Error") and not n.startswith("_")}
     assert defined == public

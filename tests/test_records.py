@@ -18,7 +18,9 @@ from slashtag import (
     AllTime,
     AsyncSession,
     ConfigurationError,
+    CountryGeo,
     DateRange,
+    Day,
     ExportError,
     GeoStats,
     Page,
@@ -26,6 +28,7 @@ from slashtag import (
     RangeStats,
     ShortUrl,
     Tag,
+    Year,
 )
 from slashtag.sandbox import Sandbox
 from tests.asgi import get
@@ -89,8 +92,39 @@ def test_pydantic_reads_and_writes_records(record: Any) -> None:
     assert adapter.validate_json(adapter.dump_json([record])) == [record]
     assert adapter.validate_python(adapter.dump_python([record])) == [record]
     for mode in ("validation", "serialization"):
-        (members,) = [adapter.json_schema(mode=mode)["items"]["properties"]]
-        assert list(members) == list(record.__struct_fields__)
+        schema = adapter.json_schema(mode=mode)
+        component = schema["items"]["$ref"].rpartition("/")[2]
+        assert list(schema["$defs"][component]["properties"]) == list(record.__struct_fields__)
+
+
+def test_pydantic_accepts_the_service_s_names() -> None:
+    adapter = pydantic.TypeAdapter(ShortUrl)
+    found = adapter.validate_json(
+        '{"id": 1, "slashtag": "a", "createdAt": "2024-01-01 00:00:00", "tagId": 3}'
+    )
+    assert found == ShortUrl(id=1, slashtag="a", created_at=datetime(2024, 1, 1), tag_id=3)
+
+
+QUERIES = [
+    DateRange("2024-01-01", "2024-02-01"),
+    DateRange.last(30),
+    Day("2024-02-29"),
+    Year(2024),
+    AllTime(),
+    CountryGeo("US", "2024-01-01", "2024-06-30"),
+]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=repr)
+def test_pydantic_reads_and_writes_queries(query: Any) -> None:
+    adapter: Any = pydantic.TypeAdapter(type(query))
+    assert adapter.validate_json(adapter.dump_json(query)) == query
+    assert adapter.validate_python(query) is query
+
+
+def test_pydantic_refuses_an_invalid_query() -> None:
+    with pytest.raises(pydantic.ValidationError, match="ends"):
+        pydantic.TypeAdapter(DateRange).validate_python({"start": "2024-05-01", "end": "2024-01-31"})
 
 
 def test_pydantic_refuses_what_is_no_record() -> None:
@@ -115,7 +149,8 @@ async def test_endpoints_of_fastapi_return_records() -> None:
     assert await get(app, "/links") == (200, [LINK.to_dict()])
     status, document = await get(app, "/openapi.json")
     shown = document["paths"]["/links"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
-    assert (status, list(shown["items"]["properties"])) == (200, list(LINK.__struct_fields__))
+    assert (status, shown["items"]) == (200, {"$ref": "#/components/schemas/ShortUrl"})
+    assert {"RangeStats", "ShortUrl"} <= document["components"]["schemas"].keys()
 
 
 # --- Arrow ---------------------------------------------------------------------------------------------

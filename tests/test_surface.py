@@ -50,6 +50,7 @@ PUBLIC_NAMES = [
     "Query",
     "RangeStats",
     "RateLimitError",
+    "RequestFailedError",
     "RequestTimeoutError",
     "Results",
     "RetryPolicy",

@@ -41,8 +41,11 @@ class ExportError(SlashtagError):
 
 
 @dataclass(eq=False, repr=False)
-class _RequestFailedError(SlashtagError):
-    """Failed request, with its `method`, `path` and number of `attempts`."""
+class RequestFailedError(SlashtagError):
+    """Base class of requests that failed: an error status, no answer, or one that is not documented.
+
+    `method`, `path`; `attempts`: how often it was sent.
+    """
 
     message: str
     _: KW_ONLY
@@ -62,7 +65,7 @@ class _RequestFailedError(SlashtagError):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class APIError(_RequestFailedError):
+class APIError(RequestFailedError):
     """Error status of an answer.
 
     `status` is the HTTP status, or the envelope's if the HTTP status was 200; `message` and `data` are the
@@ -111,7 +114,7 @@ class ServerError(APIError):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class TransportError(_RequestFailedError):
+class TransportError(RequestFailedError):
     """Failure of the connection, of TLS or of the transfer of the body.
 
     `unsent` is True if nothing of the request was sent; `stale` is True if a connection that had been used
@@ -126,12 +129,12 @@ class RequestTimeoutError(TransportError, TimeoutError):
     """Attempt that took longer than the session's `timeout`."""
 
 
-class OutcomeUnknownError(_RequestFailedError):
+class OutcomeUnknownError(RequestFailedError):
     """Write whose answer was lost, so it may have been done."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class UnexpectedResponseError(_RequestFailedError):
+class UnexpectedResponseError(RequestFailedError):
     """Answer that is not documented.
 
     `status` is the HTTP status, or the envelope's if that is a redirect's; `excerpt` holds the first 200

@@ -25,6 +25,7 @@ from ._errors import NotFoundError as NotFoundError
 from ._errors import OutcomeUnknownError as OutcomeUnknownError
 from ._errors import PaginationError as PaginationError
 from ._errors import RateLimitError as RateLimitError
+from ._errors import RequestFailedError as RequestFailedError
 from ._errors import RequestTimeoutError as RequestTimeoutError
 from ._errors import ServerError as ServerError
 from ._errors import SessionClosedError as SessionClosedError

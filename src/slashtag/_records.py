@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast, get_args
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict, fields
+from msgspec.structs import FieldInfo, asdict, fields
 
 from ._errors import ConfigurationError, ExportError
 
@@ -25,34 +25,52 @@ class ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
 
-class Record(Struct, frozen=True, kw_only=True):
-    """Base class of links, tags, pages and statistics, for conversion to built-in values and by pydantic."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a dict that json.dumps takes: names of members as here, dates as ISO 8601, keys as str."""
-        members: dict[str, Any] = to_builtins(self)
-        return members
+class PydanticType(Struct, frozen=True):
+    """Base class of structs that are types to pydantic: fields of its models, bodies of FastAPI."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         # Only pydantic calls this, so it is installed.
         from pydantic_core import core_schema as schemas
 
+        def aliases(field: FieldInfo) -> list[list[str | int]]:
+            return [[field.name], [field.encode_name]]
+
+        names = [field.name for field in fields(source)]
         members = schemas.typed_dict_schema(
             {
                 field.name: schemas.typed_dict_field(
-                    handler.generate_schema(field.type), required=field.required
+                    handler.generate_schema(field.type),
+                    required=field.required,
+                    # The service's names are accepted too.
+                    validation_alias=aliases(field),
                 )
                 for field in fields(source)
             },
             config={"title": cls.__name__},
         )
+
+        def to_members(value: PydanticType) -> dict[str, Any]:
+            return {name: getattr(value, name) for name in names}
+
         from_dict = schemas.no_info_after_validator_function(lambda found: cls(**found), members)
+        arguments = "_".join(each.__name__ for each in get_args(source))
         return schemas.json_or_python_schema(
             json_schema=from_dict,
             python_schema=schemas.union_schema([schemas.is_instance_schema(cls), from_dict]),
-            serialization=schemas.plain_serializer_function_ser_schema(asdict, return_schema=members),
+            serialization=schemas.plain_serializer_function_ser_schema(to_members, return_schema=members),
+            # A component of its own in OpenAPI.
+            ref=f"{cls.__module__}.{cls.__name__}{arguments and '_' + arguments}:{id(cls)}",
         )
+
+
+class Record(PydanticType, frozen=True, kw_only=True):
+    """Base class of links, tags, pages and statistics, for conversion to built-in values."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dict that json.dumps takes: names of members as here, dates as ISO 8601, keys as str."""
+        members: dict[str, Any] = to_builtins(self)
+        return members
 
 
 def to_builtins(value: object) -> Any:

@@ -17,6 +17,7 @@ from msgspec.structs import force_setattr, replace
 
 from .._errors import InvalidRequestError
 from .._models import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics
+from .._records import PydanticType
 from .batches import Selector
 from .call import Call, check_int
 from .payloads import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
@@ -49,7 +50,7 @@ class TimeSlice(Struct, frozen=True):
     settled_at: float = inf
 
 
-class Query(Struct, Generic[R_co], frozen=True):
+class Query(PydanticType, Generic[R_co], frozen=True):
     """Base class of all statistics queries; `R_co` is the type of the result."""
 
     path: ClassVar[str]

@@ -40,6 +40,11 @@ class TrueRange(_TrueMaps):
     total_clicks: int
     clicks: dict[date, int]
 
+    @property
+    def total(self) -> int:
+        """The number of clicks."""
+        return self.total_clicks
+
 
 @dataclass(frozen=True, kw_only=True)
 class TruePeriod(_TrueMaps):
@@ -51,6 +56,11 @@ class TruePeriod(_TrueMaps):
     clicks_breakdown: dict[int, dict[int, int]]
     timezone: dict[str, int]
 
+    @property
+    def total(self) -> int:
+        """The number of clicks."""
+        return self.clicks_total
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrueCountry:
@@ -59,6 +69,11 @@ class TrueCountry:
     state: dict[str, int]
     city: dict[str, int]
     postalcode: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """The number of clicks."""
+        return sum(self.state.values())
 
 
 class Truth:
