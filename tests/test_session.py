@@ -92,7 +92,7 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_base_url_ends_in_the_prefix_of_the_service(base_url: str, told: str) -> None:
-    assert repr(make(base_url)) == f"<AsyncSession {told}>"
+    assert repr(make(base_url)).startswith(f"<AsyncSession {told} (")
 
 
 @pytest.mark.parametrize("suffix", ["", "/", "/api/v1", "/api/v1/", "//"])

@@ -204,7 +204,8 @@ class AsyncSession:
         # May be called after the constructor raised, by tracebacks and debuggers.
         if "_sender" not in self.__dict__:
             return "<AsyncSession (not initialised)>"
-        return f"<AsyncSession {self._transport.base}{' (closed)' if self._transport.closed else ''}>"
+        state = "closed" if self._transport.closed else f"by {self._transport.way}"
+        return f"<AsyncSession {self._transport.base} ({state})>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a session holds connections and credentials: create one in each process")

@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp.client_proto import ResponseHandler
 
 from slashtag import (
     AsyncSession,
@@ -23,6 +24,7 @@ from slashtag import (
     UnexpectedResponseError,
 )
 from slashtag._core.call import Call
+from slashtag._sending import connection
 from slashtag._sending import fast_path as http1
 from slashtag._sending.fast_path import KEEP_ALIVE
 
@@ -173,7 +175,31 @@ async def test_a_default_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_these_tests_run_with_a_version_that_is_trusted() -> None:
-    assert http1.TESTED, f"add {aiohttp.__version__} to them after reading what changed"
+    assert http1.TESTED, f"read what changed in {aiohttp.__version__}, and raise SERIES"
+
+
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        (ResponseHandler, "is_connected"),
+        (aiohttp.ClientRequest, "send"),
+        (aiohttp.http, "HttpResponseParser"),
+    ],
+)
+def test_a_release_without_the_internals_relied_on_is_not_trusted(
+    monkeypatch: pytest.MonkeyPatch, where: Any, name: str
+) -> None:
+    monkeypatch.delattr(where, name)
+    assert not connection._has_internals()
+
+
+async def test_a_session_says_how_it_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with connect("http://127.0.0.1:1") as session:
+        assert "(by connections of aiohttp)" in repr(session)
+    switched_off(monkeypatch)
+    async with connect("http://127.0.0.1:1") as session:
+        assert "(by ClientSession.request)" in repr(session)
+    assert "(closed)" in repr(session)
 
 
 @pytest.mark.parametrize(

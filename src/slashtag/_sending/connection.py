@@ -10,6 +10,8 @@ import errno
 import select
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -24,8 +26,44 @@ if TYPE_CHECKING:
 #: Status, headers and decompressed body of an answer.
 Response = tuple[int, Mapping[str, str], bytes]
 
-#: Whether our tests cover the version of aiohttp; `.ci/run` tests the oldest and the newest.
-TESTED = aiohttp.__version__ in {"3.14.1", "3.14.2", "3.14.3", "3.14.4", "3.14.5"}
+#: The release series of aiohttp whose internals the tests cover: `.ci/run` tests its oldest and newest one.
+SERIES = "3.14."
+
+#: The internals of aiohttp that are relied on: attributes of classes, and parameters or names of functions.
+_ATTRIBUTES = {
+    "aiohttp.client_proto:ResponseHandler": "force_close is_connected read set_response_params should_close",
+    "aiohttp.connector:Connection": "close closed protocol release transport",
+    "aiohttp.http:HttpResponseParser": "feed_eof",
+    "aiohttp:StreamReader": "at_eof readany",
+}
+_NAMES = {
+    "aiohttp:ClientRequest.__init__": "method url headers loop",
+    "aiohttp:ClientRequest.send": "conn",
+    "aiohttp:ClientSession.__init__": "_request_class _response_class _connector _middlewares _default_proxy "
+    "_default_proxy_auth _default_auth _auto_decompress _trust_env",
+    "aiohttp:TCPConnector.connect": "req traces timeout",
+    "aiohttp.client_proto:ResponseHandler.set_response_params": "_parser read_until_eof",
+}
+
+
+def _has_internals() -> bool:
+    def found(where: str) -> Any:
+        module, _, path = where.partition(":")
+        return attrgetter(path)(import_module(module))
+
+    try:
+        return all(
+            hasattr(found(where), name) for where, names in _ATTRIBUTES.items() for name in names.split()
+        ) and all(
+            {*names.split()} <= {*found(where).__code__.co_varnames, *found(where).__code__.co_names}
+            for where, names in _NAMES.items()
+        )
+    except (ImportError, AttributeError):
+        return False
+
+
+#: Whether the internals of aiohttp are those that the tests cover.
+TESTED = aiohttp.__version__.startswith(SERIES) and _has_internals()
 
 #: The deadline of an attempt replaces aiohttp's timeouts, which include the wait for a pool slot and do not
 #: end a body that arrives very slowly.

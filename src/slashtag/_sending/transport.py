@@ -25,7 +25,7 @@ from .._errors import (
     UnexpectedResponseError,
 )
 from .attempt import Attempt, Watchdog
-from .connection import NO_TIMEOUT, Response, describe, is_unsent
+from .connection import NO_TIMEOUT, TESTED, Response, describe, is_unsent
 from .fast_path import SWITCH, FastPath, can_bypass_session
 from .session_path import SessionPath
 
@@ -60,6 +60,12 @@ class Transport:
         self._fast_path: FastPath | None = None
         is_direct = self.given is None and self.proxy is None and not self.trust_env
         self._use_fast_path = is_direct and os.environ.get(SWITCH) != "0"
+
+    @property
+    def way(self) -> str:
+        """How requests are sent: over aiohttp's connections, or through `ClientSession.request`."""
+        bypasses = self._use_fast_path and (TESTED if self._own is None else can_bypass_session(self._own))
+        return "connections of aiohttp" if bypasses else "ClientSession.request"
 
     def bind(self) -> asyncio.AbstractEventLoop:
         """Bind the connections to the first event loop in which this is called, and return it.
