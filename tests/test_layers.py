@@ -19,7 +19,7 @@ SRC = ROOT / "src" / "slashtag"
 
 # A unit is a file or folder of the package. It may import itself and what stands in a line above its own.
 LEVELS = [
-    {"_errors", "_file_lock"},
+    {"_errors", "_files"},
     {"_records"},
     {"_show"},
     {"_models"},

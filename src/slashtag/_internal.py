@@ -24,7 +24,9 @@ from ._core.windows import windows as windows
 from ._credentials import parse_base_url as parse_base_url
 from ._fanout import AsyncReadable as AsyncReadable
 from ._fanout import WorkerPool as WorkerPool
-from ._file_lock import lock_file as lock_file
+from ._files import FileLock as FileLock
+from ._files import lock_file as lock_file
+from ._files import sync_folder as sync_folder
 from ._journal.file import JournalInUseError as JournalInUseError
 from ._journal.file import UnfitJournalError as UnfitJournalError
 from ._journal.file import remove_journal as remove_journal

@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 
 from slashtag import AsyncSession, Change, ExportError
 from slashtag.bulk_update import RowOutcome
-from slashtag.bulk_update._outcome_file import OutcomeFile, sent
+from slashtag.bulk_update._outcome_file import OutcomeFile, Status, read_outcomes, sent
 
 APIKEY, APISECRET = "key-of-the-tests-0123456", "secret-of-tests-7"
 ENTRY = RowOutcome(line=2, key="a1", status="done", fingerprint="f")
@@ -37,12 +38,13 @@ def test_it_is_binary_where_files_are_not_by_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on Windows."""
-    opened = Mock(side_effect=lambda path, flags, mode: open_file(path, flags & ~binary, mode))
+    opened = Mock(side_effect=lambda path, flags, mode=0: open_file(path, flags & ~binary, mode))
     binary, open_file = 1 << 30, os.open
     monkeypatch.setattr(os, "O_BINARY", binary, raising=False)
     monkeypatch.setattr(os, "open", opened)
-    with OutcomeFile(tmp_path / "told.jsonl"):
-        assert opened.call_args.args[1] & binary
+    path = tmp_path / "told.jsonl"
+    with OutcomeFile(path):
+        assert all(call.args[1] & binary for call in opened.call_args_list if call.args[0] == path)
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
@@ -113,6 +115,25 @@ async def test_a_file_is_not_closed_while_the_disk_is_busy_with_it(
     with pytest.raises(asyncio.CancelledError):
         await task
     assert open_in_the_end
+
+
+@pytest.mark.parametrize("before", [None, "unknown"])
+async def test_a_change_that_was_not_sent_as_the_disk_failed_is_not_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: Status | None
+) -> None:
+    path = tmp_path / "told.jsonl"
+    with OutcomeFile(path) as file:
+        if before is not None:
+            file.append(msgspec.structs.replace(ENTRY, status=before))
+    with OutcomeFile(path) as file:
+        with monkeypatch.context() as failing:
+            failing.setattr(os, "fsync", Mock(side_effect=OSError(5, "Input/output error")))
+            with pytest.raises(ExportError, match="Input/output error"):
+                await file.announce(ENTRY)
+        # The lines of a failed flush are lost, though the next one succeeds.
+        with pytest.raises(ExportError, match="Input/output error"):
+            await file.announce(ENTRY)
+    assert read_outcomes(path)[0] == {ENTRY.fingerprint: before or "failed"}
 
 
 def test_what_a_full_disk_took_of_a_line_spoils_no_other(

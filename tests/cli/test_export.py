@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from slashtag import AsyncSession
+from slashtag._journal import journal as _journal
+from slashtag._journal.file import JournalFile
 from slashtag.cli import export_job
 from slashtag.cli.export_job import journal_of
 from slashtag.sandbox import Fault, Sandbox
@@ -363,6 +365,28 @@ def test_a_failed_export_goes_on_where_it_was(cli: Cli, box: Sandbox, tmp_path: 
     rows = objects((tmp_path / "c.jsonl").read_text("utf-8"))
     assert {(row["slashtag"], row["date"]): row["clicks"] for row in rows} == days(box, *SPAN)
     assert names(tmp_path) == ["c.jsonl"]
+
+
+@pytest.mark.parametrize("fault", ["it cannot be removed", "its last answers cannot be written"])
+def test_a_file_that_is_whole_counts_whatever_became_of_the_journal(
+    cli: Cli, box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    file, unlink = tmp_path / "clicks.csv", Path.unlink
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path == journal_of(file):
+            raise PermissionError(13, "Permission denied", str(path))
+        unlink(path, missing_ok)
+
+    if "removed" in fault:
+        monkeypatch.setattr(Path, "unlink", refuse)
+    else:
+        monkeypatch.setattr(_journal, "COMMIT_SECONDS", 60.0)
+        monkeypatch.setattr(JournalFile, "append", lambda *_: "database or disk is full")
+    ran = cli("export", "clicks", *SPAN, "--all", "-o", str(file))
+    assert ran.code == 0
+    assert len(file.read_text().splitlines()) > 1
+    assert str(journal_of(file)) in ran.err if "removed" in fault else names(tmp_path) == [file.name]
 
 
 def test_fresh_asks_for_everything(cli: Cli, box: Sandbox, tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from slashtag import ExportError
 from slashtag.cli import credentials_file as kept
 from slashtag.sandbox import Sandbox
 
@@ -35,6 +37,14 @@ def test_only_its_owner_may_read_it_whatever_the_umask(umask: int) -> None:
     finally:
         os.umask(before)
     assert stat.S_IMODE(kept.path().stat().st_mode) == 0o600
+
+
+@pytest.mark.usefixtures("nothing_set")
+def test_it_is_written_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
+    with pytest.raises(ExportError, match="No space left"):
+        kept.save("http://127.0.0.1", APIKEY, APISECRET)
+    assert list(kept.path().parent.iterdir()) == []
 
 
 def test_what_was_kept_can_be_removed(cli: Cli, logged_in: Path) -> None:
@@ -93,7 +103,7 @@ def test_a_folder_in_its_place_is_told(cli: Cli, logged_in: Path, monkeypatch: p
     logged_in.unlink()
     logged_in.mkdir()
     assert "cannot be read" in cli("tags", "list").error
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(ExportError, match="it is a folder"):
         kept.save("http://127.0.0.1:1", APIKEY, APISECRET)
     assert [path.name for path in logged_in.parent.iterdir()] == [logged_in.name]
 

@@ -227,7 +227,7 @@ def test_another_timezone_or_a_wrong_argument_is_refused(box: Sandbox, clock: Cl
 
 
 def test_two_loads_at_once_are_one_too_many(box: Sandbox, clock: Clock, duck: Target) -> None:
-    lock = Path(duck.pipeline().pipelines_dir) / "slashtag.lock"
+    lock = Path(duck.pipeline().pipelines_dir) / "slashtag"
     with _file_locked(lock), pytest.raises(ExportError, match="is under way"):
         duck.load(box)
     assert not box.requests

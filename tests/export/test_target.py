@@ -53,6 +53,18 @@ def test_it_has_its_name_only_once_it_is_whole(tmp_path: Path, before: bytes | N
     assert names(tmp_path) == ["out.csv"]
 
 
+def test_its_name_is_durable_before_what_it_was_made_from_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: synced.append((os.readlink(f"/proc/self/fd/{handle}"), names(tmp_path)))
+    )
+    write(tmp_path / "out.csv")
+    assert synced[0][0].endswith(".part")
+    assert synced[1:] == [(str(tmp_path), ["out.csv"])]
+
+
 @pytest.mark.parametrize(
     "error", [ValueError(), KeyboardInterrupt(), RequestTimeoutError("late"), OSError("x")]
 )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import fcntl
 import os
 import random
 import sqlite3
 import stat
+import struct
 import subprocess
 import sys
 import textwrap
@@ -19,7 +22,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from slashtag import AsyncSession, ConfigurationError, DateRange, JournalError
+from slashtag import AsyncSession, ConfigurationError, DateRange, JournalError, _files
 from slashtag._journal.file import JournalFile, JournalInUseError, remove_journal
 from slashtag._journal.journal import Journal
 from slashtag.sandbox import Sandbox
@@ -445,6 +448,7 @@ def test_a_full_disk_stops_the_job_and_the_rerun_completes(path: Path) -> None:
 HOLDER = """
 import sys
 from pathlib import Path
+from slashtag import _files
 from slashtag._journal.file import JournalFile
 path, base, key = Path(sys.argv[1]), *sys.argv[2:]
 file = JournalFile(path, base, key)
@@ -504,12 +508,12 @@ def test_a_journal_that_is_open_is_not_removed(path: Path) -> None:
     assert list(path.parent.iterdir()) == []
 
 
-def test_a_journal_is_removed_where_an_open_file_cannot_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_open", [False, True])
+def test_an_open_journal_stays_where_an_open_file_cannot_be_removed(
+    path: Path, monkeypatch: pytest.MonkeyPatch, is_open: bool
 ) -> None:
     """As on Windows, which has no locks of this kind either."""
-    path = tmp_path / "job.journal"
-    path.touch()
+    monkeypatch.setattr(_files, "_fcntl", None)
     unlink = Path.unlink
 
     def refuse_open(file: Path, missing_ok: bool = False) -> None:
@@ -518,18 +522,82 @@ def test_a_journal_is_removed_where_an_open_file_cannot_be(
         unlink(file, missing_ok)
 
     monkeypatch.setattr(Path, "unlink", refuse_open)
-    monkeypatch.setattr("slashtag._journal.file.HAS_LOCKS", False)
-    remove_journal(path)
-    assert not path.exists()
+    file = JournalFile(path, BASE, KEY)
+    file.open()
+    if not is_open:
+        file.close()
+    assert remove_journal(path) is not is_open
+    file.close()
+    assert [each.name for each in path.parent.iterdir()] == ([path.name] if is_open else [])
 
 
-def test_a_journal_that_somebody_has_open_stays_where_an_open_file_cannot_be_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+# --- locks of other systems ---------------------------------------------------------------------------
+
+
+def lock_like_sqlite(handle: int, _: int) -> None:
+    """Lock a file by what excludes fcntl locks, also those of this process."""
+    write, whole = fcntl.F_WRLCK, (0, 0)
+    fcntl.fcntl(handle, 37, struct.pack("hhqqi4x", write, os.SEEK_SET, *whole, 0))  # F_OFD_SETLK
+
+
+async def test_a_journal_works_where_flock_and_fcntl_locks_exclude_each_other(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on Windows."""
-    path = tmp_path / "job.journal"
-    path.touch()
-    monkeypatch.setattr(Path, "unlink", Mock(side_effect=PermissionError(13, "used by another process")))
-    monkeypatch.setattr("slashtag._journal.file.HAS_LOCKS", False)
-    remove_journal(path)
-    assert path.exists()
+    monkeypatch.setattr(fcntl, "flock", lock_like_sqlite)
+    await fill(path, b"body")
+    kept = journal(path)
+    kept.open()
+    assert body_of(kept, call(0)) == b"body"
+    with pytest.raises(JournalInUseError):
+        journal(path).open()
+    # Nor did being refused end the locks of the first.
+    with closing(sqlite3.connect(path, timeout=0)) as other, pytest.raises(sqlite3.OperationalError):
+        other.execute("SELECT * FROM job")
+    await kept.aclose()
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+async def test_a_folder_without_locks_is_not_taken_for_a_journal_in_use(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(number, os.strerror(number))))
+    await refused(path, "has no locks")
+
+
+FORK = """
+import os, sys, threading
+from pathlib import Path
+from slashtag._core.call import Call
+from slashtag._journal.journal import Journal
+
+path = Path(sys.argv[1])
+kept = Journal(path, sys.argv[2], sys.argv[3], 3600.0)
+kept.open()
+call = Call(method="GET", path="stats", params=(("tag", "0"),), returns=object, replayable=True)
+kept.keep(call, None, b"x")
+kept._thread.submit(int).result()
+child = os.fork()
+if not child:
+    if sys.argv[4] == "ends":
+        kept._close()
+        sys.exit()
+    print("forked", flush=True)
+    sys.stdin.read()
+elif sys.argv[4] == "ends":
+    assert os.waitpid(child, 0)[1] == 0
+    assert Path(f"{path}-wal").stat().st_size
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("child", ["ends", "stays"])
+def test_a_forked_child_keeps_no_lock_and_takes_no_answer(path: Path, child: str) -> None:
+    command = [sys.executable, "-c", FORK, str(path), BASE, KEY, child]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == (b"forked\n" if child == "stays" else b"")
+        assert parent.wait() == 0
+        kept = journal(path)
+        kept.open()
+        assert body_of(kept, call(0)) == b"x"
+        asyncio.run(kept.aclose())

@@ -11,12 +11,12 @@ import stat
 import struct
 import zlib
 from collections.abc import Iterable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from .._errors import ConfigurationError, JournalError
-from .._file_lock import HAS_LOCKS, lock_file
+from .._files import FileLock
 
 APPLICATION_ID = 0x736C7467  # "sltg"
 _HEADER_ID = struct.pack(">I", APPLICATION_ID)
@@ -70,7 +70,7 @@ class JournalFile:
         #: WAL, so the main file does not change until it is closed: it is read without a lock, and without
         #: waiting for a commit.
         self.snapshot: sqlite3.Connection | None = None
-        self._lock: int | None = None
+        self._lock = FileLock(path)
 
     def open(self) -> None:
         """Open or create the file.
@@ -79,14 +79,16 @@ class JournalFile:
         """
         try:
             self._claim()
-            self.main = self._connect()
+            self.main = self._lock.guarded = self._connect()
         except BaseException as error:
-            self._release()
+            self._lock.release()
             if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
                 raise self._in_use() from None
-            if isinstance(error, OSError | sqlite3.OperationalError):
+            # A ValueError is for a NUL, or for a name that the file system cannot encode.
+            expected = OSError | sqlite3.OperationalError | ValueError
+            if isinstance(error, expected) and not isinstance(error, ConfigurationError):
                 reason = error.strerror if isinstance(error, OSError) else error
-                raise ConfigurationError(f"the journal {self.path} cannot be opened: {reason}") from None
+                raise self._unusable(reason) from None
             if isinstance(error, sqlite3.DatabaseError):
                 raise UnfitJournalError(
                     f"{self.path} is not a journal, or is damaged ({error}); it was left as it is"
@@ -94,36 +96,31 @@ class JournalFile:
             raise
 
     def _claim(self) -> None:
-        """Create the file if it does not exist, and lock it; raise if it is not a journal or is in use."""
-        try:
-            # Not created by SQLite, which would set the permissions by the umask.
-            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
-            self._lock = os.open(self.path, flags, 0o600)
-        except ValueError as error:  # a NUL, or a name that the file system cannot encode
-            raise ConfigurationError(f"the journal {str(self.path)!r} cannot be opened: {error}") from None
-        mode = os.fstat(self._lock).st_mode
-        if not stat.S_ISREG(mode):
-            raise ConfigurationError(f"the journal {self.path} cannot be opened: it is not a regular file")
+        """Lock the path and create a missing file; raise if it is in use or not a journal."""
         # Not by SQLite's locks, which do not stop a second session in this process, and which it would wait
         # for until whoever has the journal may have removed it.
-        try:
-            is_ours = lock_file(self._lock) and os.path.samestat(os.fstat(self._lock), self.path.stat())
-        except FileNotFoundError:
-            is_ours = False
-        if not is_ours:
+        if not self._lock.acquire():
             raise self._in_use()
-        # Checked before SQLite opens it, which may change another program's database.
-        header = os.read(self._lock, 72)
+        # Not created by SQLite, which would set the permissions by the umask. Closed before SQLite opens it:
+        # that would end SQLite's locks.
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        handle = os.open(self.path, flags, 0o600)
+        try:
+            mode = os.fstat(handle).st_mode
+            # Checked before SQLite opens it, which may change another program's database.
+            header = os.read(handle, 72) if stat.S_ISREG(mode) else b""
+        finally:
+            os.close(handle)
+        if not stat.S_ISREG(mode):
+            raise self._unusable("it is not a regular file")
         is_journal = header.startswith(b"SQLite format 3\0") and header[68:] == _HEADER_ID
         if header and not is_journal:
             raise UnfitJournalError(f"{self.path} is not a journal of slashtag; it was left as it is")
         if stat.S_IMODE(mode) != 0o600:
             self.path.chmod(0o600)
 
-    def _release(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+    def _unusable(self, reason: object) -> ConfigurationError:
+        return ConfigurationError(f"the journal {str(self.path)!r} cannot be opened: {reason}")
 
     def _in_use(self) -> JournalInUseError:
         return JournalInUseError(f"the journal {self.path} is in use by another session")
@@ -230,26 +227,26 @@ class JournalFile:
             self.snapshot.close()
             self.snapshot = None
         if self.main is not None:
-            self.main.close()
+            if self._lock.is_held:  # not in a forked child, where SQLite would remove the parent's log
+                self.main.close()
             self.main = None
-            self._release()
+            self._lock.release()
 
 
-def remove_journal(path: Path) -> None:
-    """Remove a journal and the files that SQLite keeps beside it, unless a session has it open."""
-    with ExitStack() as stack:
-        if HAS_LOCKS:
-            try:
-                file = stack.enter_context(path.open("rb"))
-            except OSError:
-                return
-            if not lock_file(file.fileno()):
-                return
-        else:
-            # Windows removes no file that is open.
-            stack.enter_context(suppress(PermissionError))
-        for left in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
-            left.unlink(missing_ok=True)
+def remove_journal(path: Path) -> bool:
+    """Remove a journal and the files that SQLite keeps beside it, unless a session has it open.
+
+    Returns False if it is still there.
+    """
+    lock = FileLock(path)
+    with suppress(OSError):
+        try:
+            if path.exists() and lock.acquire():
+                for left in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+                    left.unlink(missing_ok=True)
+        finally:
+            lock.release()
+    return not path.exists()
 
 
 def _one(file: sqlite3.Connection, statement: str) -> Any:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Literal, Self
 import msgspec
 
 from .. import AsyncSession, Change, ExportError
-from .._internal import account_digest, in_thread, lock_file
+from .._internal import FileLock, account_digest, in_thread, sync_folder
 
 #: The beginning of every line.
 _BEGIN = b'{"line":'
@@ -98,22 +99,23 @@ class OutcomeFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._written = self._durable = 0
+        self._failed = False
         self._flushing = asyncio.Lock()
+        self._lock = FileLock(path)
         binary = getattr(os, "O_BINARY", 0)  # Windows would write each line end as two characters
-        with _os_errors(path):
+        with ExitStack() as undo, _os_errors(path):
+            if not self._lock.acquire():
+                raise ExportError(f"another run writes to {path}")
+            undo.callback(self._lock.release)
             exists = path.exists()
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | binary, 0o600)
-        try:
-            with _os_errors(path):
-                if not exists:
-                    path.chmod(0o600)  # the umask may have removed some bits
-                if not lock_file(self._handle):
-                    raise ExportError(f"another run writes to {path}")
-                self.statuses, length = read_outcomes(path)
-                os.ftruncate(self._handle, length)
-        except ExportError:
-            os.close(self._handle)
-            raise
+            undo.callback(os.close, self._handle)
+            if not exists:
+                path.chmod(0o600)  # the umask may have removed some bits
+                sync_folder(path.parent)
+            self.statuses, length = read_outcomes(path)
+            os.ftruncate(self._handle, length)
+            undo.pop_all()
 
     def append(self, entry: RowOutcome) -> None:
         """Append an outcome; it is durable after the next `announce`, or when the file is closed."""
@@ -132,16 +134,30 @@ class OutcomeFile:
         self._written += 1
 
     async def announce(self, entry: RowOutcome) -> None:
-        """Record that a change is about to be sent; return once that survives a crash of the machine."""
+        """Record that a change is about to be sent; return once that survives a crash of the machine.
+
+        On any error, and if cancelled, the change is recorded as not sent.
+        """
         self.append(entry)
         mine = self._written
-        # Changes that are announced during a flush share the next one.
-        async with self._flushing:
-            if self._durable < mine:
-                written = self._written
-                with _os_errors(self.path):
-                    await in_thread(partial(os.fsync, self._handle))
-                self._durable = written
+        try:
+            # Changes that are announced during a flush share the next one.
+            async with self._flushing:
+                if self._durable < mine:
+                    written = self._written
+                    with _os_errors(self.path):
+                        # After a failure the next flush may succeed although lines were lost.
+                        if self._failed:
+                            raise OSError(errno.EIO, os.strerror(errno.EIO))
+                        self._failed = True
+                        await in_thread(partial(os.fsync, self._handle))
+                    self._durable, self._failed = written, False
+        except BaseException:
+            before = self.statuses.get(entry.fingerprint)
+            status: Status = "unknown" if before in UNANSWERED else "failed"
+            with suppress(ExportError):
+                self.append(msgspec.structs.replace(entry, status=status, error="not sent"))
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -153,6 +169,7 @@ class OutcomeFile:
                     os.fsync(self._handle)
         finally:
             os.close(self._handle)
+            self._lock.release()
 
 
 @contextmanager

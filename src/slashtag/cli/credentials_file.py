@@ -158,9 +158,7 @@ def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None)
             _answer(lambda: keyring.set_password(SERVICE, file.stem, text))
             members = {"base_url": base_url}
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
-    file.chmod(0o600)  # the umask may have taken something off
-    with AtomicFile(file) as opened:
+    with AtomicFile(file, mode=0o600) as opened:
         opened.write(msgspec.json.encode(members))
 
 

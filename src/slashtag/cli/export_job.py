@@ -8,7 +8,7 @@ from os.path import realpath
 from pathlib import Path
 from typing import Any, ClassVar
 
-from .. import AsyncSession, ExportError, SlashtagError
+from .. import AsyncSession, ExportError, JournalError, SlashtagError
 from .._internal import JournalInUseError, UnfitJournalError, many, remove_journal
 from ..export import Summary, Table, Writer
 from .failures import Failures
@@ -55,14 +55,24 @@ async def export(
     """
     target = destination.output
     failures = None if max_failures is None else Failures(run.lines, target, max_failures)
-    with failures or nullcontext():
-        async with _session(run, target, fresh=destination.fresh) as session:
-            with destination.writer(table) as writer, run.bars() as begin:
-                summary = await work(session, writer, begin, failures)
+    written: list[Summary] = []
+    try:
+        with failures or nullcontext():
+            async with _session(run, target, fresh=destination.fresh) as session:
+                with destination.writer(table) as writer, run.bars() as begin:
+                    summary = await work(session, writer, begin, failures)
+                written.append(summary)
+    except JournalError:
+        # The file is in place, so nothing needs the journal any more.
+        if not written:
+            raise
+    (summary,) = written
     _conclude(run, target, summary, failures)
     # Not if another run may get an answer to what failed.
     if target is not None and (failures is None or not failures.may_come_right):
-        remove_journal(journal_of(target))
+        journal = journal_of(target)
+        if not remove_journal(journal):
+            run.say(f"{journal} cannot be removed; give --fresh next time, or its answers are taken again")
 
 
 @asynccontextmanager

@@ -24,7 +24,7 @@ from dlt.pipeline.state_sync import load_pipeline_state_from_destination
 from msgspec import Struct
 
 from .. import ConfigurationError, ExportError, SlashtagError
-from .._internal import lock_file
+from .._internal import FileLock
 from ._account import journal_of, number_of_loads
 
 #: Destinations that are a file or folder, and the default dataset in each.
@@ -93,7 +93,7 @@ def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
     """
     began = time.monotonic()
     name = pipeline.destination.destination_name
-    lock = Path(pipeline.pipelines_dir) / "slashtag.lock"
+    lock = Path(pipeline.pipelines_dir) / "slashtag"
     with _unwrapped(name), _file_locked(lock), _defaults(name), warnings.catch_warnings():
         # Warnings of dlt and of drivers about how they load.
         warnings.simplefilter("ignore")
@@ -158,15 +158,15 @@ def _first_load_limited(client: Any) -> Generator[None, None, None]:
 
 @contextmanager
 def _file_locked(path: Path) -> Generator[None, None, None]:
-    """Lock a file, which is made if it is missing; refuse if it is locked."""
+    """Lock a path, whose folder is made if it is missing; refuse if it is locked."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    lock = FileLock(path)
+    if not lock.acquire():
+        raise ExportError(_BUSY)
     try:
-        if not lock_file(handle):
-            raise ExportError(_BUSY)
         yield
     finally:
-        os.close(handle)
+        lock.release()
 
 
 @contextmanager

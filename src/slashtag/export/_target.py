@@ -12,35 +12,37 @@ from pathlib import Path
 from typing import Self
 
 from .. import ExportError
-from .._internal import lock_file
+from .._internal import lock_file, sync_folder
 
 
 class AtomicFile:
     """Binary file that is written under a temporary name beside its target and renamed once complete.
 
-    On any error it is removed. A target that is a symbolic link stays one. One that exists keeps its mode,
-    which the temporary file has too; a new one gets what the umask allows. Raises ExportError at once where
-    the path cannot be one, the target is a folder or a device, or its folder cannot be written; later where
-    the disk is full.
+    On any error it is removed. A target that is a symbolic link stays one. It gets the `mode`, if given; else
+    one that exists keeps its own, which the temporary file has too, and a new one gets what the umask allows.
+    Raises ExportError at once where the path cannot be one, the target is a folder or a device, or its folder
+    cannot be written; later where the disk is full.
     """
 
     #: For libraries that check it: late writes are dropped instead of refused.
     closed = False
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, mode: int | None = None) -> None:
         self.path = checked_path(path)
         self._target = Path(os.path.realpath(path))
-        self._mode = self._check()
+        own_mode = self._check()
+        self._mode = own_mode if mode is None else mode
         part = f"{_stem(self._target.name)}{secrets.token_hex(4)}.part"
         self._temporary = self._target.with_name(part)
         # A file that only some may read must not be readable by others while it is written.
-        mode = 0o666 if self._mode is None else self._mode & 0o666
+        begun = 0o666 if self._mode is None else self._mode & 0o666
         try:
-            handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, begun)
         except OSError as error:
             raise ExportError(f"cannot write beside {self.path}: {error.strerror}") from None
         self._file = os.fdopen(handle, "wb")
-        lock_file(handle)
+        with suppress(OSError):  # without locks it is never taken for one that was left
+            lock_file(handle)
         _remove_left(self._target)
 
     def _check(self) -> int | None:
@@ -97,6 +99,7 @@ class AtomicFile:
             if self._mode is not None:
                 self._temporary.chmod(self._mode)
             self._temporary.replace(self._target)
+            sync_folder(self._target.parent)
         except BaseException as error:
             self.discard()
             if not isinstance(error, OSError):

@@ -1,0 +1,118 @@
+"""Locks between processes, and names of files that survive a crash of the machine."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+#: Windows has no such locks: there, `lock_file` always returns True.
+_fcntl: Any = import_module("fcntl") if os.name == "posix" else None
+_IN_USE = {errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES}
+
+
+def lock_file(handle: int) -> bool:
+    """Lock an open file until it is closed; return False if it is locked already.
+
+    Raises OSError on a file system without locks.
+    """
+    try:
+        # Not POSIX locks, which end when the process closes any other handle of the file.
+        if _fcntl is not None:
+            _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _IN_USE:
+            return False
+        why = f"its file system has no locks ({error.strerror}); choose a folder on another"
+        raise OSError(error.errno, why) from None
+    return True
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+class FileLock:
+    """Lock that belongs to a path: a file of its own beside it, which is removed when the lock is released.
+
+    The file at the path is not opened: where flock and fcntl locks exclude each other (macOS), locking it
+    would lock out SQLite, and closing it would end SQLite's locks. A forked child does not keep the lock.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._locked = self._file = path
+        self._handle: int | None = None
+        #: Object that a forked child must not destroy.
+        self.guarded: object = None
+
+    def acquire(self) -> bool:
+        """Lock the path; return False if it is locked. Raises OSError where that is not possible."""
+        # Resolved here: a path that no system accepts raises ValueError.
+        self._file = Path(f"{os.path.realpath(self._locked)}.lock")
+        while self._handle is None:
+            handle = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                with suppress(OSError):
+                    self._file.chmod(0o600)  # the umask may have removed some bits
+                if not lock_file(handle):
+                    return False
+                # Its last holder may have removed it meanwhile.
+                if os.path.samestat(os.fstat(handle), self._file.stat()):
+                    self._handle, handle = handle, -1
+                    _held.add(self)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                self._file.unlink()
+                raise
+            finally:
+                if handle >= 0:
+                    os.close(handle)
+        return True
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process has the lock through this object."""
+        return self._handle is not None
+
+    def release(self) -> None:
+        """Release the lock; safe to repeat."""
+        if self._handle is None:
+            return
+        handle, self._handle = self._handle, None
+        _held.discard(self)
+        if _fcntl is None:
+            os.close(handle)  # Windows removes no file that is open
+        with suppress(OSError):
+            self._file.unlink()
+        if _fcntl is not None:
+            os.close(handle)
+
+
+_held: WeakSet[FileLock] = WeakSet()
+
+
+def _forget_in_child() -> None:
+    """Leave the locks to the parent."""
+    for lock in list(_held):
+        if lock._handle is not None:
+            os.close(lock._handle)
+            lock._handle = None
+        with suppress(ImportError):
+            # SQLite would remove the parent's write-ahead log when the child ends.
+            import_module("ctypes").pythonapi.Py_IncRef(import_module("ctypes").py_object(lock.guarded))
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
