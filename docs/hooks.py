@@ -7,7 +7,10 @@ from typing import Any
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put in what a page asks for by a comment."""
+    """Put in what a page asks for by a comment, and the version."""
+    from slashtag import __version__
+
+    markdown = markdown.replace("{version}", __version__)
     for name, make in {"commands": commands, "throttle": throttle}.items():
         marker = f"<!-- {name} -->"
         if marker in markdown:
