@@ -13,7 +13,7 @@ import vl_convert
 from rich.console import Console
 from rich.text import Text
 
-from slashtag import AsyncSession
+from slashtag import AsyncSession, DateRange
 from slashtag.report import build
 from slashtag.sandbox import Sandbox
 
@@ -26,7 +26,7 @@ async def draw_report() -> None:
         Sandbox(urls=1_000, clicks=80_000, tags=12) as box,
         AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session,
     ):
-        report = await build(session, "2024-01-01", "2024-12-31")
+        report = await build(session, DateRange.year(2024))
     (DOCS / "report.png").write_bytes(report.to_png(scale=1))
 
 

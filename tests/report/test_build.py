@@ -9,12 +9,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from slashtag import AsyncSession, BadRequestError, InvalidRequestError, RetryPolicy, ShortUrl
+from slashtag import AsyncSession, BadRequestError, DateRange, Day, InvalidRequestError, RetryPolicy, ShortUrl
 from slashtag.report import Report, build
-from slashtag.report._report import span_before
 from slashtag.sandbox import Fault, Sandbox
 
 Serve = Callable[..., Sandbox]
@@ -34,7 +31,7 @@ def client(box: Sandbox, **options: Any) -> AsyncSession:
 
 async def reported(box: Sandbox, start: str, end: str, **options: Any) -> Report:
     async with client(box) as session:
-        return await build(session, start, end, **options)
+        return await build(session, DateRange(start, end), **options)
 
 
 def check(box: Sandbox, report: Report, keys: list[str] | None = None, zone: Any = None) -> None:
@@ -46,8 +43,8 @@ def check(box: Sandbox, report: Report, keys: list[str] | None = None, zone: Any
         name: getattr(truth, name) for name in COUNTS
     }
     assert report.total == truth.total_clicks
-    assert report.before_span is not None
-    assert report.before == box.truth.range(*report.before_span, keys=keys, timezone=zone).total_clicks
+    previous = report.previous.bounds
+    assert report.before == box.truth.range(*previous, keys=keys, timezone=zone).total_clicks
     each = box.truth.per_key(*span, keys=keys, timezone=zone)
     clicked = sum(1 for one in each.values() if one.total_clicks)
     assert report.links == len(keys)
@@ -57,7 +54,7 @@ def check(box: Sandbox, report: Report, keys: list[str] | None = None, zone: Any
         assert report.links_clicked == clicked
         best = sorted((one.total_clicks for one in each.values() if one.total_clicks), reverse=True)
         assert [link.clicks for link in report.top] == best[:10]
-    before = box.truth.per_key(*report.before_span, keys=keys, timezone=zone)
+    before = box.truth.per_key(*previous, keys=keys, timezone=zone)
     for link in report.top:
         assert link.days == each[link.slashtag].clicks
         assert link.before == before[link.slashtag].total_clicks
@@ -270,10 +267,10 @@ async def test_keys_may_be_slashtags_links_or_a_listing(serve: Serve) -> None:
                     yield url
 
         for keys in (wanted, some(), [*wanted, *wanted]):
-            report = await build(session, "2024-05-01", "2024-05-31", keys=keys)
+            report = await build(session, DateRange.month(2024, 5), keys=keys)
             check(box, report, wanted)
             assert report.selection == "20 chosen links"
-        one = await build(session, "2024-05-01", "2024-05-31", keys=wanted[:1], places=0)
+        one = await build(session, DateRange.month(2024, 5), keys=wanted[:1], places=0)
         assert (one.selection, one.top) == ("1 chosen link", ())
 
 
@@ -342,46 +339,35 @@ async def test_what_the_listing_holds_besides_is_noted() -> None:
             await reported(box, "2024-02-01", "2024-02-29", keys=["a", "b,c"])
 
 
-@pytest.mark.parametrize("ahead", [0, 1, 40])
-async def test_a_span_that_is_not_over_counts_up_to_today(ahead: int) -> None:
-    today = datetime.now(UTC).date()
-    start, end = today - timedelta(days=100), today + timedelta(days=ahead)
+@pytest.mark.parametrize(("behind", "ahead"), [(100, 0), (100, 40), (0, 0)])
+async def test_a_span_that_is_not_over_is_compared_up_to_the_same_time(behind: int, ahead: int) -> None:
+    now = datetime.now(UTC)
+    start, end = now.date() - timedelta(days=behind), now.date() + timedelta(days=ahead)
+    shift = timedelta(days=behind + ahead + 1)
     async with Sandbox(urls=0, clicks=0, tags=0) as box:
-        for n in range(5):
+        for n, at in enumerate([now, now - shift, now - shift + timedelta(minutes=1)]):
             box.add_url(f"k{n}")
-            box.add_click(f"k{n}", datetime.now(UTC) - timedelta(days=40 * n), times=n + 1)
+            box.add_click(f"k{n}", at, times=n + 1, country="DE")
         report = await reported(box, str(start), str(end))
-    assert datetime.now(UTC).date() == today, "run at midnight"
-    assert (report.total, report.total_over) == (1 + 2 + 3, 2 + 3)
-    assert (report.days, report.days_over) == (101 + ahead, 100)
-    assert list(report.stats.clicks) == [start + timedelta(days=n) for n in range(101)]
-    first = start - timedelta(days=101 + ahead)
-    assert report.before_span == (first, first + timedelta(days=99))
-    assert report.before == (
-        4 if first <= today - timedelta(days=120) <= first + timedelta(days=99) else 0
-    ) + (5 if first <= today - timedelta(days=160) <= first + timedelta(days=99) else 0)
-
-
-async def test_a_span_that_begins_today_is_compared_with_nothing() -> None:
-    today = datetime.now(UTC).date()
-    async with Sandbox(urls=1, clicks=0, tags=0) as box:
-        report = await reported(box, str(today), str(today))
-        assert (report.days_over, report.before_span, report.before) == (0, None, 0)
-        tomorrow = str(today + timedelta(days=2))
+        tomorrow = str(now.date() + timedelta(days=2))
         with pytest.raises(InvalidRequestError, match="begins on"):
             await reported(box, tomorrow, tomorrow)
+    assert datetime.now(UTC).date() == now.date(), "run at midnight"
+    assert (report.days, report.days_over) == (behind + ahead + 1, behind)
+    assert list(report.stats.clicks) == [start + timedelta(days=n) for n in range(behind + 1)]
+    # Without the last click, which is a minute later in its span than it is now.
+    assert (report.total, report.before, report.change) == (1, 2, -0.5)
+    assert report.changes_of("country") == {"DE": -0.5}
 
 
-@given(st.dates(date(2001, 1, 1), date(2030, 1, 1)), st.integers(0, 400), st.integers(-10, 500))
-def test_as_many_days_are_compared_as_are_over(start: date, length: int, elapsed: int) -> None:
-    end, today = start + timedelta(days=length), start + timedelta(days=elapsed)
-    over = sum(1 for n in range(length + 1) if start + timedelta(days=n) < today)
-    before = span_before(start, end, today)
-    if before is None:
-        assert over == 0
-    else:
-        assert (before[1] - before[0]).days + 1 == over
-        assert start - before[0] == end - start + timedelta(days=1)
+async def test_whole_months_are_compared_with_whole_months() -> None:
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        box.add_url("a")
+        for day in ("2024-01-31", "2024-02-01", "2024-03-01"):
+            box.add_click("a", f"{day}T00:00:00")
+        report = await reported(box, "2024-03-01", "2024-03-31")
+    assert report.previous == DateRange.month(2024, 2)
+    assert (report.total, report.before, report.top[0].before) == (1, 1, 1)
 
 
 async def test_a_year_is_counted_under_the_offset_of_both_its_ends(serve: Serve) -> None:
@@ -406,6 +392,9 @@ async def test_wrong_selectors_and_spans_are_refused_before_anything_is_asked(se
             (InvalidRequestError, {"places": -1}),
             (InvalidRequestError, {"timezone": "Berlin"}),
         ]
+        async with client(box) as session:
+            with pytest.raises(InvalidRequestError, match="DateRange"):
+                await build(session, Day("2024-01-01"))  # type: ignore[arg-type]
         with pytest.raises(InvalidRequestError, match="32 days"):
             await reported(box, "2024-01-01", "2024-02-02", hours=True)
         for error, options in wrong:
@@ -447,7 +436,7 @@ async def test_zones_have_names(timezone: Any, name: str) -> None:
 
 async def test_a_cancelled_report_ends(serve: Serve) -> None:
     async with serve(latency=0.05) as box, client(box) as session:
-        task = asyncio.create_task(build(session, "2024-01-01", "2024-12-31"))
+        task = asyncio.create_task(build(session, DateRange.year(2024)))
         await asyncio.sleep(0.2)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 import pytest
 from msgspec.structs import replace
 
-from slashtag import RangeStats
+from slashtag import DateRange, RangeStats
 from slashtag.report import Report, build
 from slashtag.sandbox import Sandbox
 from tests.report.figures import HOSTILE, Element, Seen, read, report, stats
@@ -27,9 +27,9 @@ async def test_every_figure_on_the_page_is_the_truth(
 ) -> None:
     async with serve() as box:
         async with client(box) as session:
-            found = await build(session, start, end)
+            found = await build(session, DateRange(start, end))
         truth = box.truth.range(start, end)
-        before = box.truth.range(*found.before_span).total_clicks
+        before = box.truth.range(*found.previous.bounds).total_clicks
         each = box.truth.per_key(start, end)
         links = len({url.slashtag for url in box.truth.urls()})
     html = found.to_html()
@@ -152,7 +152,7 @@ def test_rows_and_days_are_compared_with_the_span_before() -> None:
     table = seen.root.one("table", data_dimension="country")
     assert [row.all("td")[2].text for row in table.one("tbody").all("tr")] == ["+100.0 %", "−75.0 %", ""]
     assert found.curves == ([(0, 1), (1, 5)], [(0, 2), (1, 4)])
-    assert "Dashed: 30\u00a0– 31 Dec 2023" in seen.root.text
+    assert f"Dashed: {found.before_span}" in seen.root.text
     assert "stroke-dasharray" in found.to_html()
     assert "stroke-dasharray" not in report([1, 5]).to_html()
 
@@ -173,7 +173,6 @@ def test_one_day_has_a_page() -> None:
     assert seen.days == {date(2024, 1, 1): 5}
     assert seen.heat == [[5, None, None, None, None, None, None]]
     assert "±0.0 %" in seen.root.text
-    assert "in the day before" in seen.root.text
     assert "on average" not in seen.root.text
 
 
@@ -250,45 +249,43 @@ def test_caveats_are_in_words() -> None:
     assert "at most" not in exact
 
 
-def unfinished(days: int = 30, **changes: object) -> Report:
+def unfinished(**changes: object) -> Report:
     """A report of June 2026, asked about at noon of the 22nd, with one click a day and 5 today."""
-    found = report([1] * 21 + [5], start=date(2026, 6, 1), before=14, top=["a"])
-    return replace(found, end=date(2026, 6, days), asked_at=datetime(2026, 6, 22, 12, tzinfo=UTC), **changes)
-
-
-def test_a_span_that_is_not_over_is_compared_with_as_many_days() -> None:
-    found = unfinished()
-    assert (found.days, found.days_over, found.partial_day) == (30, 21, date(2026, 6, 22))
-    assert found.before_span == (date(2026, 5, 2), date(2026, 5, 22))
-    assert (found.total, found.total_over, found.change, found.average) == (26, 21, 0.5, 1.0)
-    assert found.counted_days[-1] == date(2026, 6, 22)
+    found = report([1] * 21 + [5], start=date(2026, 6, 1), before=16, top=["a"])
+    asked_at = datetime(2026, 6, 22, 12, tzinfo=UTC)
+    return replace(found, **{"end": date(2026, 6, 30), "asked_at": asked_at, **changes})
 
 
 def test_a_span_that_is_not_over_says_so_at_the_top_and_marks_today() -> None:
-    seen = Seen(unfinished().to_html())
+    found = unfinished()
+    assert (found.days, found.days_over, found.partial_day) == (30, 21, date(2026, 6, 22))
+    assert found.before_span == "1\u00a0– 22 May 2026, until 12:00"
+    assert (found.change, found.average, found.counted_days[-1]) == (0.625, 1.0, date(2026, 6, 22))
+    seen = Seen(found.to_html())
     header = seen.root.one("header").text
-    assert "21 of 30 days over" in header
-    assert "22 Jun 2026" in header
-    assert "12:00" in header
+    for words in ("21 of 30 days over", "22 Jun 2026", "12:00"):
+        assert words in header
     rows = [row.one("th").text for row in seen.root.one("table", id="days").one("tbody").all("tr")]
     assert [row for row in rows if "so far" in row] == [rows[-1]]
-    assert "today is left out" in seen.root.text
-    partial = [rect for rect in walk(seen.root) if rect.attributes.get("fill") == "var(--soft)"]
-    assert partial
+    assert [rect for rect in walk(seen.root) if rect.attributes.get("fill") == "var(--soft)"]
     assert "days over" not in Seen(report([1, 2]).to_html()).root.one("header").text
 
 
+def test_a_month_that_is_longer_than_the_one_before_is_compared_with_all_of_it() -> None:
+    found = replace(unfinished(), start=date(2026, 3, 1), end=date(2026, 3, 31))
+    assert (
+        replace(found, asked_at=datetime(2026, 3, 31, 12, tzinfo=UTC)).before_span == "1\u00a0– 28 Feb 2026"
+    )
+
+
 @pytest.mark.parametrize("days_complete", [True, False])
-def test_nothing_is_compared_where_the_days_that_are_over_cannot_be_told(days_complete: bool) -> None:
+def test_there_is_no_average_without_a_day_that_is_over_and_known(days_complete: bool) -> None:
     stats = RangeStats(total_clicks=9, clicks={date(2026, 6, 22): 9}, days_complete=days_complete)
-    today_only = unfinished(start=date(2026, 6, 22), stats=stats, before=0)
-    assert (today_only.before_span, today_only.change, today_only.average) == (None, None, None)
-    seen = Seen(today_only.to_html())
-    assert "no day of the span is over" in seen.root.text
-    assert seen.root.all("data", id="before") == []
+    today_only = unfinished(start=date(2026, 6, 22), end=date(2026, 6, 22), stats=stats)
+    assert (today_only.days_over, today_only.average) == (0, None)
     if not days_complete:
         lost = unfinished(stats=RangeStats(total_clicks=26, days_complete=False))
-        assert (lost.change, lost.average, lost.busiest) == (None, None, None)
+        assert (lost.change, lost.average, lost.busiest) == (0.625, None, None)
         assert Seen(lost.to_html()).figure("total") == 26
 
 
@@ -301,17 +298,13 @@ def test_a_link_that_others_share_is_marked_and_has_no_share() -> None:
     assert ["%" in row.text for row in rows] == [False, True]
 
 
-def test_a_link_is_compared_on_the_days_that_are_over() -> None:
+def test_a_link_is_compared_with_the_span_before() -> None:
     found = report([10, 5], top=["a", "b"])
     first, second = found.top
     found = replace(found, top=(replace(first, before=10), second))
-    assert [found.change_of_link(link) for link in found.top] == [0.5, None]
+    assert [link.change for link in found.top] == [0.5, None]
     rows = Seen(found.to_html()).root.one("table", id="links-table").one("tbody").all("tr")
     assert ["+50.0 %" in row.text for row in rows] == [True, False]
-    running = unfinished()
-    (link,) = running.top
-    assert running.change_of_link(replace(link, before=14)) == 0.5
-    assert replace(running, stats=RangeStats(days_complete=False)).change_of_link(link) is None
 
 
 def test_tags_and_destinations_have_cards_and_those_that_hold_other_links_are_marked() -> None:

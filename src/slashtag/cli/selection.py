@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
-from .. import AsyncSession, InvalidRequestError, Progress, ShortUrl, SlashtagError
-from .._internal import Key, check_slashtag
+from .. import AsyncSession, InvalidRequestError, Keys, Progress, SlashtagError
+from .._internal import check_slashtag
 from ..export import By, Sharing, names_of_tags, selection
 from .errors import SOME_FAILED
 from .options import SessionOptions, option
@@ -117,29 +117,25 @@ class Selection:
         merged: bool = False,
         progress: Progress | None = None,
         dry_run: bool = False,
-    ) -> AsyncGenerator[tuple[Iterable[Key] | AsyncIterator[ShortUrl] | None, Iterable[str] | None], None]:
+    ) -> AsyncGenerator[tuple[Keys | None, Iterable[str] | None], None]:
         """Yield `keys` and `tags` as `export.selection` does, without links that statistics cannot name.
 
         A dry run does not check whether links have the slashtags.
         """
 
-        async def nameable(links: AsyncIterable[Any]) -> AsyncIterator[ShortUrl]:
-            async for link in links:
-                try:
-                    check_slashtag(link)
-                except InvalidRequestError as error:
-                    run.leave_out(str(error))
-                else:
-                    yield link
-
         if dry_run:
             self.check = False
         selector = await self.selector(run, session, progress)
-        selecting = selection(
-            session, **selector, by=by, merged=merged, sharing=self.sharing, progress=progress
-        )
-        async with selecting as (keys, tags):
-            yield nameable(keys) if isinstance(keys, AsyncIterable) else keys, tags
+        async with selection(
+            session,
+            **selector,
+            by=by,
+            merged=merged,
+            sharing=self.sharing,
+            left_out=lambda error: run.leave_out(str(error)),
+            progress=progress,
+        ) as selected:
+            yield selected
 
     @cached_property
     def slashtags(self) -> list[str]:

@@ -6,6 +6,7 @@ from ._jobs import export_clicks as export_clicks
 from ._jobs import export_tags as export_tags
 from ._jobs import export_urls as export_urls
 from ._selection import By as By
+from ._selection import Links as Links
 from ._selection import Sharing as Sharing
 from ._selection import names_of_tags as names_of_tags
 from ._selection import selection as selection

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from datetime import timezone as fixed_offset
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from .. import (
     AsyncSession,
@@ -18,16 +17,15 @@ from .. import (
     Progress,
     Query,
     RangeStats,
-    ShortUrl,
     Statistics,
     UnexpectedResponseError,
     Year,
 )
-from .._internal import Key, check_slashtag, parse_zone
-from ..export import Sharing, hourly_clicks, selection
+from .._internal import Key, parse_zone
+from ..export import Links, hourly_clicks
 from ._branding import Branding
 from ._format import page_of
-from ._report import Report, TopLink, span_before
+from ._report import Report, TopLink
 
 #: The most tags that are counted by the service, one by one, as their links share slashtags with others.
 MOST_TAGS = 8
@@ -37,8 +35,7 @@ R = TypeVar("R", bound=Statistics)
 
 async def build(
     session: AsyncSession,
-    start: date | str,
-    end: date | str,
+    query: DateRange,
     *,
     keys: Keys | None = None,
     tags: Iterable[str] | None = None,
@@ -49,7 +46,7 @@ async def build(
     confirm: Callable[[int], object] | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Collect all figures of a report on the clicks from `start` to `end`, both included.
+    """Collect all figures of a report on the clicks of a range of whole days.
 
     It is about `keys` (slashtags or ShortUrls, also asynchronous), the links with one of `tags`, or all links
     of the account. Each figure is exact for any number of links and days, unless the report says otherwise.
@@ -67,180 +64,196 @@ async def build(
     with clicks, and each tag or 100 links that have them (`slashtag.export.hourly_clicks`), whose number
     `confirm` is called with before they are sent; it sends none by raising.
 
-    Where the span is not over, clicks up to now are counted, and the days that are over are compared with as
-    many days from the start of the span before.
+    The range is compared with the previous one (`DateRange.with_previous`): whole months with whole months.
+    One that is not over is counted up to now.
 
     `progress` is called with (steps done, steps known so far): items listed, requests, slashtags. Raises
     TypeError for a wrong selector, InvalidRequestError before anything is sent, and what a request raises
     (Statistics endpoints).
     """
-    if not isinstance(places, int) or places < 0:
-        raise InvalidRequestError(f"places is {places!r}; it must be a number of links, 0 or more")
     zone = parse_zone(timezone)
     now = datetime.now(UTC).astimezone(zone)
-    today = now.date()
-    first, last = _whole_days(start, end, today)
+    start, end = _whole_days(query, zone, now)
+    span, previous = DateRange(start, end).with_previous(zone, now)
+    if not isinstance(places, int) or places < 0:
+        raise InvalidRequestError(f"places is {places!r}; it must be a number of links, 0 or more")
     if hours:
         # Refuses a span that is too long before anything is sent.
-        await hourly_clicks(session, first, last, keys=(), timezone=zone)
-    before_span = span_before(first, last, today)
-    requests = session.metrics.requests
-    done = 0
-
-    def step() -> Progress:
-        """Return the callback of the next step, which adds to what is done."""
-        before = done
-
-        def report(so_far: int, total: int | None) -> None:
-            nonlocal done
-            done = before + so_far
-            if progress is not None:
-                progress(done, before + (total or so_far))
-
-        return report
-
+        await hourly_clicks(session, *span.bounds, keys=(), timezone=zone)
     if tags is not None and not isinstance(tags, str | bytes):
         tags = list(dict.fromkeys(tags))
-    # All links of each slashtag, or the slashtag itself where no more was given.
-    links: dict[str, list[Key]] = {}
-    sharing, refused = Sharing(), 0
-    async with selection(session, keys, tags, "slashtag", sharing=sharing, progress=step()) as (found, _):
-        for key in [key async for key in found] if isinstance(found, AsyncIterable) else found or ():
-            try:
-                links.setdefault(check_slashtag(key), []).append(key)
-            except InvalidRequestError:
-                if keys is not None:
-                    raise
-                refused += 1
-            else:
-                if keys is not None and isinstance(key, ShortUrl):
-                    sharing.take(key, selected=True)
-    foreign = sharing.foreign
-    every = [found[0] for found in links.values()]  # as links, which `collect_each` sorts by hits
-    together: dict[str, Any] = {"keys": every} if tags is None else {"tags": tags}
+    requests = session.metrics.requests
+    counter = _Counter(session, zone, progress)
+    links = await Links.read(session, keys, tags, counter.step())
 
-    async def count(query: Query[R], offset: tzinfo = zone) -> R:
-        """Count all links together."""
-        return await session.stats.collect(query, **together, timezone=offset, progress=step())
+    # Clicks in all, and of each link
+    counted: dict[str, Any] = {"keys": links.keys} if tags is None else {"tags": tags}
+    each = await counter.count_links(span, links.keys, places) if places else None
+    # Links that share a slashtag with others make the sum of a tag's links more than the tag has.
+    stats = each.total if each and tags is None else await counter.count(span, counted)
 
-    async def count_years() -> PeriodStats | None:
-        """Count calendar years; None where the service has no such statistics or the zone no such year."""
-        years: list[PeriodStats] = []
-        for year in range(first.year, last.year + 1):
-            begin, end = (datetime(n, 1, 1, tzinfo=zone).utcoffset() for n in (year, year + 1))
-            if begin is None or begin != end:
-                return None
-            try:
-                years.append(await count(Year(year), fixed_offset(begin)))
-            except (NotFoundError, UnexpectedResponseError) as error:
-                if error.status != 404:
-                    raise
-                return None
-        return PeriodStats.merge(years)
+    # The span before, of all links and of the best ones
+    before = await counter.count(previous, counted)
+    top = await counter.compare(each.best, previous, links) if each else ()
 
-    async def totals(query: DateRange, **which: Any) -> dict[str, int]:
-        """Count slashtags or tags one by one."""
-        async with session.stats.collect_each(query, timezone=zone, progress=step(), **which) as each:
-            return {name: stats.total async for name, stats in each}
-
-    def breakdown(label_of: Callable[[ShortUrl], str]) -> tuple[dict[str, int], set[str]]:
-        """Return clicks by a label of links, and the labels that include clicks of links with another."""
-        counts, shared = Counter[str](), set[str]()
-        for slashtag, number in clicks.items():
-            labels = {label_of(link) for link in links[slashtag] if isinstance(link, ShortUrl)}
-            counts.update(dict.fromkeys(labels, number))
-            if len(labels) > 1 or slashtag in foreign:
-                shared |= labels
-        # A single label says no more than the total.
-        return (dict(counts), shared) if len(counts) > 1 else ({}, set())
-
-    span = DateRange(first, min(last, today))
-    stats: RangeStats | None = None
-    clicks: dict[str, int] = {}
-    best: list[tuple[str, RangeStats]] = []
-    if places:
-        total = await session.stats.collect(span, keys=(), timezone=zone)
-        async with session.stats.collect_each(span, keys=every, timezone=zone, progress=step()) as each:
-            async for slashtag, of_link in each:
-                if of_link.total or not (of_link.days_complete and of_link.reconciles):
-                    total += of_link
-                if of_link.total:
-                    clicks[slashtag] = of_link.total
-                    best = sorted([*best, (slashtag, of_link)], key=lambda item: (-item[1].total, item[0]))
-                    del best[places:]
-        # Links that share a slashtag with others make the sum of a tag's links more than the tag has.
-        stats = total if tags is None else None
-    if stats is None:
-        stats = await count(span)
-    compared = DateRange(*before_span) if before_span else None
-    before = await count(compared) if compared else RangeStats()
-    if places and tags is None:
-        together = {"keys": clicks}  # links without clicks in the span need not be asked about
-    is_years = (first, last) == (date(first.year, 1, 1), date(last.year, 12, 31))
-    unique = await count_years() if is_years else None
-    befores = await totals(compared, keys=[slashtag for slashtag, _ in best]) if compared and best else {}
-    by_tag, by_page, shared = dict[str, int](), dict[str, int](), set[tuple[str, str]]()
-    if keys is None and clicks:
-        listed = await session.tags.list(progress=step()).to_list()
-        names: dict[int | None, str] = {None: ""} | {tag.id: tag.name for tag in listed}
-        by_tag, shared_tags = breakdown(lambda link: names.get(link.tag_id, f"{link.tag_id}"))
-        by_page, shared_pages = breakdown(lambda link: page_of(link.destination or ""))
-        # The service counts some of the tags whose links would add up to too much.
-        counted = sorted(shared_tags - {""}, key=lambda name: -by_tag[name])[:MOST_TAGS]
-        by_tag |= await totals(span, tags=counted)
-        shared = {("tag", name) for name in shared_tags.difference(counted)}
-        shared |= {("destination", page) for page in shared_pages}
+    # What else there is about links with clicks
+    if each and tags is None:
+        counted = {"keys": each.clicks}
+    unique = await counter.count_years(start, end, counted)
+    labels = await _count_labels(session, counter, span, links, each.clicks if each and keys is None else {})
     hourly: dict[datetime, int] = {}
     if hours:
         hourly = await hourly_clicks(
-            session, *span.bounds, **together, timezone=zone, confirm=confirm, progress=step()
+            session, *span.bounds, **counted, timezone=zone, confirm=confirm, progress=counter.step()
         )
     return Report(
-        start=first,
-        end=last,
+        start=start,
+        end=end,
         zone=str(zone),
         asked_at=now,
         requests=session.metrics.requests - requests,
-        selection=_selection(keys, tags, len(every)),
-        links=len(every),
-        links_clicked=len(clicks) if places else None,
+        selection=_selection(keys, tags, len(links.keys)),
+        links=len(links.keys),
+        links_clicked=len(each.clicks) if each else None,
         stats=stats,
         before=before.total,
         before_stats=before if before.days_complete and before.reconciles else RangeStats(),
         unique=None if unique is None else min(stats.total, unique.clicks_unique),
         unique_is_exact=unique is not None and unique.unique_is_exact,
-        top=tuple(
-            TopLink(
-                slashtag=slashtag,
-                short_url=getattr(links[slashtag][0], "short_url", None),
-                destination=getattr(links[slashtag][0], "destination", None),
-                clicks=of_link.total,
-                before=befores.get(slashtag),
-                days=of_link.clicks,
-                is_shared=slashtag in foreign,
-            )
-            for slashtag, of_link in best
-        ),
-        tag=by_tag,
-        destination=by_page,
-        shared=frozenset(shared),
+        top=top,
+        **labels,
         hourly=hourly,
-        repeated=len(sharing.repeated),
-        foreign=len(foreign),
-        refused=refused,
+        repeated=len(links.sharing.repeated),
+        foreign=len(links.sharing.foreign),
+        refused=links.refused,
         branding=branding or Branding(),
     )
 
 
-def _whole_days(start: date | str, end: date | str, today: date) -> tuple[date, date]:
-    first, last = DateRange(start, end).bounds
-    if isinstance(first, datetime) or isinstance(last, datetime):
+class _Each(NamedTuple):
+    """What counting each link alone gives: the sum, clicks of those that have any, and the best ones."""
+
+    total: RangeStats
+    clicks: dict[str, int]
+    best: dict[str, RangeStats]
+
+
+class _Counter:
+    """Requests of a report, with one count of progress for all of them."""
+
+    def __init__(self, session: AsyncSession, zone: tzinfo, progress: Progress | None) -> None:
+        self._session = session
+        self._zone = zone
+        self._progress = progress
+        self._done = 0
+
+    def step(self) -> Progress:
+        """Return the callback of the next step, which adds to what is done."""
+        before = self._done
+
+        def report(done: int, total: int | None) -> None:
+            self._done = before + done
+            if self._progress is not None:
+                self._progress(self._done, before + (total or done))
+
+        return report
+
+    async def count(self, query: Query[R], of: Mapping[str, Any], zone: tzinfo | None = None) -> R:
+        """Count links or tags together."""
+        return await self._session.stats.collect(
+            query, **of, timezone=zone or self._zone, progress=self.step()
+        )
+
+    async def totals(self, query: DateRange, **of: Any) -> dict[str, int]:
+        """Count slashtags or tags one by one."""
+        each = self._session.stats.collect_each(query, **of, timezone=self._zone, progress=self.step())
+        async with each:
+            return {name: stats.total async for name, stats in each}
+
+    async def count_links(self, span: DateRange, keys: Sequence[Key], places: int) -> _Each:
+        """Count each link alone; the best ones are at most `places`, those with most clicks first."""
+        clicks: dict[str, int] = {}
+        best: list[tuple[str, RangeStats]] = []
+        total = await self.count(span, {"keys": ()})
+        each = self._session.stats.collect_each(span, keys=keys, timezone=self._zone, progress=self.step())
+        async with each:
+            async for slashtag, stats in each:
+                if stats.total or not (stats.days_complete and stats.reconciles):
+                    total += stats
+                if stats.total:
+                    clicks[slashtag] = stats.total
+                    best = sorted([*best, (slashtag, stats)], key=lambda item: (-item[1].total, item[0]))
+                    del best[places:]
+        return _Each(total, clicks, dict(best))
+
+    async def compare(
+        self, best: Mapping[str, RangeStats], previous: DateRange, links: Links
+    ) -> tuple[TopLink, ...]:
+        """Return the best links with their clicks in the span before."""
+        before = await self.totals(previous, keys=best) if best else {}
+        return tuple(
+            TopLink(
+                slashtag=slashtag,
+                short_url=getattr(links.by_slashtag[slashtag][0], "short_url", None),
+                destination=getattr(links.by_slashtag[slashtag][0], "destination", None),
+                clicks=stats.total,
+                before=before[slashtag],
+                days=stats.clicks,
+                is_shared=slashtag in links.sharing.foreign,
+            )
+            for slashtag, stats in best.items()
+        )
+
+    async def count_years(self, start: date, end: date, of: Mapping[str, Any]) -> PeriodStats | None:
+        """Count calendar years; None for other spans, and if the service or the zone has no such years."""
+        if (start, end) != (date(start.year, 1, 1), date(end.year, 12, 31)):
+            return None
+        found: list[PeriodStats] = []
+        for year in range(start.year, end.year + 1):
+            begins, ends = (datetime(n, 1, 1, tzinfo=self._zone).utcoffset() for n in (year, year + 1))
+            if begins is None or begins != ends:
+                return None
+            try:
+                found.append(await self.count(Year(year), of, fixed_offset(begins)))
+            except (NotFoundError, UnexpectedResponseError) as error:
+                if error.status != 404:
+                    raise
+                return None
+        return PeriodStats.merge(found)
+
+
+async def _count_labels(
+    session: AsyncSession, counter: _Counter, span: DateRange, links: Links, clicks: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the fields `tag`, `destination` and `shared` of a report, from the clicks of slashtags.
+
+    A single label says no more than the total. The service counts some of the tags whose links would add up
+    to too much.
+    """
+    if not clicks:
+        return {}
+    listed = await session.tags.list(progress=counter.step()).to_list()
+    names: dict[int | None, str] = {None: ""} | {tag.id: tag.name for tag in listed}
+    by_tag, shared_tags = links.clicks_by(lambda link: names.get(link.tag_id, f"{link.tag_id}"), clicks)
+    by_page, shared_pages = links.clicks_by(lambda link: page_of(link.destination or ""), clicks)
+    counted = sorted(shared_tags - {""}, key=lambda name: -by_tag[name])[:MOST_TAGS]
+    by_tag |= await counter.totals(span, tags=counted)
+    shared = {("tag", name) for name in shared_tags.difference(counted)}
+    shared |= {("destination", page) for page in shared_pages}
+    return {"tag": by_tag, "destination": by_page, "shared": frozenset(shared)}
+
+
+def _whole_days(query: DateRange, zone: tzinfo, now: datetime) -> tuple[date, date]:
+    if not isinstance(query, DateRange):
+        raise InvalidRequestError(f"a report is about a DateRange, not {query!r}")
+    start, end = query.resolve(zone, now).bounds
+    if isinstance(start, datetime) or isinstance(end, datetime):
         raise InvalidRequestError("a report covers whole days: give dates, not date-times")
-    if first > today:
-        raise InvalidRequestError(f"the span of the report begins on {first}, after today, {today}")
-    if first - date.min <= last - first or last.year > 9998:
+    if start > now.date():
+        raise InvalidRequestError(f"the span of the report begins on {start}, after today, {now.date()}")
+    if end.year > 9998:
         raise InvalidRequestError(f"{start} to {end} lies outside the calendar")
-    return first, last
+    return start, end
 
 
 def _selection(keys: Keys | None, tags: Sequence[str] | None, links: int) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 
 from msgspec import Struct
 
-from .. import ExportError, RangeStats
+from .. import DateRange, ExportError, RangeStats
 from . import _format as fmt
 from ._branding import Branding
 from ._render import extra, render
@@ -30,7 +30,7 @@ _ROOT = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
 class TopLink(Struct, frozen=True, kw_only=True):
     """One of the links with most clicks: its clicks in the span, in all and by day.
 
-    `before` is its clicks in the span before, None where unknown. `is_shared` says that the slashtag also
+    `before` is its clicks in the span before. `is_shared` says that the slashtag also
     belongs to a link outside the report, whose clicks it includes.
     """
 
@@ -38,9 +38,14 @@ class TopLink(Struct, frozen=True, kw_only=True):
     short_url: str | None = None
     destination: str | None = None
     clicks: int
-    before: int | None = None
+    before: int = 0
     days: dict[date, int]
     is_shared: bool = False
+
+    @property
+    def change(self) -> float | None:
+        """Change against `before`, 0.5 for half as many more; None where it had no clicks."""
+        return _change(self.clicks, self.before)
 
     @property
     def trend(self) -> list[tuple[float, float]]:
@@ -53,10 +58,10 @@ class Report(Struct, frozen=True, kw_only=True):
 
     All documents need the extra `report` and raise ExportError where it is not installed.
 
-    `stats` ends today where the span is not over. `links_clicked` of the `links` slashtags have clicks (None
-    where links were not counted one by one); `before` clicks fell in `before_span`, `before_stats` says which
-    (nothing where that is unknown). `unique` clicks are an upper bound unless `unique_is_exact`, and None
-    unless the span is whole calendar years, the only ones that the service counts.
+    Where the span is not over, `stats` ends at `asked_at`. `before` is the clicks of `previous`, and
+    `before_stats` says which (nothing where that is unknown). `links_clicked` of the `links` slashtags have
+    clicks, None where links were not counted one by one. `unique` clicks are an upper bound unless
+    `unique_is_exact`, and None unless the span is whole calendar years: the service counts no others.
 
     `tag` and `destination` (host and path) have clicks by label where there are several, `shared` the
     (dimension, label) of those that include clicks of links with another label. `hourly` has the clicks of
@@ -101,7 +106,7 @@ class Report(Struct, frozen=True, kw_only=True):
     @property
     def days_over(self) -> int:
         """Number of its days that were over when it was asked about."""
-        return (self.before_span[1] - self.before_span[0]).days + 1 if self.before_span else 0
+        return min(self.days, (self.asked_at.date() - self.start).days)
 
     @property
     def partial_day(self) -> date | None:
@@ -114,7 +119,7 @@ class Report(Struct, frozen=True, kw_only=True):
         if self.partial_day is None:
             return None
         over = f"{self.days_over} of {fmt.many(self.days, 'day', 'days')} over"
-        return f"{over}; {fmt.weekday(self.partial_day)}, is counted until {self.asked_at:%H:%M}"
+        return f"{over}; clicks until {fmt.weekday(self.partial_day)}, {self.asked_at:%H:%M}"
 
     @property
     def counted_days(self) -> list[date]:
@@ -122,17 +127,23 @@ class Report(Struct, frozen=True, kw_only=True):
         return [self.start + n * DAY for n in range(self.days_over + (self.partial_day is not None))]
 
     @property
-    def before_span(self) -> tuple[date, date] | None:
-        """First and last day that the span is compared with; None where no day of it is over."""
-        return span_before(self.start, self.end, self.asked_at.date())
+    def previous(self) -> DateRange:
+        """The range that it is compared with, see `DateRange.with_previous`."""
+        zone = self.asked_at.tzinfo or UTC
+        return DateRange(self.start, self.end).with_previous(zone, self.asked_at)[1]
+
+    @property
+    def before_span(self) -> str:
+        """The days that it is compared with, in words."""
+        until = self.previous.bounds[1]
+        # If the month before is shorter, all of it is compared.
+        is_cut = isinstance(until, datetime) and f"{until:%T}" != "23:59:59"
+        return fmt.days(*self.previous.span(self.asked_at.tzinfo or UTC)) + f", until {until:%H:%M}" * is_cut
 
     @property
     def change(self) -> float | None:
-        """Change of the days that are over against `before`, 0.5 for half as many more.
-
-        None where there is nothing to compare with, or today's clicks are unknown.
-        """
-        return _change(self.total_over, self.before)
+        """Change against `before`, 0.5 for half as many more; None where that had no clicks."""
+        return _change(self.total, self.before)
 
     @property
     def shows_unique(self) -> bool:
@@ -147,13 +158,10 @@ class Report(Struct, frozen=True, kw_only=True):
 
     def changes_of(self, dimension: str) -> dict[str, float | None]:
         """Return the change of each label against the span before; None where they do not compare."""
-        before = getattr(self.before_stats, dimension, {}) if self.partial_day is None else {}
-        return {label: _change(clicks, before.get(label)) for label, clicks in self.counts(dimension).items()}
-
-    def change_of_link(self, link: TopLink) -> float | None:
-        """Return the change of a link's clicks on the days that are over; None where they do not compare."""
-        today = 0 if self.partial_day is None else link.days.get(self.partial_day, 0)
-        return _change(None if self.total_over is None else link.clicks - today, link.before)
+        before = getattr(self.before_stats, dimension, {})
+        return {
+            label: _change(clicks, before.get(label, 0)) for label, clicks in self.counts(dimension).items()
+        }
 
     @property
     def curves(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
@@ -162,26 +170,19 @@ class Report(Struct, frozen=True, kw_only=True):
         Of a long span each point is the average of a week, from the first day on; the last may be longer,
         and today is left out.
         """
-        days = self.counted_days
-        if len(days) > CHART_DAILY:
-            days = days[: self.days_over]
-        before = self.before_stats.clicks
-        return (
-            _points([self.stats.clicks.get(day, 0) for day in days]),
-            _points([before[day] for day in sorted(before)]) if self.before else [],
-        )
-
-    @property
-    def total_over(self) -> int | None:
-        """Clicks of the days that are over; None where today's clicks are unknown."""
-        if self.partial_day is None:
-            return self.total
-        return self.total - self.stats.clicks.get(self.partial_day, 0) if self.stats.days_complete else None
+        series = [self.stats.clicks.get(day, 0) for day in self.counted_days]
+        before = [clicks for _, clicks in sorted(self.before_stats.clicks.items())] if self.before else []
+        if len(series) > CHART_DAILY:
+            series, before = series[: self.days_over], before[: self.days_over]
+        return _points(series), _points(before)
 
     @property
     def average(self) -> float | None:
         """Clicks a day, today left out; None where no day is over or today's clicks are unknown."""
-        return self.total_over / self.days_over if self.total_over is not None and self.days_over else None
+        if not self.days_over or (self.partial_day is not None and not self.stats.days_complete):
+            return None
+        today = self.stats.clicks.get(self.partial_day, 0) if self.partial_day else 0
+        return (self.total - today) / self.days_over
 
     @property
     def busiest(self) -> tuple[date, int] | None:
@@ -272,8 +273,8 @@ class Report(Struct, frozen=True, kw_only=True):
         return _ROOT.sub(r'<svg viewBox="0 0 \1 \2" aria-hidden="true" focusable="false">', svg, count=1)
 
 
-def _change(now: int | None, before: int | None) -> float | None:
-    return (now - before) / before if now is not None and before else None
+def _change(now: int, before: int) -> float | None:
+    return (now - before) / before if before else None
 
 
 def _points(clicks: list[int]) -> list[tuple[float, float]]:
@@ -281,14 +282,3 @@ def _points(clicks: list[int]) -> list[tuple[float, float]]:
     step = 7 if len(clicks) > CHART_DAILY else 1
     cuts = [*range(0, len(clicks) - step + 1, step), len(clicks)]
     return [((a + b - 1) / 2, sum(clicks[a:b]) / (b - a)) for a, b in pairwise(cuts)]
-
-
-def span_before(start: date, end: date, today: date) -> tuple[date, date] | None:
-    """Return the days to compare a span with: as many as are over, from the start of the span before it.
-
-    So a week that is three days old is compared with the first three days of the week before. None where no
-    day is over.
-    """
-    first = start - (end - start) - DAY
-    last = first + (min(end, today - DAY) - start)
-    return (first, last) if first <= last else None

@@ -43,7 +43,7 @@ async def report(
     all links.
     """
     start, end = period.dates(timezone)
-    DateRange(start, end)
+    query = DateRange(start, end)
     content = b""
     if logo is not None:
         with logo.open("rb") as file:
@@ -54,8 +54,7 @@ async def report(
         with run.bars() as begin:
             found = await build(
                 session,
-                start,
-                end,
+                query,
                 **await selection.selector(run, session, begin("checking", "links")),
                 timezone=timezone,
                 places=top,

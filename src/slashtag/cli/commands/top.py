@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from msgspec import Struct
 from typer import Option
 
-from ... import AsyncSession, DateRange, InvalidRequestError, Progress, Query, Statistics, Year
+from ... import AsyncSession, DateRange, InvalidRequestError, Progress, Query, ShortUrl, Statistics, Year
 from ..._internal import halves, many
 from ...export import Column, Row, Table
 from ..drawing import percent
@@ -115,8 +115,9 @@ async def _slashtags(
         if not isinstance(keys, AsyncIterable):
             return list(dict.fromkeys(map(str, keys or ())))
         hits: Counter[str] = Counter()
-        async for url in keys:
-            hits[url.slashtag] += url.hits
+        async for link in keys:
+            if isinstance(link, ShortUrl):
+                hits[link.slashtag] += link.hits
         return [slashtag for slashtag, _ in hits.most_common()]
 
 
