@@ -22,19 +22,21 @@ breakdowns = st.dictionaries(
     max_size=2,
 )
 ranges = st.builds(
-    lambda clicks, device, country, complete, right: RangeStats(
+    lambda clicks, device, country, complete, right, missing: RangeStats(
         total_clicks=sum(clicks.values()),
         clicks=clicks,
         device=device,
         country=country,
         days_complete=complete,
         reconciles=right,
+        missing=missing,
     ),
     st.dictionaries(st.dates(date(2024, 1, 1), date(2024, 1, 9)), st.integers(0, 5), max_size=5),
     counts,
     counts,
     st.booleans(),
     st.booleans(),
+    st.integers(-2, 2),
 )
 periods = st.builds(
     lambda months, unique, browser, exact: PeriodStats(
@@ -50,7 +52,14 @@ periods = st.builds(
     counts,
     st.booleans(),
 )
-places = st.builds(GeoStats, state=counts, city=counts, postalcode=counts, places_are_exact=st.booleans())
+places = st.builds(
+    GeoStats,
+    state=counts,
+    city=counts,
+    postalcode=counts,
+    places_are_exact=st.booleans(),
+    missing=st.integers(0, 2),
+)
 
 #: Lists of statistics of one kind.
 alike = st.sampled_from([ranges, periods, places]).flatmap(
@@ -83,7 +92,13 @@ def test_empty_statistics_change_nothing(parts: list[Any]) -> None:
 
 @given(alike)
 def test_the_total_of_a_sum_is_the_sum_of_the_totals(parts: list[Any]) -> None:
-    assert sum(parts).total == sum(part.total for part in parts)
+    whole = sum(parts)
+    assert whole.total == sum(part.total for part in parts)
+    assert whole.missing == sum(part.missing for part in parts)
+    days_complete = all(getattr(part, "days_complete", True) for part in parts)
+    assert whole.complete == (whole.missing <= 0 and days_complete) == whole.to_dict()["complete"]
+    assert ("missing" in [row[0] for row in whole.rows()]) == (whole.missing > 0)
+    assert ("complete is False" in whole._repr_html_()) == (f"complete={False}" in repr(whole))
 
 
 @given(alike)

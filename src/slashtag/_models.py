@@ -7,10 +7,10 @@ from datetime import date, datetime, timedelta
 from functools import cache
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, force_setattr
 
 from ._records import ArrowStream, Record, to_arrow
-from ._show import page_html, short_repr, stats_html
+from ._show import many, page_html, short_repr, stats_html
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -82,9 +82,20 @@ def _dimensions(*members: str) -> dict[str, str]:
 
 
 class Statistics(Record, frozen=True, kw_only=True):
-    """Base class of all statistics, which can be added up and converted to tidy rows."""
+    """Base class of all statistics, which can be added up and converted to tidy rows.
+
+    `missing` is the number of requests whose clicks are not counted, because they failed; it is negative in
+    a result of `retry`, so that the sum with the partial result has none. `complete` follows from the other
+    members: nothing that was asked for is missing.
+    """
 
     DIMENSIONS: ClassVar[dict[str, str]] = {}
+
+    missing: int = 0
+    complete: bool = True
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "complete", self.missing <= 0)
 
     @property
     def total(self) -> int:
@@ -121,7 +132,10 @@ class Statistics(Record, frozen=True, kw_only=True):
         return NotImplemented
 
     def rows(self) -> Iterator[tuple[str, str, int]]:
-        """Yield tidy rows (dimension, label, clicks): days in order, other labels by clicks, `Other` last."""
+        """Yield tidy rows (dimension, label, clicks): days in order, other labels by clicks, `Other` last.
+
+        An incomplete result has a last row ("missing", "3 requests", 0).
+        """
         for name, dimension in self.DIMENSIONS.items():
             counts: dict[Any, int] = getattr(self, name)
             # Sorted, so that rows do not depend on the order of answers.
@@ -130,6 +144,8 @@ class Statistics(Record, frozen=True, kw_only=True):
                 pairs.sort(key=lambda pair: (pair[0] == OTHER, -pair[1]))
             for label, clicks in pairs:
                 yield dimension, str(label), clicks
+        if self.missing > 0:
+            yield "missing", many(self.missing, "request"), 0
 
     def to_arrow(self) -> ArrowStream:
         """Return the rows as an Arrow table, with columns dimension, label and clicks; extra `arrow`.
@@ -176,6 +192,9 @@ class RangeStats(_LabelStats, frozen=True, kw_only=True):
     @property
     def total(self) -> int:
         return self.total_clicks
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "complete", self.missing <= 0 and self.days_complete)
 
     @classmethod
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
@@ -286,9 +305,13 @@ class RunningSum(Generic[S]):
             self._numbers[name] = value and more if isinstance(value, bool) else value + more
         self._with_clicks += part._has_clicks()
 
+    def lack(self, requests: int) -> None:
+        """Count requests whose answers are missing."""
+        self._numbers["missing"] += requests
+
     def result(self) -> S:
         """Return the sum so far."""
-        members = {**self._maps, **self._months, **self._numbers}
+        members: dict[str, Any] = {**self._maps, **self._months, **self._numbers}
         self._kind._finish(members, self._span, several=self._with_clicks > 1)
         return self._kind(**members)
 

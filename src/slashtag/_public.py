@@ -2,9 +2,9 @@
 
 from ._core.batches import Keys as Keys
 from ._core.call import Call as Call
-from ._core.call import Failure as Failure
 from ._core.change import Change as Change
 from ._core.change import Outcome as Outcome
+from ._core.plan import Failure as Failure
 from ._core.plan import Plan as Plan
 from ._core.queries import AllTime as AllTime
 from ._core.queries import CountryGeo as CountryGeo

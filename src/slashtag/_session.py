@@ -16,6 +16,7 @@ import msgspec
 
 from ._core.batches import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
 from ._core.call import Call, check_int
+from ._core.payloads import Answer
 from ._core.retry import RetryPolicy
 from ._core.throttle.throttle import Throttle
 from ._credentials import Credentials, parse_base_url, parse_proxy
@@ -146,10 +147,12 @@ class AsyncSession:
         )
 
     async def send(self, call: Call[T]) -> T:
-        """Send one call, for example that of a Failure, and return its data.
+        """Send one call and return its data; raises errors of requests.
 
-        Statistics are returned in the form of the service's answer. Raises errors of requests.
+        Raises InvalidRequestError for statistics, which `stats.run` and `stats.retry` check and add up.
         """
+        if isinstance(call.returns, type) and issubclass(call.returns, Answer):
+            raise InvalidRequestError("statistics are requested with stats.run, failures with stats.retry")
         return await self._sender.send(call)
 
     @property

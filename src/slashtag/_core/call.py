@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from .._errors import InvalidRequestError, SlashtagError
+from .._errors import InvalidRequestError
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -95,13 +95,6 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
 
     def __rich_repr__(self) -> Any:
         yield repr(self)
-
-
-class Failure(Struct, frozen=True):
-    """Argument of `on_error`: a call that failed for good, and its error."""
-
-    call: Call[Any]
-    error: SlashtagError
 
 
 def check_text(name: str, value: object, longest: int | None, *, empty: bool = False) -> str:

@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .._errors import InvalidRequestError
+from .._errors import InvalidRequestError, SlashtagError
 from .._models import Statistics
-from .._show import plan_html
+from .._show import many, plan_html
 from .batches import Selector
 from .call import Call
 from .queries import Query, TimeSlice
@@ -33,7 +33,7 @@ class Plan(Struct, Generic[R_co], frozen=True):
     """Requests of a query: each selector with each time slice, restricted to the range [start, stop).
 
     `len(plan)` is the number of requests if none is halved or retried. `span` is the first and the last date
-    of the result's days, None for a query without days.
+    of the result's days, None for a query without days; `missing` is added to that of the result.
     """
 
     query: Query[R_co]
@@ -42,12 +42,13 @@ class Plan(Struct, Generic[R_co], frozen=True):
     span: tuple[date, date] | None
     start: int
     stop: int
+    missing: int = 0
 
     def __len__(self) -> int:
         return self.stop - self.start
 
     def __repr__(self) -> str:
-        return f"<Plan of {len(self):,} requests: {self.query!r}>"
+        return f"<Plan of {many(len(self), 'request')}: {self.query!r}>"
 
     def _repr_html_(self) -> str:
         return plan_html(self.query, len(self), self.span)
@@ -67,6 +68,11 @@ class Plan(Struct, Generic[R_co], frozen=True):
         for request in self.requests():
             yield request.call
 
+    def only(self, selector: Selector, time_slice: TimeSlice | None = None) -> Plan[R_co]:
+        """Return the plan for one selector and one time slice, or all of them."""
+        slices = self.time_slices if time_slice is None else (time_slice,)
+        return replace(self, selectors=(selector,), time_slices=slices, start=0, stop=len(slices), missing=0)
+
     def split(self, n: int) -> list[Plan[R_co]]:
         """Split into `n` plans of about equal length whose results add up to the result of this plan."""
         if n < 1:
@@ -75,12 +81,26 @@ class Plan(Struct, Generic[R_co], frozen=True):
         return [part_of(self, a, b) for a, b in pairwise(cuts)]
 
 
+class Failure(Struct, frozen=True):
+    """Argument of `on_error`: a call that failed for good, its error, and the plan of what is missing.
+
+    `plan` has the query, the slashtags and the days: one request of `collect`, or all those of a slashtag of
+    `collect_each`. `session.stats.retry` takes failures and runs their plans; None: the service cannot be
+    asked, as for a slashtag with a comma.
+    """
+
+    call: Call[Any]
+    error: SlashtagError
+    plan: Plan[Any] | None = None
+
+
 def part_of(plan: Plan[R_co], start: int, stop: int) -> Plan[R_co]:
     """Return a plan with some of the requests, and only the selectors that it needs."""
     width = max(1, len(plan.time_slices))
     first = start // width
     selectors, skipped = plan.selectors[first : -(-stop // width)], first * width
-    return replace(plan, selectors=selectors, start=start - skipped, stop=stop - skipped)
+    missing = plan.missing if start == plan.start and (start < stop or not plan) else 0
+    return replace(plan, selectors=selectors, start=start - skipped, stop=stop - skipped, missing=missing)
 
 
 def make_plan(

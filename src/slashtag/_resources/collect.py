@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.batches import Batcher, Key, Selector, halves
-from .._core.call import Call, Failure
-from .._core.plan import Plan, StatsRequest
+from .._core.call import Call
+from .._core.plan import Failure, Plan, StatsRequest
 from .._core.queries import Query
 from .._core.windows import Window
 from .._errors import (
@@ -61,7 +61,8 @@ async def collect(
                     reporter.total += 1
                 halved = map(tuple, halves(item.selector.keys))
                 return [plan.request(Selector(keys=half), item.time_slice) for half in halved]
-            reporter.report_failure(item.call, error)
+            part = replace(plan.only(item.selector, item.time_slice), missing=-1)
+            reporter.report_failure(item.call, error, part)
         reporter.done()
         return ()
 
@@ -71,6 +72,7 @@ async def collect(
     if source:
         pool: WorkerPool[StatsRequest | Selector] = WorkerPool(source, work, workers)
         await pool.run()
+    total.lack(reporter.missing)
     return total.result()
 
 
@@ -191,6 +193,8 @@ class ProgressReporter:
     def __init__(self, query: Query[Any], progress: Progress | None, on_error: OnError | None) -> None:
         #: The number of steps, None while it is unknown.
         self.total: int | None = None
+        #: Requests whose answers are missing in the result.
+        self.missing = 0
         self._query = query
         self._done = 0
         self._progress = progress
@@ -206,11 +210,12 @@ class ProgressReporter:
         """Return whether other requests continue after an error."""
         return self._on_error is not None and not is_fatal(error)
 
-    def report_failure(self, call: Call[Any], error: SlashtagError) -> None:
-        """Report a failure to `on_error`; raise it if the others must not continue."""
+    def report_failure(self, call: Call[Any], error: SlashtagError, plan: Plan[Any] | None = None) -> None:
+        """Report a failure, with the plan of what is missing; raise it if the others must not continue."""
         if self._on_error is None or is_fatal(error):
             raise error
-        self._on_error(Failure(call, error))
+        self.missing += 1
+        self._on_error(Failure(call, error, plan))
 
     def report_bad_key(self, key: Key, error: InvalidRequestError) -> None:
         """Report a slashtag that cannot be requested.
@@ -220,6 +225,7 @@ class ProgressReporter:
         """
         if self._on_error is None and not isinstance(key, str):
             log.warning("a link is missing from the statistics: %s", error)
+            self.missing += 1
             return
         selector = Selector(keys=(key if isinstance(key, str) else key.slashtag,))
         params, label = selector.params(), str(selector)

@@ -6,12 +6,15 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from .._core.batches import Batcher, Key, Keys, select
 from .._core.call import Call
-from .._core.plan import Plan, make_plan
+from .._core.plan import Failure, Plan, make_plan
 from .._core.queries import Query
 from .._core.windows import Zone, parse_zone
-from .._fanout import Results, Tasks
+from .._errors import InvalidRequestError
+from .._fanout import Results, Tasks, WorkerPool
 from .._models import Statistics
 from .._sending.sender import Send
 from .batch_search import search_batches
@@ -68,9 +71,10 @@ class Stats:
         """
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        report_bad_key = ProgressReporter(query, None, None).report_bad_key
-        selectors = select(keys, tag, tags, self._max_keys_bytes, report_bad_key)
-        return make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
+        reporter = ProgressReporter(query, None, None)
+        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)
+        plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
+        return replace(plan, missing=reporter.missing)
 
     async def run(
         self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError | None = None
@@ -80,8 +84,39 @@ class Stats:
         `progress` is called with (requests done, total). See `collect` for errors and `on_error`.
         """
         reporter = ProgressReporter(plan.query, progress, on_error)
-        reporter.total = len(plan)
+        reporter.total, reporter.missing = len(plan), plan.missing
         return await collect(self._fetch, plan, plan.requests(), reporter, self._workers)
+
+    async def retry(
+        self,
+        failures: Iterable[Failure],
+        *,
+        progress: Progress | None = None,
+        on_error: OnError | None = None,
+    ) -> Any:
+        """Request what failed, and return what to add to the partial result.
+
+        The sum is complete, unless requests fail again and `on_error` gets them. `progress` is called with
+        (failures done, total). Raises InvalidRequestError for no failures, and for those of results that
+        cannot be added; otherwise as `collect`. See docs/service.md, Statistics: common selector.
+        """
+        failures = list(failures)
+        queries = [failure.plan.query for failure in failures if failure.plan is not None]
+        if not queries or len({query.answer_type for query in queries}) > 1:
+            raise InvalidRequestError("pass failures of one kind of query, which can be requested")
+        total = queries[0].running_sum(None)
+        reporter = ProgressReporter(queries[0], progress, on_error)
+        reporter.total = len(failures)
+
+        async def work(failure: Failure) -> None:
+            if failure.plan is None:
+                reporter.report_failure(failure.call, failure.error)
+            else:
+                total.add(await self.run(failure.plan, on_error=on_error))
+            reporter.done()
+
+        await WorkerPool(failures, work, self._workers).run()
+        return total.result()
 
     async def collect(
         self,
@@ -98,11 +133,11 @@ class Stats:
 
         Without slashtags the result is empty and nothing is sent. `keys` may be asynchronous
         (`session.urls.list()`): batches are then sent while it is read. `progress` is called with
-        (requests done, total or None). With `on_error` a failed request is reported as a Failure(call, error)
-        and the others continue; a batch answered 400 is split until the bad slashtag is isolated;
-        authentication errors are always raised. Raises TypeError for a wrong selector, InvalidRequestError
-        before anything is sent, and errors of requests with a note naming the batch and window.
-        See docs/service.md, Statistics: common selector.
+        (requests done, total or None). With `on_error` a failed request is reported as a Failure and the
+        others continue: the result is not `complete`, and `retry` requests what is missing. A batch answered
+        400 is split until the bad slashtag is isolated; authentication errors are always raised. Raises
+        TypeError for a wrong selector, InvalidRequestError before anything is sent, and errors of requests
+        with a note naming the batch and window. See docs/service.md, Statistics: common selector.
         """
         reporter = ProgressReporter(query, progress, on_error)
         selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)

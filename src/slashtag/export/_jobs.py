@@ -130,7 +130,7 @@ async def export_clicks(
         async with each:
             async for name, stats in each:
                 answered = True
-                reconciles &= stats.reconciles and stats.days_complete
+                reconciles &= stats.reconciles and stats.complete
                 waiting += dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
                 if len(waiting) >= BATCH:
                     written, waiting = written + await _write(writer, waiting), []

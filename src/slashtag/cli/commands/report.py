@@ -64,6 +64,8 @@ async def report(
                 progress=begin("counting", "steps"),
             )
     write(found, output)
+    if found.refused or not found.stats.complete:
+        run.mark_incomplete()
     run.say(f"{start} to {end}: {many(found.total, 'click')}; {run.cost()}")
     if found.unfinished:
         run.say(f"Not over yet: {found.unfinished}")
