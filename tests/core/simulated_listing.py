@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 from slashtag import NotFoundError, Page, Tag
-from slashtag._core.paging import PageCursor
+from slashtag._core.paging import PageCursor, Paging
 
 #: What a service answers for a page: the page, or None for a 404.
 Answer = Callable[[int], Page[Tag] | None]
@@ -20,11 +20,16 @@ def page(number: int, ids: Sequence[int], size: int = 3) -> Page[Tag]:
     return Page(page=number, page_size=size, items=[Tag(id=n, name=str(n)) for n in ids])
 
 
+def cursor(*, latest_first: bool = False, **options: Any) -> PageCursor[Tag]:
+    return PageCursor(Paging(orderby="-date" if latest_first else "date", **options))
+
+
 class Service:
     """Records 0 to n-1, whose ids are in the order of their creation.
 
     `cap` bounds pages below the `size` that the answers tell; `strays` maps the number of a request to its
-    wrong answer; `inserts` and `deletes` say how many records come and go before each request.
+    wrong answer; `inserts` and `deletes` say how many records come and go before each request. So many
+    records in a row as `ties` says were created at the same time: each answer has them in another order.
     """
 
     def __init__(
@@ -38,6 +43,7 @@ class Service:
         strays: Mapping[int, Stray] | None = None,
         inserts: Callable[[], int] = lambda: 0,
         deletes: Callable[[], int] = lambda: 0,
+        ties: int = 1,
         random: Random | None = None,
     ) -> None:
         self.records = list(range(n))
@@ -50,13 +56,17 @@ class Service:
         self._strays = strays or {}
         self._inserts = inserts
         self._deletes = deletes
+        self._ties = ties
         self._random = random or Random(0)
 
     def __call__(self, number: int) -> Page[Tag] | None:
         stray = self._strays.get(self.requests)
         self.requests += 1
         self._change()
-        ids = self.records[::-1] if self._latest_first else self.records
+        ids = self.records
+        if self._ties > 1:
+            ids = sorted(ids, key=lambda id: (id // self._ties, self._random.random()))
+        ids = ids[::-1] if self._latest_first else ids
         said = number
         if self._beyond != "empty" and number > 1 and (number - 1) * self._length >= len(ids):
             if self._beyond == "404":

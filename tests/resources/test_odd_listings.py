@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -32,12 +33,25 @@ class Paged:
         page, size = (int(request.query[name][0]) for name in ("page", "pagesize"))
         return self._odd(self, page, size) or self.page(page, size)
 
+    def found(self, page: int, size: int, seed: int | None = None) -> list[int]:
+        """Return the ids of a page; with a seed, 400 at a time were created together and are shuffled."""
+        ids = self.ids
+        if seed is not None:
+            random = Random(seed)
+            ids = sorted(ids, key=lambda id: (id // 400, random.random()))
+        ids = ids[::-1] if self._latest_first else ids
+        return ids[(page - 1) * size : page * size]
+
     def page(
-        self, page: int, size: int, *, says: int | None = None, says_size: int | None = None
+        self,
+        page: int,
+        size: int,
+        *,
+        says: int | None = None,
+        seed: int | None = None,
+        told: int | None = None,
     ) -> wire.Answer:
-        ids = self.ids[::-1] if self._latest_first else self.ids
-        found = ids[(page - 1) * size : page * size]
-        return page_of(says or page, found, says_size or size)
+        return page_of(says or page, self.found(page, size, seed), told or size)
 
     def last(self, size: int) -> int:
         return -(-len(self.ids) // size)
@@ -76,13 +90,34 @@ SERVICES: dict[str, tuple[Callable[[Paged, int, int], wire.Answer | None], bool,
     "one stray 404 in HTML": (on_request(3, lambda *_: wire.html(404)), False, True),
     "one wrong page number": (on_request(2, lambda s, page, size: s.page(page, size, says=1)), False, True),
     "pages capped at 100 in silence": (
-        lambda s, page, size: s.page(page, min(size, 100), says_size=size),
+        lambda s, page, size: s.page(page, min(size, 100), told=size),
         False,
         True,
     ),
+    "pages lowered to 50": (lambda s, page, _: s.page(page, 50), False, True),
     "pages lowered to 50 midway": (
         lambda s, page, size: s.page(page, 50) if s.requests > 2 else None,
         False,
+        True,
+    ),
+    "page 1 in half the size, once": (
+        on_request(1, lambda s, page, size: s.page(page, size // 2)),
+        False,
+        True,
+    ),
+    "half of page 2, once": (
+        on_request(2, lambda s, page, size: page_of(page, s.found(page, size)[: size // 2], size)),
+        False,
+        True,
+    ),
+    "ties in another order each time": (
+        lambda s, page, size: s.page(page, size, seed=s.requests),
+        False,
+        True,
+    ),
+    "ties by the page, latest first": (
+        lambda s, page, size: s.page(page, size, seed=page * size),
+        True,
         True,
     ),
     "page 2 always empty": (

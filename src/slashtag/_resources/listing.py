@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import ClassVar, Generic, Literal, TypeVar, get_args
+from typing import ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.call import MAX_PAGESIZE, Call, check_int
-from .._core.given_items import HasId
-from .._core.paging import PageCursor
-from .._errors import BadRequestError, InvalidRequestError, NotFoundError
+from .._core.paging import HasId, Order, PageCursor, Paging
+from .._errors import BadRequestError, NotFoundError
 from .._fanout import AsyncReadable, Stream, Tasks
 from .._models import Page
 from .._records import ArrowStream, records_to_arrow
@@ -21,38 +20,23 @@ from .._sending.sender import Send
 T = TypeVar("T", bound=HasId)
 
 Progress = Callable[[int, int | None], object]
-Order = Literal["date", "-date"]
-ORDERS = get_args(Order)
 
 
 class ListingOptions(Struct, Generic[T], frozen=True):
-    """Endpoint and checked options of one listing."""
+    """Endpoint and options of one listing."""
 
     send: Send
     path: str
     returns: type[Page[T]]
-    orderby: Order | None
-    pagesize: int
-    start_page: int = 1
-    prefetch: int = 1
-    limit: int | None = None
+    paging: Paging
     progress: Progress | None = None
     anew: bool = False
 
-    def __post_init__(self) -> None:
-        check_int("start_page", self.start_page, 1)
-        check_int("pagesize", self.pagesize, 1, MAX_PAGESIZE)
-        check_int("prefetch", self.prefetch, 1)
-        if self.limit is not None:
-            check_int("limit", self.limit, 0)
-        if self.orderby is not None and self.orderby not in ORDERS:
-            raise InvalidRequestError(f"orderby must be 'date' or '-date', not {self.orderby!r}")
-
-    def call(self, page: int, *, anew: bool = False) -> Call[Page[T]]:
+    def call(self, page: int, pagesize: int, *, anew: bool = False) -> Call[Page[T]]:
         """Return the request for one page, with `anew` for a second opinion (see `Call`)."""
-        params = [("page", str(page)), ("pagesize", str(self.pagesize))]
-        if self.orderby is not None:
-            params.append(("orderby", self.orderby))
+        params = [("page", str(page)), ("pagesize", str(pagesize))]
+        if self.paging.orderby is not None:
+            params.append(("orderby", self.paging.orderby))
         return Call(
             method="GET",
             path=self.path,
@@ -80,8 +64,8 @@ class Resource(Generic[T]):
         `orderby` is "date", "-date" or None for the service's default, latest first. Raises
         InvalidRequestError and errors of requests. See docs/service.md, List short URLs; List tags.
         """
-        options = ListingOptions(self._send, self._path, self._page_type, orderby, pagesize)
-        return await self._send(options.call(check_int("page", page, 1)))
+        options = ListingOptions(self._send, self._path, self._page_type, Paging(orderby, pagesize))
+        return await self._send(options.call(check_int("page", page, 1), pagesize))
 
     def list(
         self,
@@ -96,9 +80,12 @@ class Resource(Generic[T]):
         """List all records, requesting up to `prefetch` pages ahead.
 
         With `orderby="date"` (oldest first) records added meanwhile are appended. With "-date" the records
-        that existed at the start are yielded completely and once, the new ones in part. While some arrive,
-        pages are requested one at a time; PaginationError is raised if they arrive faster than pages are
-        read. Records may be missed if others are deleted meanwhile.
+        that existed at the start are yielded completely and once, the new ones in part and last. While some
+        arrive, pages are requested one at a time. Records may be missed if others are deleted meanwhile.
+
+        If pages repeat records, the order of those created at the same time may differ from page to page, as
+        after a bulk import. The listing is then read again, and the records that were missing come last, or
+        PaginationError is raised. `to_list(limit)` stops at its limit, whichever of those came first.
 
         Answers contain no total. A page shorter than its own pageSize ends the listing; if its length is a
         multiple of 10, only if the next page is empty, since the service may have an undocumented cap. An
@@ -110,8 +97,9 @@ class Resource(Generic[T]):
         PaginationError if items could be lost, and errors of requests. See docs/service.md, List short URLs;
         List tags.
         """
-        given = orderby, pagesize, start_page, prefetch, None, progress, anew
-        return Listing(ListingOptions(self._send, self._path, self._page_type, *given), self._tasks)
+        paging = Paging(orderby, pagesize, start_page, prefetch)
+        options = ListingOptions(self._send, self._path, self._page_type, paging, progress, anew)
+        return Listing(options, self._tasks)
 
 
 class PageStream(Stream[Page[T]]):
@@ -124,13 +112,7 @@ class PageStream(Stream[Page[T]]):
     def __init__(self, options: ListingOptions[T], tasks: Tasks) -> None:
         super().__init__(tasks)
         self._options = options
-        self._cursor: PageCursor[T] = PageCursor(
-            start_page=options.start_page,
-            pagesize=options.pagesize,
-            prefetch=options.prefetch,
-            limit=options.limit,
-            latest_first=options.orderby != "date",
-        )
+        self._cursor: PageCursor[T] = PageCursor(options.paging)
         self._under_way: dict[int, asyncio.Task[Page[T]]] = {}
         self._given = 0
 
@@ -138,7 +120,7 @@ class PageStream(Stream[Page[T]]):
         cursor, under_way = self._cursor, self._under_way
         while not cursor.done:
             while (number := cursor.ask()) is not None:
-                call = self._options.call(number, anew=cursor.again)
+                call = self._options.call(number, cursor.pagesize, anew=cursor.again)
                 under_way[number] = self._tasks.spawn(self._options.send(call))
             task = under_way[cursor.page]
             if not task.done():
@@ -211,8 +193,9 @@ class Listing(AsyncReadable, Generic[T]):
         options = self._options
         if limit is not None:
             # A later start page must keep its page size, which decides where it begins.
-            pagesize = min(options.pagesize, max(1, limit)) if options.start_page == 1 else options.pagesize
-            options = replace(options, limit=limit, pagesize=pagesize)
+            size = options.paging.pagesize
+            size = min(size, max(1, limit)) if options.paging.start_page == 1 else size
+            options = replace(options, paging=replace(options.paging, limit=limit, pagesize=size))
         async with PageStream(options, self._tasks) as pages:
             return [item async for page in pages for item in page.items]
 

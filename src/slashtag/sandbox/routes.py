@@ -42,6 +42,8 @@ class Behaviour(TypedDict, total=False):
     """Whether a slashtag that no link has counts zero, by default, or gives a 400."""
     max_pagesize: Annotated[int, Meta(ge=1, le=500)]
     """Larger page sizes, up to the documented 500, are lowered to this; the answer's `pageSize` shows it."""
+    tie_order: Literal["id", "unstable"]
+    """Order of records that were created in the same second: by id, by default, or another on each page."""
     max_tags: Annotated[int, Meta(ge=0)]
     """Maximum number of tags of the account; 500 by default."""
 
@@ -112,7 +114,7 @@ class Service:
     def _page(
         self, request: Request, fetch: Callable[[str, Sequence[int]], list[T]]
     ) -> tuple[dict[str, object], list[T]]:
-        """Return number, size and records of a page of a listing by creation date, ties by id."""
+        """Return number, size and records of a page of a listing by creation date."""
         try:
             asked = msgspec.convert(request.query, rules.Listing, strict=False)
         except msgspec.ValidationError as error:
@@ -120,7 +122,8 @@ class Service:
         size = min(asked.pagesize, self._behaviour.get("max_pagesize", 500))
         way = "DESC" if asked.orderby == "-date" else "ASC"
         offset = min((asked.page - 1) * size, 2**63 - 1)  # as far as SQLite can count
-        records = fetch(f"ORDER BY created_at {way}, id {way} LIMIT ? OFFSET ?", (size, offset))
+        ties = "random()" if self._behaviour.get("tie_order") == "unstable" else f"id {way}"
+        records = fetch(f"ORDER BY created_at {way}, {ties} LIMIT ? OFFSET ?", (size, offset))
         return {"page": asked.page, "pageSize": size}, records
 
     def _update_url(self, request: Request) -> object:
