@@ -57,6 +57,9 @@ def test_links_are_filtered_by_tag_text_and_day_of_creation(cli: Cli, box: Sandb
         url.id for url in urls if url.created_at >= f"{day} 12:00"
     ]
     assert "no tag 'nobody has it'" in cli("urls", "list", "--tag", "nobody has it").error
+    assert listed("--untagged") == [url.id for url in urls if url.tag_id is None]
+    assert listed("--updated-after", day) == [url.id for url in urls if url.updated_at >= day]
+    assert cli("urls", "list", "--untagged", "--tag", "x").code == 2
     assert cli("urls", "list", "--created-after", "2024-06-01T08:00+01:00..today").code == 2
 
 
@@ -242,3 +245,20 @@ def test_what_is_not_exact_is_told(
     monkeypatch.setattr(_resources.stats.Stats, "collect", collect)
     ran = cli("stats", "range", "2024-01-01", "2024-03-01", "--all")
     assert (len(ran.err.splitlines()), ran.code) == (told, code)
+
+
+def test_two_listings_are_compared(cli: Cli, own: Sandbox, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.csv", tmp_path / "new.xlsx"
+    cli("urls", "list", "-o", str(old))
+    cli("urls", "update", "a0", "--destination", "https://www.example/new")
+    own.add_url("late")
+    cli("urls", "list", "-o", str(new))
+    ran = cli("diff", str(old), str(new), "--columns", "destination")
+    assert ran.err == "1 added, 0 gone, 1 changed\n"
+    changed, added = objects(ran.out)
+    assert (changed["column"], changed["new"], added["change"]) == (
+        "destination",
+        "https://www.example/new",
+        "added",
+    )
+    assert cli("diff", str(old), str(tmp_path / "no such file.csv")).code == 2

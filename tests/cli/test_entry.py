@@ -114,7 +114,8 @@ OPTIONS = {
     "sync": f"{SERVICE} by-tag dataset destination dimensions lookback max-failures since timezone",
     "tags create": f"{SERVICE} description exist-ok {FILE}",
     "tags list": f"{SERVICE} columns {FILE} limit orderby",
-    "urls list": f"{SERVICE} columns created-after {FILE} limit orderby search tag",
+    "urls list": f"{SERVICE} columns created-after {FILE} limit orderby search tag untagged updated-after",
+    "diff": f"{FILE} columns",
     "urls update": f"{SERVICE} destination domain-id dry-run {FILE} from keep password redirect-code "
     "repeat-lost results slashtag",
 }

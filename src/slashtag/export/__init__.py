@@ -1,5 +1,7 @@
 """Links, tags and clicks of an account as rows, in files of several formats."""
 
+from ._diff import RowDifference as RowDifference
+from ._diff import compare_files as compare_files
 from ._hours import hourly_clicks as hourly_clicks
 from ._jobs import Summary as Summary
 from ._jobs import export_clicks as export_clicks

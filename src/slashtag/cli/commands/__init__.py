@@ -8,6 +8,7 @@ COMMANDS = {
     "stats": ("app", "Click statistics, exact for any number of links and days."),
     "top": ("top", "The links with most clicks of a span, and how they changed."),
     "export": ("app", "Links, tags and clicks into files, resumable."),
+    "diff": ("diff", "What differs between two listings or two exports."),
     "sync": ("sync", "Load links, tags and clicks into a database or warehouse, incrementally."),
     "report": ("report", "Show the clicks of a span on one page, or as a picture."),
     "doctor": ("diagnose", "Find out how the service behaves, and which options to use."),

@@ -47,6 +47,7 @@ class Filter:
     tag: list[str] | None = _option(
         None, metavar="NAME", help="Links of this tag; may be repeated.", autocompletion=complete_tags
     )
+    untagged: bool = _option(False, "--untagged", help="Links without a tag.")
     search: str | None = _option(
         None, metavar="TEXT", help="Links with this text in short URL or destination."
     )
@@ -57,17 +58,17 @@ class Filter:
         "are not read.",
     )
 
+    updated_after: str | None = _option(None, metavar="DATE", help="Links updated since, as --created-after.")
+
     @cached_property
     def since(self) -> datetime:
         """First moment of creation; raises InvalidRequestError."""
-        if self.created_after is None:
-            return datetime.min
-        since = parse_span(self.created_after, datetime.now(UTC).date())[0]
-        if not isinstance(since, datetime):
-            return datetime.combine(since, time())
-        if since.tzinfo is not None:
-            raise typer.BadParameter("--created-after takes no offset: the service's times bear no zone")
-        return since
+        return _first_moment(self.created_after)
+
+    @cached_property
+    def updated_since(self) -> datetime:
+        """First moment of the last update; raises InvalidRequestError."""
+        return _first_moment(self.updated_after)
 
     def is_older(self, url: ShortUrl) -> bool:
         """Return whether a link is known to be older than those that are listed."""
@@ -76,16 +77,32 @@ class Filter:
     def accepts(self, url: ShortUrl, names: Mapping[int, str]) -> bool:
         """Return whether a link is listed; `names` are those of the tags."""
         is_tagged = not self.tag or (url.tag_id is not None and names.get(url.tag_id) in self.tag)
+        is_tagged &= not self.untagged or url.tag_id is None
         is_recent = (url.created_at or datetime.min) >= self.since
+        is_recent &= (url.updated_at or datetime.min) >= self.updated_since
         text, texts = (self.search or "").casefold(), (url.slashtag, url.short_url, url.destination)
         return is_tagged and is_recent and any(text in (part or "").casefold() for part in texts)
+
+
+def _first_moment(text: str | None) -> datetime:
+    if text is None:
+        return datetime.min
+    since = parse_span(text, datetime.now(UTC).date())[0]
+    if not isinstance(since, datetime):
+        return datetime.combine(since, time())
+    if since.tzinfo is not None:
+        raise typer.BadParameter(f"{text} has an offset; the service's times bear no zone")
+    return since
 
 
 @app.command("list")
 @command
 async def list_urls(run: Run, listed: Listed, filter_: Filter) -> None:
     """List the short URLs of the account."""
-    filter_.since  # noqa: B018 - refused before anything is sent
+    # Refused before anything is sent.
+    if filter_.tag and filter_.untagged:
+        raise typer.BadParameter("--untagged goes without --tag")
+    filter_.since, filter_.updated_since  # noqa: B018
     async with run.session() as session:
         named = filter_.tag or "tag_name" in (listed.names or ["tag_name"])
         names = await names_of_tags(session, filter_.tag or ()) if named else {}

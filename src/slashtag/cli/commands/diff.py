@@ -1,0 +1,40 @@
+"""`slashtag diff`: what differs between two listings or two exports."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+from ...export import Column, RowDifference, Table, compare_files
+from ..lines import Lines
+from ..output import Output
+from ..run import command
+
+DIFFERENCES = Table(tuple(map(Column, RowDifference.__struct_fields__)))
+
+
+@command
+def diff(
+    old: Annotated[Path, Argument(metavar="OLD", help="The earlier file.")],
+    new: Annotated[Path, Argument(metavar="NEW", help="The later file.")],
+    output: Output,
+    columns: Annotated[
+        str | None,
+        Option(metavar="A,B,...", help="Compare these columns; default: all but hits and updated_at."),
+    ] = None,
+) -> None:
+    """Show which rows of two listings or two exports were added, are gone or changed.
+
+    The formats may differ. Nothing is sent.
+    """
+    for path in (old, new):
+        if not path.is_file():
+            raise typer.BadParameter(f"no such file: {path}")
+    names = [name.strip() for name in (columns or "").split(",") if name.strip()]
+    found = list(compare_files(old, new, names))
+    output.print(DIFFERENCES, ((each.change, each.key, each.column, each.old, each.new) for each in found))
+    rows = {(each.change, each.key) for each in found}
+    count = Counter(change for change, _ in rows)
+    Lines().print(f"{count['added']:,} added, {count['gone']:,} gone, {count['changed']:,} changed")

@@ -1,0 +1,72 @@
+"""Differences of two files, whatever their formats."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from pathlib import Path
+
+import pytest
+
+from slashtag import ExportError, InvalidRequestError
+from slashtag.export import FORMATS, URLS, RowDifference, TableFile, clicks_table, compare_files
+
+LINK = (
+    1,
+    "a",
+    "https://s.example/a",
+    "https://x.example",
+    5,
+    301,
+    7,
+    datetime(2024, 1, 1),
+    datetime(2024, 1, 2),
+)
+OTHER = (2, "b", "https://s.example/b", "=1+1", 0, None, None, datetime(2024, 1, 1, 2, 3), None)
+THIRD = (3, "c", "https://s.example/c", "https://y.example", 0, 302, None, None, None)
+
+
+def write(path: Path, rows: list[tuple[object, ...]], table: object = URLS) -> Path:
+    with TableFile(path, table, excel_safe=path.suffix == ".csv") as file:  # type: ignore[arg-type]
+        file.write(rows)  # type: ignore[arg-type]
+    return path
+
+
+@pytest.mark.parametrize("old", FORMATS)
+@pytest.mark.parametrize("new", [".csv", ".xlsx", ".parquet"])
+def test_formats_do_not_matter(tmp_path: Path, old: str, new: str) -> None:
+    before = write(tmp_path / f"old{old}", [LINK, OTHER])
+    after = write(tmp_path / f"new{new}", [OTHER, (*LINK[:4], 9, 302, *LINK[6:]), THIRD])
+    assert list(compare_files(before, after)) == [
+        RowDifference("changed", "1", "redirect_code", "301", "302"),
+        RowDifference("added", "3"),
+    ]
+    assert list(compare_files(after, before, ["hits"])) == [
+        RowDifference("gone", "3"),
+        RowDifference("changed", "1", "hits", "9", "5"),
+    ]
+    assert list(compare_files(after, after)) == []
+
+
+@pytest.mark.parametrize("form", [".csv", ".xlsx"])
+def test_clicks_are_compared_by_slashtag_and_day(tmp_path: Path, form: str) -> None:
+    table, first, second = clicks_table("slashtag"), date(2024, 6, 1), date(2024, 6, 2)
+    before = write(tmp_path / "old.parquet", [("a", first, 3), ("a", second, 0)], table)
+    after = write(tmp_path / f"new{form}", [("a", first, 3), ("a", second, 1)], table)
+    assert list(compare_files(before, after)) == [
+        RowDifference("changed", "a, 2024-06-02", "clicks", "0", "1")
+    ]
+
+
+def test_files_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
+    links = write(tmp_path / "links.csv", [LINK])
+    with pytest.raises(InvalidRequestError, match="several rows"):
+        list(compare_files(links, write(tmp_path / "twice.csv", [LINK, LINK])))
+    with pytest.raises(InvalidRequestError, match="colour"):
+        list(compare_files(links, links, ["colour"]))
+    (tmp_path / "odd.csv").write_text("x,y\n1,2\n")
+    with pytest.raises(InvalidRequestError, match="column"):
+        list(compare_files(tmp_path / "odd.csv", tmp_path / "odd.csv"))
+    for name in ("cut.parquet", "cut.xlsx", "cut.json", "cut.csv.gz"):
+        (tmp_path / name).write_bytes(b"{")
+        with pytest.raises(ExportError):
+            list(compare_files(links, tmp_path / name))
