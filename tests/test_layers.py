@@ -32,8 +32,8 @@ LEVELS = [
     {"_session"},
     {"_public", "_internal"},
     {"__init__"},
-    {"bulk_update", "export", "pytest_plugin"},
-    {"report", "dask", "dlt"},
+    {"export", "pytest_plugin"},
+    {"bulk_update", "report", "dask", "dlt"},
     {"cli"},
     {"__main__"},
 ]

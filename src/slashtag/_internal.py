@@ -10,7 +10,9 @@ from ._core.batches import halves as halves
 from ._core.call import MAX_PAGESIZE as MAX_PAGESIZE
 from ._core.call import REDIRECT_CODES as REDIRECT_CODES
 from ._core.call import SETTLING_SECONDS as SETTLING_SECONDS
+from ._core.change import RENAME_FIRST as RENAME_FIRST
 from ._core.change import find_problems as find_problems
+from ._core.change import is_url as is_url
 from ._core.plan import part_of as part_of
 from ._core.spans import parse_span as parse_span
 from ._core.windows import Window as Window
@@ -34,6 +36,6 @@ from ._models import days as days
 from ._resources.collect_each import GUIDED_FROM as GUIDED_FROM
 from ._resources.collect_each import sort_by_activity as sort_by_activity
 from ._resources.listing import Resource as Resource
-from ._session import account_digest as account_digest
+from ._session import account_key as account_key
 from ._show import many as many
 from ._threads import in_thread as in_thread

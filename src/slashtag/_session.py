@@ -7,12 +7,11 @@ import logging
 import os
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from hashlib import blake2b
+from hashlib import pbkdf2_hmac
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 
 import aiohttp
-import msgspec
 
 from ._core.batches import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
 from ._core.call import Call, check_int
@@ -214,11 +213,13 @@ class AsyncSession:
         raise TypeError("a session holds connections and credentials: create one in each process")
 
 
-def account_digest(session: AsyncSession, what: object) -> str:
-    """Return a hash of a JSON value, keyed by the apisecret and different for each account and service."""
-    base, credentials = session._transport.base, session._transport.credentials
-    text = msgspec.json.encode([str(base), credentials.apikey, what])
-    return blake2b(text, key=credentials.apisecret.encode(), digest_size=16).hexdigest()
+def account_key(session: AsyncSession, salt: str) -> bytes:
+    """Return 64 bytes derived from base URL and apikey, different for each salt, and slow to compute.
+
+    The apisecret has no part in it: it may be replaced without changing the account.
+    """
+    account = f"{session._transport.base}\0{session._transport.credentials.apikey}"
+    return pbkdf2_hmac("sha256", account.encode(), salt.encode(), 5_000, 64)
 
 
 def _within_pool(concurrency: int, http: aiohttp.ClientSession | None) -> int:

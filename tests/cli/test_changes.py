@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from slashtag.bulk_update._outcome_file import OutcomeFile
+from slashtag._internal import FileLock
 from slashtag.sandbox import Fault, Sandbox
 
 from .changing import Write, puts, told
-from .conftest import Cli, objects
+from .conftest import APIKEY, APISECRET, Cli, objects
 from .test_entry import started
 
 
@@ -27,7 +27,7 @@ def test_each_member_is_changed_and_empty_cells_are_left_out(cli: Cli, own: Sand
     )
     ran = cli("urls", "update", "--from", str(path))
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err.startswith("3 rows done, 0 failed, 0 outcome unknown, 0 done before; 3 requests")
+    assert ran.err.startswith("3 rows done, 0 failed, 0 outcome unknown, 0 done before; 5 requests")
     links = {url.id: url for url in own.truth.urls()}
     assert links[ids["a1"]].destination == "https://shop.example.com/ü,1"
     assert (links[ids["a2"]].slashtag, links[ids["a2"]].redirect_code) == ("b2", 307)
@@ -145,7 +145,7 @@ def test_a_dry_run_shows_the_differences_and_sends_no_change(cli: Cli, own: Sand
         {"slashtag": "a3", "new_slashtag": "b3", "password": "hush", "domain_id": 2},
     )
     ran = cli("urls", "update", "--from", str(path), "--dry-run")
-    assert ran.code == 0
+    assert ran.code == 3
     assert [tuple(row.values()) for row in objects(ran.out)] == [
         (2, "a1", "destination", "https://www.example/1", "https://shop.example.com/"),
         (4, "nobody", "", "no such link", ""),
@@ -177,26 +177,50 @@ def test_keep_sends_what_the_listing_tells(cli: Cli, own: Sandbox, write: Write)
     ]
 
 
-def test_keep_refuses_links_that_it_cannot_tell(cli: Cli, own: Sandbox, write: Write) -> None:
-    own.add_url("twice", domain_id=0)
-    own.add_url("twice", domain_id=1)
-    (id_of_a1,) = (url.id for url in own.truth.urls() if url.slashtag == "a1")
-    path = write(
-        {"slashtag": "a1", "redirect_code": 301},
-        {"id": id_of_a1, "redirect_code": 307},
-        {"slashtag": "nobody", "redirect_code": 301},
-        {"id": 9, "redirect_code": 301},
-        {"slashtag": "twice", "redirect_code": 301},
-    )
-    ran = cli("urls", "update", "--from", str(path), "--keep")
-    assert ran.code == 1
-    assert [line.removeprefix("error: ") for line in ran.err.splitlines()[:-1]] == [
-        f"line 3: {id_of_a1}: it is the link of line 2",
-        "line 4: 'nobody': no such link",
-        "line 5: 9: no such link",
-        "line 6: 'twice': several links: give the id",
-    ]
+@pytest.mark.parametrize(
+    ("rows", "errors"),
+    [
+        (
+            [{"slashtag": "a1", "new_slashtag": "a2"}],
+            ["line 2: 'a2' is the slashtag of link 1000003"],
+        ),
+        ([{"slashtag": "a1", "new_slashtag": "a,b"}], ["line 2: slashtag must have"]),
+        ([{"slashtag": "a1", "new_slashtag": "b "}], ["line 2: slashtag must have"]),
+        ([{"slashtag": " a1", "redirect_code": 301}], ["line 2: key must have"]),
+        ([{"slashtag": "a1", "destination": "shop.example.com"}], ["line 2: destination must have a scheme"]),
+        ([{"slashtag": "a1", "destination": "shop.example:80/"}], ["line 2: destination must have a scheme"]),
+        ([{"slashtag": "a1", "destination": "https://a.example/ b"}], ["line 2: destination must have"]),
+        (
+            [{"slashtag": "a1", "new_slashtag": "a2"}, {"slashtag": "a2", "new_slashtag": "a1"}],
+            ["line 2: 'a2' is the slashtag that line 3", "line 3: 'a1' is the slashtag that line 2"],
+        ),
+        (
+            [{"id": 1000002, "new_slashtag": "a2"}, {"id": 1000003, "new_slashtag": "b"}],
+            ["line 2: 'a2' is the slashtag that line 3"],
+        ),
+        (
+            [{"slashtag": "a1", "redirect_code": 301}, {"id": 1000002, "redirect_code": 307}],
+            ["line 3: 1000002: it is the link of line 2"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("dry", ["--dry-run", "--keep"])
+def test_rows_that_cannot_go_well_are_refused_before_any_is_sent(
+    cli: Cli, own: Sandbox, write: Write, rows: list[dict[str, object]], errors: list[str], dry: str
+) -> None:
+    path = write(*rows, {"slashtag": "a9", "redirect_code": 301})
+    ran = cli("urls", "update", "--from", str(path), dry)
+    *lines, _summary = ran.err.splitlines()
+    assert (ran.code, len(lines)) == (1, len(errors))
+    assert all(map(str.startswith, lines, [f"error: {error}" for error in errors]))
     assert puts(own) == []
+
+
+def test_links_of_other_domains_may_have_the_same_slashtag(cli: Cli, own: Sandbox, write: Write) -> None:
+    link = own.add_url("spring", domain_id=1)
+    path = write({"id": link, "new_slashtag": "a1"}, {"slashtag": "a2", "new_slashtag": "a3", "domain_id": 2})
+    assert cli("urls", "update", "--from", str(path)).code == 0
+    assert sorted(url.domain_id for url in own.truth.urls() if url.slashtag in ("a1", "a3")) == [0, 0, 1, 2]
 
 
 def test_what_failed_is_told_and_tried_again(cli: Cli, own: Sandbox, write: Write) -> None:
@@ -208,16 +232,16 @@ def test_what_failed_is_told_and_tried_again(cli: Cli, own: Sandbox, write: Writ
     assert ran.code == 3
     ((line, key, status, error),) = [row.values() for row in objects(ran.out)]
     assert (line, key, status) == (3, "nobody", "failed")
-    assert error.startswith("PUT urls/nobody: 404 ")
+    assert error == "no such link"
     assert ran.err.startswith("1 row done, 1 failed, 0 outcome unknown, 0 done before")
     assert ran.err.endswith("run the same command again to try what failed\n")
     own.add_url("nobody")
     again = cli("urls", "update", "--from", str(path), "--format", "table")
     assert (again.code, again.out) == (0, "")
     assert "1 row done, 0 failed, 0 outcome unknown, 1 done before" in again.err
-    assert len(puts(own)) == 3
+    assert len(puts(own)) == 2
     assert cli("urls", "update", "--from", str(path)).code == 0
-    assert len(puts(own)) == 3
+    assert len(puts(own)) == 2
 
 
 def test_a_row_that_was_changed_is_left_to_do(cli: Cli, own: Sandbox, write: Write) -> None:
@@ -269,20 +293,26 @@ def test_a_lost_change_stays_unknown_whatever_was_changed_since(cli: Cli, own: S
     assert len(puts(own)) == 2
 
 
-def test_changes_of_another_account_leave_what_was_done(
-    cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch
+def test_a_replaced_apisecret_repeats_nothing_and_another_apikey_is_refused(
+    cli: Cli, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write({"slashtag": "a1", "destination": A})
-    assert cli("urls", "update", "--from", str(path)).code == 0
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setenv("SLASHTAG_APISECRET", "another-secret-1")
-        assert cli("urls", "update", "--from", str(write({"slashtag": "a1", "destination": B}))).code == 1
-    path = write({"slashtag": "a1", "destination": A})
-    assert "1 done before" in cli("urls", "update", "--from", str(path)).err
+    path = write(*({"id": 1_000_001 + n, "password": "hush"} for n in range(10)))
+    port, command = 0, ("urls", "update", "--from", str(path))
+    for apikey, apisecret in ((APIKEY, APISECRET), (APIKEY, "another-secret-1"), ("k" * 20, APISECRET)):
+        monkeypatch.setenv("SLASHTAG_APIKEY", apikey)
+        monkeypatch.setenv("SLASHTAG_APISECRET", apisecret)
+        store = tmp_path / "account"
+        with Sandbox(urls=10, clicks=0, store=store, port=port, apikey=apikey, apisecret=apisecret) as box:
+            port = box.port
+            monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+            ran = cli(*command)
+            assert len(puts(box)) == (10 if (apikey, apisecret) == (APIKEY, APISECRET) else 0)
+            assert ran.code == (0 if apikey == APIKEY else 1)
+    assert "another service or apikey; give another file" in ran.error
 
 
 def test_ctrl_c_says_how_to_go_on(environment: dict[str, str], own: Sandbox, write: Write) -> None:
-    own.latency = 120
+    own.faults = [Fault(kind="stall", method="PUT")]
     path = write({"slashtag": "a1", "redirect_code": 301})
     with started("urls", "update", "--from", str(path)) as running:
         while not puts(own) and running.poll() is None:
@@ -319,7 +349,9 @@ def test_results_that_cannot_be_written_are_told_before_anything_is_sent(
     for dry in ("--dry-run", "--quiet"):
         ran = cli("urls", "update", "--from", str(path), "--results", str(pipe), dry)
         assert ran.error == f"error: {pipe} cannot be written: it is not a regular file"
-    with OutcomeFile(path.with_name("changes.results.jsonl")):
-        second = cli("urls", "update", "--from", str(path))
+    lock = FileLock(path.with_name("changes.results.jsonl"))
+    assert lock.acquire()
+    second = cli("urls", "update", "--from", str(path))
+    lock.release()
     assert "another run writes to " in second.error
     assert puts(own) == []

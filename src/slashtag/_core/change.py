@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
@@ -19,6 +20,22 @@ from .call import (
     path_segment,
 )
 from .payloads import RowsUpdated
+
+#: What to do where a link is renamed to the slashtag of another that is renamed too.
+RENAME_FIRST = "rename that link in a run of its own first; for a swap, to a third slashtag"
+#: What texts of changes of many links must look like, although the document does not say so: a member, a
+#: pattern, and what it asks for. The scheme of a URL must not be a host before its port.
+_MUST_BE: dict[str, tuple[re.Pattern[str], str]] = {
+    "key": (
+        re.compile(r"\S(.*\S)?", re.DOTALL),
+        "no blank at its ends; give the id of a link that has",
+    ),
+    "slashtag": (re.compile(r"[^\s,]([^,]*[^\s,])?"), "no blank at its ends and no comma, for statistics"),
+    "destination": (
+        re.compile(r"(?i:https?://[^\s/?#]|(?!https?:|[^:/]*\.[^:/]*:\d)[a-z][a-z0-9+.-]*:\S)\S*"),
+        "a scheme, such as https://, and no blanks",
+    ),
+}
 
 
 class Change(Struct, frozen=True):
@@ -81,6 +98,11 @@ class Change(Struct, frozen=True):
         )
 
 
+def is_url(text: str) -> bool:
+    """Return whether a text is a URL with its scheme, as a destination must be."""
+    return _MUST_BE["destination"][0].fullmatch(text) is not None
+
+
 class Outcome(Struct, frozen=True):
     """Outcome of one change.
 
@@ -107,6 +129,10 @@ def find_problems(changes: Iterable[tuple[int, Change]], unit: str) -> Iterator[
         except InvalidRequestError as error:
             yield n, str(error)
             continue
+        for name, (pattern, text) in _MUST_BE.items():
+            value = getattr(change, name)
+            if isinstance(value, str) and pattern.fullmatch(value) is None:
+                yield n, f"{name} must have {text}: {value!r}"
         key, new = change.key, change.slashtag
         if changed.setdefault(key, n) != n:
             yield n, f"{key!r} is changed by {unit} {changed[key]} already"
@@ -114,4 +140,4 @@ def find_problems(changes: Iterable[tuple[int, Change]], unit: str) -> Iterator[
             yield n, f"the link of {unit} {renamed[new]} is renamed to {new!r} too"
     for new, n in renamed.items():
         if new in changed:
-            yield n, f"{new!r}, which {unit} {changed[new]} changes, cannot be a new slashtag as well"
+            yield n, f"{new!r} is the slashtag that {unit} {changed[new]} changes: {RENAME_FIRST}"

@@ -15,8 +15,8 @@ docs/bulk-updates.md.
 
 from ._links import Difference
 from ._outcome_file import RowOutcome, Status
-from ._planning import COLUMNS, ChangeRow, ChangesError, Problem, needs_links, read_changes
 from ._run import BulkSummary, BulkUpdate, Preview, preview
+from ._source import COLUMNS, ChangeRow, ChangesError, Problem, read_changes
 
 __all__ = [
     "COLUMNS",
@@ -29,7 +29,6 @@ __all__ = [
     "Problem",
     "RowOutcome",
     "Status",
-    "needs_links",
     "preview",
     "read_changes",
 ]

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import Change, InvalidRequestError, ShortUrl
-from .._internal import REDIRECT_CODES
+from .._internal import REDIRECT_CODES, is_url
 
 #: Columns of a listing that cannot be changed; `hits` and `updated_at` change by themselves.
 READ_ONLY = ("short_url", "tag_id", "tag_name", "created_at")
@@ -31,38 +31,52 @@ class Links:
     """The links of an account, by slashtag and by id."""
 
     def __init__(self, urls: Iterable[ShortUrl]) -> None:
-        self._by_key: dict[str | int, list[ShortUrl]] = {}
+        self.by_id: dict[int, ShortUrl] = {}
+        self.by_slashtag: dict[str, list[ShortUrl]] = {}
         for url in urls:
-            self._by_key[url.id] = [url]
-            self._by_key.setdefault(url.slashtag, []).append(url)
+            self.by_id[url.id] = url
+            self.by_slashtag.setdefault(url.slashtag, []).append(url)
 
     def find(self, key: str | int) -> ShortUrl:
         """Return the link with a slashtag or an id; raises InvalidRequestError if there is not just one."""
-        found = self._by_key.get(key, [])
+        by_id = [self.by_id[key]] if isinstance(key, int) and key in self.by_id else []
+        found = self.by_slashtag.get(key, []) if isinstance(key, str) else by_id
         if len(found) != 1:
             raise InvalidRequestError("several links: give the id" if found else "no such link")
-        return found[0]
+        url = found[0]
+        if any(other.id != url.id for other in self.by_slashtag.get(str(url.id), ())):
+            raise InvalidRequestError(f"its id, {url.id}, is also the slashtag of another link")
+        return url
 
 
 def completed(change: Change, url: ShortUrl) -> Change:
-    """Return the change by id, with the link's present destination and redirect code if it gives none."""
+    """Return the change with the link's present destination and redirect code if it gives none.
+
+    Not with values that cannot be sent.
+    """
     code = url.redirect_code if url.redirect_code in REDIRECT_CODES else None
+    destination = url.destination if is_url(url.destination or "") else None
     return replace(
         change,
-        key=url.id,
-        destination=change.destination or url.destination or None,
+        destination=change.destination or destination,
         redirect_code=change.redirect_code or code,
     )
 
 
-def differences(line: int, change: Change, url: ShortUrl) -> Iterator[Difference]:
+def visible(url: ShortUrl, change: Change | None = None) -> list[object]:
+    """Return what a listing shows of the values that an update can alter, after a change if one is given."""
+    names = ("destination", "slashtag", "redirect_code")
+    return [getattr(change, name, None) or getattr(url, name) for name in names]
+
+
+def differences(line: int, change: Change, url: ShortUrl, key: str | int) -> Iterator[Difference]:
     """Yield what a change alters of a link, or may alter."""
     listed = url.to_dict()
     for name in change.__struct_fields__[1:]:
         new, now = getattr(change, name), listed.get(name, "?")
         if new is not None and (name not in listed or new != now):
             shown = "***" if name == "password" else str(new)
-            yield Difference(line, change.key, name, "" if now is None else str(now), shown)
+            yield Difference(line, key, name, "" if now is None else str(now), shown)
 
 
 def is_listing(header: Sequence[str]) -> bool:
@@ -71,15 +85,15 @@ def is_listing(header: Sequence[str]) -> bool:
 
 
 def edited_cells(
-    cells: Mapping[str, str], url: ShortUrl, tag_names: Mapping[int, str] | None
+    cells: Mapping[str, str], url: ShortUrl, tag_names: Mapping[int, str] | None, *, is_own: bool
 ) -> dict[str, str]:
     """Return the cells to send: those that differ from the link, and those that a listing does not have.
 
     Empty cells do not count. Raises InvalidRequestError where a read-only column differs, or where the link
-    was updated since it was listed.
+    was, or may have been, updated since it was listed; not where it `is_own`, as own changes left it.
     """
-    listed_at = _instant(cells.get("updated_at", ""))
-    updated = listed_at is not None and listed_at != url.updated_at
+    listed_at = cells.get("updated_at", "")
+    updated = bool(listed_at) and _instant(listed_at) != (url.updated_at or "")
     present = {name: "" if value is None else str(value) for name, value in url.to_dict().items()}
     if tag_names is not None:
         present["tag_name"] = tag_names.get(url.tag_id or 0, "")
@@ -98,11 +112,14 @@ def edited_cells(
             given[name] = cell
         elif name in present:
             wrong.append(f"{name} cannot be changed; it is {now!r}")
-    if updated and (changed := ", ".join(name for name in given if name in present)):
-        wrong.append(
-            f"the link was updated since it was listed, and {changed} may be of somebody else: "
-            "list it again, or leave out the column updated_at to send the row all the same"
+    changed = ", ".join(name for name in given if name in present)
+    if updated and changed and not is_own:
+        why = (
+            f"updated_at is no time as listed: {listed_at!r}"
+            if _instant(listed_at) is None
+            else f"the link was updated since it was listed, and {changed} may be of somebody else"
         )
+        wrong.append(f"{why}: list it again, or leave out the column updated_at to send the row all the same")
     if wrong:
         raise InvalidRequestError("; ".join(wrong))
     return given

@@ -9,16 +9,19 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
+from secrets import token_hex
 from typing import Literal, Self
 
 import msgspec
 
-from .. import AsyncSession, Change, ExportError
-from .._internal import FileLock, account_digest, in_thread, sync_folder
+from .. import AsyncSession, ExportError, ShortUrl
+from .._internal import FileLock, account_key, in_thread, sync_folder
+from ._links import visible
 
-#: The beginning of every line.
-_BEGIN = b'{"line":'
+#: The beginning of the first line.
+_BEGIN = b'{"salt":'
 Status = Literal["sent", "done", "failed", "unknown"]
 #: Statuses of a change that may have been done.
 UNANSWERED = ("sent", "unknown")
@@ -28,8 +31,9 @@ class RowOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Outcome of one change: a line of the file of outcomes.
 
     "sent": about to be sent, not yet answered; "done": the service changed `rows_updated` rows; "failed": not
-    done because of `error`; "unknown": the answer was lost, so it may have been done. `fingerprint` and
-    `links` are keyed hashes of the change and of the names of its link, `at` is the time of the line.
+    done because of `error`; "unknown": the answer was lost, so it may have been done. `id` is that of the
+    link, None if there is not just one. `fingerprint` and `left_as` are keyed hashes of the change and of
+    the values that it leaves in the link, `at` is the time of the line.
     """
 
     line: int
@@ -37,66 +41,84 @@ class RowOutcome(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     rows_updated: int | None = None
     error: str | None = None
+    id: int | None = None
     fingerprint: str
-    links: tuple[str, ...] = ()
+    left_as: str = ""
     at: str = ""
 
 
-def sent(line: int, change: Change, session: AsyncSession) -> RowOutcome:
-    """Return the outcome "sent" of a change.
+class _Header(msgspec.Struct, frozen=True):
+    """First line: the account, as a hash with a salt of this file."""
 
-    Its hashes are keyed, so that nobody without the apisecret can try passwords on them.
+    salt: str
+    account: str
+
+
+class Outcomes:
+    """Outcomes that earlier runs left in a file: the last of each change, and the last change of each link.
+
+    Bound to service and apikey, and not to the apisecret, which may be replaced: nothing that was done is
+    then done again. Its hashes are keyed, so that nobody without the apikey can try passwords on them.
+    Raises ExportError unless it is a regular file of outcomes of this account, or missing, or None.
     """
-    names = [change.key] if change.slashtag is None else [change.key, change.slashtag]
-    return RowOutcome(
-        line=line,
-        key=change.key,
-        status="sent",
-        fingerprint=account_digest(session, [getattr(change, name) for name in change.__struct_fields__]),
-        links=tuple(account_digest(session, name) for name in names),
-    )
 
+    def __init__(self, path: Path | None, session: AsyncSession) -> None:
+        with _os_errors(path):
+            if path is not None and path.exists() and not path.is_file():
+                # Reading a pipe would wait for ever.
+                raise ExportError(f"{path} cannot be written: it is not a regular file")
+            content = path.read_bytes() if path is not None and path.exists() else b""
+        # The last line was cut if a run was killed.
+        *lines, torn = content.split(b"\n")
+        #: Length of the whole lines.
+        self.length = len(content) - len(torn)
+        #: Last outcome of each change, by its fingerprint.
+        self.of: dict[str, RowOutcome] = {}
+        self._last_sent: dict[int | None, RowOutcome] = {}
+        try:
+            if not lines and not torn.startswith(_BEGIN[: len(torn)]):
+                raise msgspec.DecodeError
+            header = msgspec.json.decode(lines[0], type=_Header) if lines else _Header(token_hex(16), "")
+            for entry in map(msgspec.json.Decoder(RowOutcome).decode, lines[1:]):
+                self.of[entry.fingerprint] = entry
+                # Not for "unknown": rows that are only held back have it too.
+                if entry.status == "sent":
+                    self._last_sent[entry.id] = entry
+        except msgspec.DecodeError:
+            raise ExportError(
+                f"{path} does not hold outcomes; choose another file for the outcomes"
+            ) from None
+        key = account_key(session, header.salt)
+        self._key = key[32:]
+        self.header = _Header(header.salt, key[:32].hex())
+        if lines and header != self.header:
+            raise ExportError(
+                f"{path} is of another service or apikey; give another file for the outcomes, and if the "
+                "account is the same, look first what would still change: what was done is not known there"
+            )
 
-def read_outcomes(path: Path) -> tuple[dict[str, Status], int]:
-    """Return the status of each change by its fingerprint, and the length of the file's whole lines.
+    def digest(self, what: object) -> str:
+        """Return the keyed hash of a JSON value."""
+        return blake2b(msgspec.json.encode(what), key=self._key, digest_size=16).hexdigest()
 
-    The last line of a change counts. A "done" change no longer counts once another change of its link is
-    sent, since the link may be different again. One whose answer was lost stays "unknown". Raises ExportError
-    unless it is a regular file of outcomes, or missing.
-    """
-    with _os_errors(path):
-        if path.exists() and not path.is_file():
-            # Reading a pipe would wait for ever.
-            raise ExportError(f"{path} cannot be written: it is not a regular file")
-        content = path.read_bytes() if path.exists() else b""
-    # The last line was cut if a run was killed.
-    *lines, torn = content.split(b"\n")
-    decoder = msgspec.json.Decoder(RowOutcome)
-    statuses: dict[str, Status] = {}
-    done: dict[str, str] = {}
-    try:
-        if not lines and not torn.startswith(_BEGIN[: len(torn)]):
-            raise msgspec.DecodeError
-        for entry in map(decoder.decode, lines):
-            # Not for "unknown": rows that are only held back have it too.
-            for link in entry.links if entry.status == "sent" else ():
-                statuses.pop(done.pop(link, ""), None)
-            statuses[entry.fingerprint] = entry.status
-            if entry.status == "done" and entry.links:
-                # By the name it was changed by: a rerun would use that one.
-                done[entry.links[0]] = entry.fingerprint
-    except msgspec.DecodeError:
-        raise ExportError(f"{path} does not hold outcomes; choose another file for the outcomes") from None
-    return statuses, len(content) - len(torn)
+    def is_latest(self, outcome: RowOutcome) -> bool:
+        """Return whether no other change of its link was sent since."""
+        last = self._last_sent.get(outcome.id)
+        return last is not None and last.fingerprint == outcome.fingerprint
+
+    def left(self, url: ShortUrl) -> bool:
+        """Return whether a link is as the last change of it left it, by what a listing shows."""
+        last = self._last_sent.get(url.id)
+        return last is not None and last.left_as == self.digest(visible(url))
 
 
 class OutcomeFile:
-    """File of outcomes as JSON Lines, open for one run; `statuses` are those that earlier runs left.
+    """File of outcomes as JSON Lines, open for one run; `earlier` are those that earlier runs left.
 
-    Raises what `read_outcomes` raises, and ExportError if another run has it open, and on a full disk.
+    Raises what Outcomes raises, and ExportError if another run has it open, and on a full disk.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, session: AsyncSession) -> None:
         self.path = path
         self._written = self._durable = 0
         self._failed = False
@@ -113,13 +135,18 @@ class OutcomeFile:
             if not exists:
                 path.chmod(0o600)  # the umask may have removed some bits
                 sync_folder(path.parent)
-            self.statuses, length = read_outcomes(path)
-            os.ftruncate(self._handle, length)
+            self.earlier = Outcomes(path, session)
+            os.ftruncate(self._handle, self.earlier.length)
+            if not self.earlier.length:
+                self._write(self.earlier.header)
             undo.pop_all()
 
     def append(self, entry: RowOutcome) -> None:
         """Append an outcome; it is durable after the next `announce`, or when the file is closed."""
-        entry = msgspec.structs.replace(entry, at=datetime.now(UTC).isoformat(timespec="seconds"))
+        self._write(msgspec.structs.replace(entry, at=datetime.now(UTC).isoformat(timespec="seconds")))
+        self._written += 1
+
+    def _write(self, entry: msgspec.Struct) -> None:
         data = memoryview(msgspec.json.encode(entry) + b"\n")
         with _os_errors(self.path):
             end = os.fstat(self._handle).st_size
@@ -131,7 +158,6 @@ class OutcomeFile:
                 with suppress(OSError):
                     os.ftruncate(self._handle, end)
                 raise
-        self._written += 1
 
     async def announce(self, entry: RowOutcome) -> None:
         """Record that a change is about to be sent; return once that survives a crash of the machine.
@@ -153,8 +179,8 @@ class OutcomeFile:
                         await in_thread(partial(os.fsync, self._handle))
                     self._durable, self._failed = written, False
         except BaseException:
-            before = self.statuses.get(entry.fingerprint)
-            status: Status = "unknown" if before in UNANSWERED else "failed"
+            before = self.earlier.of.get(entry.fingerprint)
+            status: Status = "unknown" if before and before.status in UNANSWERED else "failed"
             with suppress(ExportError):
                 self.append(msgspec.structs.replace(entry, status=status, error="not sent"))
             raise
@@ -173,7 +199,7 @@ class OutcomeFile:
 
 
 @contextmanager
-def _os_errors(path: Path) -> Generator[None, None, None]:
+def _os_errors(path: Path | None) -> Generator[None, None, None]:
     """Raise errors of the system as ExportError."""
     try:
         yield

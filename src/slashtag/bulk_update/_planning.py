@@ -1,199 +1,118 @@
-"""Changes read from CSV or from a sheet of a workbook, and checked as a whole."""
+"""Changes compared with the present links and with what earlier runs did: what is left to send."""
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
-from importlib import import_module
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from .. import Change, InvalidRequestError, ShortUrl
-from .._internal import find_problems, many
-from ._links import READ_ONLY, VOLATILE, Links, completed, edited_cells, is_listing
+from .. import AsyncSession, Change, InvalidRequestError, Progress, ShortUrl
+from .._internal import RENAME_FIRST
+from ..export import names_of_tags
+from ._links import Difference, Links, differences, visible
+from ._outcome_file import UNANSWERED, Outcomes, RowOutcome
+from ._source import ChangeRow, ChangesError, Problem, Sheet
 
-#: Columns of a file of changes.
-COLUMNS = ("slashtag", "id", "destination", "new_slashtag", "redirect_code", "password", "domain_id")
 
+class Row(Struct, frozen=True):
+    """Change with its link and what is known of it.
 
-class ChangeRow(Struct, frozen=True):
-    """One change and its line in the file, or its position among the changes, from 1."""
+    `sent` is its outcome "sent", which identifies it in the file of outcomes; `url` is None where `error`
+    says why there is not just one link. `is_done`: an earlier run did it, or the link is as it wants it after
+    one sent it. `is_unknown`: an earlier run sent it without getting an answer. `keeps`: present values that
+    it does not give are sent with it.
+    """
 
     line: int
     change: Change
+    keeps: bool
+    sent: RowOutcome
+    url: ShortUrl | None
+    error: str
+    differences: tuple[Difference, ...]
+    is_done: bool
+    is_unknown: bool
 
 
-class Problem(Struct, frozen=True, order=True):
-    """Error of one row."""
+async def plan(
+    session: AsyncSession, changes: Sheet | list[ChangeRow], earlier: Outcomes, progress: Progress | None
+) -> list[Row]:
+    """List the links of the account and return the rows; raises ChangesError for those that cannot be sent.
 
-    line: int
-    text: str
-
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.text}"
-
-
-class ChangesError(InvalidRequestError):
-    """Errors of a list of changes, of which nothing was sent.
-
-    `problems` lists all errors in the order of the lines; none shows a password.
+    A preview and an update plan alike.
     """
-
-    def __init__(self, where: str, problems: Iterable[Problem]) -> None:
-        self.problems = sorted(problems)
-        errors = many(len(self.problems), "error")
-        self.summary = f"{where} has {errors}; nothing was sent"
-        super().__init__(f"{self.summary}: {'; '.join(map(str, self.problems[:3]))}")
-
-
-def read_changes(
-    path: str | os.PathLike[str],
-    *,
-    data: bytes | None = None,
-    links: Iterable[ShortUrl] | None = None,
-    tag_names: Mapping[int, str] | None = None,
-) -> list[ChangeRow]:
-    """Read a file of changes, with some of COLUMNS, one of them `slashtag` or `id`; or an edited listing.
-
-    CSV with commas, semicolons or tabs, or an .xlsx workbook (extra `xlsx`). An empty cell omits its member.
-    A file with the columns of `slashtag urls list` needs the `links` of the account, and `tag_names` to check
-    that column: rows that differ from their link, found by id, are changes, completed with its present
-    destination and redirect code; a changed read-only column is an error. `data` is the content of the file
-    if it was read already. Raises ChangesError with all errors of the rows, InvalidRequestError for other
-    files.
-    """
-    path = Path(path)
-    cells = _read_cells(path, data)
-    header = _header(cells, path)
-    listing = is_listing(header)
-    if listing and links is None:
-        raise InvalidRequestError(f"{path} is a listing of links: pass links= to compare it with")
-    present = Links(links or ())
-    problems = [Problem(1, text) for text in _header_problems(header, listing)]
-    rows: list[ChangeRow] = []
-    for line, values in () if problems else cells:
-        if not any(values):
-            continue
-        try:
-            if len(values) != len(header):
-                raise InvalidRequestError(f"{len(values)} cells, and {len(header)} columns")
-            row = dict(zip(header, values, strict=True))
-            change = _edited_change(row, present, tag_names) if listing else _change(row)
-        except InvalidRequestError as error:
-            problems.append(Problem(line, str(error)))
-        else:
-            if change is not None:
-                rows.append(ChangeRow(line, change))
-    return checked(rows, str(path), problems)
-
-
-def needs_links(path: str | os.PathLike[str], *, data: bytes | None = None) -> bool:
-    """Return whether a file of changes is a listing, for which `read_changes` takes links."""
-    return is_listing(_header(_read_cells(Path(path), data), Path(path)))
-
-
-def checked(
-    rows: list[ChangeRow], where: str = "the list of changes", problems: Iterable[Problem] = ()
-) -> list[ChangeRow]:
-    """Return the rows; raises ChangesError for their errors, and for problems found before."""
-    found = [Problem(*each) for each in find_problems(((row.line, row.change) for row in rows), "line")]
-    if found or problems:
-        raise ChangesError(where, [*problems, *found])
+    names = None
+    if isinstance(changes, Sheet) and "tag_name" in changes.columns:
+        names = await names_of_tags(session)
+    links = Links(await session.urls.list(progress=progress, anew=True).to_list())
+    if isinstance(changes, Sheet):
+        changes = changes.changes(links, names, earlier.left)
+    rows = [_row(row, links, earlier) for row in changes]
+    if problems := [Problem(*each) for each in _conflicts(rows, links)]:
+        raise ChangesError("the list of changes", problems)
     return rows
 
 
-def _read_cells(path: Path, data: bytes | None = None) -> Iterator[tuple[int, list[str]]]:
-    """Yield the cells of each row with the number of its line, the header first."""
+def _row(row: ChangeRow, links: Links, earlier: Outcomes) -> Row:
+    written = row.edited or row.change
+    fingerprint = earlier.digest([getattr(written, name) for name in written.__struct_fields__])
+    before = earlier.of.get(fingerprint)
+    status = None if before is None else before.status
+    key, url, error = row.change.key, None, ""
+    if before is not None and before.id in links.by_id and status != "failed":
+        # The slashtag may have been changed since, also by this change.
+        key = before.id
     try:
-        data = path.read_bytes() if data is None else data
-        if data.startswith(b"PK\x03\x04"):
-            yield from enumerate(_sheet(path, data), 1)
-            return
-        text = data.decode("utf-8-sig")
-        delimiter = max(",;\t", key=text.partition("\n")[0].count)
-        reader, before = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), 0
-        for cells in reader:
-            line, before = before + 1, reader.line_num
-            yield line, cells
-    except (UnicodeDecodeError, csv.Error):
-        raise InvalidRequestError(f"{path} is not a CSV file in UTF-8") from None
-    except OSError as error:
-        raise InvalidRequestError(f"{path} cannot be read: {error.strerror}") from None
+        url = links.find(key)
+    except InvalidRequestError as problem:
+        error = str(problem)
+    found = tuple(differences(row.line, row.change, url, row.change.key)) if url is not None else ()
+    as_wanted = url is not None and not found
+    is_latest = before is not None and earlier.is_latest(before)
+    if row.edited is not None:
+        # The present values decide, of those that a listing shows.
+        is_latest = is_latest and all(each.member in ("password", "domain_id") for each in found)
+    sent = RowOutcome(
+        line=row.line,
+        key=row.change.key,
+        status="sent",
+        id=None if url is None else url.id,
+        fingerprint=fingerprint,
+        left_as="" if url is None else earlier.digest(visible(url, row.change)),
+    )
+    return Row(
+        line=row.line,
+        change=row.change,
+        keeps=row.edited is not None,
+        sent=sent,
+        url=url,
+        error=error,
+        differences=found,
+        is_done=(status == "done" and (is_latest or as_wanted)) or (status in UNANSWERED and as_wanted),
+        is_unknown=status in UNANSWERED,
+    )
 
 
-def _sheet(path: Path, data: bytes) -> Iterator[list[str]]:
-    """Yield the rows of the first sheet of a workbook, as texts."""
-    try:
-        openpyxl = import_module("openpyxl")
-        workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-    except ImportError:
-        raise InvalidRequestError('a workbook needs openpyxl: pip install "slashtag[xlsx]"') from None
-    except Exception:
-        raise InvalidRequestError(f"{path} is not an .xlsx workbook") from None
-    for row in workbook.worksheets[0].iter_rows(values_only=True):
-        yield [_text(value) for value in row]
+def _conflicts(rows: Iterable[Row], links: Links) -> Iterator[tuple[int, str]]:
+    """Yield (line, error) of rows that no order of sending makes right."""
+    row_of: dict[int, Row] = {}
+    for row in rows:
+        if row.url is not None and (other := row_of.setdefault(row.url.id, row)) is not row:
+            yield row.line, f"{row.change.key!r}: it is the link of line {other.line}"
+    for link, row in row_of.items():
+        new = row.change.slashtag
+        if row.is_done or new is None or row.change.domain_id is not None:
+            continue
+        for url in links.by_slashtag.get(new, ()):
+            # Links of other domains may have the same slashtag.
+            if url.id == link or _domain(url) != _domain(links.by_id[link]):
+                continue
+            holder = row_of.get(url.id)
+            if holder is not None and holder.change.slashtag is not None:
+                yield row.line, f"{new!r} is the slashtag that line {holder.line} changes: {RENAME_FIRST}"
+            else:
+                yield row.line, f"{new!r} is the slashtag of link {url.id} already"
 
 
-def _text(value: object) -> str:
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return "" if value is None else value.isoformat() if isinstance(value, datetime) else str(value)
-
-
-def _header(cells: Iterator[tuple[int, list[str]]], path: Path) -> list[str]:
-    """Read the names of the columns; spreadsheets may have changed blanks and capitals."""
-    _, names = next(cells, (1, list[str]()))
-    if not any(names):
-        raise InvalidRequestError(
-            f"{path} is empty: its first line must name the columns, which are {', '.join(COLUMNS)}"
-        )
-    return [name.strip().lower().replace(" ", "_") for name in names]
-
-
-def _header_problems(header: list[str], listing: bool) -> Iterator[str]:
-    for name in {*header} - {*COLUMNS, *(READ_ONLY + VOLATILE if listing else ())}:
-        yield f"no column can be called {name!r}; there are {', '.join(COLUMNS)}"
-    if len(set(header)) < len(header):
-        yield "a column is there twice"
-    if not {"slashtag", "id"} & set(header):
-        yield "there must be a column slashtag or id"
-
-
-def _change(cells: Mapping[str, str]) -> Change:
-    given: dict[str, Any] = {name: cell for name, cell in cells.items() if cell}
-    wrong: list[str] = []
-    for name in given.keys() & {"id", "redirect_code", "domain_id"}:
-        if _is_number(given[name]):
-            given[name] = int(given[name])
-        else:
-            wrong.append(f"{name} must be a number, not {given[name]!r}")
-    if wrong:
-        raise InvalidRequestError("; ".join(sorted(wrong)))
-    keys = [given.pop(name) for name in ("slashtag", "id") if name in given]
-    if len(keys) != 1:
-        raise InvalidRequestError("there must be a slashtag or an id, and not both")
-    return Change(keys[0], slashtag=given.pop("new_slashtag", None), **given)
-
-
-def _edited_change(
-    cells: Mapping[str, str], links: Links, tag_names: Mapping[int, str] | None
-) -> Change | None:
-    """Return the change of a row of an edited listing, None where nothing differs."""
-    key = cells["id"]
-    if not _is_number(key):
-        raise InvalidRequestError(f"id must be a number, not {key!r}")
-    url = links.find(int(key))
-    given = edited_cells(cells, url, tag_names)
-    if "slashtag" in given:
-        given["new_slashtag"] = given.pop("slashtag")
-    return completed(_change({"id": key, **given}), url) if given else None
-
-
-def _is_number(cell: str) -> bool:
-    # Every number of so many digits fits into 64 bits.
-    return cell.isascii() and cell.isdecimal() and len(cell) <= 18
+def _domain(url: ShortUrl) -> str:
+    return (url.short_url or "").rpartition("://")[2].partition("/")[0].lower()

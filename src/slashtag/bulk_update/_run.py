@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
+from functools import partial
+from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import AsyncSession, AuthenticationError, Change, InvalidRequestError, Outcome, Progress
-from .._internal import AsyncReadable
-from ._links import Difference, Links, completed, differences
-from ._outcome_file import UNANSWERED, OutcomeFile, RowOutcome, Status, read_outcomes, sent
-from ._planning import ChangeRow, ChangesError, Problem, checked, read_changes
+from .. import AsyncSession, AuthenticationError, Change, Outcome, Progress, ShortUrl
+from .._internal import AsyncReadable, in_thread
+from ..export import URLS, Table, TableFile
+from ._links import Difference, Links, completed
+from ._outcome_file import OutcomeFile, Outcomes, RowOutcome, Status
+from ._planning import Row, plan
+from ._source import ChangeRow, Sheet, Source, checked, read_sheet
 
-Changes = str | os.PathLike[str] | Iterable[Change | ChangeRow]
+Changes = Source | Iterable[Change | ChangeRow]
 
 _SENT_BEFORE = "an earlier run sent it and got no answer: look whether it was done"
 _SENT_AGAIN = "an earlier run sent it and got no answer, this run sent it again: "
-
-
-class _Row(ChangeRow, frozen=True):
-    """Change with its outcome "sent", which identifies it in the file of outcomes."""
-
-    sent: RowOutcome
+#: A listing of links as they were, by which an update restores them.
+_UNDO = ("id", "slashtag", "destination", "redirect_code", "created_at")
 
 
 class BulkSummary(Struct, frozen=True, kw_only=True):
@@ -64,51 +66,48 @@ async def preview(
 ) -> Preview:
     """Compare the remaining changes with the links of the account, without sending any.
 
-    Arguments and errors as BulkUpdate; `progress` is called with (links read, None). Lists all links. See
-    docs/service.md, List short URLs.
+    Arguments and errors as BulkUpdate, but `outcomes` may always be left out; `progress` is called with
+    (links read, None). A row that is `missing` would fail. Lists all links. See docs/service.md, List short
+    URLs.
     """
-    rows, path = _prepare(session, changes, outcomes)
-    statuses, _ = read_outcomes(path)
-    left = [row for row in rows if statuses.get(row.sent.fingerprint) != "done"]
-    unknown = sum(statuses.get(row.sent.fingerprint) in UNANSWERED for row in left)
-    links = Links(await session.urls.list(progress=progress, anew=True).to_list())
-    found: list[Difference] = []
-    changed = missing = 0
-    for row in left:
-        try:
-            altered = list(differences(row.line, row.change, links.find(row.change.key)))
-            changed += bool(altered)
-        except InvalidRequestError as error:
-            altered = [Difference(row.line, row.change.key, "", str(error), "")]
-            missing += 1
-        found += altered
+    given, path = _prepare(changes, outcomes)
+    rows = await plan(session, given, Outcomes(path, session), progress)
+    left = [row for row in rows if not row.is_done]
+    found = {row.line: row.differences for row in left}
+    missing = {
+        row.line: (Difference(row.line, row.change.key, "", row.error, ""),) for row in left if row.error
+    }
+    changed = sum(map(bool, found.values()))
     return Preview(
-        differences=tuple(found),
+        differences=tuple(each for differences in (found | missing).values() for each in differences),
         changed=changed,
-        unchanged=len(left) - changed - missing,
-        missing=missing,
+        unchanged=len(left) - changed - len(missing),
+        missing=len(missing),
         skipped=len(rows) - len(left),
-        unknown=unknown,
+        unknown=sum(row.is_unknown for row in left),
     )
 
 
 class BulkUpdate(AsyncReadable):
     """Update of many links, each changed at most once; an async iterator over a RowOutcome for each.
 
-    `changes`: a CSV file (see `read_changes`) or Changes. `outcomes`: the file of outcomes; by default beside
-    the CSV file. Rows that are "done" in it are skipped, those that an earlier run sent without getting an
-    answer are "unknown" and not sent. `repeat_lost` sends the latter again, and those whose answer is lost in
-    this run, but never a rename by slashtag. `keep` lists all links first, names each by its id and sends its
-    present destination and redirect code if a change gives none, since it is undocumented whether the service
-    resets omitted members. Password and domain are not in the listing.
+    `changes`: a CSV file (see `read_changes`), an edited listing, or Changes. `outcomes`: the file of
+    outcomes; by default beside the CSV file. All links are listed first, and each change is sent by id. Rows
+    that name no link, or several, fail. Rows that are "done" in the file of outcomes are skipped, but for
+    rows of an edited listing that differ from their link; those that an earlier run sent without getting an
+    answer are done if the link is as they want it, and otherwise "unknown" and not sent. `repeat_lost` sends
+    the latter again, and those whose answer is lost in this run. `keep` sends a link's present destination
+    and redirect code if a change gives none, since it is undocumented whether the service resets omitted
+    members; rows of an edited listing always do. Password and domain are not in the listing.
 
-    The first change is sent alone, so that wrong credentials cost one request. `progress` is called with
-    (links read, None) while `keep` lists them, then with (rows done, total). Use it with `async with`, or
-    leave it early with `aclose()`.
+    Before the first change is sent, `undo_path` gets the links that are changed as they were: a listing,
+    from which another update restores them, but for password and domain. The first change is sent alone, so
+    that credentials which may only read cost one request. `progress` is called with (links read, None), then
+    with (rows done, total). Use it with `async with`, or leave it early with `aclose()`.
 
     Raises ChangesError and InvalidRequestError before anything is sent, ExportError if the file of outcomes
-    cannot be written or another run has it open, and errors of wrong credentials. See docs/service.md, Update
-    a short URL.
+    cannot be written, is of another apikey or service, or another run has it open, and errors of wrong
+    credentials. See docs/service.md, Update a short URL.
     """
 
     def __init__(
@@ -122,7 +121,12 @@ class BulkUpdate(AsyncReadable):
         progress: Progress | None = None,
     ) -> None:
         self._session = session
-        self._rows, self.path = _prepare(session, changes, outcomes)
+        self._given, path = _prepare(changes, outcomes)
+        if path is None:
+            raise TypeError("outcomes= names the file of outcomes where changes do not come from a file")
+        self.path = path
+        #: The file of the links as they were; None if no change was left to send.
+        self.undo_path: Path | None = None
         self._keep = keep
         self._repeat_lost = repeat_lost
         self._progress = progress
@@ -135,60 +139,68 @@ class BulkUpdate(AsyncReadable):
         return BulkSummary(**self._counts)
 
     async def _run(self) -> AsyncGenerator[RowOutcome, None]:
-        with OutcomeFile(self.path) as file:
-            left = [row for row in self._rows if file.statuses.get(row.sent.fingerprint) != "done"]
-            self._counts["skipped"] = len(self._rows) - len(left)
-            held = [row for row in left if self._is_held(file, row)]
-            todo = [row for row in left if not self._is_held(file, row)]
-            if self._keep:
-                links = await self._session.urls.list(progress=self._progress, anew=True).to_list()
-                todo = _completed(todo, Links(links))
-            for row in held:
-                yield self._record(file, row, "unknown", error=_SENT_BEFORE)
+        with OutcomeFile(self.path, self._session) as file:
+            rows = await plan(self._session, self._given, file.earlier, self._progress)
+            todo: list[Row] = []
+            for row in rows:
+                if row.is_done:
+                    self._counts["skipped"] += 1
+                    if row.is_unknown:
+                        file.append(replace(row.sent, status="done"))
+                elif row.is_unknown and not self._repeat_lost:
+                    yield self._record(file, row, "unknown", error=_SENT_BEFORE)
+                elif row.url is None:
+                    yield self._take(file, row, Outcome(row.change, "failed"), row.error)
+                else:
+                    todo.append(row)
+            if todo:
+                self.undo_path = _free_path(self.path)
+                await in_thread(partial(_write_links, self.undo_path, [row.url for row in todo if row.url]))
             done = 0
             # The first is sent alone: with wrong credentials it is the only one.
-            for rows in (todo[:1], todo[1:]):
-                async with aclosing(self._send(file, rows)) as outcomes:
+            for some in (todo[:1], todo[1:]):
+                async with aclosing(self._send(file, some)) as outcomes:
                     async for outcome in outcomes:
                         done += 1
                         if self._progress is not None:
                             self._progress(done, len(todo))
                         yield outcome
 
-    def _is_held(self, file: OutcomeFile, row: _Row) -> bool:
-        """Return whether a row is not sent, as it may have been done; renames by slashtag never are again."""
-        may_be_repeated = self._repeat_lost and row.change.call().repeat == "always"
-        return file.statuses.get(row.sent.fingerprint) in UNANSWERED and not may_be_repeated
-
-    async def _send(self, file: OutcomeFile, rows: list[_Row]) -> AsyncGenerator[RowOutcome, None]:
-        row_of = {row.change.key: row for row in rows}
+    async def _send(self, file: OutcomeFile, rows: list[Row]) -> AsyncGenerator[RowOutcome, None]:
+        row_of: dict[str | int, Row] = {}
+        changes: list[Change] = []
+        for row in rows:
+            assert row.url is not None
+            change = replace(row.change, key=row.url.id)
+            changes.append(completed(change, row.url) if self._keep or row.keeps else change)
+            row_of[row.url.id] = row
         updates = self._session.urls.update_many(
-            [row.change for row in rows],
+            changes,
             repeat_lost=self._repeat_lost,
             before=lambda change: file.announce(row_of[change.key].sent),
         )
         try:
             async with updates as outcomes:
                 async for outcome in outcomes:
-                    yield self._take(file, row_of[outcome.change.key], outcome)
+                    yield self._take(file, row_of[outcome.change.key], outcome, str(outcome.error))
         except AuthenticationError as error:
             # The change that was answered with this error was not done.
-            for row in rows:
-                if row.change.call().path == error.path:
-                    self._take(file, row, Outcome(row.change, "failed", error=error))
+            for change in changes:
+                if change.call().path == error.path:
+                    self._take(file, row_of[change.key], Outcome(change, "failed", error=error), str(error))
             raise
 
-    def _take(self, file: OutcomeFile, row: _Row, outcome: Outcome) -> RowOutcome:
+    def _take(self, file: OutcomeFile, row: Row, outcome: Outcome, error: str) -> RowOutcome:
         status: Status = outcome.status
         # Without line breaks and control characters.
-        text = "".join(c if c.isprintable() else " " for c in str(outcome.error))
-        if status == "failed" and file.statuses.get(row.sent.fingerprint) in UNANSWERED:
+        text = "".join(c if c.isprintable() else " " for c in error)
+        if status == "failed" and row.is_unknown:
             # Not done this time, but the earlier run may have done it.
             status, text = "unknown", f"{_SENT_AGAIN}{text}"
-        error = text if outcome.error else None
-        return self._record(file, row, status, rows_updated=outcome.rows_updated, error=error)
+        more = {"rows_updated": outcome.rows_updated} if status == "done" else {"error": text}
+        return self._record(file, row, status, **more)
 
-    def _record(self, file: OutcomeFile, row: _Row, status: Status, **more: Any) -> RowOutcome:
+    def _record(self, file: OutcomeFile, row: Row, status: Status, **more: Any) -> RowOutcome:
         outcome = replace(row.sent, status=status, **more)
         file.append(outcome)
         self._counts[status] += 1
@@ -206,36 +218,27 @@ class BulkUpdate(AsyncReadable):
 
 
 def _prepare(
-    session: AsyncSession, changes: Changes, outcomes: str | os.PathLike[str] | None
-) -> tuple[list[_Row], Path]:
-    """Return the rows, and the path of their file of outcomes."""
-    if isinstance(changes, str | os.PathLike):
-        source = Path(changes)
-        rows = read_changes(source)
-        outcomes = outcomes or source.with_name(f"{source.stem}.results.jsonl")
-    elif outcomes is None:
-        raise TypeError("outcomes= names the file of outcomes where changes do not come from a file")
+    changes: Changes, outcomes: str | os.PathLike[str] | None
+) -> tuple[Sheet | list[ChangeRow], Path | None]:
+    """Return the rows, unless they are to be compared with links, and the path of their file of outcomes."""
+    if isinstance(changes, str | os.PathLike | io.BufferedIOBase):
+        sheet = read_sheet(changes)
+        if outcomes is None and isinstance(changes, str | os.PathLike):
+            outcomes = Path(changes).with_name(f"{Path(changes).stem}.results.jsonl")
+        given: Sheet | list[ChangeRow] = sheet if sheet.is_listing else sheet.changes(Links(()))
     else:
         numbered = enumerate(changes, 1)
-        rows = checked([row if isinstance(row, ChangeRow) else ChangeRow(n, row) for n, row in numbered])
-    return [_Row(row.line, row.change, sent(row.line, row.change, session)) for row in rows], Path(outcomes)
+        given = checked([row if isinstance(row, ChangeRow) else ChangeRow(n, row) for n, row in numbered])
+    return given, None if outcomes is None else Path(outcomes)
 
 
-def _completed(rows: Iterable[_Row], links: Links) -> list[_Row]:
-    """Return the rows with what the listing has of their links.
+def _free_path(outcomes: Path) -> Path:
+    """Return the path beside a file of outcomes for a new file of links as they were."""
+    stem = outcomes.name.removesuffix(".jsonl").removesuffix(".results")
+    names = (f"{stem}.undo{f'-{n}' if n > 1 else ''}.csv" for n in count(1))
+    return next(path for path in map(outcomes.with_name, names) if not path.exists())
 
-    Raises ChangesError for rows that name no link, several, or the link of another row.
-    """
-    found: dict[int, _Row] = {}
-    problems: list[Problem] = []
-    for row in rows:
-        try:
-            url = links.find(row.change.key)
-            if (other := found.get(url.id)) is not None:
-                raise InvalidRequestError(f"it is the link of line {other.line}")
-            found[url.id] = replace(row, change=completed(row.change, url))
-        except InvalidRequestError as error:
-            problems.append(Problem(row.line, f"{row.change.key!r}: {error}"))
-    if problems:
-        raise ChangesError("the list of changes", problems)
-    return list(found.values())
+
+def _write_links(path: Path, links: list[ShortUrl]) -> None:
+    with TableFile(path, Table(tuple(column for column in URLS.columns if column.name in _UNDO))) as file:
+        file.write([attrgetter(*_UNDO)(url) for url in links])

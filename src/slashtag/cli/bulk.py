@@ -3,14 +3,15 @@
 import sys
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import typer
 
 from .. import AsyncSession, SlashtagError
 from .._internal import many
-from ..bulk_update import COLUMNS, BulkUpdate, ChangeRow, ChangesError, needs_links, preview, read_changes
-from ..export import Column, Table, names_of_tags
+from ..bulk_update import COLUMNS, BulkUpdate, ChangesError, preview
+from ..export import Column, Table
 from .errors import SOME_FAILED
 from .options import option
 from .output import Output
@@ -39,13 +40,12 @@ class Bulk:
     keep: bool = _option(
         False,
         "--keep",
-        help="Read all links first, and send destination and redirect code again where a row has none.",
+        help="Send the present destination and redirect code where a row has none.",
     )
     repeat_lost: bool = _option(
         False,
         "--repeat-lost",
-        help="Send again changes whose answer was lost, in this run and in earlier ones, except renames "
-        "by slashtag.",
+        help="Send again changes whose answer was lost, in this run and in earlier ones.",
     )
     results: Path | None = _option(
         None,
@@ -61,18 +61,17 @@ class Bulk:
 async def update_from(run: Run, bulk: Bulk, source: Path, output: Output) -> None:
     """Make the changes of a file that are left to make; exit with 3 where some were not made."""
     piped = str(source) == "-"
-    if piped and bulk.results is None:
+    if piped and bulk.results is None and not bulk.dry_run:
         raise typer.BadParameter("--from - needs --results FILE")
     if not piped and not source.is_file():
         raise typer.BadParameter(f"--from names no file: {source}")
-    path = bulk.results or source.with_name(f"{source.stem}.results.jsonl")
+    changes = BytesIO(sys.stdin.buffer.read()) if piped else source
     try:
         async with run.session() as session:
-            rows = await _read(run, session, source)
             if bulk.dry_run:
-                await _show(run, session, rows, path, output)
+                left = await _show(run, session, bulk, changes, output)
             else:
-                await _update(run, session, bulk, rows, path, output)
+                left = await _update(run, session, bulk, changes, output)
     except ChangesError as error:
         for problem in error.problems[:MOST_ERRORS]:
             run.say_loudly(str(problem), "error: ")
@@ -80,25 +79,14 @@ async def update_from(run: Run, bulk: Bulk, source: Path, output: Output) -> Non
             run.say_loudly(f"and {len(more):,} more", "error: ")
         run.say_loudly(error.summary, "error: ")
         raise typer.Exit(1) from None
+    if left:
+        raise typer.Exit(SOME_FAILED)
 
 
-async def _read(run: Run, session: AsyncSession, source: Path) -> list[ChangeRow]:
-    """Read the changes, compared with the links of the account where the file is a listing."""
-    data = sys.stdin.buffer.read() if str(source) == "-" else None
-    if not needs_links(source, data=data):
-        return read_changes(source, data=data)
+async def _show(run: Run, session: AsyncSession, bulk: Bulk, changes: Path | BytesIO, output: Output) -> bool:
+    """Print what the rows would change; return whether some would fail or stay unknown."""
     with run.bars() as start:
-        names = await names_of_tags(session)
-        links = await session.urls.list(progress=start("comparing", "links"), anew=True).to_list()
-    rows = read_changes(source, data=data, links=links, tag_names=names)
-    run.say(f"{many(len(rows), 'row')} of the listing to change; rows as they were send nothing")
-    return rows
-
-
-async def _show(run: Run, session: AsyncSession, rows: list[ChangeRow], path: Path, output: Output) -> None:
-    """Print what the rows would change."""
-    with run.bars() as start:
-        shown = await preview(session, rows, outcomes=path, progress=start("reading", "links"))
+        shown = await preview(session, changes, outcomes=bulk.results, progress=start("reading", "links"))
     differences = [(each.line, str(each.key), each.member, each.now, each.new) for each in shown.differences]
     output.print(DIFFERENCES, differences)
     run.say(
@@ -107,52 +95,51 @@ async def _show(run: Run, session: AsyncSession, rows: list[ChangeRow], path: Pa
     )
     if shown.unknown:
         run.say(
-            f"{shown.unknown:,} of them were sent before and got no answer: where destination, slashtag or "
-            "redirect code would change, they were not done, or somebody has changed it since"
+            f"an earlier run sent {shown.unknown:,} of them without an answer; where a difference is listed, "
+            "the change was not made, or was overwritten since"
         )
+    return bool(shown.missing or (shown.unknown and not bulk.repeat_lost))
 
 
 async def _update(
-    run: Run,
-    session: AsyncSession,
-    bulk: Bulk,
-    rows: list[ChangeRow],
-    path: Path,
-    output: Output,
-) -> None:
-    """Send the changes, and print what is left and what to do next; exit with 3 where something is left."""
-    run.say_when_stopped(f"stopped; run the same command again to go on: {path} has the outcomes so far")
-    try:
-        with run.bars() as start:
-            async with BulkUpdate(
-                session,
-                rows,
-                outcomes=path,
-                keep=bulk.keep,
-                repeat_lost=bulk.repeat_lost,
-                progress=start("updating", "rows"),
-            ) as update:
+    run: Run, session: AsyncSession, bulk: Bulk, changes: Path | BytesIO, output: Output
+) -> bool:
+    """Send the changes, and print what is left and what to do next; return whether something is left."""
+    with run.bars() as start:
+        update = BulkUpdate(
+            session,
+            changes,
+            outcomes=bulk.results,
+            keep=bulk.keep,
+            repeat_lost=bulk.repeat_lost,
+            progress=start("updating", "rows"),
+        )
+        run.say_when_stopped(
+            f"stopped; run the same command again to go on: {update.path} has the outcomes so far"
+        )
+        try:
+            async with update:
                 left = [outcome async for outcome in update if outcome.status != "done"]
-    except SlashtagError as error:
-        if session.metrics.attempts and not isinstance(error, ChangesError):
-            error.add_note("run the same command again to go on")
-        raise
+        except SlashtagError as error:
+            if update.undo_path is not None:
+                error.add_note("run the same command again to go on")
+            raise
     if left or output.form != "table":
         output.print(LEFT, sorted((each.line, str(each.key), each.status, each.error) for each in left))
     count = update.summary
     run.say(
         f"{many(count.done, 'row')} done, {count.failed:,} failed, {count.unknown:,} outcome unknown, "
-        f"{count.skipped:,} done before; {run.cost()}; outcomes in {path}"
+        f"{count.skipped:,} done before; {run.cost()}; outcomes in {update.path}"
     )
     advice = {
+        f"the links as they were: undo with --from {update.undo_path}": count.done or count.unknown,
         "password and domain are not in the listing: a row that has none sent none, and they are lost if the "
         "service resets them": bulk.keep,
-        f"{count.unknown:,} unknown: see with --dry-run what they would change, then send them again with "
-        "--repeat-lost, but for renames by slashtag, which are not repeated: rename by id": count.unknown,
+        f"{count.unknown:,} unknown: run the same command again to see which were done; --repeat-lost sends "
+        "the others again": count.unknown,
         "run the same command again to try what failed": count.failed,
     }
     for text, applies in advice.items():
         if applies:
             run.say(text)
-    if left:
-        raise typer.Exit(SOME_FAILED)
+    return bool(left)
