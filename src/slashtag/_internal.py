@@ -37,5 +37,6 @@ from ._resources.collect_each import GUIDED_FROM as GUIDED_FROM
 from ._resources.collect_each import sort_by_activity as sort_by_activity
 from ._resources.listing import Resource as Resource
 from ._session import account_key as account_key
+from ._show import did_you_mean as did_you_mean
 from ._show import many as many
 from ._threads import in_thread as in_thread

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from html import escape
 from itertools import groupby, islice
 from operator import itemgetter
@@ -18,6 +19,12 @@ WIDTH, HEIGHT = 480, 48
 def many(n: int, one: str, more: str | None = None) -> str:
     """Return a count with its noun; `more` is the plural if it is not formed with s."""
     return f"{n:,} {one if n == 1 else more or f'{one}s'}"
+
+
+def did_you_mean(given: str, names: Iterable[str]) -> str:
+    """Return a question about the name that is most like the one given; empty if none is."""
+    close = get_close_matches(given, [name for name in names if name], n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def short_repr(record: Struct) -> str:

@@ -45,6 +45,14 @@ def test_an_unknown_tag_says_where_the_tags_are(cli: Cli) -> None:
     assert "`slashtag tags list`" in ran.error
 
 
+@pytest.mark.parametrize("command", [RANGE, ("urls", "list"), ("export", "clicks", *RANGE[2:])])
+def test_a_misspelt_tag_is_asked_about(cli: Cli, box: Sandbox, command: tuple[str, ...]) -> None:
+    name = box.truth.tags()[0].name
+    ran = cli(*command, "--tag", f"{name[:-1]}{name[-1] * 2}")
+    assert ran.code == 2
+    assert f"(did you mean {name!r}?)" in ran.error
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

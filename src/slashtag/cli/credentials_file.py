@@ -19,9 +19,8 @@ import msgspec
 import typer
 
 from .. import ConfigurationError
-from .._internal import parse_base_url
+from .._internal import did_you_mean, parse_base_url
 from ..export import AtomicFile
-from .errors import did_you_mean
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")

@@ -1,8 +1,7 @@
 """Errors as the command line prints them: one line on stderr that says what to do."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from errno import EADDRINUSE
 
 from .. import (
@@ -39,12 +38,6 @@ _ADVICE: list[tuple[type[SlashtagError], str]] = [
     (TransportError, "check --base-url and the network"),
     (UnexpectedResponseError, "check --base-url"),
 ]
-
-
-def did_you_mean(given: str, names: Iterable[str]) -> str:
-    """Return a question about the name that is most like the one given; empty if none is."""
-    close = get_close_matches(given, [name for name in names if name], n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
-from .. import AsyncSession, InvalidRequestError, Keys, Progress, SlashtagError
-from .._internal import check_slashtag
+from .. import AsyncSession, InvalidRequestError, Keys, Progress, SlashtagError, UnknownTagError
+from .._internal import check_slashtag, did_you_mean
 from ..export import By, Sharing, names_of_tags, selection
 from .errors import SOME_FAILED
 from .options import SessionOptions, option
@@ -70,8 +70,12 @@ class Selection:
     sharing: Sharing = field(default_factory=Sharing, init=False)
 
     def __post_init__(self) -> None:
-        if sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.every]) != 1:
-            raise typer.BadParameter("exactly one of --keys, --keys-file, --tag and --all says which links")
+        given = sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.every])
+        if given != 1:
+            question = "" if given else "; did you mean --all?"
+            raise typer.BadParameter(
+                f"exactly one of --keys, --keys-file, --tag and --all says which links{question}"
+            )
         if not self.tag and not self.every:
             # Read and checked before anything is sent or written.
             self.slashtags  # noqa: B018
@@ -135,7 +139,14 @@ class Selection:
             left_out=lambda error: run.leave_out(str(error)),
             progress=progress,
         ) as selected:
-            yield selected
+            try:
+                yield selected
+            except UnknownTagError as error:
+                names = (await names_of_tags(session)).values()
+                for tag in self.tag or ():
+                    if tag not in names and (question := did_you_mean(tag, names)):
+                        error.add_note(f"there is no tag {tag!r}{question}")
+                raise
 
     @cached_property
     def slashtags(self) -> list[str]:

@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Literal
 
 from .. import AsyncSession, InvalidRequestError, Keys, Progress, ShortUrl
-from .._internal import Key, check_slashtag
+from .._internal import Key, check_slashtag, did_you_mean
 
 By = Literal["slashtag", "tag"]
 
@@ -102,7 +102,7 @@ async def names_of_tags(session: AsyncSession, wanted: Iterable[str] = ()) -> di
     names = {tag.id: tag.name for tag in await session.tags.list().to_list()}
     for name in wanted:
         if name not in names.values():
-            raise InvalidRequestError(f"the account has no tag {name!r}")
+            raise InvalidRequestError(f"the account has no tag {name!r}{did_you_mean(name, names.values())}")
     return names
 
 
