@@ -199,6 +199,9 @@ class Clicks:
             query, keys=keys, timezone=self.zone, progress=progress, on_error=self.on_error
         )
 
+    async def by_key(self, keys: Keys) -> dict[str, RangeStats]:
+        return await self.each(keys).to_dict()
+
     def pages(self) -> PageStream[ShortUrl]:
         return self.session.urls.list().pages()
 

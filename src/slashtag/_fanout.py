@@ -285,6 +285,10 @@ class Results(Stream[T]):
         self._results = results
         self._runner: asyncio.Task[None] | None = None
 
+    async def to_dict(self: Results[tuple[str, R]]) -> dict[str, R]:
+        """Return all results by slashtag or tag, once the last is there; they are held in memory."""
+        return {key: value async for key, value in self}
+
     async def _next(self) -> T:
         if self._runner is None:
             self._runner = self._tasks.spawn(self._pool.run())
