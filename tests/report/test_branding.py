@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import zlib
 from base64 import b64decode
 from typing import Any
 
 import pytest
+import vl_convert
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,15 +44,16 @@ def test_what_cannot_be_shown_is_refused(options: dict[str, Any]) -> None:
 
 
 @given(COLOURS)
-def test_text_can_be_read_in_any_accent_colour(accent: str) -> None:
+def test_text_and_bars_can_be_seen_in_any_accent_colour(accent: str) -> None:
     for colours in Branding(accent=accent).palettes:
-        for name in ("ink", "muted", "accent", "up", "down"):
+        for name in ("ink", "muted", "text", "up", "down"):
             assert contrast(colours[name], colours["card"]) >= 4.5, name
             assert contrast(colours[name], colours["page"]) >= 4.5, name
         for name in ("ink", "muted"):
             assert contrast(colours[name], colours["soft"]) >= 4.5, name
         assert contrast(colours["muted"], colours["h0"]) >= 4.5
         assert all(contrast(colours["ink"], colours[f"h{n}"]) >= 4.5 for n in range(6))
+        assert contrast(colours["accent"], colours["card"]) >= 1.4
 
 
 def test_contrast_is_that_of_the_guidelines() -> None:
@@ -58,12 +61,35 @@ def test_contrast_is_that_of_the_guidelines() -> None:
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
 
 
-def test_a_readable_accent_is_left_as_it_is() -> None:
-    assert Branding(accent="#0A7F5A").palettes[0]["accent"] == "#0a7f5a"
-    assert Branding(accent="#ffee00").palettes[0]["accent"] != "#ffee00"
-    style = read(report([1], branding=Branding(accent="#0a7f5a")).to_html()).one("style").text
-    light, dark = re.findall(r"--accent: (#\w{6})", style)
-    assert (light, dark) == ("#0a7f5a", Branding(accent="#0a7f5a").palettes[1]["accent"])
+def test_a_pale_accent_keeps_its_hue_for_bars_and_gets_dark_text() -> None:
+    light, dark = Branding(accent="#FFD400").palettes
+    assert (light["accent"], light["text"], light["h5"]) == ("#ffd400", light["ink"], light["accent"])
+    assert (dark["accent"], dark["text"]) == ("#ffd400", "#ffd400")
+    assert Branding(accent="#0a7f5a").palettes[0]["text"] == "#0a7f5a"
+    style = read(report([1], branding=Branding(accent="#ffd400")).to_html()).one("style").text
+    assert re.findall(r"--(?:accent|text): (#\w{6})", style) == [
+        "#ffd400",
+        light["ink"],
+        "#ffd400",
+        "#ffd400",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ground", "is_transparent"), [("", True), ("<rect width='9' height='9' fill='white'/>", False)]
+)
+def test_a_transparent_logo_has_a_light_edge_in_the_dark(ground: str, is_transparent: bool) -> None:
+    svg = f"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'>{ground}</svg>"
+    branding = Branding(logo=vl_convert.svg_to_png(svg, scale=1))
+    assert branding.is_transparent == is_transparent
+    logo = read(report([1], branding=branding).to_html()).one("img").attributes["class"]
+    assert ("transparent" in logo) == is_transparent
+
+
+@given(st.binary(max_size=80))
+def test_a_damaged_logo_is_not_taken_for_a_transparent_one(data: bytes) -> None:
+    head = b"\x89PNG\r\n\x1a\n" + bytes(16) + b"\x08\x06" + bytes(7) + b"IDAT"
+    assert not Branding(logo=head + data).is_transparent or zlib.decompressobj().decompress(data)
 
 
 def test_a_title_and_a_logo_are_on_the_page() -> None:
@@ -77,13 +103,10 @@ def test_a_title_and_a_logo_are_on_the_page() -> None:
     assert set(image) == {"class", "src", "alt"}
     start, _, data = image["src"].partition(",")
     assert (start, b64decode(data)) == ("data:image/png;base64", LOGO)
+    assert Branding(logo=b"\xff\xd8\xff\xe0").logo_uri.startswith("data:image/jpeg;base64,")
     plain = read(report([1, 2]).to_html())
     assert plain.one("h1").text == "1\u00a0– 2 Jan 2024"
     assert plain.all("img") == []
-
-
-def test_a_jpeg_is_a_logo_too() -> None:
-    assert Branding(logo=b"\xff\xd8\xff\xe0").logo_uri.startswith("data:image/jpeg;base64,")
 
 
 def test_a_picture_has_title_logo_and_colour(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,8 +115,8 @@ def test_a_picture_has_title_logo_and_colour(monkeypatch: pytest.MonkeyPatch) ->
     drawn: list[str] = []
     monkeypatch.setattr("vl_convert.svg_to_png", lambda svg, scale: drawn.append(svg) or b"")
     found.to_png()
-    root = read(drawn[0])
+    root = read(drawn[-1])
     assert root.one("image").attributes["href"] == found.branding.logo_uri
     assert HOSTILE[0] in [element.text for element in root.all("text")]
-    assert "#0a7f5a" in drawn[0]
-    assert "var(" not in drawn[0]
+    assert "#0a7f5a" in drawn[-1]
+    assert "var(" not in drawn[-1]

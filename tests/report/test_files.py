@@ -58,7 +58,7 @@ def test_a_picture_holds_every_caveat_and_labels_as_text(monkeypatch: pytest.Mon
         end=date(2026, 1, 9),
     )
     found.to_png()
-    root = read(drawn[0])
+    root = read(drawn[-1])
     lines = " ".join(element.text for element in root.all("text"))
     assert " ".join(f"{head} {rest}" for head, rest in found.caveats()) in lines
     assert found.notes[0] in lines
@@ -92,6 +92,14 @@ def test_a_pdf_is_a_page_of_a4_or_longer() -> None:
         left, lower, right, upper = map(float, box.split())
         assert (left, lower, right) == (0, 0, 595)
         assert upper == 842 if found.days == 1 else upper > 842
+
+
+def test_characters_that_no_font_has_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    report([1], top=["spring", "весна"]).to_png(scale=0.1)
+    assert caplog.messages == []
+    report([1], top=["spring-\U0010fffe"]).to_png(scale=0.1)
+    (message,) = caplog.messages
+    assert "\U0010fffe" in message
 
 
 @pytest.mark.parametrize("scale", [0, -1, 11, float("nan")])

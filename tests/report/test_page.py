@@ -111,7 +111,7 @@ def test_a_page_is_outlined_and_described() -> None:
     assert len(root.all("h1")) == 1
     assert [one.text for one in root.all("h2")] == [
         *("Clicks", "Links with clicks", "Busiest day"),
-        *("Clicks by day", "Weeks and weekdays", "Countries", "Top links"),
+        *("Clicks by day", "Top links", "Weeks and weekdays", "Countries"),
         *("Referrers", "Devices", "Browsers", "Platforms", "How to read these numbers"),
     ]
     assert len(root.all("caption")) == len(root.all("table"))
@@ -289,13 +289,13 @@ def test_there_is_no_average_without_a_day_that_is_over_and_known(days_complete:
         assert Seen(lost.to_html()).figure("total") == 26
 
 
-def test_a_link_that_others_share_is_marked_and_has_no_share() -> None:
+def test_a_link_that_others_share_is_marked_and_its_share_a_bound() -> None:
     found = report([10], top=["a", "b"])
     first, second = found.top
-    page = replace(found, top=(replace(first, is_shared=True), second)).to_html()
+    page = replace(found, top=(replace(first, is_shared=True, clicks=20), second)).to_html()
     rows = Seen(page).root.one("table", id="links-table").one("tbody").all("tr")
     assert ["*" in row.one("th").text for row in rows] == [True, False]
-    assert ["%" in row.text for row in rows] == [False, True]
+    assert [row.all("small")[-1].text for row in rows] == ["≤ 100.0 %", "100.0 %"]
 
 
 def test_a_link_is_compared_with_the_span_before() -> None:
@@ -318,10 +318,10 @@ def test_tags_and_destinations_have_cards_and_those_that_hold_other_links_are_ma
     assert seen.counts("tag") == found.tag
     assert seen.counts("destination") == found.destination
     rows = seen.root.one("table", data_dimension="tag").one("tbody").all("tr")
-    assert [("*" in row.one("th").text, "%" in row.text) for row in rows] == [
-        (True, False),
-        (False, True),
-        (False, True),
+    assert [("*" in row.one("th").text, "≤" in row.text) for row in rows] == [
+        (True, True),
+        (False, False),
+        (False, False),
     ]
     assert "No tag" in rows[1].text
     assert "marked *" in seen.root.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from base64 import b64encode
 
 from msgspec import Struct
@@ -11,8 +12,11 @@ from .. import InvalidRequestError
 
 #: The largest logo, in bytes.
 MAX_LOGO = 500_000
+#: Types of colours that have an alpha channel (PNG, 11.2.1), and its place in a pixel.
+_ALPHA_AT = {b"\4": 1, b"\6": 3}
 _TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
-_MIN_CONTRAST = 4.5  # of text, as the Web Content Accessibility Guidelines have it
+#: Contrast of text, as the Web Content Accessibility Guidelines have it, and of bars with their ground.
+_OF_TEXT, _OF_BARS = 4.5, 1.4
 # Light and dark.
 _NEUTRAL = {
     "page": ("#f4f5f8", "#0e1217"),
@@ -30,8 +34,8 @@ class Branding(Struct, frozen=True, kw_only=True):
     """Title, logo and accent colour of a report.
 
     `logo` is the content of a PNG or JPEG file of at most MAX_LOGO bytes. `accent` is a colour such as
-    #3355d1; where it has too little contrast for text, it is darkened or lightened. Raises
-    InvalidRequestError for another title (at most 200 characters), logo or colour.
+    #3355d1; bars have it, and text too unless it would be hard to read. Raises InvalidRequestError for
+    another title (at most 200 characters), logo or colour.
     """
 
     title: str = ""
@@ -56,27 +60,43 @@ class Branding(Struct, frozen=True, kw_only=True):
         return f"data:{kind};base64,{b64encode(self.logo).decode()}" if kind else ""
 
     @property
+    def is_transparent(self) -> bool:
+        """Whether what is behind the logo shows at its upper left corner: that of a PNG with transparency."""
+        depth, kind = self.logo[24:25], self.logo[25:26]
+        if not self.logo_uri.startswith("data:image/png") or kind not in _ALPHA_AT:
+            return False
+        # No filter of lines changes the first pixel.
+        at, size = _ALPHA_AT[kind], 2 if depth == b"\x10" else 1
+        data = self.logo[self.logo.find(b"IDAT") + 4 :]
+        try:
+            return zlib.decompressobj().decompress(data, 9)[1 + at * size] < 255
+        except (zlib.error, IndexError):
+            return False
+
+    @property
     def palettes(self) -> tuple[dict[str, str], dict[str, str]]:
         """Colours by name, on a light and on a dark background.
 
-        `soft` is the background of a label, h0 to h5 are the steps of the heat scale, with text in `ink`.
+        `accent` is for bars, `text` for text; `soft` is the background of a label, h0 to h5 are the steps of
+        the heat scale, with text in `ink`.
         """
         return self._palette(0, 0.16), self._palette(1, 0.28)
 
     def _palette(self, mode: int, tint: float) -> dict[str, str]:
         colours = {name: pair[mode] for name, pair in _NEUTRAL.items()}
         card, ink = colours["card"], colours["ink"]
-        accent = _readable(self.accent, ink, [card, colours["page"]])
-        soft = _readable(_mix(card, accent, tint), card, [ink, colours["muted"]])
-        hot = _readable(accent, card, [ink])
+        accent = _distinct(self.accent, "#ffffff" if mode else "#000000", [card], _OF_BARS)
+        is_readable = min(contrast(accent, card), contrast(accent, colours["page"])) >= _OF_TEXT
+        soft = _distinct(_mix(card, accent, tint), card, [ink, colours["muted"]])
+        hot = _distinct(accent, card, [ink])
         heat = {f"h{n}": _mix(card, hot, n * 0.21 - 0.05) for n in range(1, 6)}
-        return colours | {"accent": accent, "soft": soft} | heat
+        return colours | {"accent": accent, "text": accent if is_readable else ink, "soft": soft} | heat
 
 
-def _readable(colour: str, toward: str, others: list[str]) -> str:
+def _distinct(colour: str, toward: str, others: list[str], least: float = _OF_TEXT) -> str:
     """Change a colour toward another until it has enough contrast with all others."""
     mixed = (_mix(colour, toward, n / 40) for n in range(40))
-    fits = (each for each in mixed if all(contrast(each, other) >= _MIN_CONTRAST for other in others))
+    fits = (each for each in mixed if all(contrast(each, other) >= least for other in others))
     return next(fits, toward)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from datetime import date
 from functools import cache
 from importlib.resources import files
@@ -13,10 +14,24 @@ from .._internal import many as many
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
+#: The names of what clicks are counted by, in the order in which a report shows them.
+DIMENSIONS = {
+    "country": "Countries",
+    "referrer": "Referrers",
+    "tag": "Tags",
+    "destination": "Destinations",
+    "device": "Devices",
+    "browser": "Browsers",
+    "platform": "Platforms",
+}
+
 #: Characters that a page cannot hold (controls, lone surrogates, non-characters), and the controls that
 #: change the direction of text, which can make one label look like another.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _UNKNOWN = "unknown."
+#: First words of the names of characters: those that common fonts have, and fonts that are named otherwise.
+_COMMON = {"", "GREEK", "CYRILLIC", "EN", "EM", "HORIZONTAL", "MINUS", "RIGHTWARDS", "LESS-THAN"}
+_NOTO = dict.fromkeys(("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "FULLWIDTH", "IDEOGRAPHIC"), "CJK JP")
 
 
 @cache
@@ -29,6 +44,13 @@ def countries() -> dict[str, str]:
 def plain(label: str) -> str:
     """Return a label as one line that any document can hold."""
     return _UNFIT.sub("\ufffd", label)
+
+
+def font_of(text: str) -> str:
+    """Return the fonts to draw a text with: of a script that common fonts lack, those of Noto come first."""
+    scripts = {unicodedata.name(each, "").split(" ")[0] for each in text if each > "\u02af"}
+    noto = [f"Noto Sans {_NOTO.get(each, each.title())}" for each in sorted(scripts - _COMMON)]
+    return ", ".join([*noto, "Liberation Sans", "Arial", "sans-serif"])
 
 
 def name_of(dimension: str, label: str) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 from msgspec import Struct
 
@@ -20,10 +22,15 @@ CHART_DAILY = 120
 #: In a longer span than this days are summed by month and weekday.
 WEEKS_DAILY = 92
 
+log = logging.getLogger("slashtag")
+
+#: The last character that fonts for Latin script have, which come with vl-convert.
+LATIN = "\u02af"
 DAY = timedelta(days=1)
 EPOCH = date(1970, 1, 1)
 # In a page the style sheet has the colours, for light and dark.
 _CSS = {name: f"var(--{name})" for name in ("accent", "soft", "muted", "line", "card", "ink")}
+_MARKUP = re.compile("<[^>]*>")
 _ROOT = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
 
 
@@ -163,6 +170,14 @@ class Report(Struct, frozen=True, kw_only=True):
             label: _change(clicks, before.get(label, 0)) for label, clicks in self.counts(dimension).items()
         }
 
+    def share(self, clicks: int, is_bound: bool) -> str:
+        """Write clicks as a share of all; a bound where they include those of other links."""
+        return (
+            "≤ " + fmt.share(min(clicks, self.total), self.total)
+            if is_bound
+            else fmt.share(clicks, self.total)
+        )
+
     @property
     def curves(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
         """Points of the span, today included, and of the span before: number of the day, clicks.
@@ -230,15 +245,21 @@ class Report(Struct, frozen=True, kw_only=True):
         """Return the main charts and all caveats as one picture, 1,200 x `scale` pixels wide."""
         if not 0 < scale <= 10:
             raise ExportError(f"scale is {scale}; it must be a positive number up to 10")
-        picture = render("picture.svg", report=self, width=1200, min_height=0)
-        png: bytes = extra("vl_convert").svg_to_png(picture, scale=scale)
-        return png
+        return self._drawn("png", 1200, 0, scale=scale)
 
     def to_pdf(self) -> bytes:
         """Return the picture of `to_png` as one page, as wide as A4 and at least as high."""
-        picture = render("picture.svg", report=self, width=595, min_height=842)
-        pdf: bytes = extra("vl_convert").svg_to_pdf(picture)
-        return pdf
+        return self._drawn("pdf", 595, 842)
+
+    def _drawn(self, kind: str, width: int, min_height: int, **options: Any) -> bytes:
+        picture = render("picture.svg", report=self, width=width, min_height=min_height)
+        if missing := characters_without_font(picture):
+            log.warning(
+                "no font here has %s: boxes are in the picture. Install fonts of Noto, or write a .html",
+                " ".join(missing),
+            )
+        document: bytes = getattr(extra("vl_convert"), f"svg_to_{kind}")(picture, **options)
+        return document
 
     def chart(self, width: int, height: int, labels: int, colours: Mapping[str, str] = _CSS) -> str:
         """Draw the clicks by day or week, with about so many labels below, as SVG.
@@ -271,6 +292,20 @@ class Report(Struct, frozen=True, kw_only=True):
         )
         svg: str = extra("vl_convert").vegalite_to_svg(spec, allowed_base_urls=[])
         return _ROOT.sub(r'<svg viewBox="0 0 \1 \2" aria-hidden="true" focusable="false">', svg, count=1)
+
+
+def characters_without_font(picture: str) -> list[str]:
+    """Return the characters of an SVG that no font of this machine has, which are drawn as boxes."""
+
+    def drawn(character: str) -> bytes:
+        text = f'<text y="30" font-family="{fmt.font_of(character)}">{character}</text>'
+        svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40">{text}</svg>'
+        png: bytes = extra("vl_convert").svg_to_png(svg, scale=1)
+        return png
+
+    found = sorted(each for each in set(_MARKUP.sub("", picture)) if each > LATIN)
+    box = drawn("\U0010fffd") if found else b""
+    return [each for each in found if drawn(each) == box]
 
 
 def _change(now: int, before: int) -> float | None:
