@@ -31,7 +31,7 @@ _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\
 _UNKNOWN = "unknown."
 #: First words of the names of characters: those that common fonts have, and fonts that are named otherwise.
 _COMMON = {"", "GREEK", "CYRILLIC", "EN", "EM", "HORIZONTAL", "MINUS", "RIGHTWARDS", "LESS-THAN"}
-_NOTO = dict.fromkeys(("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "FULLWIDTH", "IDEOGRAPHIC"), "CJK JP")
+_CJK = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "FULLWIDTH", "IDEOGRAPHIC"}
 
 
 @cache
@@ -49,7 +49,7 @@ def plain(label: str) -> str:
 def font_of(text: str) -> str:
     """Return the fonts to draw a text with: of a script that common fonts lack, those of Noto come first."""
     scripts = {unicodedata.name(each, "").split(" ")[0] for each in text if each > "\u02af"}
-    noto = [f"Noto Sans {_NOTO.get(each, each.title())}" for each in sorted(scripts - _COMMON)]
+    noto = [f"Noto Sans {'CJK JP' if each in _CJK else each.title()}" for each in sorted(scripts - _COMMON)]
     return ", ".join([*noto, "Liberation Sans", "Arial", "sans-serif"])
 
 
