@@ -36,6 +36,7 @@ from ._models import days as days
 from ._resources.collect_each import GUIDED_FROM as GUIDED_FROM
 from ._resources.collect_each import sort_by_activity as sort_by_activity
 from ._resources.listing import Resource as Resource
+from ._resources.stats import sort_links as sort_links
 from ._session import account_key as account_key
 from ._show import did_you_mean as did_you_mean
 from ._show import many as many

@@ -143,6 +143,7 @@ class AsyncSession:
             range_end=self._range_end,
             traits=self._traits,
             replayed_from=journal.fetched_at if journal is not None else lambda call: None,
+            kept_order=journal.kept_order if journal is not None else lambda path, is_next=False: None,
         )
 
     async def send(self, call: Call[T]) -> T:

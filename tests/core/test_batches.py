@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from itertools import chain, pairwise
@@ -21,8 +22,10 @@ from slashtag._core.batches import (
     check_tag,
     encoded_size,
     halves,
+    in_fixed_order,
     plain_batches,
 )
+from slashtag._core.kept_order import KeptOrder, Link
 from slashtag._core.queries import TimeSlice
 from slashtag._core.windows import parse_zone, windows
 from slashtag._credentials import Credentials
@@ -152,3 +155,34 @@ def test_halves_concatenate_back_and_are_smaller(items: list[int]) -> None:
     assert [*left, *right] == items
     assert left
     assert 0 <= len(right) - len(left) <= 1
+
+
+@given(
+    st.lists(st.integers(0, 999), unique=True, min_size=1, max_size=400),
+    st.sets(st.integers(0, 999), max_size=8),
+    st.randoms(use_true_random=False),
+)
+def test_links_that_come_or_go_change_only_their_batches(
+    ids: list[int], altered: set[int], rng: random.Random
+) -> None:
+    def run(order: KeptOrder, ids: Iterable[int]) -> list[tuple[str, ...]]:
+        links = order.arrange(ShortUrl(id=n, slashtag=f"k{n}") for n in ids)
+        return [each.keys for each in batches(links, Batcher(8_000, refuse, order))]
+
+    kept: list[Sequence[Link]] = []
+    first = run(KeptOrder((), kept.append), ids)
+    # Another order, as after clicks elsewhere.
+    again = [n for n in rng.sample(ids, len(ids)) if n not in altered] + sorted(altered - {*ids})
+    second = run(KeptOrder(list(kept), kept.append), again)
+    assert sorted(chain(*second)) == sorted(f"k{n}" for n in again)
+    assert len({*first} - {*second}) <= len(altered)
+    assert len(second) <= len(first) + 1
+    assert run(KeptOrder(list(kept), kept.append), rng.sample(again, len(again))) or not again
+    third = len(kept)
+    run(KeptOrder(list(kept), kept.append), again)
+    assert len(kept) == third
+
+
+@given(st.frozensets(st.text(st.characters(codec="utf-8", exclude_characters=","), min_size=1)))
+def test_a_set_has_the_same_order_in_every_process(given_keys: frozenset[str]) -> None:
+    assert list(in_fixed_order(given_keys)) == sorted(given_keys)

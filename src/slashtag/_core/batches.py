@@ -10,6 +10,7 @@ from msgspec import Struct
 from .._errors import InvalidRequestError
 from .._models import ShortUrl
 from .call import UNRESERVED
+from .kept_order import KeptOrder
 
 S = TypeVar("S")
 
@@ -47,6 +48,7 @@ def select(
     tags: Iterable[str] | None,
     max_keys_bytes: int,
     report_bad_key: ReportBadKey,
+    order: KeptOrder | None = None,
 ) -> Iterable[Selector]:
     """Return the checked selectors of a query, none for slashtags that are read asynchronously.
 
@@ -65,8 +67,8 @@ def select(
         return (Selector(tag=name) for name in dict.fromkeys(map(check_tag, tags)))
     if keys is None or isinstance(keys, AsyncIterable):
         return ()
-    keys = tuple(keys)
-    if plain := plain_batches(keys, max_keys_bytes):
+    keys = tuple(in_fixed_order(keys))
+    if order is None and (plain := plain_batches(keys, max_keys_bytes)):
         return plain
 
     def raise_for_str(key: Key, error: InvalidRequestError) -> None:
@@ -74,7 +76,14 @@ def select(
             raise error
         report_bad_key(key, error)
 
-    return batches(keys, Batcher(max_keys_bytes, raise_for_str))
+    return batches(keys, Batcher(max_keys_bytes, raise_for_str, order))
+
+
+def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:
+    """Sort a set, whose order differs from process to process, by slashtag; return others as they are."""
+    if isinstance(keys, set | frozenset):
+        return sorted(keys, key=lambda key: str(getattr(key, "slashtag", key)))
+    return keys
 
 
 def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | None:
@@ -111,18 +120,22 @@ class Batcher:
     """Builder of batches of slashtags, in order and without repetitions.
 
     `max_keys_bytes` is the number of bytes available for url_keys in a request target. Slashtags that cannot
-    be requested are passed to `report_bad_key`.
+    be requested are passed to `report_bad_key`. With an `order`, batches begin and end where they did before.
     """
 
-    def __init__(self, max_keys_bytes: int, report_bad_key: ReportBadKey) -> None:
+    def __init__(
+        self, max_keys_bytes: int, report_bad_key: ReportBadKey, order: KeptOrder | None = None
+    ) -> None:
         self._max_keys_bytes = max_keys_bytes
         self._report_bad_key = report_bad_key
+        self._order = order
+        self._ids: list[int | None] = []
         self._seen: set[str] = set()
         self._batch: list[str] = []
         self._size = 0
 
     def add(self, key: Key) -> Sequence[Selector]:
-        """Take one slashtag; return the batch that it completes, if any."""
+        """Take one slashtag; return the batches that it completes."""
         try:
             slashtag = check_slashtag(key)
         except InvalidRequestError as error:
@@ -134,14 +147,22 @@ class Batcher:
         # A comma after each slashtag takes three bytes if encoded.
         size = encoded_size(slashtag) + 3
         is_full = len(self._batch) == MAX_KEYS or self._size + size > self._max_keys_bytes
-        full = self.remainder() if is_full else ()
+        order = self._order
+        full = self.remainder() if is_full or (order is not None and order.begins(slashtag)) else ()
         self._batch.append(slashtag)
         self._size += size
+        if order is not None:
+            self._ids.append(getattr(key, "id", None))
+            if order.ends(self._batch[0], slashtag):
+                full = (*full, *self.remainder())
         return full
 
     def remainder(self) -> Sequence[Selector]:
         """Return the remaining slashtags as the last batch, if any."""
         batch, self._batch, self._size = tuple(self._batch), [], 0
+        ids, self._ids = self._ids, []
+        if self._order is not None and batch:
+            self._order.take(list(zip(batch, ids, strict=True)))
         return [Selector(keys=batch)] if batch else ()
 
 

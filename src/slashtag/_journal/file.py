@@ -13,18 +13,18 @@ import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._errors import ConfigurationError, JournalError
 from .._files import FileLock
 
 APPLICATION_ID = 0x736C7467  # "sltg"
 _HEADER_ID = struct.pack(">I", APPLICATION_ID)
-VERSION = 2
+VERSION = 3
 BUSY_SECONDS = 1.0
 
 # Responses are appended in the order of arrival. Updating an index at the same time would double the amount
-# written, so the index, `held`, is updated when the file is opened.
+# written, so the index, `held`, is updated when the file is opened, by what was written since.
 _SCHEMA = (
     f"PRAGMA application_id={APPLICATION_ID}",
     f"PRAGMA user_version={VERSION}",
@@ -32,15 +32,34 @@ _SCHEMA = (
     "CREATE TABLE response (id INTEGER PRIMARY KEY, request BLOB NOT NULL, fetched REAL NOT NULL,"
     " checksum INTEGER NOT NULL, body BLOB NOT NULL)",
     "CREATE TABLE held (request BLOB PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID",
+    # Batches of slashtags, with the last response before each.
+    "CREATE TABLE batch (id INTEGER PRIMARY KEY, question BLOB NOT NULL, last INTEGER NOT NULL,"
+    " checksum INTEGER NOT NULL, links BLOB NOT NULL)",
 )
 _INDEX = (
     "DELETE FROM response WHERE id IN (SELECT held.id FROM response new JOIN held USING (request)"
     " WHERE new.id > :last)",
     "INSERT OR REPLACE INTO held SELECT request, id FROM response WHERE id > :last ORDER BY id",
-    "DELETE FROM response WHERE id > :last AND id NOT IN (SELECT id FROM held)",
+    "DELETE FROM response WHERE id > :last"
+    " AND id != (SELECT held.id FROM held WHERE held.request = response.request)",
+    "INSERT OR REPLACE INTO job SELECT 'indexed', max(id) FROM response HAVING max(id) > :last",
 )
 _KEEP = "INSERT INTO response (request, fetched, checksum, body) VALUES (?, ?, ?, ?)"
-_FIND = "SELECT fetched, checksum, body FROM held JOIN response USING (id) WHERE held.request = ?"
+_KEEP_BATCH = (
+    "INSERT INTO batch (question, last, checksum, links) SELECT ?, coalesce(max(id), 0), ?, ? FROM response"
+)
+_FIND = "SELECT id, fetched, checksum, body FROM held JOIN response USING (id) WHERE held.request = ?"
+_BATCHES = "SELECT question, last, checksum, links FROM batch ORDER BY id"
+_LAST_FETCHED = "SELECT fetched FROM response ORDER BY id DESC LIMIT 1"
+
+
+class Stored(NamedTuple):
+    """Response in the file: its place in the order of arrival, time, checksum and body."""
+
+    id: int
+    fetched: float
+    checksum: int
+    body: bytes
 
 
 class JournalInUseError(ConfigurationError):
@@ -70,6 +89,10 @@ class JournalFile:
         #: WAL, so the main file does not change until it is closed: it is read without a lock, and without
         #: waiting for a commit.
         self.snapshot: sqlite3.Connection | None = None
+        #: Batches that the file had at opening: question, id of the last response before, links.
+        self.batches: list[tuple[bytes, int, bytes]] = []
+        #: Time of its last response, None if it had none.
+        self.last_fetched: float | None = None
         self._lock = FileLock(path)
 
     def open(self) -> None:
@@ -136,10 +159,10 @@ class JournalFile:
                 for statement in _SCHEMA:
                     file.execute(statement)
             else:
-                self._check(file)
-                last = {"last": _one(file, "SELECT coalesce(max(id), 0) FROM held")}
+                last = {"last": self._check(file)}
                 for statement in _INDEX:
                     file.execute(statement, last)
+                self._read_batches(file)
             file.execute("COMMIT")
             if _one(file, "PRAGMA journal_mode=WAL") != "wal":
                 raise sqlite3.OperationalError("its file system does not allow a write-ahead log")
@@ -155,10 +178,8 @@ class JournalFile:
             raise
         return file
 
-    def _check(self, file: sqlite3.Connection) -> None:
-        problem = _one(file, "PRAGMA quick_check(1)")
-        if problem != "ok":
-            raise sqlite3.DatabaseError(problem)
+    def _check(self, file: sqlite3.Connection) -> int:
+        """Check whose file it is; return the last response that is in its index."""
         version = _one(file, "PRAGMA user_version")
         if version != VERSION:
             raise UnfitJournalError(
@@ -166,7 +187,7 @@ class JournalFile:
             )
         job = dict(file.execute("SELECT name, value FROM job"))
         if not job:
-            return
+            return 0
         if job.get("base_url") != self._base_url:
             raise UnfitJournalError(
                 f"the journal {self.path} belongs to a job with base_url {job.get('base_url')}, "
@@ -176,27 +197,38 @@ class JournalFile:
         if not hmac.compare_digest(job.get("account", ""), self._account()):
             raise UnfitJournalError(f"the journal {self.path} belongs to a job of another account")
         self._bound = True
+        return int(job.get("indexed", 0))
+
+    def _read_batches(self, file: sqlite3.Connection) -> None:
+        for question, last, checksum, links in file.execute(_BATCHES):
+            if checksum != self.checksum(question, 0.0, links):
+                raise sqlite3.DatabaseError("a batch was altered, or comes from another journal")
+            self.batches.append((question, last, links))
+        self.last_fetched = next((fetched for (fetched,) in file.execute(_LAST_FETCHED)), None)
 
     def _account(self) -> str:
         # Salted and slow to compute, so that the apikey cannot be guessed from the file.
         return hashlib.pbkdf2_hmac("sha256", self._apikey, self._salt.encode(), 5_000).hex()
 
-    def find(self, request: bytes) -> tuple[float, int, bytes] | None:
-        """Return time, checksum and body of a response that the file had when it was opened."""
+    def find(self, request: bytes) -> Stored | None:
+        """Return a response that the file had when it was opened."""
         if self.snapshot is None:
             return None
         try:
-            row: tuple[float, int, bytes] | None = self.snapshot.execute(_FIND, (request,)).fetchone()
+            row = self.snapshot.execute(_FIND, (request,)).fetchone()
         except sqlite3.DatabaseError as error:
             raise self.damaged(str(error)) from None
-        return row
+        return row and Stored(*row)
 
     def damaged(self, problem: str) -> JournalError:
         """Return the error for a damaged file."""
         return JournalError(f"the journal {self.path} is damaged ({problem}); it was left as it is")
 
-    def append(self, rows: Iterable[tuple[bytes, float, bytes]]) -> str | None:
-        """Commit responses (request, time, body); return the reason if that failed."""
+    def append(self, rows: Iterable[tuple[bytes, float | None, bytes]]) -> str | None:
+        """Commit responses (request, time, body) and batches (question, None, links) in this order.
+
+        Returns the reason if that failed.
+        """
         file = self.main
         assert file is not None
         try:
@@ -205,9 +237,12 @@ class JournalFile:
                 if not self._bound:
                     job = {"salt": self._salt, "base_url": self._base_url, "account": self._account()}
                     file.executemany("INSERT INTO job VALUES (?, ?)", job.items())
-                file.executemany(
-                    _KEEP, ((key, at, self.checksum(key, at, body), body) for key, at, body in rows)
-                )
+                for key, fetched, body in rows:
+                    checksum = self.checksum(key, fetched or 0.0, body)
+                    if fetched is None:
+                        file.execute(_KEEP_BATCH, (key, checksum, body))
+                    else:
+                        file.execute(_KEEP, (key, fetched, checksum, body))
         except Exception as error:
             return str(error) or type(error).__name__
         self._bound = True

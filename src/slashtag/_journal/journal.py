@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import os
 import threading
 import time
+from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from .._core.call import SETTLING_SECONDS, Call
+from .._core.kept_order import KeptOrder, Link
 from .._errors import ConfigurationError, JournalError
 from .._models import Page
 from .._threads import in_thread
@@ -20,12 +28,16 @@ from .file import JournalFile
 COMMIT_SECONDS = 0.2
 CROWDED_BYTES = 64 * 2**20
 
+log = logging.getLogger("slashtag")
+_links_decoder = msgspec.json.Decoder(list[Link])
+
 
 class Journal:
     """Journal of one job, bound to one base URL and one account.
 
     A response is replayed if the file had it before this session started, if it was final when it was
-    fetched (see `is_final`) and is at most `max_age` seconds old. A thread commits responses in
+    fetched (see `is_final`) and is at most `max_age` seconds old, both by the service's clock. It is not if a
+    slashtag of it belongs to another link now. A thread commits responses in
     groups, at most 0.2 seconds after their arrival: kill -9 loses only those not yet committed.
 
     Raises ConfigurationError if the file is not a journal, in use, or belongs to another job; JournalError if
@@ -41,10 +53,19 @@ class Journal:
         self._file = JournalFile(self.path, base_url, apikey)
         self._max_age = max_age
         self._began = 0.0
+        #: Seconds that the service's clock is ahead of this one, None while unknown.
+        self._ahead: float | None = None
+        self._has_clock = True
+        #: Batches of earlier runs, by question, and how often each question was asked in this one.
+        self._batches: dict[bytes, list[list[Link]]] = {}
+        self._asked: Counter[str] = Counter()
+        #: By slashtag: the id of its link, and the last response from before it belonged to that link.
+        self._ids: dict[str, int] = {}
+        self._changed: dict[str, float] = {}
         #: Opens the file and commits to it.
         self._thread = ThreadPoolExecutor(1, "slashtag-journal")
         self._lock = threading.Lock()
-        self._pending: list[tuple[bytes, float, bytes]] = []
+        self._pending: list[tuple[bytes, float | None, bytes]] = []
         self._pending_bytes = 0
         self._closed = threading.Event()
         self._failure: str | None = None
@@ -59,8 +80,13 @@ class Journal:
         """Open or create the file; safe to repeat."""
         if self._file.main is not None or self._closed.is_set():
             return
-        self._file.open()
         self._began = time.time()
+        self._file.open()
+        for question, last, links in self._file.batches:
+            batch = _links_decoder.decode(links)
+            self._note(batch, last)
+            self._batches.setdefault(question, []).append(batch)
+        self._file.batches.clear()
 
     async def replay(self, call: Call[Any]) -> bytes | None:
         """Return the body to replay for a call, or None if the call must be sent."""
@@ -80,30 +106,77 @@ class Journal:
     def find(self, call: Call[Any]) -> tuple[float, bytes] | None:
         """Return the answer to replay for a call, and when it was fetched."""
         file = self._file
-        if file.snapshot is None or self._closed.is_set() or call.anew:
+        if file.snapshot is None or self._closed.is_set() or call.anew or not self._max_age:
+            return None
+        # The statistics in the journal are of the slashtags that the links had then: links are listed anew.
+        if self._batches and _is_page(call):
             return None
         request = _request(call)
         row = file.find(request)
-        if row is None:
+        if row is None or not self._is_recent(row.fetched) or not is_final(call, row.fetched):
             return None
-        fetched, expected, body = row
-        # A time in the future means that a clock was wrong.
-        if not self._began - self._max_age <= fetched <= self._began or not is_final(call, fetched):
+        if self._changed and any(self._changed.get(key, -1) >= row.id for key in call.keys):
             return None
-        if expected != file.checksum(request, fetched, body):
+        if row.checksum != file.checksum(request, row.fetched, row.body):
             raise file.damaged("a response was altered, or comes from another journal")
-        return fetched, body
+        return row.fetched, row.body
 
-    def keep(self, call: Call[Any], data: object, body: bytes) -> bool:
-        """Queue a complete response for writing; return True if the caller should `wait`."""
-        fetched = time.time()
+    def _is_recent(self, fetched: float) -> bool:
+        return fetched >= self._began + (self._ahead or 0.0) - self._max_age
+
+    def kept_order(self, path: str, *, is_next: bool = False) -> KeptOrder | None:
+        """Return the order of the slashtags of a question, the first, second, ... to this path.
+
+        With `is_next`, that of the next one.
+        """
+        file = self._file
+        if file.main is None or self._closed.is_set():
+            return None
+        question = f"{path} {self._asked[path]}".encode()
+        self._asked[path] += not is_next
+        # An order without an answer to replay is out of date.
+        is_used = file.last_fetched is not None and self._max_age and self._is_recent(file.last_fetched)
+        return KeptOrder(
+            self._batches.get(question, ()) if is_used else (), partial(self._keep_batch, question)
+        )
+
+    def _keep_batch(self, question: bytes, links: Sequence[Link]) -> None:
+        self._note(links, inf)
+        self._queue(question, None, msgspec.json.encode(links))
+
+    def _note(self, links: Sequence[Link], last: float) -> None:
+        """Note which link each slashtag belongs to, from the response after `last` on."""
+        for slashtag, link in links:
+            if link is not None and self._ids.setdefault(slashtag, link) != link:
+                self._ids[slashtag] = link
+                self._changed[slashtag] = last
+
+    def keep(self, call: Call[Any], data: object, body: bytes, made: float | None = None) -> bool:
+        """Queue a complete response for writing; return True if the caller should `wait`.
+
+        `made` is when the service made it, by its own clock. Without that it cannot be known whether a period
+        had ended.
+        """
+        now = time.time()
+        if made is not None:
+            # Answers of caches are older.
+            self._ahead = made - now if self._ahead is None else max(self._ahead, made - now)
+        elif call.settled_at is not None:
+            if self._has_clock:
+                log.warning("answers bear no valid Date: the journal cannot keep statistics")
+            self._has_clock = False
+            return False
+        fetched = now if made is None else made
         if self._closed.is_set() or not is_final(call, fetched, data):
             return False
         self.check()
+        return self._queue(_request(call), fetched, body)
+
+    def _queue(self, key: bytes, fetched: float | None, body: bytes) -> bool:
         with self._lock:
-            self._pending.append((_request(call), fetched, body))
+            self._pending.append((key, fetched, body))
             self._pending_bytes += len(body)
-            if len(self._pending) == 1:
+            if len(self._pending) == 1 and not self._closed.is_set():
                 self._thread.submit(self._commit)
             return self._pending_bytes >= CROWDED_BYTES
 
@@ -160,6 +233,10 @@ def is_final(call: Call[Any], fetched: float, data: object = None) -> bool:
             return False
     has_ended = call.settled_at is None or fetched > call.settled_at + SETTLING_SECONDS
     return call.method == "GET" and call.replayable and has_ended
+
+
+def _is_page(call: Call[Any]) -> bool:
+    return bool(call.params) and call.params[0][0] == "page"
 
 
 def _request(call: Call[Any]) -> bytes:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.batches import Batcher, Key, Keys, select
+from .._core.batches import Batcher, Key, Keys, in_fixed_order, select
 from .._core.call import Call
+from .._core.kept_order import KeptOrder
 from .._core.plan import Failure, Plan, make_plan
 from .._core.queries import Query
 from .._core.windows import Zone, parse_zone
@@ -19,10 +20,19 @@ from .._models import Statistics
 from .._sending.sender import Send
 from .batch_search import search_batches
 from .collect import OnError, ProgressReporter, ServiceTraits, StatsFetcher, collect, read_batches
-from .collect_each import PerKeyRun, by_activity, sort_by_activity
+from .collect_each import SORTED_AHEAD, PerKeyRun, by_activity, sort_by_activity
 from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)
+
+
+class KeptOrders(Protocol):
+    """Callable that returns the order of the slashtags of a question to a path; see Journal.kept_order."""
+
+    def __call__(self, path: str, *, is_next: bool = False) -> KeptOrder | None: ...
+
+
+K = TypeVar("K", bound=Keys | None)
 
 
 class Stats:
@@ -47,7 +57,9 @@ class Stats:
         range_end: str,
         traits: ServiceTraits,
         replayed_from: Callable[[Call[Any]], float | None],
+        kept_order: KeptOrders,
     ) -> None:
+        self._kept_order = kept_order
         self._tasks = tasks
         self._workers = workers
         self._max_keys_bytes = max_keys_bytes
@@ -72,7 +84,8 @@ class Stats:
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
         reporter = ProgressReporter(query, None, None)
-        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)
+        keys, order = self._as_before(query, keys)
+        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key, order)
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         return replace(plan, missing=reporter.missing)
 
@@ -140,12 +153,13 @@ class Stats:
         with a note naming the batch and window. See docs/service.md, Statistics: common selector.
         """
         reporter = ProgressReporter(query, progress, on_error)
-        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)
+        keys, order = self._as_before(query, keys)
+        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key, order)
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         if isinstance(keys, AsyncIterable):
             # A listing returns a new iterator, which is closed at the end of the run.
             keys = aiter(keys)
-            batches = read_batches(keys, Batcher(self._max_keys_bytes, reporter.report_bad_key), keys)
+            batches = read_batches(keys, Batcher(self._max_keys_bytes, reporter.report_bad_key, order), keys)
             return await collect(self._fetch, plan, batches, reporter, self._workers)
         reporter.total = len(plan)
         return await collect(self._fetch, plan, plan.requests(), reporter, self._workers)
@@ -187,8 +201,9 @@ class Stats:
         reporter = ProgressReporter(query, progress, on_error)
         sorts = guided and not ordered
         if sorts and keys is not None and not isinstance(keys, AsyncIterable | str | bytes):
-            keys = by_activity(keys, changed_since)
-        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key)
+            keys = by_activity(in_fixed_order(keys), changed_since)
+        keys, order = self._as_before(query, keys, arranged=sorts)
+        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key, order)
         plan = make_plan(query, selectors, timezone, now, self._range_end)
         run = PerKeyRun(
             self._fetch,
@@ -205,6 +220,35 @@ class Stats:
             reporter.total = sum(len(selector.keys) or 1 for selector in plan.selectors)
             return search_batches(run, plan.selectors, self._tasks, self._workers)
         keys = aiter(keys)
-        links = sort_by_activity(keys, changed_since) if sorts else keys
-        batcher = Batcher(self._max_keys_bytes, reporter.report_bad_key)
+        links = _sorted(keys, changed_since, order) if sorts else keys
+        batcher = Batcher(self._max_keys_bytes, reporter.report_bad_key, order)
         return search_batches(run, read_batches(links, batcher, keys), self._tasks, self._workers)
+
+    def _as_before(
+        self, query: Query[Any], keys: K, *, arranged: bool = True
+    ) -> tuple[K | list[Key], KeptOrder | None]:
+        """Return slashtags as an earlier run of the journal's job had them, and that order."""
+        order = None if keys is None else self._kept_order(getattr(query, "path", ""))
+        if not arranged or order is None or keys is None or isinstance(keys, AsyncIterable | str | bytes):
+            return keys, order
+        return order.arrange(in_fixed_order(keys)), order
+
+
+def sort_links(stats: Stats, query: Query[Any], links: AsyncIterable[Key]) -> AsyncGenerator[Key]:
+    """Sort links by activity, or as an earlier run of the job had them in what it collected next."""
+    return _sorted(links, None, stats._kept_order(query.path, is_next=True))
+
+
+async def _sorted(
+    links: AsyncIterable[Key], changed_since: Mapping[str, int] | None, order: KeptOrder | None
+) -> AsyncGenerator[Key]:
+    """Yield links by activity, or else as they were before, within blocks; slashtags as they come."""
+    block: list[Key] = []
+    async for link in sort_by_activity(links, changed_since):
+        block.append(link)
+        if isinstance(link, str) or len(block) == SORTED_AHEAD:
+            for each in block if order is None else order.arrange(block):
+                yield each
+            block.clear()
+    for each in block if order is None else order.arrange(block):
+        yield each

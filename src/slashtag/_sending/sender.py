@@ -160,7 +160,7 @@ class Sender:
                 if (made := answered_at(headers)) is not None and made < metrics.oldest_answer:
                     metrics.oldest_answer = made
                 admission.accepted(ticket, loop.time())
-                if self.journal is not None and self.journal.keep(call, data, body):
+                if self.journal is not None and self.journal.keep(call, data, body, made):
                     await self.journal.wait()
                 if log.isEnabledFor(logging.DEBUG):
                     log.debug("%s %s%s: 200, %d bytes", call.method, call.path, _details(call), len(body))

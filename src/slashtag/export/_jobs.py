@@ -9,7 +9,7 @@ from functools import partial
 from msgspec import Struct
 
 from .. import AsyncSession, DateRange, Day, Failure, Keys, OnError, Progress, SlashtagError
-from .._internal import Key, in_thread, parse_zone, sort_by_activity
+from .._internal import Key, in_thread, parse_zone, sort_links
 from ._selection import By, Sharing, names_of_tags, selection
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row
 from ._writers import BATCH, Writer, check_rows
@@ -79,7 +79,8 @@ async def export_clicks(
     """Write the clicks of a range of days, a row for every slashtag and day, zeros too.
 
     Rows come in the order of `keys` or of tags. Listed links come by `hits`, the most first, among as many as
-    are read ahead (10,000), which takes fewer requests than the order of the listing (see `collect_each`).
+    are read ahead (10,000), which takes fewer requests than the order of the listing (see `collect_each`); if
+    an earlier run had them in another order, in that.
 
     `by="tag"` has one series a tag instead; `dimensions` has a row for every label of every dimension instead
     of the days, with the days asked for as its window. The table is `clicks_table(by)` or
@@ -117,7 +118,7 @@ async def export_clicks(
                 tags = None if tags is None else list(tags)
                 check_rows(writer, len({getattr(key, "slashtag", key) for key in keys or tags or ()}) * days)
         if are_listed and isinstance(keys, AsyncIterable):
-            keys = sort_by_activity(keys)
+            keys = sort_links(session.stats, resolved, keys)
         each = session.stats.collect_each(
             resolved,
             keys=keys,
