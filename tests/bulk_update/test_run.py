@@ -12,11 +12,9 @@ from slashtag import AsyncSession, AuthenticationError, Change, ExportError, Inv
 from slashtag.bulk_update import (
     BulkSummary,
     BulkUpdate,
-    ChangeRow,
     ChangesError,
     Difference,
     preview,
-    read_changes,
 )
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sending import connect
@@ -82,10 +80,6 @@ async def test_changes_come_from_python_too_and_need_a_file_of_outcomes(
     assert [step for step in steps if step[1]] == [(n, 20) for n in range(1, 21)]
     with pytest.raises(TypeError, match="outcomes="):
         BulkUpdate(session, [Change("a1", destination=OTHER)])
-    numbered = BulkUpdate(
-        session, [ChangeRow(7, Change("a1", redirect_code=301))], outcomes=tmp_path / "outcomes"
-    )
-    assert [outcome.line async for outcome in numbered] == [7]
 
 
 async def test_an_update_left_early_goes_on_in_the_next_run(
@@ -115,7 +109,7 @@ async def test_everything_that_is_wrong_is_listed_and_nothing_is_sent(
     with pytest.raises(ChangesError, match="line 1: nothing to update"):
         BulkUpdate(session, [Change("a1")], outcomes="unused")
     with pytest.raises(InvalidRequestError, match="cannot be read"):
-        read_changes(source.with_name("missing.csv"))
+        BulkUpdate(session, source.with_name("missing.csv"))
     assert box.requests == []
 
 

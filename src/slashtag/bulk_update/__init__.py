@@ -16,13 +16,12 @@ docs/bulk-updates.md.
 from ._links import Difference
 from ._outcome_file import RowOutcome, Status
 from ._run import BulkSummary, BulkUpdate, Preview, preview
-from ._source import COLUMNS, ChangeRow, ChangesError, Problem, read_changes
+from ._source import COLUMNS, ChangesError, Problem
 
 __all__ = [
     "COLUMNS",
     "BulkSummary",
     "BulkUpdate",
-    "ChangeRow",
     "ChangesError",
     "Difference",
     "Preview",
@@ -30,5 +29,4 @@ __all__ = [
     "RowOutcome",
     "Status",
     "preview",
-    "read_changes",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -30,23 +30,20 @@ class Difference(Struct, frozen=True):
 class Links:
     """The links of an account, by slashtag and by id."""
 
-    def __init__(self, urls: Iterable[ShortUrl]) -> None:
-        self.by_id: dict[int, ShortUrl] = {}
-        self.by_slashtag: dict[str, list[ShortUrl]] = {}
+    def __init__(self, urls: Iterable[ShortUrl] = ()) -> None:
+        self.by_key: dict[str | int, list[ShortUrl]] = {}
         for url in urls:
-            self.by_id[url.id] = url
-            self.by_slashtag.setdefault(url.slashtag, []).append(url)
+            self.by_key[url.id] = [url]
+            self.by_key.setdefault(url.slashtag, []).append(url)
 
     def find(self, key: str | int) -> ShortUrl:
         """Return the link with a slashtag or an id; raises InvalidRequestError if there is not just one."""
-        by_id = [self.by_id[key]] if isinstance(key, int) and key in self.by_id else []
-        found = self.by_slashtag.get(key, []) if isinstance(key, str) else by_id
+        found = self.by_key.get(key, [])
         if len(found) != 1:
             raise InvalidRequestError("several links: give the id" if found else "no such link")
-        url = found[0]
-        if any(other.id != url.id for other in self.by_slashtag.get(str(url.id), ())):
-            raise InvalidRequestError(f"its id, {url.id}, is also the slashtag of another link")
-        return url
+        if any(url is not found[0] for url in self.by_key.get(str(found[0].id), ())):
+            raise InvalidRequestError(f"its id, {found[0].id}, is also the slashtag of another link")
+        return found[0]
 
 
 def completed(change: Change, url: ShortUrl) -> Change:
@@ -69,14 +66,14 @@ def visible(url: ShortUrl, change: Change | None = None) -> list[object]:
     return [getattr(change, name, None) or getattr(url, name) for name in names]
 
 
-def differences(line: int, change: Change, url: ShortUrl, key: str | int) -> Iterator[Difference]:
+def differences(line: int, change: Change, url: ShortUrl) -> Iterator[Difference]:
     """Yield what a change alters of a link, or may alter."""
     listed = url.to_dict()
     for name in change.__struct_fields__[1:]:
         new, now = getattr(change, name), listed.get(name, "?")
         if new is not None and (name not in listed or new != now):
             shown = "***" if name == "password" else str(new)
-            yield Difference(line, key, name, "" if now is None else str(now), shown)
+            yield Difference(line, change.key, name, "" if now is None else str(now), shown)
 
 
 def is_listing(header: Sequence[str]) -> bool:
@@ -84,19 +81,26 @@ def is_listing(header: Sequence[str]) -> bool:
     return {"id", "slashtag"} <= set(header) and not {*READ_ONLY, *VOLATILE}.isdisjoint(header)
 
 
+def is_number(cell: str) -> bool:
+    """Return whether a cell is a whole number; every one of so many digits fits into 64 bits."""
+    return cell.isascii() and cell.isdecimal() and len(cell) <= 18
+
+
 def edited_cells(
-    cells: Mapping[str, str], url: ShortUrl, tag_names: Mapping[int, str] | None, *, is_own: bool
+    cells: Mapping[str, str], links: Links, tag_names: Mapping[int, str], is_own: Callable[[ShortUrl], bool]
 ) -> dict[str, str]:
     """Return the cells to send: those that differ from the link, and those that a listing does not have.
 
     Empty cells do not count. Raises InvalidRequestError where a read-only column differs, or where the link
     was, or may have been, updated since it was listed; not where it `is_own`, as own changes left it.
     """
+    if not is_number(cells["id"]):
+        raise InvalidRequestError(f"id must be a number, not {cells['id']!r}")
+    url = links.find(int(cells["id"]))
     listed_at = cells.get("updated_at", "")
     updated = bool(listed_at) and _instant(listed_at) != (url.updated_at or "")
     present = {name: "" if value is None else str(value) for name, value in url.to_dict().items()}
-    if tag_names is not None:
-        present["tag_name"] = tag_names.get(url.tag_id or 0, "")
+    present["tag_name"] = tag_names.get(url.tag_id or 0, "")
     given: dict[str, str] = {}
     wrong: list[str] = []
     for name, cell in cells.items():
@@ -113,7 +117,7 @@ def edited_cells(
         elif name in present:
             wrong.append(f"{name} cannot be changed; it is {now!r}")
     changed = ", ".join(name for name in given if name in present)
-    if updated and changed and not is_own:
+    if updated and changed and not is_own(url):
         why = (
             f"updated_at is no time as listed: {listed_at!r}"
             if _instant(listed_at) is None

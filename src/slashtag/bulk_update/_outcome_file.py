@@ -47,13 +47,6 @@ class RowOutcome(msgspec.Struct, frozen=True, kw_only=True):
     at: str = ""
 
 
-class _Header(msgspec.Struct, frozen=True):
-    """First line: the account, as a hash with a salt of this file."""
-
-    salt: str
-    account: str
-
-
 class Outcomes:
     """Outcomes that earlier runs left in a file: the last of each change, and the last change of each link.
 
@@ -78,19 +71,21 @@ class Outcomes:
         try:
             if not lines and not torn.startswith(_BEGIN[: len(torn)]):
                 raise msgspec.DecodeError
-            header = msgspec.json.decode(lines[0], type=_Header) if lines else _Header(token_hex(16), "")
+            first = lines[0] if lines else b'{"salt":"%s"}' % token_hex(16).encode()
+            header = msgspec.json.decode(first, type=dict[str, str])
             for entry in map(msgspec.json.Decoder(RowOutcome).decode, lines[1:]):
                 self.of[entry.fingerprint] = entry
                 # Not for "unknown": rows that are only held back have it too.
                 if entry.status == "sent":
                     self._last_sent[entry.id] = entry
-        except msgspec.DecodeError:
+            key = account_key(session, header["salt"])
+        except (msgspec.DecodeError, KeyError):
             raise ExportError(
                 f"{path} does not hold outcomes; choose another file for the outcomes"
             ) from None
-        key = account_key(session, header.salt)
         self._key = key[32:]
-        self.header = _Header(header.salt, key[:32].hex())
+        #: First line: the account, as a hash with a salt of this file.
+        self.header = {"salt": header["salt"], "account": key[:32].hex()}
         if lines and header != self.header:
             raise ExportError(
                 f"{path} is of another service or apikey; give another file for the outcomes, and if the "
@@ -146,7 +141,7 @@ class OutcomeFile:
         self._write(msgspec.structs.replace(entry, at=datetime.now(UTC).isoformat(timespec="seconds")))
         self._written += 1
 
-    def _write(self, entry: msgspec.Struct) -> None:
+    def _write(self, entry: RowOutcome | dict[str, str]) -> None:
         data = memoryview(msgspec.json.encode(entry) + b"\n")
         with _os_errors(self.path):
             end = os.fstat(self._handle).st_size

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from .. import AsyncSession, Change, InvalidRequestError, Progress, ShortUrl
+from .. import AsyncSession, InvalidRequestError, Progress, ShortUrl
 from .._internal import RENAME_FIRST
 from ..export import names_of_tags
 from ._links import Difference, Links, differences, visible
@@ -14,21 +14,16 @@ from ._outcome_file import UNANSWERED, Outcomes, RowOutcome
 from ._source import ChangeRow, ChangesError, Problem, Sheet
 
 
-class Row(Struct, frozen=True):
+class Row(ChangeRow, frozen=True, kw_only=True):
     """Change with its link and what is known of it.
 
-    `sent` is its outcome "sent", which identifies it in the file of outcomes; `url` is None where `error`
-    says why there is not just one link. `is_done`: an earlier run did it, or the link is as it wants it after
-    one sent it. `is_unknown`: an earlier run sent it without getting an answer. `keeps`: present values that
-    it does not give are sent with it.
+    `sent` is its outcome "sent", which identifies it in the file of outcomes; `url` is None where there is
+    not just one link, as its only difference says. `is_done`: an earlier run did it, or sent it and the link
+    is as it wants it. `is_unknown`: an earlier run sent it without getting an answer.
     """
 
-    line: int
-    change: Change
-    keeps: bool
     sent: RowOutcome
     url: ShortUrl | None
-    error: str
     differences: tuple[Difference, ...]
     is_done: bool
     is_unknown: bool
@@ -41,9 +36,7 @@ async def plan(
 
     A preview and an update plan alike.
     """
-    names = None
-    if isinstance(changes, Sheet) and "tag_name" in changes.columns:
-        names = await names_of_tags(session)
+    names = await names_of_tags(session) if isinstance(changes, Sheet) else {}
     links = Links(await session.urls.list(progress=progress, anew=True).to_list())
     if isinstance(changes, Sheet):
         changes = changes.changes(links, names, earlier.left)
@@ -58,54 +51,44 @@ def _row(row: ChangeRow, links: Links, earlier: Outcomes) -> Row:
     fingerprint = earlier.digest([getattr(written, name) for name in written.__struct_fields__])
     before = earlier.of.get(fingerprint)
     status = None if before is None else before.status
-    key, url, error = row.change.key, None, ""
-    if before is not None and before.id in links.by_id and status != "failed":
+    key, url = row.change.key, None
+    if before is not None and before.id in links.by_key and status != "failed":
         # The slashtag may have been changed since, also by this change.
         key = before.id
     try:
         url = links.find(key)
-    except InvalidRequestError as problem:
-        error = str(problem)
-    found = tuple(differences(row.line, row.change, url, row.change.key)) if url is not None else ()
-    as_wanted = url is not None and not found
+        found = tuple(differences(row.line, row.change, url))
+    except InvalidRequestError as error:
+        found = (Difference(row.line, row.change.key, "", str(error), ""),)
     is_latest = before is not None and earlier.is_latest(before)
     if row.edited is not None:
         # The present values decide, of those that a listing shows.
         is_latest = is_latest and all(each.member in ("password", "domain_id") for each in found)
-    sent = RowOutcome(
-        line=row.line,
-        key=row.change.key,
-        status="sent",
-        id=None if url is None else url.id,
-        fingerprint=fingerprint,
-        left_as="" if url is None else earlier.digest(visible(url, row.change)),
-    )
+    sent = RowOutcome(line=row.line, key=row.change.key, status="sent", fingerprint=fingerprint)
+    if url is not None:
+        sent = replace(sent, id=url.id, left_as=earlier.digest(visible(url, row.change)))
+    is_unknown = status in UNANSWERED
     return Row(
-        line=row.line,
-        change=row.change,
-        keeps=row.edited is not None,
+        *(row.line, row.change, row.edited),
         sent=sent,
         url=url,
-        error=error,
         differences=found,
-        is_done=(status == "done" and (is_latest or as_wanted)) or (status in UNANSWERED and as_wanted),
-        is_unknown=status in UNANSWERED,
+        is_done=not found if is_unknown else status == "done" and (is_latest or not found),
+        is_unknown=is_unknown,
     )
 
 
-def _conflicts(rows: Iterable[Row], links: Links) -> Iterator[tuple[int, str]]:
+def _conflicts(rows: list[Row], links: Links) -> Iterator[tuple[int, str]]:
     """Yield (line, error) of rows that no order of sending makes right."""
     row_of: dict[int, Row] = {}
     for row in rows:
         if row.url is not None and (other := row_of.setdefault(row.url.id, row)) is not row:
             yield row.line, f"{row.change.key!r}: it is the link of line {other.line}"
-    for link, row in row_of.items():
-        new = row.change.slashtag
-        if row.is_done or new is None or row.change.domain_id is not None:
-            continue
-        for url in links.by_slashtag.get(new, ()):
-            # Links of other domains may have the same slashtag.
-            if url.id == link or _domain(url) != _domain(links.by_id[link]):
+    for row in row_of.values():
+        # Links of other domains may have the same slashtag.
+        new = None if row.is_done or row.change.domain_id is not None else row.change.slashtag
+        for url in links.by_key.get(new or "", ()):
+            if row.url is None or url.id == row.url.id or _domain(url) != _domain(row.url):
                 continue
             holder = row_of.get(url.id)
             if holder is not None and holder.change.slashtag is not None:

@@ -11,12 +11,12 @@ from functools import partial
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import AsyncSession, AuthenticationError, Change, Outcome, Progress, ShortUrl
+from .. import AsyncSession, AuthenticationError, Change, Progress, ShortUrl
 from .._internal import AsyncReadable, in_thread
 from ..export import URLS, Table, TableFile
 from ._links import Difference, Links, completed
@@ -24,7 +24,7 @@ from ._outcome_file import OutcomeFile, Outcomes, RowOutcome, Status
 from ._planning import Row, plan
 from ._source import ChangeRow, Sheet, Source, checked, read_sheet
 
-Changes = Source | Iterable[Change | ChangeRow]
+Changes = Source | Iterable[Change]
 
 _SENT_BEFORE = "an earlier run sent it and got no answer: look whether it was done"
 _SENT_AGAIN = "an earlier run sent it and got no answer, this run sent it again: "
@@ -73,16 +73,13 @@ async def preview(
     given, path = _prepare(changes, outcomes)
     rows = await plan(session, given, Outcomes(path, session), progress)
     left = [row for row in rows if not row.is_done]
-    found = {row.line: row.differences for row in left}
-    missing = {
-        row.line: (Difference(row.line, row.change.key, "", row.error, ""),) for row in left if row.error
-    }
-    changed = sum(map(bool, found.values()))
+    missing = sum(row.url is None for row in left)
+    changed = sum(bool(row.differences) for row in left) - missing
     return Preview(
-        differences=tuple(each for differences in (found | missing).values() for each in differences),
+        differences=tuple(each for row in left for each in row.differences),
         changed=changed,
-        unchanged=len(left) - changed - len(missing),
-        missing=len(missing),
+        unchanged=len(left) - changed - missing,
+        missing=missing,
         skipped=len(rows) - len(left),
         unknown=sum(row.is_unknown for row in left),
     )
@@ -91,19 +88,22 @@ async def preview(
 class BulkUpdate(AsyncReadable):
     """Update of many links, each changed at most once; an async iterator over a RowOutcome for each.
 
-    `changes`: a CSV file (see `read_changes`), an edited listing, or Changes. `outcomes`: the file of
-    outcomes; by default beside the CSV file. All links are listed first, and each change is sent by id. Rows
-    that name no link, or several, fail. Rows that are "done" in the file of outcomes are skipped, but for
-    rows of an edited listing that differ from their link; those that an earlier run sent without getting an
-    answer are done if the link is as they want it, and otherwise "unknown" and not sent. `repeat_lost` sends
-    the latter again, and those whose answer is lost in this run. `keep` sends a link's present destination
-    and redirect code if a change gives none, since it is undocumented whether the service resets omitted
-    members; rows of an edited listing always do. Password and domain are not in the listing.
+    `changes`: Changes, or a file with some of COLUMNS, one of them `slashtag` or `id`: CSV with commas,
+    semicolons or tabs, or a workbook (.xlsx, extra `xlsx`), by path or open; an empty cell omits its member.
+    Or the file is an edited listing of `slashtag urls list`, of which the rows are changes that differ from
+    their link. `outcomes`: the file of outcomes; by default beside that of the changes.
+
+    All links are listed first, and each change is sent by id. Rows that name no link, or several, fail. Rows
+    that are "done" in the file of outcomes are skipped, but for rows of an edited listing that differ from
+    their link; those that an earlier run sent without getting an answer are done if the link is as they want
+    it, and otherwise "unknown" and not sent. `repeat_lost` sends the latter again, and those whose answer is
+    lost in this run. `keep` sends a link's present destination and redirect code if a change gives none,
+    since it is undocumented whether the service resets omitted members; rows of an edited listing always do.
+    Password and domain are not in the listing.
 
     Before the first change is sent, `undo_path` gets the links that are changed as they were: a listing,
-    from which another update restores them, but for password and domain. The first change is sent alone, so
-    that credentials which may only read cost one request. `progress` is called with (links read, None), then
-    with (rows done, total). Use it with `async with`, or leave it early with `aclose()`.
+    from which another update restores them, but for password and domain. `progress` is called with (links
+    read, None), then with (rows done, total). Use it with `async with`, or leave it early with `aclose()`.
 
     Raises ChangesError and InvalidRequestError before anything is sent, ExportError if the file of outcomes
     cannot be written, is of another apikey or service, or another run has it open, and errors of wrong
@@ -148,23 +148,17 @@ class BulkUpdate(AsyncReadable):
                     if row.is_unknown:
                         file.append(replace(row.sent, status="done"))
                 elif row.is_unknown and not self._repeat_lost:
-                    yield self._record(file, row, "unknown", error=_SENT_BEFORE)
+                    yield self._record(file, row, "unknown", _SENT_BEFORE)
                 elif row.url is None:
-                    yield self._take(file, row, Outcome(row.change, "failed"), row.error)
+                    yield self._record(file, row, "failed", row.differences[0].now)
                 else:
                     todo.append(row)
             if todo:
                 self.undo_path = _free_path(self.path)
                 await in_thread(partial(_write_links, self.undo_path, [row.url for row in todo if row.url]))
-            done = 0
-            # The first is sent alone: with wrong credentials it is the only one.
-            for some in (todo[:1], todo[1:]):
-                async with aclosing(self._send(file, some)) as outcomes:
-                    async for outcome in outcomes:
-                        done += 1
-                        if self._progress is not None:
-                            self._progress(done, len(todo))
-                        yield outcome
+            async with aclosing(self._send(file, todo)) as outcomes:
+                async for outcome in outcomes:
+                    yield outcome
 
     async def _send(self, file: OutcomeFile, rows: list[Row]) -> AsyncGenerator[RowOutcome, None]:
         row_of: dict[str | int, Row] = {}
@@ -172,36 +166,35 @@ class BulkUpdate(AsyncReadable):
         for row in rows:
             assert row.url is not None
             change = replace(row.change, key=row.url.id)
-            changes.append(completed(change, row.url) if self._keep or row.keeps else change)
+            changes.append(completed(change, row.url) if self._keep or row.edited is not None else change)
             row_of[row.url.id] = row
         updates = self._session.urls.update_many(
             changes,
             repeat_lost=self._repeat_lost,
             before=lambda change: file.announce(row_of[change.key].sent),
+            progress=self._progress,
         )
         try:
             async with updates as outcomes:
                 async for outcome in outcomes:
-                    yield self._take(file, row_of[outcome.change.key], outcome, str(outcome.error))
+                    row, error = row_of[outcome.change.key], str(outcome.error or "")
+                    yield self._record(file, row, outcome.status, error, outcome.rows_updated)
         except AuthenticationError as error:
             # The change that was answered with this error was not done.
             for change in changes:
                 if change.call().path == error.path:
-                    self._take(file, row_of[change.key], Outcome(change, "failed", error=error), str(error))
+                    self._record(file, row_of[change.key], "failed", str(error))
             raise
 
-    def _take(self, file: OutcomeFile, row: Row, outcome: Outcome, error: str) -> RowOutcome:
-        status: Status = outcome.status
-        # Without line breaks and control characters.
-        text = "".join(c if c.isprintable() else " " for c in error)
+    def _record(
+        self, file: OutcomeFile, row: Row, status: Status, error: str = "", rows_updated: int | None = None
+    ) -> RowOutcome:
         if status == "failed" and row.is_unknown:
             # Not done this time, but the earlier run may have done it.
-            status, text = "unknown", f"{_SENT_AGAIN}{text}"
-        more = {"rows_updated": outcome.rows_updated} if status == "done" else {"error": text}
-        return self._record(file, row, status, **more)
-
-    def _record(self, file: OutcomeFile, row: Row, status: Status, **more: Any) -> RowOutcome:
-        outcome = replace(row.sent, status=status, **more)
+            status, error = "unknown", f"{_SENT_AGAIN}{error}"
+        # Without line breaks and control characters.
+        text = "".join(c if c.isprintable() else " " for c in error)
+        outcome = replace(row.sent, status=status, error=text or None, rows_updated=rows_updated)
         file.append(outcome)
         self._counts[status] += 1
         return outcome
@@ -225,11 +218,10 @@ def _prepare(
         sheet = read_sheet(changes)
         if outcomes is None and isinstance(changes, str | os.PathLike):
             outcomes = Path(changes).with_name(f"{Path(changes).stem}.results.jsonl")
-        given: Sheet | list[ChangeRow] = sheet if sheet.is_listing else sheet.changes(Links(()))
+        rows = sheet if sheet.is_listing else sheet.changes(Links(), {}, lambda _: False)
     else:
-        numbered = enumerate(changes, 1)
-        given = checked([row if isinstance(row, ChangeRow) else ChangeRow(n, row) for n, row in numbered])
-    return given, None if outcomes is None else Path(outcomes)
+        rows = checked([ChangeRow(n, change) for n, change in enumerate(changes, 1)])
+    return rows, None if outcomes is None else Path(outcomes)
 
 
 def _free_path(outcomes: Path) -> Path:

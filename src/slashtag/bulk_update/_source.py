@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from .. import Change, InvalidRequestError, ShortUrl
 from .._internal import find_problems, many
-from ._links import READ_ONLY, VOLATILE, Links, edited_cells, is_listing
+from ._links import READ_ONLY, VOLATILE, Links, edited_cells, is_listing, is_number
 
 #: Columns of a file of changes.
 COLUMNS = ("slashtag", "id", "destination", "new_slashtag", "redirect_code", "password", "domain_id")
@@ -58,50 +58,37 @@ class ChangesError(InvalidRequestError):
 
 
 class Sheet(Struct, frozen=True):
-    """File of changes: the cells of its rows by column, and whether they are those of a listing."""
+    """File of changes: the cells of its rows by column, and whether they are those of a listing.
+
+    CSV with commas, semicolons or tabs, or an .xlsx workbook (extra `xlsx`), with some of COLUMNS, one of
+    them `slashtag` or `id`; or with columns of `slashtag urls list`. An empty cell omits its member.
+    """
 
     where: str
-    columns: list[str]
     is_listing: bool
     rows: list[tuple[int, dict[str, str]]]
     problems: list[Problem]
 
     def changes(
-        self,
-        links: Links,
-        tag_names: Mapping[int, str] | None = None,
-        is_own: Callable[[ShortUrl], bool] = lambda _: False,
+        self, links: Links, tag_names: Mapping[int, str], is_own: Callable[[ShortUrl], bool]
     ) -> list[ChangeRow]:
-        """Return its changes, see `read_changes`; `is_own` says whether a link is as own changes left it."""
+        """Return its changes, of a listing the rows that differ from their link, found by id.
+
+        Raises ChangesError with all errors of the rows, such as a changed read-only column, or an
+        `updated_at` that is not the link's, unless the link `is_own`: as own changes left it.
+        """
         problems = [*self.problems]
         rows: list[ChangeRow] = []
         for line, cells in self.rows:
             try:
                 if not self.is_listing:
                     rows.append(ChangeRow(line, _change(cells)))
-                elif given := _edits(cells, links, tag_names, is_own):
+                elif given := edited_cells(cells, links, tag_names, is_own):
                     listed = {name: cell for name, cell in cells.items() if name in COLUMNS}
                     rows.append(ChangeRow(line, _by_id(given | {"id": cells["id"]}), _by_id(listed)))
             except InvalidRequestError as error:
                 problems.append(Problem(line, str(error)))
         return checked(rows, self.where, problems)
-
-
-def read_changes(
-    source: Source, *, links: Iterable[ShortUrl] | None = None, tag_names: Mapping[int, str] | None = None
-) -> list[ChangeRow]:
-    """Read a file of changes, with some of COLUMNS, one of them `slashtag` or `id`; or an edited listing.
-
-    `source` is a path or an open file: CSV with commas, semicolons or tabs, or an .xlsx workbook (extra
-    `xlsx`). An empty cell omits its member. A file with the columns of `slashtag urls list` needs the `links`
-    of the account, and `tag_names` to check that column: rows that differ from their link, found by id, are
-    changes; a changed read-only column is an error, and so is an `updated_at` that is not the link's. Raises
-    ChangesError with all errors of the rows, InvalidRequestError for other files.
-    """
-    sheet = read_sheet(source)
-    if sheet.is_listing and links is None:
-        raise InvalidRequestError(f"{sheet.where} is a listing of links: pass links= to compare it with")
-    return sheet.changes(Links(links or ()), tag_names)
 
 
 def read_sheet(source: Source) -> Sheet:
@@ -130,7 +117,7 @@ def read_sheet(source: Source) -> Sheet:
             problems.append(Problem(line, f"{len(values)} cells, and {len(header)} columns"))
         elif any(values):
             rows.append((line, row))
-    return Sheet(where, header, listing, rows, problems)
+    return Sheet(where, listing, rows, problems)
 
 
 def checked(
@@ -200,7 +187,7 @@ def _change(cells: Mapping[str, str]) -> Change:
     given: dict[str, Any] = {name: cell for name, cell in cells.items() if cell}
     wrong: list[str] = []
     for name in given.keys() & {"id", "redirect_code", "domain_id"}:
-        if _is_number(given[name]):
+        if is_number(given[name]):
             given[name] = int(given[name])
         else:
             wrong.append(f"{name} must be a number, not {given[name]!r}")
@@ -215,21 +202,3 @@ def _change(cells: Mapping[str, str]) -> Change:
 def _by_id(cells: Mapping[str, str]) -> Change:
     """Return the change of the cells of a listing, where the slashtag is not what names the link."""
     return _change({"new_slashtag" if name == "slashtag" else name: cell for name, cell in cells.items()})
-
-
-def _edits(
-    cells: Mapping[str, str],
-    links: Links,
-    tag_names: Mapping[int, str] | None,
-    is_own: Callable[[ShortUrl], bool],
-) -> dict[str, str]:
-    """Return the cells of a row of an edited listing that are to be sent."""
-    if not _is_number(cells["id"]):
-        raise InvalidRequestError(f"id must be a number, not {cells['id']!r}")
-    url = links.find(int(cells["id"]))
-    return edited_cells(cells, url, tag_names, is_own=is_own(url))
-
-
-def _is_number(cell: str) -> bool:
-    # Every number of so many digits fits into 64 bits.
-    return cell.isascii() and cell.isdecimal() and len(cell) <= 18
