@@ -38,6 +38,7 @@ from ._resources.collect_each import sort_by_activity as sort_by_activity
 from ._resources.listing import Resource as Resource
 from ._resources.stats import sort_links as sort_links
 from ._session import account_key as account_key
+from ._session import optional as optional
 from ._show import did_you_mean as did_you_mean
 from ._show import many as many
 from ._threads import in_thread as in_thread

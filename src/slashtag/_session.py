@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from hashlib import pbkdf2_hmac
@@ -12,6 +13,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 
 import aiohttp
+from msgspec import structs
 
 from ._core.batches import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
 from ._core.call import Call, check_int
@@ -19,7 +21,14 @@ from ._core.payloads import Answer
 from ._core.retry import RetryPolicy
 from ._core.throttle.throttle import Throttle
 from ._credentials import Credentials, parse_base_url, parse_proxy
-from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
+from ._errors import (
+    ConfigurationError,
+    InvalidRequestError,
+    SessionClosedError,
+    SlashtagError,
+    TransportError,
+    is_fatal,
+)
 from ._fanout import Tasks
 from ._resources.collect import ServiceTraits
 from ._resources.stats import Stats
@@ -35,6 +44,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 RangeEnd = Literal["inclusive", "exclusive"]
+
+#: Attempts of a request that its caller can do without.
+OPTIONAL_ATTEMPTS = 3
 
 log = logging.getLogger("slashtag")
 
@@ -221,6 +233,27 @@ def account_key(session: AsyncSession, salt: str) -> bytes:
     """
     account = f"{session._transport.base}\0{session._transport.credentials.apikey}"
     return pbkdf2_hmac("sha256", account.encode(), salt.encode(), 5_000, 64)
+
+
+async def optional(
+    session: AsyncSession, what: str, request: Callable[[AsyncSession], Awaitable[T]]
+) -> T | None:
+    """Return what a request gives that the caller can do without; None, with a warning, if it fails.
+
+    `request` is called with a view of the session that makes few attempts, and with the session itself where
+    the service is not reached. Raises errors that all requests would have.
+    """
+    policy = session._sender.policy
+    few = structs.replace(policy, max_attempts=min(policy.max_attempts, OPTIONAL_ATTEMPTS))
+    try:
+        return await request(session.with_options(retry=few))
+    except SlashtagError as error:
+        if is_fatal(error):
+            raise
+        if not (isinstance(error, TransportError) and error.unsent):
+            log.warning("%s: left out, as the request failed: %s", what, error)
+            return None
+    return await request(session)
 
 
 def _within_pool(concurrency: int, http: aiohttp.ClientSession | None) -> int:

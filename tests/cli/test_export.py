@@ -248,6 +248,18 @@ def replayed_and_sent(err: str) -> tuple[int, int]:
     return replayed, sent
 
 
+@pytest.mark.parametrize("command", ["urls list", "export urls", "stats alltime --keys {key}"])
+def test_what_only_helps_may_fail(cli: Cli, box: Sandbox, command: str) -> None:
+    links = box.truth.urls()
+    helps = "/api/v1/urls" if "stats" in command else "/api/v1/tags"
+    with failing(box, Fault(kind="500", path=helps)):
+        ran = cli(*command.format(key=links[0].slashtag).split())
+    assert ran.code == 0, ran.err
+    assert ran.err.count("left out, as the request failed") == 1
+    if "stats" not in command:
+        assert [row["tag_name"] for row in objects(ran.out)] == [None] * len(links)
+
+
 def test_failures_of_an_export_to_stdout_are_lines_on_stderr(cli: Cli, box: Sandbox) -> None:
     names = [tag.name for tag in box.truth.tags()][:2]
     tags = [word for name in names for word in ("--tag", name)]

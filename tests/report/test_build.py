@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -112,13 +113,26 @@ async def test_the_paths_of_the_samples_will_do(serve: Serve, paths: str) -> Non
 
 @pytest.mark.parametrize("kind", ["404", "html-404"])
 async def test_without_all_time_statistics_days_are_asked_instead(serve: Serve, kind: str) -> None:
-    faults = [Fault(kind=kind, path=f"/api/v1/stats/{path}") for path in ("alltime", "yearly")]
-    async with serve(faults=faults) as box:
+    async with serve(faults=[Fault(kind=kind, path="/api/v1/stats/alltime")]) as box:
         keys = names(box, 30)
-        report = await reported(box, "2024-01-01", "2024-06-30", keys=keys)
-        check(box, report, keys)
-        year = await reported(box, "2024-01-01", "2024-12-31", keys=keys)
-        assert (year.unique, year.unique_is_exact, year.shows_unique) == (None, False, False)
+        check(box, await reported(box, "2024-01-01", "2024-06-30", keys=keys), keys)
+
+
+@pytest.mark.parametrize("kind", ["404", "html-404", "500", "envelope-500", "302"])
+async def test_what_a_report_can_do_without_may_fail(
+    serve: Serve, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths = "/api/v1/stats/yearly", "/api/v1/tags"
+    async with serve(faults=[Fault(kind=kind, path=path) for path in paths]) as box:
+        year = await reported(box, "2024-01-01", "2024-12-31")
+        check(box, year)
+        assert (year.unique, year.unique_is_exact, year.shows_unique, year.tag) == (None, False, False, {})
+        assert year.destination
+        tried = Counter(arrival.path for arrival in box.requests if arrival.fault)
+        assert set(tried) == set(paths)
+        assert tried["/api/v1/tags"] <= 3
+    warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == len(paths)
 
 
 async def test_unique_clicks_of_a_year_are_exact_for_one_batch_and_bounded_for_more(serve: Serve) -> None:

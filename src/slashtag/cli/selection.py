@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
-from .. import AsyncSession, InvalidRequestError, Keys, Progress, SlashtagError, UnknownTagError
-from .._internal import check_slashtag, did_you_mean
+from .. import AsyncSession, InvalidRequestError, Keys, Progress, ShortUrl, SlashtagError, UnknownTagError
+from .._internal import check_slashtag, did_you_mean, optional
 from ..export import By, Sharing, names_of_tags, selection
 from .errors import SOME_FAILED
 from .options import SessionOptions, option
@@ -97,11 +97,16 @@ class Selection:
         if self.tag or self.every:
             return {"keys": None, "tags": self.tag or None}
         keys = self.slashtags
-        if not (
-            len(keys) <= CHECKED or any("://" in key for key in keys) if self.check is None else self.check
-        ):
+        is_needed = self.check or any("://" in key for key in keys)
+        found: dict[str, ShortUrl | None] | None = None
+        if is_needed:
+            found = await session.urls.find(keys, progress=progress)
+        elif self.check is None and len(keys) <= CHECKED:
+            found = await optional(
+                session, "the check of slashtags", lambda few: few.urls.find(keys, progress=progress)
+            )
+        if found is None:
             return {"keys": keys, "tags": None}
-        found = await session.urls.find(keys, progress=progress)
         unknown = [key for key, link in found.items() if link is None]
         if unknown:
             named = ", ".join(map(repr, unknown[:NAMED]))

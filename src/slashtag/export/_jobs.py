@@ -9,7 +9,7 @@ from functools import partial
 from msgspec import Struct
 
 from .. import AsyncSession, DateRange, Day, Failure, Keys, OnError, Progress, SlashtagError
-from .._internal import Key, in_thread, parse_zone, sort_links
+from .._internal import Key, in_thread, optional, parse_zone, sort_links
 from ._selection import By, Sharing, names_of_tags, selection
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row
 from ._writers import BATCH, Writer, check_rows
@@ -40,16 +40,19 @@ async def _write(writer: Writer, rows: list[Row]) -> int:
 async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
     """Write every link of the account as a row of NAMED_URLS.
 
-    `progress` is called with (links so far, None). The writer is left open. Raises what a listing raises,
-    and ExportError (List short URLs; List tags).
+    `progress` is called with (links so far, None). The writer is left open. Without names, and with a
+    warning, if tags cannot be listed. Raises what a listing raises, and ExportError (List short URLs; List
+    tags).
     """
     written, names = 0, dict[int, str | None]()
+    found: dict[int, str] | None = {}
     async with session.urls.list(progress=progress).pages() as pages:
         async for page in pages:
             unknown = {url.tag_id for url in page.items if url.tag_id is not None} - names.keys()
-            if unknown:
+            if unknown and found is not None:
                 # Also for a tag that was created meanwhile; one that stays unknown is looked for once.
-                names |= dict.fromkeys(unknown) | await names_of_tags(session)
+                found = await optional(session, "names of tags", names_of_tags)
+                names |= dict.fromkeys(unknown) | (found or {})
             written += await _write(writer, [named_url_row(url, names) for url in page.items])
     return Summary(rows=written)
 

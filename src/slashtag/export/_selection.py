@@ -121,7 +121,7 @@ async def selection(
     """Fill in what an omitted selector means, and what tags mean where links are asked for.
 
     `sharing` gets every link that is listed for it, and `progress` is that of the listing. Listed links that
-    statistics cannot name are passed to `left_out` as an error; without it, requests for them raise it.
+    statistics cannot name are passed to `left_out` as an error; without it, requests for them fail.
     """
     if by not in ("slashtag", "tag"):
         raise TypeError(f"by is 'slashtag' or 'tag', not {by!r}")
@@ -158,11 +158,10 @@ async def _listed(
         async for url in urls:
             if not sharing.take(url, selected=tags is None or url.tag_id in ids):
                 continue
-            try:
-                check_slashtag(url)
-            except InvalidRequestError as error:
-                if left_out is None:
-                    raise
-                left_out(error)
-            else:
-                yield url
+            if left_out is not None:
+                try:
+                    check_slashtag(url)
+                except InvalidRequestError as error:
+                    left_out(error)
+                    continue
+            yield url

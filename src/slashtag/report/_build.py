@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from datetime import timezone as fixed_offset
+from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from .. import (
@@ -12,17 +14,15 @@ from .. import (
     DateRange,
     InvalidRequestError,
     Keys,
-    NotFoundError,
     PeriodStats,
     Progress,
     Query,
     RangeStats,
     Statistics,
-    UnexpectedResponseError,
     Year,
 )
-from .._internal import Key, parse_zone
-from ..export import Links, hourly_clicks
+from .._internal import Key, optional, parse_zone
+from ..export import Links, hourly_clicks, names_of_tags
 from ._branding import Branding
 from ._format import page_of
 from ._report import Report, TopLink
@@ -158,15 +158,13 @@ class _Counter:
 
         return report
 
-    async def count(self, query: Query[R], of: Mapping[str, Any], zone: tzinfo | None = None) -> R:
+    async def count(self, query: Query[R], of: Mapping[str, Any]) -> R:
         """Count links or tags together."""
-        return await self._session.stats.collect(
-            query, **of, timezone=zone or self._zone, progress=self.step()
-        )
+        return await self._session.stats.collect(query, **of, timezone=self._zone, progress=self.step())
 
-    async def totals(self, query: DateRange, **of: Any) -> dict[str, int]:
+    async def totals(self, session: AsyncSession, query: DateRange, **of: Any) -> dict[str, int]:
         """Count slashtags or tags one by one."""
-        each = self._session.stats.collect_each(query, **of, timezone=self._zone, progress=self.step())
+        each = session.stats.collect_each(query, **of, timezone=self._zone, progress=self.step())
         async with each:
             return {name: stats.total async for name, stats in each}
 
@@ -190,7 +188,7 @@ class _Counter:
         self, best: Mapping[str, RangeStats], previous: DateRange, links: Links
     ) -> tuple[TopLink, ...]:
         """Return the best links with their clicks in the span before."""
-        before = await self.totals(previous, keys=best) if best else {}
+        before = await self.totals(self._session, previous, keys=best) if best else {}
         return tuple(
             TopLink(
                 slashtag=slashtag,
@@ -208,18 +206,18 @@ class _Counter:
         """Count calendar years; None for other spans, and if the service or the zone has no such years."""
         if (start, end) != (date(start.year, 1, 1), date(end.year, 12, 31)):
             return None
-        found: list[PeriodStats] = []
-        for year in range(start.year, end.year + 1):
-            begins, ends = (datetime(n, 1, 1, tzinfo=self._zone).utcoffset() for n in (year, year + 1))
-            if begins is None or begins != ends:
-                return None
-            try:
-                found.append(await self.count(Year(year), of, fixed_offset(begins)))
-            except (NotFoundError, UnexpectedResponseError) as error:
-                if error.status != 404:
-                    raise
-                return None
-        return PeriodStats.merge(found)
+        years = range(start.year, end.year + 2)
+        offsets = [datetime(year, 1, 1, tzinfo=self._zone).utcoffset() for year in years]
+        if any(begins != ends for begins, ends in pairwise(offsets)):
+            return None
+
+        async def count(session: AsyncSession) -> PeriodStats:
+            zone = fixed_offset(offsets[0] or timedelta())
+            selected: dict[str, Any] = {**of, "timezone": zone, "progress": self.step()}
+            found = [await session.stats.collect(Year(year), **selected) for year in years[:-1]]
+            return PeriodStats.merge(found)
+
+        return await optional(self._session, "unique clicks of the years", count)
 
 
 async def _count_labels(
@@ -232,13 +230,18 @@ async def _count_labels(
     """
     if not clicks:
         return {}
-    listed = await session.tags.list(progress=counter.step()).to_list()
-    names: dict[int | None, str] = {None: ""} | {tag.id: tag.name for tag in listed}
-    by_tag, shared_tags = links.clicks_by(lambda link: names.get(link.tag_id, f"{link.tag_id}"), clicks)
+    names = await optional(session, "clicks by tag", names_of_tags)
+    by_tag, shared_tags = dict[str, int](), set[str]()
+    if names is not None:
+        named: dict[int | None, str] = {None: ""} | names
+        by_tag, shared_tags = links.clicks_by(lambda link: named.get(link.tag_id, f"{link.tag_id}"), clicks)
     by_page, shared_pages = links.clicks_by(lambda link: page_of(link.destination or ""), clicks)
     counted = sorted(shared_tags - {""}, key=lambda name: -by_tag[name])[:MOST_TAGS]
-    by_tag |= await counter.totals(span, tags=counted)
-    shared = {("tag", name) for name in shared_tags.difference(counted)}
+    totals = await optional(
+        session, "clicks of single tags", partial(counter.totals, query=span, tags=counted)
+    )
+    by_tag |= totals or {}
+    shared = {("tag", name) for name in shared_tags.difference(totals or ())}
     shared |= {("destination", page) for page in shared_pages}
     return {"tag": by_tag, "destination": by_page, "shared": frozenset(shared)}
 

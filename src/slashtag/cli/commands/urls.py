@@ -13,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 from ... import ShortUrl
-from ..._internal import REDIRECT_CODES, parse_span
+from ..._internal import REDIRECT_CODES, optional, parse_span
 from ...export import NAMED_URLS, Column, Table, named_url_row, names_of_tags
 from ..bulk import Bulk, update_from
 from ..options import option
@@ -104,8 +104,11 @@ async def list_urls(run: Run, listed: Listed, filter_: Filter) -> None:
         raise typer.BadParameter("--untagged goes without --tag")
     filter_.since, filter_.updated_since  # noqa: B018
     async with run.session() as session:
-        named = filter_.tag or "tag_name" in (listed.names or ["tag_name"])
-        names = await names_of_tags(session, filter_.tag or ()) if named else {}
+        names: dict[int, str] = {}
+        if filter_.tag:
+            names = await names_of_tags(session, filter_.tag)
+        elif "tag_name" in (listed.names or ["tag_name"]):
+            names = await optional(session, "names of tags", names_of_tags) or {}
         await print_listing(
             run,
             listed,
