@@ -86,10 +86,10 @@ def test_a_transparent_logo_has_a_light_edge_in_the_dark(ground: str, is_transpa
     assert ("transparent" in logo) == is_transparent
 
 
-@given(st.binary(max_size=80))
+@pytest.mark.parametrize("data", [b"", b"damaged", zlib.compress(b"\0\1\2")])
 def test_a_damaged_logo_is_not_taken_for_a_transparent_one(data: bytes) -> None:
     head = b"\x89PNG\r\n\x1a\n" + bytes(16) + b"\x08\x06" + bytes(7) + b"IDAT"
-    assert not Branding(logo=head + data).is_transparent or zlib.decompressobj().decompress(data)
+    assert not Branding(logo=head + data).is_transparent
 
 
 def test_a_title_and_a_logo_are_on_the_page() -> None:

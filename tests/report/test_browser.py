@@ -87,13 +87,6 @@ def asked_by_pages(log: dict[str, Any]) -> list[str]:
     return [asked["url"] for asked in started if asked.get("initiator") != "not an origin"]
 
 
-def test_a_console_and_a_network_are_watched_at_all(chromium: str, tmp_path: Path) -> None:
-    noisy = "<script>console.error('heard')</script><img src='http://127.0.0.1:8099/seen.png'>"
-    _, console, asked = browse(chromium, tmp_path, noisy, "--dump-dom")
-    assert any("heard" in line for line in console)
-    assert asked == ["http://127.0.0.1:8099/seen.png"]
-
-
 def test_a_page_is_silent_asks_for_nothing_and_runs_nothing(chromium: str, tmp_path: Path, page: str) -> None:
     shown, console, asked = browse(chromium, tmp_path, page, "--dump-dom")
     assert console == []

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -68,54 +67,34 @@ def check(box: Sandbox, report: Report, keys: list[str] | None = None, zone: Any
     assert sum(n or 0 for row in report.weekdays.values() for n in row) == report.total
 
 
-SPANS = [
-    ("2024-01-01", "2024-12-31"),
-    ("2024-03-01", "2024-03-31"),
-    ("2024-02-11", "2024-09-17"),
-    ("2025-05-05", "2025-05-05"),
-    ("2023-01-01", "2025-12-31"),
-    ("2021-01-01", "2021-12-31"),
-]
-
-
 @pytest.mark.unmeasured
 @pytest.mark.parametrize("places", [10, 0])
-@pytest.mark.parametrize(("start", "end"), SPANS)
-async def test_every_figure_is_the_truth(serve: Serve, start: str, end: str, places: int) -> None:
-    async with serve() as box:
-        report = await reported(box, start, end, places=places)
-        assert (report.links_clicked is None) == (places == 0)
-        check(box, report)
-        assert report.requests == len(box.requests)
-
-
-@pytest.mark.unmeasured
 @pytest.mark.parametrize(
-    ("zone", "start", "end"),
+    ("start", "end", "zone"),
     [
-        ("Europe/Berlin", "2024-01-01", "2024-12-31"),
-        ("America/New_York", "2024-03-10", "2024-11-20"),
-        ("Asia/Kolkata", "2024-03-01", "2024-06-30"),
+        ("2024-01-01", "2024-12-31", "UTC"),
+        ("2024-03-01", "2024-03-31", "Europe/London"),
+        ("2024-02-11", "2024-09-17", "UTC"),
+        ("2025-05-05", "2025-05-05", "Asia/Tokyo"),
+        ("2023-01-01", "2025-12-31", "UTC"),
+        ("2021-01-01", "2021-12-31", "UTC"),
+        ("2024-01-01", "2024-12-31", "Europe/Berlin"),
+        ("2024-03-10", "2024-11-20", "America/New_York"),
+        ("2024-03-01", "2024-06-30", "Asia/Kolkata"),
     ],
 )
-async def test_every_figure_is_the_truth_in_a_zone(serve: Serve, zone: str, start: str, end: str) -> None:
+async def test_every_figure_is_the_truth(serve: Serve, start: str, end: str, zone: str, places: int) -> None:
     async with serve() as box:
-        report = await reported(box, start, end, timezone=ZoneInfo(zone))
+        report = await reported(box, start, end, places=places, timezone=ZoneInfo(zone))
+        assert (report.links_clicked is None) == (places == 0)
         check(box, report, zone=ZoneInfo(zone))
-        assert report.zone == zone
+        assert (report.zone, report.requests) == (zone, len(box.requests))
 
 
-@pytest.mark.parametrize("paths", ["samples", "both"])
-async def test_the_paths_of_the_samples_will_do(serve: Serve, paths: str) -> None:
-    async with serve(paths=paths) as box:
-        check(box, await reported(box, "2024-01-01", "2024-12-31"))
-
-
-@pytest.mark.parametrize("kind", ["404", "html-404"])
-async def test_without_all_time_statistics_days_are_asked_instead(serve: Serve, kind: str) -> None:
-    async with serve(faults=[Fault(kind=kind, path="/api/v1/stats/alltime")]) as box:
+async def test_the_path_of_the_samples_will_do(serve: Serve) -> None:
+    async with serve(paths="samples") as box:
         keys = names(box, 30)
-        check(box, await reported(box, "2024-01-01", "2024-06-30", keys=keys), keys)
+        check(box, await reported(box, "2024-01-01", "2024-12-31", keys=keys), keys)
 
 
 @pytest.mark.parametrize("kind", ["404", "html-404", "500", "envelope-500", "302"])
@@ -296,18 +275,6 @@ async def test_without_links_one_by_one_it_asks_for_batches_only(serve: Serve) -
         assert report.requests == 2 + 2 * windows * batches + batches
 
 
-async def test_links_without_clicks_are_ruled_out_together() -> None:
-    async with Sandbox(urls=0, clicks=0, tags=0) as box:
-        for n in range(300):
-            box.add_url(f"k{n}")
-            if n % 100 == 0:
-                box.add_click(f"k{n}", "2024-05-05T00:00:00")
-        report = await reported(box, "2024-01-01", "2024-12-31")
-        assert (report.links, report.links_clicked) == (300, 3)
-        # In the order of the listing each batch of 100 has clicks, and each link is looked into.
-        assert report.requests < 250
-
-
 async def test_progress_ends_at_what_is_known(serve: Serve) -> None:
     seen: list[tuple[int, int]] = []
 
@@ -326,8 +293,7 @@ async def test_an_empty_account_has_a_report() -> None:
     async with Sandbox(urls=0, clicks=0, tags=0) as box:
         report = await reported(box, "2024-01-01", "2024-12-31")
         check(box, report)
-        assert (report.links, report.links_clicked, report.change, report.unique) == (0, 0, None, 0)
-        assert len(report.stats.clicks) == 366
+        assert (report.change, report.unique, len(report.stats.clicks)) == (None, 0, 366)
         assert "there are no links" in report.to_html()
 
 
@@ -424,34 +390,7 @@ async def test_wrong_selectors_and_spans_are_refused_before_anything_is_asked(se
         assert box.requests == []
 
 
-async def test_a_refused_request_is_raised_and_leaves_nothing_behind(serve: Serve) -> None:
+async def test_a_refused_request_is_raised(serve: Serve) -> None:
     async with serve(unknown_keys="error") as box:
         with pytest.raises(BadRequestError):
             await reported(box, "2024-01-01", "2024-12-31", keys=["there is no such link"])
-
-
-@pytest.mark.parametrize(
-    ("timezone", "name"),
-    [
-        (None, "UTC"),
-        ("+00:00", "UTC"),
-        ("-03:30", "UTC-03:30"),
-        (UTC, "UTC"),
-        (ZoneInfo("Europe/London"), "Europe/London"),
-        (ZoneInfo("Asia/Tokyo"), "Asia/Tokyo"),
-    ],
-)
-async def test_zones_have_names(timezone: Any, name: str) -> None:
-    async with Sandbox(urls=0, clicks=0, tags=0) as box:
-        report = await reported(box, "2024-01-01", "2024-01-02", timezone=timezone)
-        assert report.zone == name
-        assert (report.start, report.end) == (date(2024, 1, 1), date(2024, 1, 2))
-
-
-async def test_a_cancelled_report_ends(serve: Serve) -> None:
-    async with serve(latency=0.05) as box, client(box) as session:
-        task = asyncio.create_task(build(session, DateRange.year(2024)))
-        await asyncio.sleep(0.2)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task

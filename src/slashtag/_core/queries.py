@@ -21,15 +21,7 @@ from .._records import PydanticType
 from .batches import Selector
 from .call import Call, check_int
 from .payloads import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
-from .spans import (
-    is_local,
-    is_relative,
-    localized,
-    parse_bound,
-    parse_day,
-    parse_span,
-    spans_to_compare,
-)
+from .spans import is_local, localized, parse_bound, parse_day, parse_span, spans_to_compare
 from .windows import Bound, Window, format_offset, offsets, only_offset, windows
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
@@ -37,7 +29,7 @@ _Date = date
 
 #: No click is older: link shorteners with statistics did not exist.
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-_SECOND = timedelta(seconds=1)
+_DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
 
 
 class TimeSlice(Struct, frozen=True):
@@ -162,7 +154,9 @@ class DateRange(Query[RangeStats], frozen=True):
 
         What is relative to today is so in the `timezone` of the call, at the time of the call.
         """
-        return cls(relative=text) if is_relative(text) else cls(*parse_span(text, EPOCH.date()))
+        today = EPOCH.date()
+        bounds = parse_span(text, today)
+        return cls(*bounds) if bounds == parse_span(text, today + 400 * _DAY) else cls(relative=text)
 
     @property
     def bounds(self) -> tuple[Bound, Bound]:

@@ -79,14 +79,6 @@ def localized(bound: Bound, zone: tzinfo | None) -> Bound:
     return parse_bound("", instant)
 
 
-def is_relative(text: str) -> bool:
-    """Return whether a date range depends on the present day."""
-    return any(
-        part in ("today", "yesterday") or bool(_LAST.fullmatch(part) or _NAMED.fullmatch(part))
-        for part in map(str.strip, text.split("..", 1))
-    )
-
-
 def parse_span(text: str, today: date) -> tuple[Bound, Bound]:
     """Return the first and last day of a date range, or its first and last second.
 

@@ -12,8 +12,8 @@ from .. import InvalidRequestError
 
 #: The largest logo, in bytes.
 MAX_LOGO = 500_000
-#: Types of colours that have an alpha channel (PNG, 11.2.1), and its place in a pixel.
-_ALPHA_AT = {b"\4": 1, b"\6": 3}
+#: Depth and type of the colours of such a PNG (PNG, 11.2.1).
+_RGBA = b"\x08\x06"
 _TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 #: Contrast of text, as the Web Content Accessibility Guidelines have it, and of bars with their ground.
 _OF_TEXT, _OF_BARS = 4.5, 1.4
@@ -61,17 +61,15 @@ class Branding(Struct, frozen=True, kw_only=True):
 
     @property
     def is_transparent(self) -> bool:
-        """Whether what is behind the logo shows at its upper left corner: that of a PNG with transparency."""
-        depth, kind = self.logo[24:25], self.logo[25:26]
-        if not self.logo_uri.startswith("data:image/png") or kind not in _ALPHA_AT:
+        """Whether the upper left corner of the logo is transparent: of a PNG with 8 bits for each colour."""
+        if not self.logo_uri.startswith("data:image/png") or self.logo[24:26] != _RGBA:
             return False
-        # No filter of lines changes the first pixel.
-        at, size = _ALPHA_AT[kind], 2 if depth == b"\x10" else 1
-        data = self.logo[self.logo.find(b"IDAT") + 4 :]
         try:
-            return zlib.decompressobj().decompress(data, 9)[1 + at * size] < 255
-        except (zlib.error, IndexError):
+            # A byte for the filter of lines, which does not change the first pixel, then its four values.
+            pixel = zlib.decompressobj().decompress(self.logo[self.logo.find(b"IDAT") + 4 :], 5)
+        except zlib.error:
             return False
+        return len(pixel) == 5 and pixel[4] < 255
 
     @property
     def palettes(self) -> tuple[dict[str, str], dict[str, str]]:

@@ -49,8 +49,8 @@ def plain(label: str) -> str:
 def font_of(text: str) -> str:
     """Return the fonts to draw a text with: of a script that common fonts lack, those of Noto come first."""
     scripts = {unicodedata.name(each, "").split(" ")[0] for each in text if each > "\u02af"}
-    noto = [f"Noto Sans {'CJK JP' if each in _CJK else each.title()}" for each in sorted(scripts - _COMMON)]
-    return ", ".join([*noto, "Liberation Sans", "Arial", "sans-serif"])
+    noto = {f"Noto Sans {'CJK JP' if each in _CJK else each.title()}" for each in scripts - _COMMON}
+    return ", ".join([*sorted(noto), "Liberation Sans", "Arial", "sans-serif"])
 
 
 def name_of(dimension: str, label: str) -> str:
