@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
-from slashtag import AsyncSession, AuthenticationError, Change, ExportError, InvalidRequestError
+from slashtag import AsyncSession, Change, ExportError, InvalidRequestError
 from slashtag.bulk_update import (
     BulkSummary,
     BulkUpdate,
@@ -129,22 +128,6 @@ async def test_a_preview_sends_no_change_and_writes_nothing(
     assert not source.with_name("changes.results.jsonl").exists()
 
 
-async def test_a_lost_answer_is_unknown_and_not_sent_again_unless_asked_for(
-    box: Sandbox, session: AsyncSession, source: Path
-) -> None:
-    box.faults = [Fault(kind="reset", method="PUT")]
-    update = BulkUpdate(session, source)
-    assert {outcome.status async for outcome in update} == {"unknown"}
-    assert update.summary == BulkSummary(unknown=2)
-    box.faults = []
-    assert (await preview(session, source)).unknown == 2
-    held = BulkUpdate(session, source)
-    assert {outcome.status async for outcome in held} == {"unknown"}
-    assert puts(box) == 2
-    repeated = BulkUpdate(session, source, repeat_lost=True)
-    assert {outcome.key: outcome.status async for outcome in repeated} == {"a1": "done", "a2": "done"}
-
-
 async def test_a_change_whose_answer_was_lost_is_done_if_the_link_is_as_it_wants(
     box: Sandbox, session: AsyncSession, source: Path
 ) -> None:
@@ -161,31 +144,11 @@ async def test_a_change_whose_answer_was_lost_is_done_if_the_link_is_as_it_wants
     assert puts(box) == 3
 
 
-async def test_keep_sends_what_the_listing_has(box: Sandbox, session: AsyncSession, source: Path) -> None:
-    async with BulkUpdate(session, source, keep=True) as update:
-        assert {outcome.key async for outcome in update} == {"a1", "a2"}
-    bodies = {arrival.body for arrival in box.requests if arrival.method == "PUT"}
-    assert bodies == {
-        b'{"destination":"https://other.example/","redirect_code":302}',
-        b'{"destination":"https://www.example/2","slashtag":"b2","redirect_code":302}',
-    }
-
-
 async def test_two_updates_with_one_file_are_one_too_many(session: AsyncSession, source: Path) -> None:
     async with BulkUpdate(session, source) as update:
         await anext(update)
         with pytest.raises(ExportError, match="another run writes to"):
             await anext(BulkUpdate(session, source))
-
-
-async def test_wrong_credentials_cost_one_request(box: Sandbox, source: Path) -> None:
-    async with AsyncSession(box.base_url, apikey=box.apikey, apisecret="another-secret-1") as session:
-        update = BulkUpdate(session, source)
-        async with aclosing(update):
-            with pytest.raises(AuthenticationError):
-                await anext(update)
-    assert len(box.requests) == 1
-    assert update.summary == BulkSummary()
 
 
 async def test_present_values_are_read_past_caches(tmp_path: Path) -> None:

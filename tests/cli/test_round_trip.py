@@ -70,6 +70,13 @@ def tabs(rows: Rows, path: Path) -> None:
     path.write_text(text(rows, "\t"))
 
 
+def frame(rows: Rows, path: Path) -> None:
+    """As a data frame writes whole numbers of columns with gaps, and with an empty column."""
+    names = ("id", "redirect_code", "tag_id")
+    rows = [row | {name: row[name] and f"{row[name]}.0" for name in names} for row in rows]
+    path.write_text(text(rows).replace("\r\n", ",\r\n"))
+
+
 def workbook(rows: Rows, path: Path) -> None:
     book = Workbook()
     sheet: Any = book.active
@@ -79,13 +86,22 @@ def workbook(rows: Rows, path: Path) -> None:
     book.save(path)
 
 
-@pytest.mark.parametrize("write", [comma, excel, tabs, workbook])
+@pytest.mark.parametrize("write", [comma, excel, tabs, frame, workbook])
 def test_only_edited_rows_are_sent(
     cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path, write: Callable[[Rows, Path], None]
 ) -> None:
     path = tmp_path / ("links.xlsx" if write is workbook else "links.csv")
+    write(listed, path)
+    assert cli("urls", "update", "--from", str(path)).err.startswith("0 rows done")
     expected = edit(listed)
     write(listed, path)
+    shown = cli("urls", "update", "--from", str(path), "--dry-run").out.splitlines()
+    assert [(row["member"], row["new"]) for row in map(json.loads, shown)] == [
+        ("destination", "https://new.example/"),
+        ("redirect_code", "308"),
+        ("slashtag", "renamed"),
+    ]
+    assert puts(own) == {}
     ran = cli("urls", "update", "--from", str(path))
     assert ran.code == 0, ran.err
     assert ran.err.startswith("3 rows done")
@@ -119,12 +135,6 @@ def test_the_apostrophes_of_a_csv_for_excel_are_not_sent(cli: Cli, own: Sandbox,
     ran = cli("urls", "update", "--from", str(path))
     assert ran.code == 0, ran.err
     assert list(puts(own).values()) == [{"destination": "https://www.example/", "redirect_code": 308}]
-
-
-def test_an_unchanged_listing_sends_nothing(cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path) -> None:
-    comma(listed, tmp_path / "links.csv")
-    ran = cli("urls", "update", "--from", str(tmp_path / "links.csv"))
-    assert (ran.code, puts(own)) == (0, {})
 
 
 @pytest.mark.parametrize(
@@ -228,15 +238,3 @@ def test_a_listing_is_read_from_stdin(
     ran = cli("urls", "update", "--from", "-", "--results", str(tmp_path / "r.jsonl"))
     assert ran.code == 0, ran.err
     assert puts(own) == expected
-
-
-def test_a_dry_run_shows_the_edits(cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path) -> None:
-    edit(listed)
-    comma(listed, tmp_path / "links.csv")
-    ran = cli("urls", "update", "--from", str(tmp_path / "links.csv"), "--dry-run")
-    assert [(row["member"], row["new"]) for row in map(json.loads, ran.out.splitlines())] == [
-        ("destination", "https://new.example/"),
-        ("redirect_code", "308"),
-        ("slashtag", "renamed"),
-    ]
-    assert puts(own) == {}
