@@ -56,7 +56,11 @@ class Links:
 
     @classmethod
     async def read(
-        cls, session: AsyncSession, keys: Keys | None, tags: Iterable[str] | None, progress: Progress
+        cls,
+        session: AsyncSession,
+        keys: Keys | None,
+        tags: Iterable[str] | None,
+        progress: Progress | None = None,
     ) -> Links:
         """Read the links of a selection; raises InvalidRequestError for given ones that cannot be counted."""
         links = cls()

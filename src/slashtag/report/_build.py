@@ -73,8 +73,7 @@ async def build(
     """
     zone = parse_zone(timezone)
     now = datetime.now(UTC).astimezone(zone)
-    start, end = _whole_days(query, zone, now)
-    span, previous = DateRange(start, end).with_previous(zone, now)
+    start, end, span, previous = _whole_days(query, zone, now)
     if not isinstance(places, int) or places < 0:
         raise InvalidRequestError(f"places is {places!r}; it must be a number of links, 0 or more")
     if hours:
@@ -82,7 +81,6 @@ async def build(
         await hourly_clicks(session, *span.bounds, keys=(), timezone=zone)
     if tags is not None and not isinstance(tags, str | bytes):
         tags = list(dict.fromkeys(tags))
-    requests = session.metrics.requests
     counter = _Counter(session, zone, progress)
     links = await Links.read(session, keys, tags, counter.step())
 
@@ -111,7 +109,7 @@ async def build(
         end=end,
         zone=str(zone),
         asked_at=now,
-        requests=session.metrics.requests - requests,
+        requests=counter.requests,
         selection=_selection(keys, tags, len(links.keys)),
         links=len(links.keys),
         links_clicked=len(each.clicks) if each else None,
@@ -146,6 +144,12 @@ class _Counter:
         self._zone = zone
         self._progress = progress
         self._done = 0
+        self._requests_before = session.metrics.requests
+
+    @property
+    def requests(self) -> int:
+        """Requests so far."""
+        return self._session.metrics.requests - self._requests_before
 
     def step(self) -> Progress:
         """Return the callback of the next step, which adds to what is done."""
@@ -246,17 +250,19 @@ async def _count_labels(
     return {"tag": by_tag, "destination": by_page, "shared": frozenset(shared)}
 
 
-def _whole_days(query: DateRange, zone: tzinfo, now: datetime) -> tuple[date, date]:
+def _whole_days(query: DateRange, zone: tzinfo, now: datetime) -> tuple[date, date, DateRange, DateRange]:
+    """Return the first and last day, what can be counted of them, and what that is compared with."""
     if not isinstance(query, DateRange):
         raise InvalidRequestError(f"a report is about a DateRange, not {query!r}")
-    start, end = query.resolve(zone, now).bounds
+    query = query.resolve(zone, now)
+    start, end = query.bounds
     if isinstance(start, datetime) or isinstance(end, datetime):
         raise InvalidRequestError("a report covers whole days: give dates, not date-times")
     if start > now.date():
         raise InvalidRequestError(f"the span of the report begins on {start}, after today, {now.date()}")
     if end.year > 9998:
         raise InvalidRequestError(f"{start} to {end} lies outside the calendar")
-    return start, end
+    return (start, end, *query.with_previous(zone, now))
 
 
 def _selection(keys: Keys | None, tags: Sequence[str] | None, links: int) -> str:
