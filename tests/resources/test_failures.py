@@ -15,7 +15,6 @@ from slashtag import (
     DateRange,
     Failure,
     InvalidRequestError,
-    RangeStats,
     RetryPolicy,
     ServerError,
     ShortUrl,
@@ -100,57 +99,65 @@ async def test_failures_of_the_service_are_told_and_the_rest_goes_on(account: Ac
     assert isinstance(failure.error, ServerError)
 
 
-@pytest.mark.parametrize("way", ["collect", "asynchronous", "plan", "parts", "years"])
-async def test_what_failed_is_requested_and_completes_the_sum(account: Account, way: str) -> None:
+@pytest.mark.parametrize("query", [DateRange("2024-01-01", "2024-06-30"), Year(2024)], ids=["range", "year"])
+@pytest.mark.parametrize("way", ["collect", "asynchronous", "parts"])
+async def test_what_failed_is_requested_and_completes_the_sum(
+    account: Account, way: str, query: DateRange | Year
+) -> None:
     failures: list[Failure] = []
-    keys, span = account.keys[:900], DateRange("2024-01-01", "2024-06-30")
+    again: list[Failure] = []
+    keys = account.keys[:900]
     async with account.serve() as box, client(box, retry=RetryPolicy(max_attempts=1)) as api:
+        whole = await api.stats.collect(query, keys=keys)
         box.faults = [Fault(kind="500", every=3)]
-        if way == "years":
-            part: Any = await api.stats.collect(Year(2024), keys=keys, on_error=failures.append)
-            whole: Any = box.truth.year(2024, keys=keys).clicks_total
+        if way == "parts":
+            plans = api.stats.plan(query, keys=keys).split(5)
+            part: Any = sum([await api.stats.run(plan, on_error=failures.append) for plan in plans])
         else:
-            plan = api.stats.plan(span, keys=keys)
-            part = {
-                "collect": lambda: api.stats.collect(span, keys=keys, on_error=failures.append),
-                "asynchronous": lambda: api.stats.collect(span, keys=slowly(keys), on_error=failures.append),
-                "plan": lambda: api.stats.run(plan, on_error=failures.append),
-                "parts": lambda: asyncio.gather(
-                    *(api.stats.run(part, on_error=failures.append) for part in plan.split(5))
-                ),
-            }[way]()
-            part = await part
-            part = RangeStats.merge(part) if way == "parts" else part
-            whole = box.truth.range(span.start, span.end, keys=keys).total_clicks
+            selected = slowly(keys) if way == "asynchronous" else keys
+            part = await api.stats.collect(query, keys=selected, on_error=failures.append)
         assert 0 < part.missing == len(failures)
         assert not pickle.loads(pickle.dumps(part)).complete
-        failures, again = pickle.loads(pickle.dumps(failures)), []
-        part += await api.stats.retry(failures, on_error=again.append)
+        part += await api.stats.retry(pickle.loads(pickle.dumps(failures)), on_error=again.append)
         assert 0 < part.missing == len(again) < len(failures)
         box.faults = []
         sent = len(box.requests)
         part += await api.stats.retry(again)
         assert len(box.requests) == sent + len(again)
-        assert (part.total, part.missing, part.complete) == (whole, 0, True)
-        if way != "years":
-            assert part == await api.stats.collect(span, keys=keys)
-        with pytest.raises(InvalidRequestError, match="failures"):
-            await api.stats.retry([])
+        assert part == whole
+        assert part.complete
+
+
+async def test_slashtags_that_failed_are_requested_alone_or_added_up(account: Account) -> None:
+    failures: list[Failure] = []
+    keys = tuple(account.keys[:60])
+    async with account.serve() as box, client(box, retry=RetryPolicy(max_attempts=1)) as api:
+        box.faults = [Fault(kind="500", every=5)]
+        part: Any = sum(
+            [stats async for _, stats in api.stats.collect_each(YEARS, keys=keys, on_error=failures.append)]
+        )
+        box.faults = []
+        whole = part + await api.stats.retry(failures)
+        plan = failures[0].plan
+        assert plan is not None
+        assert counts(await api.stats.run(plan)) == counts(account.each(keys)[failures[0].call.keys[0]])
+    assert counts(whole) == counts(account.truth(None, keys))
+    assert whole.complete
 
 
 async def test_a_slashtag_that_cannot_be_asked_for_leaves_a_sum_incomplete(account: Account) -> None:
     failures: list[Failure] = []
     links = [ShortUrl(id=n, slashtag=key) for n, key in enumerate([account.keys[0], "a,b", "c,d"])]
     async with account.serve() as box, client(box) as api:
-        plan = api.stats.plan(Year(2024), keys=links)
         for stats in (
             await api.stats.collect(Year(2024), keys=links),
             await api.stats.collect(Year(2024), keys=slowly(links), on_error=failures.append),
-            sum([await api.stats.run(part) for part in plan.split(3)]),
+            sum([await api.stats.run(part) for part in api.stats.plan(Year(2024), keys=links).split(3)]),
         ):
             assert (stats.missing, stats.complete) == (2, False)
-        with pytest.raises(InvalidRequestError, match="which can be requested"):
-            await api.stats.retry(failures)
+        for useless in ([], failures):
+            with pytest.raises(InvalidRequestError, match="pass failures"):
+                await api.stats.retry(useless)
 
 
 async def test_an_unknown_tag_is_told_and_the_others_are_counted(account: Account) -> None:

@@ -195,6 +195,8 @@ class ProgressReporter:
         self.total: int | None = None
         #: Requests whose answers are missing in the result.
         self.missing = 0
+        #: The plan of a query whose slashtags are counted one by one.
+        self.plan: Plan[Any] | None = None
         self._query = query
         self._done = 0
         self._progress = progress
@@ -214,6 +216,8 @@ class ProgressReporter:
         """Report a failure, with the plan of what is missing; raise it if the others must not continue."""
         if self._on_error is None or is_fatal(error):
             raise error
+        if self.plan is not None:
+            plan = self.plan.only(Selector(keys=call.keys, tag=call.tag))
         self.missing += 1
         self._on_error(Failure(call, error, plan))
 
@@ -223,11 +227,13 @@ class ProgressReporter:
         Without `on_error` the error is raised for a str. For a link of the account, which the caller cannot
         correct, a warning is logged and the others continue.
         """
-        if self._on_error is None and not isinstance(key, str):
+        self.missing += 1
+        if self._on_error is None:
+            if isinstance(key, str):
+                raise error
             log.warning("a link is missing from the statistics: %s", error)
-            self.missing += 1
             return
         selector = Selector(keys=(key if isinstance(key, str) else key.slashtag,))
         params, label = selector.params(), str(selector)
         call = Call(method="GET", path=self._query.path, params=params, returns=object, label=label)
-        self.report_failure(call, error)
+        self._on_error(Failure(call, error))

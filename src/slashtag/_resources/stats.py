@@ -109,26 +109,22 @@ class Stats:
     ) -> Any:
         """Request what failed, and return what to add to the partial result.
 
-        The sum is complete, unless requests fail again and `on_error` gets them. `progress` is called with
-        (failures done, total). Raises InvalidRequestError for no failures, and for those of results that
-        cannot be added; otherwise as `collect`. See docs/service.md, Statistics: common selector.
+        The sum is complete, unless requests fail again and `on_error` gets them, or some cannot be sent
+        (`Failure.plan`). `progress` is called with (failures done, total). Raises InvalidRequestError for no
+        failures, and for those of results that cannot be added; otherwise as `collect`.
         """
-        failures = list(failures)
-        queries = [failure.plan.query for failure in failures if failure.plan is not None]
-        if not queries or len({query.answer_type for query in queries}) > 1:
+        plans = [failure.plan for failure in failures if failure.plan is not None]
+        if len({plan.query.answer_type for plan in plans}) != 1:
             raise InvalidRequestError("pass failures of one kind of query, which can be requested")
-        total = queries[0].running_sum(None)
-        reporter = ProgressReporter(queries[0], progress, on_error)
-        reporter.total = len(failures)
+        total = plans[0].query.running_sum(None)
+        reporter = ProgressReporter(plans[0].query, progress, None)
+        reporter.total = len(plans)
 
-        async def work(failure: Failure) -> None:
-            if failure.plan is None:
-                reporter.report_failure(failure.call, failure.error)
-            else:
-                total.add(await self.run(failure.plan, on_error=on_error))
+        async def work(plan: Plan[Any]) -> None:
+            total.add(await self.run(plan, on_error=on_error))
             reporter.done()
 
-        await WorkerPool(failures, work, self._workers).run()
+        await WorkerPool(plans, work, self._workers).run()
         return total.result()
 
     async def collect(
@@ -204,7 +200,7 @@ class Stats:
             keys = by_activity(in_fixed_order(keys), changed_since)
         keys, order = self._as_before(query, keys, arranged=sorts)
         selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key, order)
-        plan = make_plan(query, selectors, timezone, now, self._range_end)
+        reporter.plan = plan = make_plan(query, selectors, timezone, now, self._range_end)
         run = PerKeyRun(
             self._fetch,
             plan,
