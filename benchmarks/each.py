@@ -142,6 +142,7 @@ async def table(service: Service, query: DateRange, keys: list[Any], **options: 
         range_end="inclusive",
         traits=ServiceTraits(),
         replayed_from=lambda call: None,
+        kept_order=lambda *_, **__: None,
     )
     return {key: found async for key, found in stats.collect_each(query, keys=keys, **options)}
 

@@ -92,7 +92,7 @@ async def test_what_follows_comes_before_what_is_new_and_in_its_order() -> None:
         return [f"{item}{n}" for n in (1, 2)] if len(item) < 3 else None
 
     await WorkerPool(["a", "b"], work, 1).run()
-    assert " ".join(done) == "a a1 a11 a12 a2 a21 a22 b b1 b11 b12 b2 b21 b22"
+    assert " ".join(done) == "a a1 a2 a11 a12 a21 a22 b b1 b2 b11 b12 b21 b22"
 
 
 @pytest.mark.parametrize("seed", range(30))

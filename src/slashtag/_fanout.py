@@ -83,7 +83,7 @@ class WorkerPool(Generic[W]):
             self._start_workers(group)
             more = await self._work(item)
             if more:
-                self._follow_ups.extendleft(reversed(list(more)))
+                self._follow_ups.extend(more)
         self._alive -= 1
 
     async def _next(self) -> W:

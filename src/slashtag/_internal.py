@@ -33,8 +33,8 @@ from ._journal.file import JournalInUseError as JournalInUseError
 from ._journal.file import UnfitJournalError as UnfitJournalError
 from ._journal.file import remove_journal as remove_journal
 from ._models import days as days
-from ._resources.collect_each import GUIDED_FROM as GUIDED_FROM
-from ._resources.collect_each import sort_by_activity as sort_by_activity
+from ._resources.collect import sort_by_activity as sort_by_activity
+from ._resources.collect_each import FILTERED_FROM as FILTERED_FROM
 from ._resources.listing import Resource as Resource
 from ._resources.stats import sort_links as sort_links
 from ._session import account_key as account_key

@@ -419,7 +419,7 @@ FULL = textwrap.dedent("""
             keys = [url.slashtag for url in await job.urls.list(pagesize=10).to_list()]
             try:
                 each = job.stats.collect_each(DateRange("2022-01-01", "2024-12-31"), keys=keys,
-                    guided=False, on_error=failures.append)
+                    inferred=False, on_error=failures.append)
                 async for _ in each:
                     pass
             except JournalError as error:
@@ -436,7 +436,7 @@ async def complete(box: Sandbox, path: Path) -> dict[str, Any]:
     """Run the job again; give its table."""
     before = len(box.requests)
     async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret, journal=path) as job:
-        each = job.stats.collect_each(SPAN, keys=[url.slashtag for url in box.truth.urls()], guided=False)
+        each = job.stats.collect_each(SPAN, keys=[url.slashtag for url in box.truth.urls()], inferred=False)
         table = {key: stats.clicks async for key, stats in each}
         assert job.metrics.replayed > 30
         assert job.metrics.replayed + len(box.requests) - before == job.metrics.requests

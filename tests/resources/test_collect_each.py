@@ -22,7 +22,6 @@ from slashtag import (
     PeriodStats,
     RangeStats,
     RetryPolicy,
-    ServerError,
     ShortUrl,
     UnknownTagError,
     Year,
@@ -49,7 +48,7 @@ def paths(box: Sandbox) -> Counter[str]:
     return Counter(arrival.path.removeprefix("/api/v1/") for arrival in box.requests)
 
 
-# --- guided ------------------------------------------------------------------------------------------
+# --- inferred, and without months that are empty -----------------------------------------------------
 
 
 @pytest.mark.unmeasured
@@ -67,20 +66,19 @@ async def test_300_slashtags_over_three_years_are_true_for_under_7000_requests(
     assert requests < 7_000 < len(keys) * 35
 
 
-@pytest.mark.parametrize("guided", [False, True])
+@pytest.mark.parametrize("inferred", [False, True])
 @pytest.mark.parametrize("zone", [None, "America/New_York", "Australia/Lord_Howe", "America/Santiago"])
-async def test_guided_or_not_and_in_whatever_zone_the_answers_are_the_truth(
-    account: Account, guided: bool, zone: str | None
+async def test_inferred_or_not_and_in_whatever_zone_the_answers_are_the_truth(
+    account: Account, inferred: bool, zone: str | None
 ) -> None:
     keys = tuple(account.keys[:9])
     async with account.serve() as box, client(box) as api:
-        each = api.stats.collect_each(YEARS, keys=keys, timezone=zone and ZoneInfo(zone), guided=guided)
+        each = api.stats.collect_each(YEARS, keys=keys, timezone=zone and ZoneInfo(zone), inferred=inferred)
         answers = {key: counts(stats) async for key, stats in each}
         asked = paths(box)
     assert answers == {key: counts(stats) for key, stats in account.each(keys, zone).items()}
-    if guided:
-        # All-time statistics are asked under each offset: of the batch, and of one half of each node.
-        assert 0 < asked["stats/alltime"] <= 9 * (1 if zone is None else 2)
+    if inferred:
+        assert asked["stats/alltime"] == 1
         assert asked["stats"] < 9 * 35
     else:
         assert asked["stats/alltime"] == 0
@@ -102,7 +100,7 @@ async def test_short_spans_are_asked_without_all_time_statistics(account: Accoun
         for query in (DateRange("2024-01-01", "2024-02-29"), Day("2024-01-01")):
             assert len([item async for item in api.stats.collect_each(query, keys=account.keys[:5])]) == 5
         assert paths(box).keys() == {"stats"}
-        assert paths(box)["stats"] <= 5 * 2 + 5
+        assert paths(box)["stats"] <= 5 * 2 + 5 + 4
 
 
 async def test_a_batch_without_clicks_costs_one_request() -> None:
@@ -129,7 +127,7 @@ async def test_the_current_and_the_previous_month_are_always_asked_for() -> None
         assert paths(box) in ({"stats/alltime": 1, "stats": 3}, {"stats/alltime": 1, "stats": 4})
 
 
-async def test_parts_of_days_are_guided_too() -> None:
+async def test_months_of_parts_of_days_are_skipped_too() -> None:
     start, end = datetime(2024, 1, 31, 23, tzinfo=UTC), datetime(2024, 7, 1, 1, tzinfo=UTC)
     async with serving() as (box, api):
         box.add_url("a", created_at="2023-01-01")
@@ -142,38 +140,11 @@ async def test_parts_of_days_are_guided_too() -> None:
     assert stats.total == 4
 
 
-async def test_without_all_time_statistics_everything_is_asked(account: Account) -> None:
-    keys = tuple(account.keys[:8])
-    async with account.serve() as box, client(box) as api:
-        box.faults = [Fault(kind="404", path="/api/v1/stats/alltime")]
-        answers = {key: counts(stats) async for key, stats in api.stats.collect_each(YEARS, keys=keys)}
-        # Twice at its stated path, once at the samples' ("Date is required").
-        assert paths(box)["stats/alltime"] == 2
-        assert 35 < paths(box)["stats"] <= 1 + 8 * 35
-        box.requests.clear()
-        (only,) = [item async for item in api.stats.collect_each(YEARS, keys=keys[:1])]
-        assert paths(box) == {"stats/alltime": 2, "stats": 35}
-    truth = account.each(keys)
-    assert answers == {key: counts(truth[key]) for key in keys}
-    assert counts(only[1]) == counts(truth[keys[0]])
-
-
-async def test_all_time_statistics_may_be_unknown_to_a_proxy(
-    account: Account,
-) -> None:
-    keys = tuple(account.keys[:8])
-    async with account.serve() as box, client(box) as api:
-        box.faults = [Fault(kind="html-404", path="/api/v1/stats/alltime")]
-        answers = {key: counts(stats) async for key, stats in api.stats.collect_each(YEARS, keys=keys)}
-    assert answers == {key: counts(stats) for key, stats in account.each(keys).items()}
-
-
-async def test_a_service_with_the_paths_of_the_samples_guides_as_well(account: Account) -> None:
+async def test_a_service_with_the_paths_of_the_samples_shows_months_as_well(account: Account) -> None:
     keys = tuple(account.keys[:8])
     async with account.serve(paths="samples") as box, client(box, concurrency=1) as api:
         answers = {key: counts(stats) async for key, stats in api.stats.collect_each(YEARS, keys=keys)}
         assert paths(box)["stats/alltime"] == 2
-        assert len(box.requests) < 8 * 35
     assert answers == {key: counts(stats) for key, stats in account.each(keys).items()}
 
 
@@ -211,8 +182,10 @@ class Ledger:
             members = {"clicks_total": total, "clicks_unique": total, "clicks_repeated": 0}
             return wire.ok({**members, "clicks_breakdown": breakdown})
         first, last = (datetime.fromisoformat(at).date() for at in request.query["date_range"][0].split(","))
-        days = {str(day): n for day, n in told if first <= day <= last}
-        return wire.ok({"total_clicks": sum(days.values()), "clicks": days})
+        days = Counter[str]()
+        for day, n in told:
+            days.update({str(day): n} if first <= day <= last else {})
+        return wire.ok({"total_clicks": days.total(), "clicks": days})
 
 
 def a_month_early(day: date) -> date:
@@ -231,8 +204,10 @@ async def test_honest_all_time_statistics_are_believed() -> None:
     async with scripted(Ledger(HONEST, lambda day: day)) as (server, api):
         answers = {key: stats.total async for key, stats in api.stats.collect_each(YEAR, keys=HONEST)}
         assert answers == {"a": 7, "b": 1, "c": 0}
-        # All time of the batch, of `a`, and of `b` without `c`; three months, each of one slashtag.
-        assert len(server.requests) == 1 + 1 + 1 + 3
+        # All time of the batch; three months, each with both halves and a confirmation.
+        asked = [request.query.get("date_range", ["all time"])[0][:7] for request in server.requests]
+        assert {*asked} == {"all tim", "2023-02", "2023-05", "2023-06"}
+        assert len(asked) <= 1 + 3 * 5
 
 
 async def test_months_that_lie_are_found_out_and_all_is_asked(
@@ -255,14 +230,35 @@ async def test_months_that_lie_are_found_out_in_batches_that_are_under_way() -> 
         assert answers == {"s5": 3, "s105": 3}
 
 
-async def test_a_breakdown_that_does_not_add_up_guides_nothing() -> None:
-    ledger = Ledger(HONEST, lambda day: day)
-    ledger.short = 5
-    async with scripted(ledger) as (server, api):
-        answers = {key: stats.total async for key, stats in api.stats.collect_each(YEAR, keys=HONEST)}
-        assert answers == {"a": 7, "b": 1, "c": 0}
-        whole = [r for r in server.requests if r.path.endswith("stats") and r.query["url_keys"] == ["a,b,c"]]
-        assert len(whole) == 12
+NOTHING = {"clicks_total": 0, "clicks_unique": 0, "clicks_repeated": 0, "clicks_breakdown": {}}
+LONG_AGO = [("Date", "Mon, 01 Jan 2024 00:00:00 GMT"), ("Age", "60000000")]
+
+
+@pytest.mark.parametrize(
+    "all_time",
+    [
+        wire.envelope(400, "Bad request. Date is required.", []),
+        *(wire.envelope(status, "No.", None) for status in (403, 404, 405, 500)),
+        wire.html(404),
+        wire.ok(None),
+        wire.ok({**NOTHING, "clicks_total": 5}),
+        wire.ok(NOTHING, LONG_AGO),
+    ],
+)
+async def test_all_time_statistics_that_cannot_be_used_cost_no_slashtag(all_time: wire.Answer) -> None:
+    ledger = Ledger({f"s{n}": {date(2023, 5, 5): n % 2} for n in range(150)}, lambda day: day)
+
+    def answer(request: wire.Request) -> wire.Answer:
+        return ledger(request) if "date_range" in request.query else all_time
+
+    async with scripted(answer, retry=RetryPolicy()) as (server, api), asyncio.timeout(30):
+        each = api.stats.collect_each(YEAR, keys=list(ledger.clicks))
+        assert {key: stats.total async for key, stats in each} == {f"s{n}": n % 2 for n in range(150)}
+        asked = sum("date_range" not in request.query for request in server.requests)
+        each = api.stats.collect_each(YEAR, keys=list(ledger.clicks))
+        assert len([key async for key, _ in each]) == 150
+        # Not again in this session.
+        assert asked == sum("date_range" not in request.query for request in server.requests)
 
 
 async def test_a_window_that_contradicts_itself_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -273,42 +269,22 @@ async def test_a_window_that_contradicts_itself_is_logged(caplog: pytest.LogCapt
     assert "slashtag 'a', 2024-01-01..2024-01-05" in caplog.text
 
 
-async def test_a_batch_that_comes_after_the_guiding_ended_is_asked_whole() -> None:
-    ledger = Ledger({f"s{n}": {} for n in range(150)}, lambda day: day)
-
-    def answer(request: wire.Request) -> wire.Answer:
-        if request.path.endswith("alltime"):
-            return wire.envelope(404, "Not found.", [])
-        if "date_range" not in request.query:
-            return wire.envelope(400, "Bad request. Date is required.", [])
-        return ledger(request)
-
-    async with scripted(answer, concurrency=1) as (server, api):
-        query = DateRange("2024-01-01", "2024-03-31")
-        each = api.stats.collect_each(query, keys=list(ledger.clicks))
-        assert len([item async for item in each]) == 150
-        # All time is asked twice of the first batch, and once at the other path, then not again; both batches
-        # are empty in all windows.
-        assert len(server.requests) == 3 + 2 * 3
-
-
 # --- failures ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("guided", [False, True])
+@pytest.mark.parametrize("inferred", [False, True])
 async def test_one_unknown_slashtag_among_a_thousand_costs_itself_only(
-    account: Account, guided: bool
+    account: Account, inferred: bool
 ) -> None:
     keys = account.keys[:1000]
     keys[537] = "nobody-has-this"
     failures: list[Failure] = []
-    query = DateRange("2024-03-01", "2024-05-31") if guided else DateRange("2024-03-01", "2024-03-31")
+    query = DateRange("2024-03-01", "2024-05-31") if inferred else DateRange("2024-03-01", "2024-03-31")
     async with account.serve(unknown_keys="error") as box, client(box) as api:
         answers = {k: s async for k, s in api.stats.collect_each(query, keys=keys, on_error=failures.append)}
         rest = [key for key in keys if key != "nobody-has-this"]
         truth = box.truth.range(query.start, query.end, keys=rest)
         requests = len(box.requests)
-    assert list(answers) != rest
     assert sorted(answers) == sorted(rest)
     assert counts(RangeStats.merge(answers.values())) == counts(truth)
     (failure,) = failures
@@ -339,26 +315,6 @@ async def gather(each: AsyncIterator[Any]) -> list[Any]:
     return [item async for item in each]
 
 
-async def test_a_failed_guide_of_a_batch_costs_none_of_its_slashtags(account: Account) -> None:
-    keys = tuple(account.keys[:8])
-    failures: list[Failure] = []
-    async with account.serve() as box, client(box, retry=RetryPolicy(max_attempts=1)) as api:
-        box.faults = [Fault(kind="500", path="*/alltime", times=1)]
-        with pytest.raises(ServerError):
-            await gather(api.stats.collect_each(YEARS, keys=keys))
-        box.faults = [Fault(kind="500", path="*/alltime", times=1)]
-        answers = await gather(api.stats.collect_each(YEARS, keys=keys, on_error=failures.append))
-        assert failures == []
-        assert {key: counts(stats) for key, stats in answers} == {
-            key: counts(stats) for key, stats in account.each(keys).items()
-        }
-        # Where each fails alone, each is told.
-        box.faults = [Fault(kind="500", path="*/alltime")]
-        assert await gather(api.stats.collect_each(YEARS, keys=keys, on_error=failures.append)) == []
-    assert sorted(failure.call.keys for failure in failures) == sorted((key,) for key in keys)
-    assert {failure.call.label.partition(", ")[2] for failure in failures} == {"all time"}
-
-
 async def test_a_slashtag_that_failed_in_several_windows_is_told_once_and_not_given(account: Account) -> None:
     keys = account.keys[:5]
     failures: list[Failure] = []
@@ -369,7 +325,7 @@ async def test_a_slashtag_that_failed_in_several_windows_is_told_once_and_not_gi
             api.stats.collect_each(
                 YEARS,
                 keys=keys,
-                guided=False,
+                inferred=False,
                 on_error=failures.append,
                 progress=lambda *done: told.append(done),
             )
@@ -379,17 +335,26 @@ async def test_a_slashtag_that_failed_in_several_windows_is_told_once_and_not_gi
     assert told == [(n, 5) for n in range(1, 6)]
 
 
-async def test_an_ordered_iterator_ends_where_all_that_it_held_back_failed() -> None:
-    def answer(request: wire.Request) -> wire.Answer:
-        refusal = wire.envelope(400, "Bad request.", [])
-        return wire.delayed(0.1, refusal) if request.query["url_keys"] == ["s0"] else refusal
-
+@pytest.mark.parametrize("inferred", [False, True])
+@pytest.mark.parametrize("status", [500, 400])
+async def test_a_dead_service_gets_a_handful_of_requests(inferred: bool, status: int) -> None:
     failures: list[Failure] = []
-    keys = [f"s{n}" for n in range(200)]
-    async with scripted(answer, concurrency=2) as (_, api), asyncio.timeout(5):
-        each = api.stats.collect_each(Day("2024-01-01"), keys=keys, ordered=True, on_error=failures.append)
+    keys = [f"s{n}" for n in range(300)]
+    retry = RetryPolicy(max_attempts=1)
+    async with scripted(wire.envelope(status, "No.", []), retry=retry, concurrency=4) as (server, api):
+        each = api.stats.collect_each(
+            Day("2024-01-01"), keys=keys, ordered=True, inferred=inferred, on_error=failures.append
+        )
         assert await gather(each) == []
-    assert len(failures) == 200
+        assert sorted(key for failure in failures for key in failure.call.keys) == sorted(keys)
+        # Refused one by one, each may be at fault.
+        assert len(server.requests) <= (300 if status == 400 and not inferred else 150)
+        failures.clear()
+        server.requests.clear()
+        stats = await api.stats.collect(Day("2024-01-01"), keys=keys, on_error=failures.append)
+        assert stats.total == 0
+        assert sorted(key for failure in failures for key in failure.call.keys) == sorted(keys)
+        assert len(server.requests) <= 3 * 31
 
 
 # --- what is asked about, and in which order ---------------------------------------------------------
@@ -418,15 +383,15 @@ async def test_tags_each_equal_the_truth(account: Account, ordered: bool) -> Non
             await gather(api.stats.collect_each(YEARS, tags=[*names, "nobody's"]))
 
 
-@pytest.mark.parametrize("guided", [False, True])
-async def test_ordered_keeps_the_order_asked(guided: bool) -> None:
+@pytest.mark.parametrize("inferred", [False, True])
+async def test_ordered_keeps_the_order_asked(inferred: bool) -> None:
     async with serving(latency=(0.0, 0.01)) as (box, api):
         keys = [f"s{n}" for n in range(150)]
         for n, key in enumerate(keys):
             box.add_url(key)
             box.add_click(key, f"2024-0{n % 6 + 1}-01T00:00:00", times=n % 3 + 1)
         query = DateRange("2024-01-01", "2024-06-30")
-        each = api.stats.collect_each(query, keys=keys, ordered=True, guided=guided)
+        each = api.stats.collect_each(query, keys=keys, ordered=True, inferred=inferred)
         answers = [(key, stats.total) async for key, stats in each]
     assert answers == [(f"s{n}", n % 3 + 1) for n in range(150)]
 
@@ -524,11 +489,11 @@ async def test_years_all_time_and_countries_are_asked_once_a_slashtag(account: A
 @pytest.mark.unmeasured
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("asynchronous", [False, True])
-@pytest.mark.parametrize("guided", [False, True])
+@pytest.mark.parametrize("inferred", [False, True])
 async def test_results_do_not_pile_up_before_a_slow_consumer(
-    account: Account, ordered: bool, asynchronous: bool, guided: bool, monkeypatch: pytest.MonkeyPatch
+    account: Account, ordered: bool, asynchronous: bool, inferred: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slashtag._resources.collect_each.MOST_BEGUN", 100)
+    monkeypatch.setattr("slashtag._resources.collect_each.GROUP", 1)
     done: list[int] = []
     async with account.serve() as box, client(box, concurrency=4) as api:
         keys = slowly(account.keys) if asynchronous else account.keys
@@ -536,26 +501,27 @@ async def test_results_do_not_pile_up_before_a_slow_consumer(
             Day("2024-05-05"),
             keys=keys,
             ordered=ordered,
-            guided=guided,
+            inferred=inferred,
             progress=lambda n, _: done.append(n),
         )
         async with each:
             for taken in range(1, 4):
                 await anext(each)
                 await until_idle(api)
-                # 64 results may wait, and the batches that were begun add theirs.
-                assert 60 <= len(done) <= 64 + 100 + 100 + taken
+                # 64 results may wait; two groups are held besides.
+                assert 60 <= len(done) <= 64 + 2 + taken
+                assert len(box.requests) <= 400
             assert len([item async for item in each]) == len(account.keys) - 3
 
 
 async def test_a_listing_is_read_no_further_than_its_slashtags_are_needed(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slashtag._resources.collect_each.MOST_BEGUN", 100)
+    monkeypatch.setattr("slashtag._resources.collect_each.GROUP", 1)
     async with account.serve() as box, client(box, concurrency=4) as api:
         listing = api.urls.list(pagesize=20, prefetch=1)
         async with api.stats.collect_each(Day("2024-05-05"), keys=listing, ordered=True) as each:
             await anext(each)
             await until_idle(api)
-            # A batch is 100 slashtags; the first three make room for no fourth.
+            # A batch is 100 slashtags; there is room for two, and one is read ahead.
             assert paths(box)["urls"] <= 16

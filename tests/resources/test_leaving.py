@@ -299,8 +299,11 @@ async def test_a_consumer_that_gives_up_again_and_again_misses_nothing(box: Sand
         await nothing_is_left(api)
 
 
-@pytest.mark.parametrize("kind", MAKERS)
-@pytest.mark.parametrize("asked", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    # The results of a group of slashtags are ready at once.
+    [(kind, asked) for kind in MAKERS for asked in (0, 1, 3) if not asked or not kind.startswith("each")],
+)
 async def test_a_session_closed_under_a_consumer_is_an_error_and_no_cancellation(
     box: Sandbox, kind: str, asked: int
 ) -> None:

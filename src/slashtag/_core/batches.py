@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -29,6 +30,15 @@ class Selector(Struct, frozen=True):
 
     keys: tuple[str, ...] = ()
     tag: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The slashtags, or the tag."""
+        return self.keys if self.tag is None else (self.tag,)
+
+    def singles(self) -> list[Selector]:
+        """Return a selector for each slashtag, or for the tag."""
+        return [self] if len(self.names) == 1 else [Selector(keys=(key,)) for key in self.keys]
 
     def params(self) -> tuple[tuple[str, str], ...]:
         """Return the query parameter of the selector."""
@@ -164,6 +174,22 @@ class Batcher:
         if self._order is not None and batch:
             self._order.take(list(zip(batch, ids, strict=True)))
         return [Selector(keys=batch)] if batch else ()
+
+
+def look_alikes(keys: Sequence[str]) -> list[tuple[str, ...]]:
+    """Group slashtags that differ only in case, accents or normal form: the service may take them for one."""
+    groups: dict[str, list[str]] = {}
+    for key in keys:
+        groups.setdefault(folded(key), []).append(key)
+    return list(map(tuple, groups.values()))
+
+
+def folded(slashtag: str) -> str:
+    """Return a slashtag without case, accents and compatibility forms."""
+    if slashtag.isascii():
+        return slashtag.lower()
+    parts = unicodedata.normalize("NFKD", slashtag.casefold())
+    return "".join(part for part in parts if not unicodedata.combining(part)).casefold()
 
 
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:

@@ -14,7 +14,7 @@ from .._errors import InvalidRequestError
 
 T_co = TypeVar("T_co", covariant=True)
 
-Repeat = Literal["always", "if not done", "if unsent"]
+Repeat = Literal["always", "if not done", "if unsent", "never"]
 RedirectCode = Literal[301, 302, 303, 304, 307, 308]
 REDIRECT_CODES: tuple[int, ...] = get_args(RedirectCode)
 MAX_PAGESIZE = 500
@@ -45,13 +45,14 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     """One API call: the request, and the type of the answer's `data`.
 
     `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeat` says after
-    which failures it may be sent again: all of them, those after which it cannot have been done, or only if
-    nothing was sent (see `retry.py`). A journal may keep the answer if the call is `replayable` and the
-    answer's period had ended, at `settled_at` (wall clock, seconds). A call to be sent `anew` asks for a
-    second opinion on an answer in doubt: not from a journal, over a new connection, past caches. `secrets`
-    are strings (a link's password) that no error and no log may show. Raises InvalidRequestError for a method
-    other than GET, POST, PUT and DELETE, for a path with a query, a fragment, blanks or control characters,
-    and for a parameter that is not a str.
+    which failures it may be sent again: all of them, those after which it cannot have been done, only if
+    nothing was sent, or none (see `retry.py`). A journal may keep the answer if the call is `replayable` and
+    the answer's period had ended, at `settled_at` (wall clock, seconds). A call to be sent `anew` asks for a
+    second opinion on an answer in doubt: not from a journal, over a new connection, past caches. So does one
+    `past_caches`, but as a request of its own: a journal keeps both answers. `secrets` are strings (a link's
+    password) that no error and no log may show. Raises InvalidRequestError for a method other than GET, POST,
+    PUT and DELETE, for a path with a query, a fragment, blanks or control characters, and for a parameter
+    that is not a str.
     """
 
     method: str
@@ -64,6 +65,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     label: str = ""
     replayable: bool = False
     anew: bool = False
+    past_caches: bool = False
     settled_at: float | None = None
 
     def __post_init__(self) -> None:

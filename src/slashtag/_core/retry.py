@@ -95,6 +95,8 @@ def answer_lost(error: BaseException) -> bool:
 
 def retryable(call: Call[Any], error: BaseException) -> bool:
     """Return whether a call may be sent again after an error, by the table above."""
+    if call.repeat == "never":
+        return False
     if isinstance(error, TransportError) and error.unsent:
         return True
     if call.method == "POST" or not is_failure(error):

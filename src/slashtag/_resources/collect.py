@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from anyio import CancelScope
@@ -20,7 +20,10 @@ from .._errors import (
     BadRequestError,
     InvalidRequestError,
     NotFoundError,
+    RateLimitError,
+    ServerError,
     SlashtagError,
+    TransportError,
     UnexpectedResponseError,
     is_fatal,
 )
@@ -32,6 +35,9 @@ from .listing import Progress
 R = TypeVar("R", bound=Statistics)
 
 OnError = Callable[[Failure], object]
+
+#: Number of links read ahead to be sorted.
+SORTED_AHEAD = 10_000
 
 log = logging.getLogger("slashtag")
 
@@ -45,24 +51,26 @@ async def collect(
 ) -> R:
     """Send the requests of a plan, or those for batches that are read asynchronously; return the sum."""
     total = plan.query.running_sum(plan.span)
+    marks: dict[Call[Any], tuple[int, int]] = {}
 
     async def work(item: StatsRequest | Selector) -> Sequence[StatsRequest]:
         """Send one request; return the requests of a batch, or smaller ones if one was refused."""
         if isinstance(item, Selector):
             return [plan.request(item, time_slice) for time_slice in plan.time_slices]
+        mark = marks.pop(item.call, None) or reporter.mark()
         try:
             total.add(await fetch(plan.query, item.call, item.time_slice.window))
+            reporter.succeeded()
         except SlashtagError as error:
-            # There are too many keys or, where failures are reported, one of them may be at fault.
-            too_long = isinstance(error, APIError) and error.status == 414
-            at_fault = isinstance(error, BadRequestError) and reporter.may_continue(error)
-            if (too_long or at_fault) and len(item.selector.keys) > 1:
+            if len(item.selector.keys) > 1 and reporter.may_split(error, mark):
                 if reporter.total is not None:
                     reporter.total += 1
                 halved = map(tuple, halves(item.selector.keys))
-                return [plan.request(Selector(keys=half), item.time_slice) for half in halved]
-            part = replace(plan.only(item.selector, item.time_slice), missing=-1)
-            reporter.report_failure(item.call, error, part)
+                parts = [plan.request(Selector(keys=half), item.time_slice) for half in halved]
+                marks.update((part.call, reporter.mark()) for part in parts)
+                return parts
+            missing = replace(plan.only(item.selector, item.time_slice), missing=-1)
+            reporter.report_failure(item.call, error, missing)
         reporter.done()
         return ()
 
@@ -91,6 +99,38 @@ async def read_batches(
             # Shielded: the run may have been cancelled.
             with CancelScope(shield=True):
                 await listing.aclose()
+
+
+async def sort_by_activity(
+    keys: AsyncIterable[Key], changed_since: Mapping[str, int] | None = None
+) -> AsyncGenerator[Key]:
+    """Yield links sorted by activity within blocks of `SORTED_AHEAD`; plain slashtags are not reordered."""
+    ahead: list[Key] = []
+    async for key in keys:
+        ahead.append(key)
+        if isinstance(key, str) or len(ahead) == SORTED_AHEAD:
+            for link in by_activity(ahead, changed_since):
+                yield link
+            ahead.clear()
+    for link in by_activity(ahead, changed_since):
+        yield link
+
+
+def by_activity(keys: Iterable[Any], changed_since: Mapping[str, int] | None = None) -> list[Any]:
+    """Sort links so that those likely to have clicks are adjacent; slashtags keep their order.
+
+    First the links whose `hits` differ most from those of an earlier listing, then those with most hits. The
+    order affects only the number of requests of a per-link query, never its results.
+    """
+    before = changed_since or {}
+
+    def rank(link: Any) -> tuple[int, int]:
+        hits = getattr(link, "hits", None)
+        if not isinstance(hits, int):
+            return 0, 0
+        return -abs(hits - before.get(link.slashtag, 0)) if before else 0, -hits
+
+    return sorted(keys, key=rank)
 
 
 class StatsFetcher:
@@ -179,12 +219,27 @@ class ServiceTraits(Struct):
 
     #: By stated path: whether the service answers on the path of the samples instead.
     samples: dict[str, bool] = {}
-    #: Whether all-time statistics have been found to depend on `timezone`.
-    all_time_reads_zone: bool = False
+    #: Whether all-time statistics failed, or contradict those of days.
+    all_time_is_wrong: bool = False
+    #: Whether the service counts what it is asked: the halves of a batch add up to it.
+    is_additive: bool = True
     #: Number of inconsistent answers that were used.
     inconsistent: int = 0
     #: Whether the service gives inconsistent answers also on a second request.
     stays_inconsistent: bool = False
+
+
+#: Statuses of a refusal: a slashtag of the batch may be at fault, or the length of the request.
+REFUSED = frozenset({400, 403, 404, 413, 414})
+#: Refusals and other failures in a row after which nothing is split.
+MOST_REFUSALS, MOST_FAILURES = 4, 2
+#: Failures without a success after which slashtags are no longer requested one by one.
+MOST_FAILED = 40
+
+
+def is_refusal(error: SlashtagError) -> bool:
+    """Return whether the service refused a request."""
+    return isinstance(error, APIError) and error.status in REFUSED
 
 
 class ProgressReporter:
@@ -197,6 +252,10 @@ class ProgressReporter:
         self.missing = 0
         #: The plan of a query whose slashtags are counted one by one.
         self.plan: Plan[Any] | None = None
+        self._successes = 0
+        #: Failures since the last success, each of a request that was sent after the one before.
+        self._failed_in_row = 0
+        self._failed = 0
         self._query = query
         self._done = 0
         self._progress = progress
@@ -211,6 +270,36 @@ class ProgressReporter:
     def may_continue(self, error: SlashtagError) -> bool:
         """Return whether other requests continue after an error."""
         return self._on_error is not None and not is_fatal(error)
+
+    def succeeded(self) -> None:
+        """Record that a request succeeded."""
+        self._successes += 1
+        self._failed_in_row = self._failed = 0
+
+    def mark(self) -> tuple[int, int]:
+        """Return the state in which a request was decided upon, see `may_split`."""
+        return self._successes, self._failed_in_row
+
+    def may_split(self, error: SlashtagError, mark: tuple[int, int], *, always: bool = False) -> bool:
+        """Return whether to request the parts of what failed: one slashtag may be at fault.
+
+        A refusal is split also where failures are not reported, to find that slashtag; unless `always`, an
+        undocumented answer is not. A part that fails without a success since its `mark` is split only a few
+        times: nothing else may be answered either.
+        """
+        if not is_refusal(error):
+            may_help = always or isinstance(error, ServerError | TransportError)
+            if isinstance(error, RateLimitError) or not may_help or not self.may_continue(error):
+                return False
+        successes, failed_in_row = mark
+        failed_in_row = failed_in_row + 1 if successes == self._successes else 1
+        self._failed_in_row = max(self._failed_in_row, failed_in_row)
+        return failed_in_row <= (MOST_REFUSALS if is_refusal(error) else MOST_FAILURES)
+
+    def may_go_on(self, error: SlashtagError) -> bool:
+        """Return whether to request more slashtags or tags one by one after one has failed."""
+        self._failed += not is_refusal(error)
+        return self._failed <= MOST_FAILED
 
     def report_failure(self, call: Call[Any], error: SlashtagError, plan: Plan[Any] | None = None) -> None:
         """Report a failure, with the plan of what is missing; raise it if the others must not continue."""

@@ -1,53 +1,84 @@
-"""Run of a `collect_each`: what its batches share, the queue of its results, and the order of its slashtags.
+"""Implementation of `collect_each`: groups of batches are searched window by window, then delivered.
 
-batch_search.py has the requests for a batch.
+`_core.search` decides what is requested and what the answers say, `_core.month_filter` which months are
+skipped.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from datetime import datetime, tzinfo
+from math import inf
+from time import perf_counter
 from typing import Any, Generic, TypeVar
 
-from .._core.batches import MAX_KEYS, Key, Selector
-from .._core.call import SETTLING_SECONDS, Call
-from .._core.guide import Guide, GuideCost
+from msgspec.structs import replace
+
+from .._core.batches import Selector, look_alikes
+from .._core.bounds import Pause
+from .._core.call import SETTLING_SECONDS
+from .._core.cells import TOTAL, Answer, Label, Question
+from .._core.month_filter import Counts, MonthFilter
 from .._core.payloads import RangeAnswer
 from .._core.plan import Plan
-from .._core.queries import DateRange, TimeSlice
-from .._errors import APIError, SlashtagError
-from .._fanout import ResultQueue
-from .._models import Statistics
+from .._core.queries import AllTime, DateRange, TimeSlice
+from .._core.search import Search
+from .._core.windows import Window
+from .._errors import SlashtagError, is_fatal
+from .._fanout import ResultQueue, Results, Tasks, WorkerPool
+from .._models import RangeStats, RunningSum, Statistics
 from .collect import ProgressReporter, StatsFetcher
 
 R = TypeVar("R", bound=Statistics)
 
-#: Number of links read ahead to be sorted.
-SORTED_AHEAD = 10_000
-#: Minimum number of windows for which requesting all-time statistics first can pay.
-GUIDED_FROM = 3
+#: Minimum number of windows for which all-time statistics are requested first.
+FILTERED_FROM = 3
+#: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
+FEW_KEYS = 3
 #: Time after the end of a window in which late clicks are expected. The document says nothing about them.
 LATE_SECONDS = 3 * 86_400.0
-#: Limits on slashtags in progress, by their total number of windows. Batches are started as a whole, so
-#: without a limit a slow consumer would accumulate thousands of results.
-WINDOWS_BEGUN = 20_000
-FEWEST_BEGUN, MOST_BEGUN = 400, 3_200
+#: Batches that are searched together, and the most of them times windows, which bounds the memory.
+GROUP, GROUP_WINDOWS = 50, 600
+#: Groups, and windows of each, under way at once: others fill the pauses between the rounds of one.
+GROUPS_AT_ONCE, WINDOWS_AT_ONCE = 2, 4
+#: Seconds by which the clocks of the service's machines may differ.
+CLOCKS_DIFFER = 5.0
+#: Seconds of work after which other tasks have a turn.
+TURN = 0.005
+
+#: A time slice and the batches that are requested in it.
+Part = tuple[TimeSlice, Sequence[Selector]]
+#: All-time statistics of each batch, by its slashtags.
+AllCounts = dict[tuple[str, ...], Counts]
+
+log = logging.getLogger("slashtag")
 
 
-class Job:
-    """One slashtag or tag: the running sum of its answers and the number of remaining time slices."""
-
-    def __init__(self, index: int, selector: Selector) -> None:
-        self.index = index
-        self.selector = selector
-        self.name = selector.tag or selector.keys[0]
-        self.left = 0
-        self.failed = False
-        self.running_sum: Any = None
+class WrongMonthsError(Exception):
+    """All-time statistics of a batch that contradict its statistics of a month."""
 
 
-class PerKeyRun(Generic[R]):
-    """One run of `collect_each`; delivers results in input order or as they complete."""
+class NoAnswersError(Exception):
+    """The last of several failures, without an answer between them."""
+
+    def __init__(self, error: SlashtagError) -> None:
+        self.error = error
+
+
+class Group:
+    """Batches or tags that are collected together; `sums` are those of slashtags and tags with clicks."""
+
+    def __init__(self, selectors: Sequence[Selector]) -> None:
+        self.selectors = selectors
+        self.sums: dict[str, RunningSum[Any]] = {}
+        self.failed: set[str] = set()
+
+
+class EachRun(Generic[R]):
+    """One run of `collect_each`."""
 
     def __init__(
         self,
@@ -58,114 +89,246 @@ class PerKeyRun(Generic[R]):
         zone: tzinfo,
         now: datetime,
         range_end: str,
-        guided: bool,
+        inferred: bool,
         ordered: bool,
         workers: int,
     ) -> None:
-        query, width = plan.query, len(plan.time_slices)
-        self.fetch = fetch
-        self.plan = plan
-        self.reporter = reporter
-        self.guide: Guide | None = None
-        if guided and isinstance(query, DateRange) and width >= GUIDED_FROM:
-            self.guide = Guide(query, zone, now, range_end)
-        self.cost = GuideCost(1 if self.guide is None else len(self.guide.offsets))
-        #: Requests saved by answers without clicks, minus those for answers that could not be subtracted.
-        self.balance = 0
-        self._now = now.timestamp()
-        self._subtracts = guided and query.answer_type is RangeAnswer
-        self._ordered = ordered
-        # If nothing is subtracted, one batch has enough requests for all workers.
-        most = min(MOST_BEGUN, max(FEWEST_BEGUN, WINDOWS_BEGUN // max(1, width)))
-        self._most_under_way = most if self._subtracts else MAX_KEYS
-        self.results: ResultQueue[tuple[str, R]] = ResultQueue(max(64, 2 * workers))
-        self._begun = 0
-        self._under_way = 0
-        self._next_out = 0
-        #: Results that wait for those of earlier jobs, None for a job that failed.
-        self._held: dict[int, tuple[str, R] | None] = {}
+        self._fetch, self._plan, self._reporter = fetch, plan, reporter
+        self._workers, self._ordered, self._now = workers, ordered, now.timestamp()
+        has_tags = any(selector.tag is not None for selector in plan.selectors)
+        self._infers = inferred and not has_tags and plan.query.answer_type is RangeAnswer
+        width = len(plan.time_slices)
+        self._filter: MonthFilter | None = None
+        if self._infers and isinstance(plan.query, DateRange) and width >= FILTERED_FROM:
+            self._filter = MonthFilter(plan.query, zone, now, range_end)
+        is_joint = self._infers or has_tags
+        self._size = max(1, min(GROUP, GROUP_WINDOWS // max(1, width))) if is_joint else 1
+        self._results: ResultQueue[tuple[str, R]] = ResultQueue(max(64, 2 * workers))
+        self._computing = asyncio.Lock()
+        #: Set once the group that was begun last has been delivered.
+        self._delivered = asyncio.Event()
+        self._delivered.set()
 
-    def begin(self, selector: Selector) -> Sequence[Job]:
-        """Return a job for each slashtag of a batch."""
-        selectors = [Selector(keys=(key,)) for key in selector.keys] or [selector]
-        jobs = [Job(self._begun + n, selector) for n, selector in enumerate(selectors)]
-        self._begun += len(jobs)
-        self._under_way += len(jobs)
-        self._hold()
-        return jobs
+    def start(self, batches: AsyncGenerator[Selector] | None, tasks: Tasks) -> Results[tuple[str, R]]:
+        """Return the iterator over (slashtag or tag, statistics), of the plan or of `batches`."""
+        selectors, size, results = self._plan.selectors, self._size, self._results
+        groups: AsyncGenerator[Sequence[Selector]] | list[tuple[Selector, ...]]
+        groups = [selectors[n : n + size] for n in range(0, len(selectors), size)]
+        if batches is not None:
+            groups = read_groups(batches, size)
+        pool = WorkerPool(groups, self._collect, GROUPS_AT_ONCE, results.wait_for_capacity)
+        return Results(tasks, pool, results)
 
-    def deliver(self, job: Job) -> None:
-        """Put the result of a job that is complete or has failed into the queue, once its turn comes."""
-        item: tuple[str, R] | None = None if job.failed else (job.name, job.running_sum.result())
-        # Free the memory: the batch may refer to the job until it is done.
-        job.running_sum = None
-        self.reporter.done()
-        self._under_way -= 1
-        self._held[job.index if self._ordered else self._next_out] = item
-        while self._next_out in self._held:
-            ready = self._held.pop(self._next_out)
-            self._next_out += 1
-            if ready is not None:
-                self.results.put(ready)
-        self._hold()
+    async def _collect(self, selectors: Sequence[Selector]) -> None:
+        """Collect and deliver a group."""
+        earlier, self._delivered = self._delivered, asyncio.Event()
+        delivered, plan, group = self._delivered, self._plan, Group(selectors)
+        if not await self._collect_months(group):
+            group.sums.clear()
+            await self._collect_parts(group, [(time_slice, selectors) for time_slice in plan.time_slices], {})
+        if self._ordered:
+            await earlier.wait()
+        for name in (name for selector in selectors for name in selector.names):
+            await self._results.wait_for_capacity()
+            self._reporter.done()
+            if name not in group.failed:
+                total = group.sums.pop(name, None) or plan.query.running_sum(plan.span)
+                self._results.put((name, total.result()))
+        delivered.set()
 
-    def _hold(self) -> None:
-        self.results.hold(len(self._held) + max(0, self._under_way - self._most_under_way))
+    async def _collect_months(self, group: Group) -> bool:
+        """Collect a group without months that are empty; return False if all-time statistics do not help."""
+        months, traits = self._filter, self._fetch.traits
+        if months is None or traits.all_time_is_wrong:
+            return False
+        counts: AllCounts = {}
 
-    def may_split(self, error: SlashtagError) -> bool:
-        """Return whether to request parts of a batch that failed; otherwise the run ends."""
-        return is_refused(error) or self.reporter.may_continue(error)
+        async def learn(selector: Selector) -> None:
+            if traits.all_time_is_wrong:
+                return
+            call = replace(AllTime().call(selector, months.all_time), past_caches=True, repeat="never")
+            try:
+                counts[selector.keys] = months.counts(await self._fetch(AllTime(), call, is_used=False))
+            except (SlashtagError, ValueError) as error:
+                if isinstance(error, SlashtagError) and is_fatal(error):
+                    raise
+                traits.all_time_is_wrong = True
+                log.info("no month is skipped, as all-time statistics cannot be used: %s", error)
 
-    def may_halve(self, time_slice: TimeSlice) -> bool:
-        """Return whether to request a batch as a whole; answers are additive only for days that are over."""
+        await WorkerPool(group.selectors, learn, self._workers).run()
+        if len(counts) < len(group.selectors):
+            return False
+        parts: list[Part] = []
+        for month, time_slices in months.time_slices.items():
+            active = [each for each in group.selectors if months.is_active(month, counts[each.keys])]
+            parts += [(time_slice, active) for time_slice in time_slices if active]
+        if sum(len(active) for _, active in parts) >= len(group.selectors) * len(self._plan.time_slices):
+            return False
+        try:
+            await self._collect_parts(group, parts, counts)
+        except WrongMonthsError:
+            traits.all_time_is_wrong = True
+            log.warning("days differ from all-time statistics; every window is requested from now on")
+        return not self._fetch.traits.all_time_is_wrong
+
+    async def _collect_parts(self, group: Group, parts: Sequence[Part], counts: AllCounts) -> None:
+        """Collect time slices of a group; `counts` are the all-time statistics to compare with."""
+
+        async def collect(part: Part) -> None:
+            time_slice, selectors = part
+            try:
+                if self._may_infer(time_slice):
+                    await self._search(group, part, counts)
+                else:
+                    alone = [one for selector in selectors for one in selector.singles()]
+                    await self._ask_alone(group, time_slice, alone, counts)
+            except NoAnswersError as failed:
+                self._fail(group, time_slice, selectors, failed.error)
+
+        await WorkerPool(parts, collect, WINDOWS_AT_ONCE).run()
+
+    def _may_infer(self, time_slice: TimeSlice) -> bool:
+        """Return whether to request several slashtags at once; only those of days that are over add up."""
         is_over = time_slice.settled_at + SETTLING_SECONDS < self._now
-        return self._subtracts and is_over and self.balance >= 0
+        return self._infers and is_over and self._fetch.traits.is_additive
 
-    def is_recent(self, time_slice: TimeSlice) -> bool:
-        """Return whether the service may still count clicks late."""
-        return time_slice.settled_at + LATE_SECONDS > self._now
+    async def _ask_alone(
+        self, group: Group, time_slice: TimeSlice, selectors: Iterable[Selector], counts: AllCounts
+    ) -> None:
+        """Request slashtags or tags one by one."""
+        query = self._plan.query
 
-    def fetched_at(self, call: Call[Any]) -> float:
-        """Return when an answer was fetched: for one of this run, when the run began.
+        async def ask(selector: Selector) -> None:
+            (name,) = selector.names
+            if name in group.failed:
+                return
+            try:
+                stats = await self._fetch(query, query.call(selector, time_slice), time_slice.window)
+            except SlashtagError as error:
+                if not self._reporter.may_go_on(error):
+                    raise NoAnswersError(error) from None
+                self._fail(group, time_slice, (selector,), error)
+                return
+            self._reporter.succeeded()
+            self._compare(selector, stats, time_slice.window, counts)
+            self._add(group, name, stats)
 
-        So a run that was interrupted a moment ago is continued with the same requests.
-        """
-        fetched = self.fetch.replayed_from(call)
-        return self._now if fetched is None else fetched
+        await WorkerPool(selectors, ask, self._workers).run()
+
+    async def _search(self, group: Group, part: Part, counts: AllCounts) -> None:
+        """Search the batches of a time slice, and request alone what cannot be inferred."""
+        (time_slice, selectors), query, traits = part, self._plan.query, self._fetch.traits
+        window = time_slice.window
+        assert window is not None
+
+        async def ask(question: Question) -> None:
+            selector = Selector(keys=question.keys)
+            call = replace(query.call(selector, time_slice), past_caches=question.is_repeated)
+            fetched = self._fetch.replayed_from(call)
+            if fetched is not None and fetched < question.not_before - CLOCKS_DIFFER:
+                # Clicks may have come in between the runs that fetched this answer and the others.
+                call, fetched = replace(call, anew=True), None
+            try:
+                stats = await self._fetch(query, call, window, is_used=False)
+            except SlashtagError as error:
+                if not self._reporter.may_split(error, mark, always=True):
+                    raise NoAnswersError(error) from None
+                return
+            self._reporter.succeeded()
+            self._compare(selector, stats, window, counts)
+            question.answer = counts_of(stats, window)
+            question.fetched = inf if fetched is None else fetched
+
+        is_recent = time_slice.settled_at + LATE_SECONDS > self._now
+        batches = [look_alikes(selector.keys) for selector in selectors]
+        # A whole batch shows whether its all-time statistics are right.
+        search = Search(batches, samples=is_recent, few=0 if counts else FEW_KEYS)
+        rounds, mark = search.rounds(), self._reporter.mark()
+        while round_ := await self._next(rounds):
+            mark = self._reporter.mark()
+            await WorkerPool(round_, ask, self._workers).run()
+            # At once, as it may fail.
+            await self._ask_alone(group, time_slice, search.take_unresolved(), counts)
+        if not search.is_additive and traits.is_additive:
+            traits.is_additive = False
+            traits.inconsistent += 1
+            log.warning("halves of a batch do not add up to it; slashtags are requested alone from now on")
+        await self._ask_alone(group, time_slice, search.take_unresolved(), counts)
+        for key, found in search.results.items():
+            self._add(group, key, stats_of(found, window))
+
+    def _compare(
+        self, selector: Selector, stats: Statistics, window: Window | None, counts: AllCounts
+    ) -> None:
+        """Raise WrongMonthsError if a batch has other clicks than its all-time statistics."""
+        expected, months = counts.get(selector.keys), self._filter
+        if expected is None or months is None or window is None:
+            return
+        if months.contradicts(window, stats.total, expected):
+            raise WrongMonthsError
+
+    async def _next(self, rounds: Iterator[list[Question] | Pause]) -> list[Question]:
+        """Return the next round, none at the end; meanwhile give other tasks a turn."""
+        # One search at a time, or the turns of several would add up.
+        async with self._computing:
+            began = perf_counter()
+            for round_ in rounds:
+                if round_:
+                    return list(round_)
+                if perf_counter() - began > TURN:
+                    await asyncio.sleep(0)
+                    began = perf_counter()
+        return []
+
+    def _add(self, group: Group, name: str, stats: Statistics) -> None:
+        if name not in group.sums:
+            group.sums[name] = self._plan.query.running_sum(self._plan.span)
+        group.sums[name].add(stats)
+
+    def _fail(
+        self, group: Group, time_slice: TimeSlice, selectors: Iterable[Selector], error: SlashtagError
+    ) -> None:
+        """Report that batches failed, or slashtags alone; raise the error if the others must not continue."""
+        for selector in selectors:
+            keys = tuple(key for key in selector.keys if key not in group.failed)
+            if keys or not group.failed.issuperset(selector.names):
+                group.failed.update(selector.names)
+                call = self._plan.query.call(replace(selector, keys=keys), time_slice)
+                self._reporter.report_failure(call, error)
 
 
-def is_refused(error: SlashtagError) -> bool:
-    """Return whether the service refused a batch: a slashtag of it may be at fault, or its length."""
-    return isinstance(error, APIError) and error.status in (400, 414)
+async def read_groups(selectors: AsyncGenerator[Selector], size: int) -> AsyncGenerator[Sequence[Selector]]:
+    """Yield batches in groups; close the generator from which they are read."""
+    group: list[Selector] = []
+    async with aclosing(selectors):
+        async for selector in selectors:
+            group.append(selector)
+            if len(group) == size:
+                yield group
+                group = []
+    if group:
+        yield group
 
 
-async def sort_by_activity(
-    keys: AsyncIterable[Key], changed_since: Mapping[str, int] | None = None
-) -> AsyncGenerator[Key]:
-    """Yield links sorted by activity within blocks of `SORTED_AHEAD`; plain slashtags are not reordered."""
-    ahead: list[Key] = []
-    async for key in keys:
-        ahead.append(key)
-        if isinstance(key, str) or len(ahead) == SORTED_AHEAD:
-            for link in by_activity(ahead, changed_since):
-                yield link
-            ahead.clear()
-    for link in by_activity(ahead, changed_since):
-        yield link
+def counts_of(stats: RangeStats, window: Window) -> Answer:
+    """Return counts by dimension and label, without zeros; no usable ones if the days do not add up."""
+    if not stats.reconciles:
+        return {TOTAL: -1}
+    counts: dict[Label, int] = {TOTAL: stats.total_clicks} if stats.total_clicks else {}
+    for name in RangeStats.DIMENSIONS:
+        # The only day of a window has the total.
+        if name != "clicks" or window.first != window.last:
+            counts.update(((name, label), count) for label, count in getattr(stats, name).items() if count)
+    return counts
 
 
-def by_activity(keys: Iterable[Any], changed_since: Mapping[str, int] | None = None) -> list[Any]:
-    """Sort links so that those likely to have clicks are adjacent; slashtags keep their order.
-
-    First the links whose `hits` differ most from those of an earlier listing, then those with most hits. The
-    order affects only the number of requests of a per-link query, never its results.
-    """
-    before = changed_since or {}
-
-    def rank(link: Any) -> tuple[int, int]:
-        hits = getattr(link, "hits", None)
-        if not isinstance(hits, int):
-            return 0, 0
-        return -abs(hits - before.get(link.slashtag, 0)) if before else 0, -hits
-
-    return sorted(keys, key=rank)
+def stats_of(counts: Answer, window: Window) -> RangeStats:
+    """Return the statistics of one slashtag with clicks."""
+    maps: dict[str, Any] = {name: {} for name in RangeStats.DIMENSIONS}
+    total = counts[TOTAL]
+    if window.first == window.last:
+        maps["clicks"][window.first] = total
+    for (name, label), count in counts.items():
+        if name:
+            maps[name][label] = count
+    return RangeStats(total_clicks=total, days_complete=bool(maps["clicks"]), **maps)

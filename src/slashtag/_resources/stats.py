@@ -18,9 +18,18 @@ from .._errors import InvalidRequestError
 from .._fanout import Results, Tasks, WorkerPool
 from .._models import Statistics
 from .._sending.sender import Send
-from .batch_search import search_batches
-from .collect import OnError, ProgressReporter, ServiceTraits, StatsFetcher, collect, read_batches
-from .collect_each import SORTED_AHEAD, PerKeyRun, by_activity, sort_by_activity
+from .collect import (
+    SORTED_AHEAD,
+    OnError,
+    ProgressReporter,
+    ServiceTraits,
+    StatsFetcher,
+    by_activity,
+    collect,
+    read_batches,
+    sort_by_activity,
+)
+from .collect_each import EachRun
 from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)
@@ -169,21 +178,20 @@ class Stats:
         tags: Iterable[str] | None = None,
         timezone: Zone = None,
         ordered: bool = False,
-        guided: bool = True,
+        inferred: bool = True,
         changed_since: Mapping[str, int] | None = None,
         progress: Progress | None = None,
         on_error: OnError | None = None,
     ) -> Results[tuple[str, R]]:
         """Iterate over (slashtag or tag, its statistics), as they complete or in input order.
 
-        A DateRange or a Day usually takes far fewer requests than one per slashtag: a whole batch is
-        requested, then, if it has clicks, one half of it, and the other half is the difference. Only answers
-        that reconcile, about days that are over, are subtracted. With three or more windows, all-time
-        statistics rule out months first if that is cheaper. It is undocumented whether clicks are counted
-        late. So for windows that ended in the last three days, a batch from which something was subtracted is
-        requested once more; if its answer has changed, the slashtags in question are requested themselves.
-        For older windows, a late click between two answers that are subtracted is noticed only if the
-        difference is negative. `guided=False` requests everything.
+        A DateRange or a Day usually takes far fewer requests than one per slashtag: whole batches are
+        requested, then parts of several batches at once, and what each slashtag has is inferred from the
+        answers once they leave no other value. Each batch that was taken apart is requested once more; if it
+        has changed meanwhile, what depends on it is requested anew. Only days that are over are inferred.
+        The first batch shows whether the service counts all it is asked: if its halves do not add up to it,
+        every slashtag is requested alone, and a warning logged. With three or more windows, months that
+        all-time statistics show empty are skipped. `inferred=False` requests every slashtag alone.
 
         ShortUrls are sorted by `hits`, unless `ordered`: fewest requests are needed if slashtags with clicks
         are adjacent. `changed_since` has the hits of an earlier listing, by slashtag: links whose hits differ
@@ -195,30 +203,30 @@ class Stats:
         """
         now = datetime.now(UTC)
         reporter = ProgressReporter(query, progress, on_error)
-        sorts = guided and not ordered
+        sorts = inferred and not ordered
         if sorts and keys is not None and not isinstance(keys, AsyncIterable | str | bytes):
             keys = by_activity(in_fixed_order(keys), changed_since)
         keys, order = self._as_before(query, keys, arranged=sorts)
         selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key, order)
         reporter.plan = plan = make_plan(query, selectors, timezone, now, self._range_end)
-        run = PerKeyRun(
+        run = EachRun(
             self._fetch,
             plan,
             reporter,
             zone=parse_zone(timezone),
             now=now,
             range_end=self._range_end,
-            guided=guided,
+            inferred=inferred,
             ordered=ordered,
             workers=self._workers,
         )
         if not isinstance(keys, AsyncIterable):
             reporter.total = sum(len(selector.keys) or 1 for selector in plan.selectors)
-            return search_batches(run, plan.selectors, self._tasks, self._workers)
+            return run.start(None, self._tasks)
         keys = aiter(keys)
         links = _sorted(keys, changed_since, order) if sorts else keys
         batcher = Batcher(self._max_keys_bytes, reporter.report_bad_key, order)
-        return search_batches(run, read_batches(links, batcher, keys), self._tasks, self._workers)
+        return run.start(read_batches(links, batcher, keys), self._tasks)
 
     def _as_before(
         self, query: Query[Any], keys: K, *, arranged: bool = True

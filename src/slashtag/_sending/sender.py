@@ -23,6 +23,7 @@ from .._errors import (
     SessionClosedError,
     SlashtagError,
     TransportError,
+    UnexpectedResponseError,
 )
 from .admission import Admission, WaitTooLongError
 from .metrics import Metrics
@@ -122,7 +123,7 @@ class Sender:
                 now = loop.time()
             metrics.attempts += 1
             state.attempts += 1
-            fresh = call.anew or state.resent or state.last is not None
+            fresh = call.anew or call.past_caches or state.resent or state.last is not None
             try:
                 status, headers, body = await self.transport.exchange(
                     call, now, self.timeout, self.max_response_bytes, fresh=fresh
@@ -160,6 +161,14 @@ class Sender:
                 if (made := answered_at(headers)) is not None and made < metrics.oldest_answer:
                     metrics.oldest_answer = made
                 admission.accepted(ticket, loop.time())
+                if call.past_caches and made is not None and made < (call.settled_at or 0.0):
+                    raise UnexpectedResponseError(
+                        "a cache answered, from before the period had ended",
+                        status=status,
+                        repeatable=False,
+                        method=call.method,
+                        path=call.path,
+                    )
                 if self.journal is not None and self.journal.keep(call, data, body, made):
                     await self.journal.wait()
                 if log.isEnabledFor(logging.DEBUG):

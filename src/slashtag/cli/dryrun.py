@@ -6,7 +6,7 @@ from math import ceil
 from typing import Any
 
 from .. import AsyncSession, Keys, Plan, Query
-from .._internal import GUIDED_FROM, SETTLING_SECONDS
+from .._internal import FILTERED_FROM, SETTLING_SECONDS
 
 #: Requests/s assumed for a plan unless --rate gives the limit.
 ASSUMED_RATE = 20.0
@@ -46,14 +46,16 @@ def bounds_of_each(plan: Plan[Any]) -> tuple[int, int]:
     """Return the fewest and the most requests of an answer for each link or tag.
 
     At least each batch is requested once, or each link if a window is not over. At most each link is
-    requested in each window, with 1 % for what might have saved requests. With three windows or more,
-    all-time statistics of each batch come first, once for each UTC offset: not more than there are windows.
+    requested in each window, and each batch twice more; with three windows or more, all-time statistics of
+    each batch come first.
     """
     batches, windows = len(plan.selectors), len(plan.time_slices)
     series = sum(len(selector.keys) or 1 for selector in plan.selectors)
     now = datetime.now(UTC).timestamp()
-    is_over = all(part.settled_at < now - SETTLING_SECONDS for part in plan.time_slices)
-    most = int(series * windows * 1.01) + (batches * windows if windows >= GUIDED_FROM else 0)
+    over = sum(part.settled_at < now - SETTLING_SECONDS for part in plan.time_slices)
+    is_over, most = over == windows, series * windows
+    if over and series > batches:
+        most += batches * (2 * over + (windows >= FILTERED_FROM))
     return batches if is_over else series, most
 
 

@@ -40,8 +40,8 @@ class Arrival:
     """A request that arrived, and its outcome.
 
     `path` is as on the wire, percent-encoded; `at` is seconds since the start; `in_flight` counts the
-    requests under way then, this one included; `status` is None until one is sent; `fault` is the kind of
-    its fault, or `"limit"` where a limiter refused it.
+    requests under way then, this one included; `no_cache` whether caches were asked for no answer; `status`
+    is None until one is sent; `fault` is the kind of its fault, or `"limit"` where a limiter refused it.
     """
 
     method: str
@@ -49,6 +49,7 @@ class Arrival:
     query: dict[str, str]
     at: float
     in_flight: int
+    no_cache: bool = False
     body: bytes = b""
     status: int | None = None
     fault: str | None = None
@@ -215,7 +216,9 @@ class Sandbox(Account):
         with ExitStack() as leaving:
             self._tasks.add(task)
             leaving.callback(self._tasks.discard, task)
-            arrival = Arrival(request.method, path, query, monotonic() - self._began, len(self._tasks))
+            no_cache = "no-cache" in request.headers.get("Cache-Control", "")
+            at, in_flight = monotonic() - self._began, len(self._tasks)
+            arrival = Arrival(request.method, path, query, at, in_flight, no_cache)
             self.requests.append(arrival)
             response = await self._respond(request, arrival, leaving)
         if response is None:

@@ -1,0 +1,200 @@
+"""Cells and questions of a search, and what can be said of an answer by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from .batches import MAX_KEYS, halves
+from .bounds import Bounds
+
+#: Most cells of a request.
+WIDTH = 8
+
+#: Keys that the service may take for one, as they differ in case only, say: they are not told apart.
+Unit = tuple[str, ...]
+#: A dimension and a label of it.
+Label = tuple[str, object]
+Answer = Mapping[Label, int]
+TOTAL: Label = ("", "")
+#: Open counts by dimension and label.
+Profile = dict[str, dict[Label, int]]
+
+
+class Cell:
+    """Consecutive units of a batch: all of them (a root), or half of another cell."""
+
+    def __init__(self, units: Sequence[Unit], parent: Cell | None = None, origin: Cell | None = None) -> None:
+        self.units = units
+        self.keys = tuple(key for unit in units for key in unit)
+        self.root: Cell = parent.root if parent else self
+        self.halves: tuple[Cell, ...] = ()
+        self.is_first = parent is not None and not parent.halves
+        #: Its counts, as numbers of the bounds; others are 0.
+        self.numbers: dict[Label, int] = {}
+        self.questions: list[Question] = []
+        #: Whether it was the first cell of a question: so there are never more questions than first halves.
+        self.has_led = False
+        #: Whether it must be asked without other cells, because a request with others failed.
+        self.is_alone = False
+        # Of roots only:
+        #: The batch of which it is a part, if that had to be asked anew.
+        self.origin: Cell = origin or self
+        #: Number of requests led by the batch and its parts.
+        self.requests = 0
+        self.answer: Answer | None = None
+        self.dimensions: frozenset[str] = frozenset()
+        #: Whether the answer was the same after all other requests for the batch.
+        self.is_confirmed = False
+        #: When its latest answer was fetched (the wall clock's seconds).
+        self.fetched = 0.0
+
+    def know(self, bounds: Bounds) -> None:
+        """State the counts of a root by its answer."""
+        self.numbers = {label: bounds.number(count, count) for label, count in (self.answer or {}).items()}
+
+    def halve(self, bounds: Bounds) -> None:
+        """State that the halves add up to the cell, and in each half every dimension to the total."""
+        if not self.halves:
+            first, second = halves(self.units)
+            self.halves = (Cell(first, self),)
+            self.halves += (Cell(second, self),)
+        for half in self.halves:
+            half.numbers = {}
+        labels_of: dict[str, list[Label]] = {}
+        for label, number in self.numbers.items():
+            if bounds.high[number]:
+                labels_of.setdefault(label[0], []).append(label)
+        for dimension, labels in labels_of.items():
+            if dimension and len(labels) == 1:
+                # The only label has the total.
+                for half in self.halves:
+                    half.numbers[labels[0]] = half.numbers[TOTAL]
+                continue
+            for label in labels:
+                whole = self.numbers[label]
+                for half in self.halves:
+                    half.numbers[label] = bounds.number(0, bounds.high[whole])
+                bounds.equate([half.numbers[label] for half in self.halves], (whole,))
+            for half in self.halves if dimension else ():
+                bounds.equate([half.numbers[label] for label in labels], (half.numbers[TOTAL],))
+
+    def total(self, bound: list[int]) -> int:
+        """Return a bound of the total."""
+        return bound[self.numbers[TOTAL]] if TOTAL in self.numbers else 0
+
+    def is_exact(self, bounds: Bounds) -> bool:
+        """Return whether all counts are known."""
+        return self.root.answer is not None and bounds.is_exact(self.numbers.values())
+
+    def profile(self, bounds: Bounds) -> Profile:
+        """Return how much is open of each label, by dimension."""
+        low, high = bounds.low, bounds.high
+        profile: Profile = {}
+        for label, number in self.numbers.items():
+            if label != TOTAL and low[number] < high[number]:
+                profile.setdefault(label[0], {})[label] = high[number] - low[number]
+        return profile
+
+    def tree(self) -> Iterator[Cell]:
+        """Yield the cell, and those into which it was halved."""
+        yield self
+        for half in self.halves:
+            yield from half.tree()
+
+
+class Question:
+    """What some cells have together; set `answer`, None if there is none, and when it was `fetched`."""
+
+    def __init__(self, cell: Cell, profile: Profile | None = None) -> None:
+        self.cells = [cell]
+        self.profile: Profile = profile or {}
+        self.answer: Answer | None = None
+        self.fetched = 0.0
+        #: Whether it was asked before, so that the answer must not come from a cache.
+        self.is_repeated = cell.answer is not None
+        #: By how much the counts of a batch have changed since the answer, at most.
+        self.changes: list[Answer] = []
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all cells."""
+        return tuple(key for cell in self.cells for key in cell.keys)
+
+    @property
+    def not_before(self) -> float:
+        """The time before which the answer must not have been fetched, to agree with earlier answers."""
+        return max(cell.root.fetched for cell in self.cells)
+
+    def has_room(self, cell: Cell) -> bool:
+        """Return whether a cell may be asked with the others."""
+        is_alike = cell.root.dimensions == self.cells[0].root.dimensions
+        return (
+            is_alike
+            and len(self.cells) < WIDTH
+            and sum(len(other.keys) for other in self.cells) + len(cell.keys) <= MAX_KEYS
+        )
+
+    def add(self, cell: Cell, profile: Profile) -> None:
+        """Ask a cell with the others."""
+        self.cells.append(cell)
+        for dimension, counts in profile.items():
+            mine = self.profile.setdefault(dimension, {})
+            for label, count in counts.items():
+                mine[label] = mine.get(label, 0) + count
+
+    def state(self, bounds: Bounds) -> None:
+        """State that the counts of the cells add up to the answer, or to part of what has changed since."""
+        answer = self.answer or {}
+        counted: dict[Label, list[int]] = {label: [] for label in answer}
+        changed: dict[Label, list[int]] = {}
+        for cell in self.cells:
+            for label, number in cell.numbers.items():
+                counted.setdefault(label, []).append(number)
+        for change in self.changes:
+            moved = {label: bounds.number(min(0, count), max(0, count)) for label, count in change.items()}
+            for dimension in self.cells[0].root.dimensions:
+                total = [moved[TOTAL]] if TOTAL in moved else []
+                bounds.equate([moved[label] for label in moved if label[0] == dimension], total)
+            for label, number in moved.items():
+                changed.setdefault(label, []).append(number)
+        for label in {**counted, **changed}:
+            bounds.equate(counted.get(label, ()), changed.get(label, ()), answer.get(label, 0))
+
+
+def is_sound(answer: Answer | None, dimensions: frozenset[str]) -> bool:
+    """Return whether an answer has only these dimensions, positive counts, and one total."""
+    if answer is None:
+        return False
+    sums = dict.fromkeys(dimensions, 0)
+    for label, count in answer.items():
+        if count <= 0 or (label != TOTAL and label[0] not in sums):
+            return False
+        if label != TOTAL:
+            sums[label[0]] += count
+    return all(count == answer.get(TOTAL, 0) for count in sums.values())
+
+
+def confusion(mine: Profile, theirs: Profile, most: float) -> float:
+    """Estimate in how many ways counts can be confused between two profiles; stop where it reaches `most`.
+
+    Each click is as likely in one half of a cell as in the other. Two can change places if they differ in
+    one dimension, and one can move to the other profile if all its labels can.
+    """
+    swaps, alike = 0.0, 1.0
+    for dimension, counts in mine.items():
+        others = theirs.get(dimension)
+        if not others:
+            return swaps
+        total = squares = 0.0
+        none = 1.0
+        for label, count in counts.items():
+            if label in others:
+                both = (1 - 0.5**count) * (1 - 0.5 ** others[label])
+                total += both
+                squares += both * both
+                none *= 1 - both
+        swaps += (total * total - squares) / 2
+        alike *= 1 - none
+        if swaps >= most:
+            return swaps
+    return swaps + alike

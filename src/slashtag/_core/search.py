@@ -1,0 +1,349 @@
+"""Search for the counts of every key, from few answers about the sum of several keys.
+
+The service answers what at most 100 keys have together: a total, and counts by label in several dimensions
+(day, country, ...), each of which adds up to the total. The search requests whole batches, then first halves
+of what has counts, several of different batches in one request, and takes the answers apart. A count is a
+result once the answers leave no other value, and once the answer for its batch was the same a second time.
+
+- A `Cell` is a batch (a root), or half of another cell. Each of its counts is a number of the `Bounds`.
+- A `Question` asks what some cells have together. Its answer is an equation of their counts.
+- A round is a list of questions that do not need each other's answers.
+
+The questions depend on the batches and the answers alone, so that a second run can replay a journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from .._models import add_counts
+from .batches import Selector, halves
+from .bounds import Bounds, Pause
+from .cells import TOTAL, Answer, Cell, Label, Question, Unit, confusion, is_sound
+
+#: Most ways in which clicks may be confused between the cells of a request, and if it only repeats cells.
+DOUBT, REPEAT_DOUBT = 6.0, 1.0
+#: A round of fewer requests also repeats open cells.
+FEW = 4
+#: Times to ask halves of a batch that do not add up to it.
+TRIES = 3
+
+
+class Search:
+    """Search of some batches: answer the questions of each of its `rounds`, then take the results.
+
+    Batches of at most `few` units are asked alone; with `samples`, one inferred key of each batch is too.
+    """
+
+    def __init__(self, batches: Iterable[Sequence[Unit]], *, few: int = 0, samples: bool = False) -> None:
+        #: The counts of keys that have any, at the end.
+        self.results: dict[str, dict[Label, int]] = {}
+        #: Keys that must be asked alone.
+        self.unresolved: list[str] = []
+        #: False if halves of a batch do not add up to it: the service does not count what it is asked.
+        self.is_additive = True
+        self._few, self._samples = few, samples
+        self._roots: list[Cell] = []
+        self._cells: list[Cell] = []
+        self._add_roots(batches)
+        self._cells += self._roots
+        #: Halves of a batch, asked alone to verify that they add up, and how often that was done.
+        self._pair: list[Question] = []
+        self._tries = 0
+        self._bounds = Bounds()
+        # The questions whose answers are equations of the bounds.
+        self._facts: list[Question] = []
+        #: Questions that contradicted others, and their roots, to be asked once more.
+        self._checks: list[Question] = []
+        #: Roots to be asked anew, in halves.
+        self._suspects: list[Cell] = []
+
+    def rounds(self) -> Iterator[list[Question] | Pause]:
+        """Yield the questions of each round, to be answered before the next, or `()`: a pause."""
+        while self.is_additive:
+            yield from self._split()
+            self._suspect(filter(_is_costly, self._roots))
+            if self._suspects:
+                yield from self._restart()
+                continue
+            questions, self._checks = self._checks, []
+            questions += [Question(cell) for cell in self._cells if self._is_asked_alone(cell)]
+            questions += self._verify()
+            yield from self._pack(questions)
+            if not questions:
+                questions = self._confirm()
+            if not questions:
+                break
+            for question in questions:
+                question.cells[0].has_led = True
+                question.cells[0].root.origin.requests += 1
+            yield questions
+            yield from self._take(questions)
+        yield from self._give()
+
+    def take_unresolved(self) -> list[Selector]:
+        """Return those keys that must be asked alone and were not yet returned."""
+        keys, self.unresolved = self.unresolved, []
+        return [Selector(keys=(key,)) for key in keys]
+
+    # What to ask.
+
+    def _split(self) -> Iterator[Pause]:
+        """Halve each cell that surely has counts, even before all of them are known."""
+        cells: list[Cell] = []
+        for cell in self._cells:
+            if cell.root.answer is None:
+                cells.append(cell)
+                continue
+            if len(cell.units) > 1 and not cell.halves and cell.total(self._bounds.low):
+                if (yield from self._bounds.holds(partial(cell.halve, self._bounds))):
+                    cells += cell.halves
+                else:
+                    self._suspect((cell.root,))
+            if not cell.is_exact(self._bounds):
+                cells.append(cell)
+            yield ()
+        self._cells = cells
+
+    def _is_asked_alone(self, cell: Cell) -> bool:
+        return cell.root.answer is None or (
+            cell.is_alone and cell.is_first and not cell.is_exact(self._bounds)
+        )
+
+    def _verify(self) -> list[Question]:
+        """Ask both halves of the batch with most counts alone, and all three again if they do not add up."""
+        split = [root for root in self._roots if root.halves]
+        if self._tries == TRIES or not split:
+            return []
+        root = max(split, key=lambda root: (len(root.keys), root.total(self._bounds.low)))
+        self._pair = [Question(half) for half in root.halves]
+        return [Question(root), *self._pair] if self._tries else self._pair
+
+    def _pack(self, questions: list[Question]) -> Iterator[Pause]:
+        """Add questions for first halves, each with cells whose counts are unlikely to be confused.
+
+        Each question is led by a first half that led none before, so there are never more than halving asks.
+        Cells that were asked and are still open ride along: in new company they make the old answers clear.
+        """
+        asked = {cell for question in questions for cell in question.cells}
+        fresh: list[Cell] = []
+        repeats: list[Cell] = []
+        for cell in sorted(self._cells, key=lambda cell: -len(cell.keys)):
+            yield ()
+            if cell.is_first and not cell.is_alone and cell not in asked and not cell.is_exact(self._bounds):
+                (repeats if cell.questions else fresh).append(cell)
+        packed: list[Question] = []
+        yield from self._place(fresh, packed, DOUBT)
+        yield from self._place([cell for cell in repeats if not cell.halves], packed, DOUBT, opens=False)
+        if len(questions) + len(packed) < FEW:
+            asked |= {cell for question in packed for cell in question.cells}
+            repeated: list[Question] = []
+            yield from self._place(self._apart(repeats, asked), repeated, REPEAT_DOUBT)
+            packed += repeated
+        questions += packed
+        if not questions:
+            questions += map(Question, repeats[:1])
+
+    def _place(
+        self, cells: list[Cell], packed: list[Question], most: float, opens: bool = True
+    ) -> Iterator[Pause]:
+        """Add each cell to the question where it confuses least, or to a new one."""
+        for cell in cells:
+            profile = cell.profile(self._bounds)
+            best, least = None, most
+            for question in packed:
+                if question.has_room(cell):
+                    doubt = confusion(profile, question.profile, least)
+                    if doubt < least:
+                        best, least = question, doubt
+            if best:
+                best.add(cell, profile)
+            elif opens:
+                packed.append(Question(cell, profile))
+            yield ()
+
+    def _apart(self, cells: list[Cell], asked: set[Cell]) -> list[Cell]:
+        """Return those that have not led, no two of one batch or of one earlier question."""
+        found: list[Cell] = []
+        used: set[object] = set()
+        not_led = [cell for cell in cells if not cell.has_led and cell not in asked]
+        for cell in sorted(not_led, key=lambda cell: -cell.total(self._bounds.high)):
+            if used.isdisjoint((cell.root, *cell.questions)):
+                used.update((cell.root, *cell.questions))
+                found.append(cell)
+        return found
+
+    def _confirm(self) -> list[Question]:
+        """Ask the batches that were split once more, and one inferred key of each."""
+        questions: list[Question] = []
+        for root in self._roots:
+            if root.halves and not root.is_confirmed:
+                questions.append(Question(root))
+                inferred = (cell for cell in root.tree() if len(cell.keys) == 1 and not cell.questions)
+                if self._samples:
+                    sample = max(inferred, key=lambda cell: cell.total(self._bounds.low), default=None)
+                    questions += [] if sample is None else [Question(sample)]
+        return questions
+
+    def _take(self, questions: list[Question]) -> Iterator[Pause]:
+        """Learn from the answers of a round, first from those for whole batches."""
+        is_changed = False
+        parts: list[Question] = []
+        for question in questions:
+            for cell in question.cells:
+                cell.root.fetched = max(cell.root.fetched, question.fetched)
+            cell = question.cells[0]
+            if cell is cell.root:
+                is_changed |= self._take_root(cell, question.answer)
+            else:
+                parts.append(question)
+        if is_changed:
+            yield from self._rebuild(self._facts)
+        if self._pair and not self._adds_up():
+            parts = [question for question in parts if question not in self._pair]
+        self._pair = []
+        for question in parts:
+            for cell in question.cells:
+                cell.questions.append(question)
+                # A check of what is known leaves it confirmed.
+                cell.root.is_confirmed &= cell.is_exact(self._bounds)
+            if is_sound(question.answer, question.cells[0].root.dimensions):
+                yield from self._learn(question)
+            else:
+                self._drop(question)
+            yield ()
+
+    def _take_root(self, root: Cell, answer: Answer | None) -> bool:
+        """Take the answer for a batch; return whether it differs from an earlier one."""
+        before, dimensions = root.answer, root.dimensions
+        if before is None:
+            dimensions = frozenset(label[0] for label in answer or () if label != TOTAL)
+        if answer is None or not is_sound(answer, dimensions):
+            self._suspect((root,))
+            if answer is not None:
+                # Its halves would be no better: ask its keys alone.
+                root.origin.requests += 2 * len(root.origin.keys)
+        elif before is None:
+            root.answer, root.dimensions = answer, dimensions
+            root.know(self._bounds)
+        elif answer == before:
+            root.is_confirmed = True
+        else:
+            # Each earlier answer has counted all of the difference, some of it or nothing.
+            change = {label: answer.get(label, 0) - before.get(label, 0) for label in {**before, **answer}}
+            for question in self._facts:
+                if any(cell.root is root for cell in question.cells):
+                    question.changes.append({label: count for label, count in change.items() if count})
+                    for cell in question.cells:
+                        cell.has_led = False
+            root.answer = answer
+            return True
+        return False
+
+    def _adds_up(self) -> bool:
+        """Return whether the halves that were asked alone add up to their batch, or there is no saying."""
+        self._tries += 1
+        whole: dict[Label, int] = {}
+        for question in self._pair:
+            if question.answer is None:
+                return True
+            add_counts(whole, question.answer)
+        is_sum = whole == self._pair[0].cells[0].root.answer
+        if is_sum:
+            self._tries = TRIES
+        elif self._tries == TRIES:
+            self.is_additive = False
+        return is_sum
+
+    def _learn(self, question: Question) -> Iterator[Pause]:
+        """State that the counts of the cells add up to the answer, unless that is a contradiction."""
+        if (yield from self._bounds.holds(partial(question.state, self._bounds))):
+            self._facts.append(question)
+        elif question.is_repeated:
+            self._drop(question)
+        else:
+            # Has a batch changed since, or was this answer wrong?
+            question.is_repeated = True
+            roots = dict.fromkeys(cell.root for cell in question.cells)
+            checked = {other.cells[0] for other in self._checks}
+            self._checks += [Question(root) for root in roots if root not in checked]
+            self._checks.append(question)
+
+    def _drop(self, question: Question) -> None:
+        """Do without an answer: ask its cells one by one, or the batch anew if it was for one."""
+        for cell in question.cells:
+            cell.is_alone = True
+        if len(question.cells) == 1:
+            self._suspect((question.cells[0].root,))
+
+    # What goes wrong.
+
+    def _suspect(self, roots: Iterable[Cell]) -> None:
+        self._suspects += [root for root in roots if root not in self._suspects]
+
+    def _restart(self) -> Iterator[Pause]:
+        """Ask the suspect batches anew, in halves or, if they took too many requests, unit by unit."""
+        while self._suspects:
+            suspects, self._suspects = set(self._suspects), []
+            roots, self._roots = self._roots, []
+            for root in roots:
+                if root not in suspects:
+                    self._roots.append(root)
+                elif _is_costly(root):
+                    self.unresolved += root.keys
+                else:
+                    self._add_roots(halves(root.units), root.origin)
+            facts: list[Question] = []
+            for question in self._facts:
+                if suspects.isdisjoint(cell.root for cell in question.cells):
+                    facts.append(question)
+                else:
+                    question.cells[0].has_led = False
+            self._checks = [
+                check for check in self._checks if suspects.isdisjoint(cell.root for cell in check.cells)
+            ]
+            yield from self._rebuild(facts)
+
+    def _add_roots(self, batches: Iterable[Sequence[Unit]], origin: Cell | None = None) -> None:
+        for units in batches:
+            root = Cell(units, origin=origin)
+            if len(units) > max(1, self._few):
+                self._roots.append(root)
+            else:
+                self.unresolved += root.keys
+
+    def _rebuild(self, facts: list[Question]) -> Iterator[Pause]:
+        """Derive all bounds anew, from the answers for whole batches and `facts`."""
+        self._bounds, self._facts = Bounds(), []
+        self._cells = [cell for root in self._roots for cell in root.tree()]
+        for cell in self._cells:
+            if cell is cell.root and cell.answer is not None:
+                cell.know(self._bounds)
+            if cell.halves and not (yield from self._bounds.holds(partial(cell.halve, self._bounds))):
+                self._suspect((cell.root,))
+            yield ()
+        for question in facts:
+            yield from self._learn(question)
+            yield ()
+
+    def _give(self) -> Iterator[Pause]:
+        low = self._bounds.low
+        for root in self._roots:
+            yield ()
+            if not self.is_additive:
+                self.unresolved += root.keys
+                continue
+            for cell in root.tree():
+                if len(cell.units) == 1 and cell.total(low):
+                    key, *others = cell.keys
+                    if others:
+                        self.unresolved += cell.keys
+                        continue
+                    counts = ((label, low[number]) for label, number in cell.numbers.items())
+                    self.results[key] = {label: count for label, count in counts if count}
+
+
+def _is_costly(root: Cell) -> bool:
+    """Return whether a batch has taken as many requests as only contradictory answers can explain."""
+    return root.origin.requests > 2 * len(root.origin.keys)

@@ -1,0 +1,265 @@
+"""Laws of the search, on accounts of at most 40 keys in batches of 8."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag._core import cells
+from slashtag._core.cells import TOTAL, Answer, Label
+from slashtag._core.search import Search
+from tests.support.laws import examples
+
+KEYS = 8
+Table = dict[str, dict[Label, int]]
+Service = Callable[[tuple[str, ...], bool], Answer | None]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_requests() -> Iterable[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells, "MAX_KEYS", KEYS)
+        yield
+
+
+def table_of(clicks: Iterable[tuple[int, Sequence[int]]]) -> Table:
+    """Count clicks, pairs of a key and the labels of each dimension."""
+    table: Table = {}
+    for key, labels in clicks:
+        counts = table.setdefault(f"k{key}", Counter())
+        counts[TOTAL] += 1
+        for dimension, label in enumerate(labels):
+            counts["abc"[dimension], f"{label}"] += 1
+    return table
+
+
+def together(table: Table, keys: Iterable[str]) -> Answer:
+    found: Counter[Label] = Counter()
+    for key in keys:
+        found.update(table.get(key, {}))
+    return {label: count for label, count in found.items() if count}
+
+
+def names(count: int) -> list[str]:
+    return [f"k{n}" for n in range(count)]
+
+
+def batches_of(keys: Sequence[str]) -> list[list[str]]:
+    return [list(keys[n : n + KEYS]) for n in range(0, len(keys), KEYS)]
+
+
+class Run:
+    """A finished search, its results with those of unresolved keys, and what each round asked."""
+
+    def __init__(self, count: int, service: Service, **options: Any) -> None:
+        units = [[(key,) for key in batch] for batch in batches_of(names(count))]
+        self.search = Search(units, **options)
+        self.rounds: list[list[tuple[tuple[str, ...], bool]]] = []
+        for round_ in self.search.rounds():
+            for question in round_:
+                assert 0 < len(set(question.keys)) == len(question.keys) <= KEYS
+                question.answer = service(question.keys, question.is_repeated)
+            if round_:
+                self.rounds.append([(question.keys, question.is_repeated) for question in round_])
+        self.results: dict[str, Any] = {key: dict(counts) for key, counts in self.search.results.items()}
+        self.failed: set[str] = set()
+        for key in self.search.unresolved:
+            assert key not in self.results
+            answer = service((key,), False)
+            if answer is None:
+                self.failed.add(key)
+            elif answer:
+                self.results[key] = dict(answer)
+        self.asked = [asked for round_ in self.rounds for asked in round_]
+        self.requests = len(self.asked) + len(self.search.unresolved)
+
+
+@st.composite
+def accounts(draw: st.DrawFn) -> tuple[int, Table]:
+    count = draw(st.integers(1, 40))
+    labels = draw(st.sampled_from([(), (1,), (2,), (2, 3), (3, 1), (2, 2, 3)]))
+    click = st.tuples(st.integers(0, count - 1), st.tuples(*(st.integers(0, size - 1) for size in labels)))
+    return count, table_of(draw(st.lists(click, max_size=120)))
+
+
+def halving(table: Table, keys: Sequence[str]) -> int:
+    """Count the requests of first halves alone, as long as a part has clicks."""
+
+    def splits(keys: Sequence[str]) -> int:
+        if len(keys) < 2 or not any(key in table for key in keys):
+            return 0
+        return 1 + splits(keys[: len(keys) // 2]) + splits(keys[len(keys) // 2 :])
+
+    return sum(1 + splits(batch) for batch in batches_of(keys))
+
+
+@examples(100)
+@given(accounts(), st.booleans())
+def test_every_result_is_the_truth(account: tuple[int, Table], samples: bool) -> None:
+    count, table = account
+    run = Run(count, lambda keys, _: together(table, keys), samples=samples)
+    assert run.results == table
+    assert run.search.is_additive
+    assert len(run.search.unresolved) == (count % KEYS == 1)
+
+
+@examples(100)
+@given(accounts())
+def test_never_more_requests_than_halving_and_its_confirmation(account: tuple[int, Table]) -> None:
+    count, table = account
+    run = Run(count, lambda keys, _: together(table, keys))
+    split = sum(any(key in table for key in batch) for batch in batches_of(names(count)))
+    # One is the second half of a batch, to verify that halves add up to it.
+    assert run.requests <= halving(table, names(count)) + split + 1
+
+
+@examples(100)
+@given(accounts(), st.data())
+def test_refused_keys_are_unresolved_and_no_others_fail(
+    account: tuple[int, Table], data: st.DataObject
+) -> None:
+    count, table = account
+    refused = data.draw(st.sets(st.sampled_from(names(count)), max_size=6))
+    run = Run(count, lambda keys, _: None if refused.intersection(keys) else together(table, keys))
+    assert run.failed == refused
+    assert run.results == {key: counts for key, counts in table.items() if key not in refused}
+
+
+@examples(300)
+@given(
+    accounts(),
+    st.integers(),
+    st.sampled_from(["random", "late", "lost", "stale", "cut", "doubled", "one more", "capped"]),
+    st.floats(0, 1),
+)
+def test_any_answers_end_within_four_requests_a_key(
+    account: tuple[int, Table], seed: int, kind: str, chance: float
+) -> None:
+    count, table = account
+    chances = random.Random(seed)
+    last: Answer | None = {}
+
+    def service(keys: tuple[str, ...], _: bool) -> Answer | None:
+        nonlocal last
+        answer = dict(together(table, keys))
+        if kind == "late":
+            table[chances.choice(names(count))] = dict(answer or {TOTAL: 1})
+        elif kind == "capped":
+            return together(table, keys[: KEYS // 2])
+        elif chances.random() < chance:
+            return answer
+        elif kind == "stale":
+            answer, last = dict(last or {}), answer
+        elif kind == "lost":
+            return None
+        elif kind == "cut":
+            answer = dict(list(answer.items())[:2])
+        elif kind == "doubled":
+            answer = {label: 2 * number for label, number in answer.items()}
+        elif kind == "one more":
+            answer = {label: number + 1 for label, number in answer.items()}
+        else:
+            labels: list[Label] = [TOTAL, ("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+            answer = {label: chances.randrange(-1, 5) for label in labels}
+        return answer
+
+    run = Run(count, service)
+    assert run.requests <= 4 * count
+    assert all(number > 0 for counts in run.search.results.values() for number in counts.values())
+    assert run.search.results.keys().isdisjoint(run.search.unresolved)
+
+
+@examples(300)
+@given(accounts(), st.data())
+def test_one_change_at_any_time_gives_the_truth_before_or_after(
+    account: tuple[int, Table], data: st.DataObject
+) -> None:
+    count, table = account
+    dimensions = sorted({label[0] for counts in table.values() for label in counts if label != TOTAL})
+    quiet = Run(count, lambda keys, _: together(table, keys))
+    moment = data.draw(st.integers(0, quiet.requests))
+    falls = data.draw(st.booleans()) and bool(table)
+    key = data.draw(st.sampled_from(sorted(table) if falls else names(count)))
+    change: Counter[Label] = Counter({TOTAL: 1})
+    for dimension in dimensions:
+        own = [label for label in table.get(key, {}) if label[0] == dimension]
+        others = st.tuples(st.just(dimension), st.sampled_from("0123"))
+        change[data.draw(st.sampled_from(own) if falls else others)] = 1
+    was = Counter(table.get(key, {}))
+    after = {**table, key: was - change if falls else was + change}
+    requests = 0
+
+    def service(keys: tuple[str, ...], _: bool) -> Answer:
+        nonlocal requests
+        requests += 1
+        return together(after if requests > moment else table, keys)
+
+    run = Run(count, service)
+    assert not run.failed
+    for name in names(count):
+        assert run.results.get(name, {}) in (table.get(name, {}), dict(after.get(name, {})))
+
+
+@examples(50)
+@given(st.integers(1, KEYS - 1), st.lists(st.integers(1, 3), min_size=KEYS, max_size=5 * KEYS))
+def test_a_service_that_counts_fewer_keys_than_it_is_asked_has_each_asked_alone(
+    most: int, clicks: list[int]
+) -> None:
+    table = table_of((key, (n % 2,)) for key, number in enumerate(clicks) for n in range(number))
+    run = Run(len(clicks), lambda keys, _: together(table, keys[:most]))
+    assert not run.search.is_additive
+    assert run.results == table
+
+
+def test_look_alikes_are_asked_alone_if_they_have_clicks() -> None:
+    # The service does not compare case, and counts links that it takes for one once.
+    table = table_of([(3, "x"), (5, "y"), (9, "x")])
+    units = [("k0",), ("K1", "k1"), ("k3", "K3"), ("k5",)], [("k6",), ("k7",), ("k8",), ("k9",)]
+    search = Search(units)
+    for round_ in search.rounds():
+        for question in round_:
+            assert ("k3" in question.keys) == ("K3" in question.keys)
+            question.answer = together(table, sorted({key.lower() for key in question.keys}))
+    assert search.results == {key: table[key] for key in ("k5", "k9")}
+    assert search.unresolved == ["k3", "K3"]
+
+
+def digest() -> str:
+    """Return a digest of what is asked about accounts of strs, whose hashes differ between processes."""
+    cells.MAX_KEYS = KEYS
+    logs: list[Any] = []
+    for seed in range(20):
+        chances = random.Random(seed)
+        clicks = [(chances.randrange(40), chances.choices("xyz", k=2)) for _ in range(chances.randrange(90))]
+        table = table_of(clicks)
+        late = table_of([*clicks, (chances.randrange(40), "xx")])
+
+        def service(
+            keys: tuple[str, ...], is_repeated: bool, chances: Any = chances, tables: Any = (table, late)
+        ) -> Answer | None:
+            return None if chances.random() < 0.05 else together(tables[is_repeated], keys)
+
+        run = Run(40, service)
+        logs.append((run.rounds, list(run.search.results), run.search.unresolved))
+    return sha256(repr(logs).encode()).hexdigest()
+
+
+def test_the_same_answers_give_the_same_questions_in_every_process() -> None:
+    command = [sys.executable, "-c", "from tests.core.test_search import digest; print(digest())"]
+    found = {
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in "123"
+    }
+    assert len(found) == 1
