@@ -31,6 +31,7 @@ from ._errors import (
 )
 from ._fanout import Tasks
 from ._resources.collect import ServiceTraits
+from ._resources.listing import ReplayedFrom
 from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
@@ -145,8 +146,11 @@ class AsyncSession:
         """Create the resources that send with this sender."""
         self._sender = sender
         journal = self._journal
-        self.urls = Urls(sender.send, self._tasks, self._workers)
-        self.tags = Tags(sender.send, self._tasks)
+        replayed_from: ReplayedFrom = lambda call: None  # noqa: E731
+        if journal is not None:
+            replayed_from = journal.fetched_at
+        self.urls = Urls(sender.send, self._tasks, self._workers, replayed_from)
+        self.tags = Tags(sender.send, self._tasks, replayed_from)
         self.stats = Stats(
             sender.send,
             self._tasks,
@@ -154,7 +158,7 @@ class AsyncSession:
             max_keys_bytes=MAX_TARGET_BYTES - OTHER_PARAMETERS_BYTES - len(self._transport.base.raw_path),
             range_end=self._range_end,
             traits=self._traits,
-            replayed_from=journal.fetched_at if journal is not None else lambda call: None,
+            replayed_from=replayed_from,
             kept_order=journal.kept_order if journal is not None else lambda path, is_next=False: None,
         )
 

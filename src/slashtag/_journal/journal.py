@@ -134,11 +134,11 @@ class Journal:
             return None
         question = f"{path} {self._asked[path]}".encode()
         self._asked[path] += not is_next
-        # An order without an answer to replay is out of date.
-        is_used = file.last_fetched is not None and self._max_age and self._is_recent(file.last_fetched)
-        return KeptOrder(
-            self._batches.get(question, ()) if is_used else (), partial(self._keep_batch, question)
-        )
+        # An order without an answer to replay is out of date, as far as the service's time is known.
+        last = file.last_fetched
+        is_used = last is not None and self._max_age and (self._ahead is None or self._is_recent(last))
+        before = self._batches.get(question, ()) if is_used else ()
+        return KeptOrder(before, partial(self._keep_batch, question))
 
     def _keep_batch(self, question: bytes, links: Sequence[Link]) -> None:
         self._note(links, inf)

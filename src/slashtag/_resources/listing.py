@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,6 +20,8 @@ from .._sending.sender import Send
 T = TypeVar("T", bound=HasId)
 
 Progress = Callable[[int, int | None], object]
+#: When the journal's answer to a call was fetched, None if it has none.
+ReplayedFrom = Callable[[Call[Any]], float | None]
 
 
 class ListingOptions(Struct, Generic[T], frozen=True):
@@ -29,6 +31,7 @@ class ListingOptions(Struct, Generic[T], frozen=True):
     path: str
     returns: type[Page[T]]
     paging: Paging
+    replayed_from: ReplayedFrom
     progress: Progress | None = None
     anew: bool = False
 
@@ -53,9 +56,10 @@ class Resource(Generic[T]):
     _path: ClassVar[str]
     _page_type: type[Page[T]]
 
-    def __init__(self, send: Send, tasks: Tasks) -> None:
+    def __init__(self, send: Send, tasks: Tasks, replayed_from: ReplayedFrom = lambda call: None) -> None:
         self._send = send
         self._tasks = tasks
+        self._replayed_from = replayed_from
 
     async def page(self, page: int = 1, *, pagesize: int = 50, orderby: Order | None = None) -> Page[T]:
         """Return one page.
@@ -64,8 +68,10 @@ class Resource(Generic[T]):
         `orderby` is "date", "-date" or None for the service's default, latest first. Raises
         InvalidRequestError and errors of requests. See docs/service.md, List short URLs; List tags.
         """
-        options = ListingOptions(self._send, self._path, self._page_type, Paging(orderby, pagesize))
-        return await self._send(options.call(check_int("page", page, 1), pagesize))
+        paging = Paging(orderby, pagesize)
+        options = ListingOptions(self._send, self._path, self._page_type, paging, self._replayed_from)
+        # Not from a journal, whose pages are those of an earlier time.
+        return await self._send(replace(options.call(check_int("page", page, 1), pagesize), replayable=False))
 
     def list(
         self,
@@ -98,7 +104,9 @@ class Resource(Generic[T]):
         List tags.
         """
         paging = Paging(orderby, pagesize, start_page, prefetch)
-        options = ListingOptions(self._send, self._path, self._page_type, paging, progress, anew)
+        options = ListingOptions(
+            self._send, self._path, self._page_type, paging, self._replayed_from, progress, anew
+        )
         return Listing(options, self._tasks)
 
 
@@ -115,9 +123,14 @@ class PageStream(Stream[Page[T]]):
         self._cursor: PageCursor[T] = PageCursor(options.paging)
         self._under_way: dict[int, asyncio.Task[Page[T]]] = {}
         self._given = 0
+        self._is_checked = options.anew
 
     async def _next(self) -> Page[T]:
         cursor, under_way = self._cursor, self._under_way
+        if not self._is_checked and not cursor.done:
+            if not await self._is_continued():
+                self._options = replace(self._options, anew=True)
+            self._is_checked = True
         while not cursor.done:
             while (number := cursor.ask()) is not None:
                 call = self._options.call(number, cursor.pagesize, anew=cursor.again)
@@ -141,6 +154,27 @@ class PageStream(Stream[Page[T]]):
                     self._options.progress(self._given, None)
                 return Page(page=page.page, page_size=page.page_size, items=list(items))
         raise StopAsyncIteration
+
+    async def _is_continued(self) -> bool:
+        """Return whether the pages of a journal, if any, go with those that the service has now.
+
+        The last of them is requested again. If a record before its end was deleted, it is another page now.
+        """
+        options, paging = self._options, self._options.paging
+        number, last = paging.start_page, 0
+        # Pages were requested ahead, so some before the last may be missing.
+        while number <= max(last, paging.start_page) + paging.prefetch:
+            if options.replayed_from(options.call(number, paging.pagesize)) is not None:
+                last = number
+            number += 1
+        if not last:
+            return True
+        call = options.call(last, paging.pagesize)
+        try:
+            before, now = await options.send(call), await options.send(replace(call, anew=True))
+        except (BadRequestError, NotFoundError):
+            return False
+        return [item.id for item in before.items] == [item.id for item in now.items]
 
 
 class ItemStream(Stream[T]):

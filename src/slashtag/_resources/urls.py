@@ -12,7 +12,7 @@ from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError, i
 from .._fanout import ResultQueue, Results, Tasks, WorkerPool
 from .._models import Page, ShortUrl
 from .._sending.sender import Send
-from .listing import Progress, Resource
+from .listing import Progress, ReplayedFrom, Resource
 
 Before = Callable[[Change], Awaitable[None]]
 
@@ -23,8 +23,10 @@ class Urls(Resource[ShortUrl]):
     _path = "urls"
     _page_type = Page[ShortUrl]
 
-    def __init__(self, send: Send, tasks: Tasks, workers: int) -> None:
-        super().__init__(send, tasks)
+    def __init__(
+        self, send: Send, tasks: Tasks, workers: int, replayed_from: ReplayedFrom = lambda call: None
+    ) -> None:
+        super().__init__(send, tasks, replayed_from)
         self._workers = workers
 
     async def find(

@@ -1,0 +1,258 @@
+"""A job that is run again sends what is missing plus a few, loses nothing, counts and writes nothing twice.
+
+Whatever happened between two runs: a crash at any request, links added, removed, renamed or clicked, another
+order of a set, a rotated secret, a wrong clock, answers of a cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import time
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from slashtag import AsyncSession, Change, DateRange
+from slashtag._core import batches as _batches
+from slashtag._journal import journal as _journal
+from slashtag._resources import stats as _stats
+from slashtag.bulk_update import BulkUpdate
+from slashtag.export import export_clicks
+from slashtag.sandbox import Sandbox
+
+from ..export.test_jobs import Kept
+from ..support.journals import asked, committed
+from ..support.laws import examples
+from ..support.sending import until
+
+KINDS = ("list", "collect", "keys", "each", "export", "bulk")
+STEPS = ("add", "remove", "rename", "swap", "old click", "new click", "rotate", "skew", "late")
+DAY = 86_400
+WINDOWS = 3
+
+
+class Tally(Struct):
+    """Requests of last runs, how many of them were missing, and what went wrong."""
+
+    kind: str
+    sent: int = 0
+    missing: int = 0
+    wrong: int = 0
+    twice: int = 0
+    too_many: int = 0
+
+
+class Job:
+    """A job on an account that others change between its runs."""
+
+    def __init__(self, seed: int, box: Sandbox, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.rng = random.Random(seed)
+        self.box, self.folder, self.patch = box, folder, patch
+        self.kind = self.rng.choice(KINDS)
+        self.clients, self.runs, self.changes, self.skew = 0, 0, 0, 0
+        self.was_fresh = False
+        self.names: dict[int, set[str]] = {}
+        today = datetime.now(UTC).date()
+        # Two windows that are over, the second since yesterday, and today.
+        self.first, self.yesterday, self.today = today - timedelta(64), today - timedelta(1), today
+        self.span = DateRange(self.first, today)
+        for n in range(self.rng.randint(5, 40)):
+            self.add(f"k{n}")
+
+    def add(self, slashtag: str) -> None:
+        link = self.box.add_url(slashtag)
+        self.names[link] = {slashtag}
+        for _ in range(self.rng.choice((0, 0, 1, 4))):
+            day = self.first + timedelta(self.rng.randrange(64))
+            self.box.add_click(link, datetime(day.year, day.month, day.day, 12, tzinfo=UTC))
+
+    def slashtags(self) -> list[str]:
+        return [link.slashtag for link in self.box.truth.urls()]
+
+    # What others do between two runs.
+
+    def disturb(self) -> None:
+        rng, box = self.rng, self.box
+        links = box.truth.urls()
+        one, other = rng.sample(links, 2)
+        kind = rng.choice(
+            ("add", "remove", "rename", "swap", "old click", "new click", "rotate", "skew", "late")
+        )
+        self.skew = 0
+        if kind == "add":
+            self.add(f"new{len(self.names)}")
+        elif kind == "remove" and len(links) > 4:
+            box.remove_url(one.id)
+        elif kind == "rename":
+            self.rename(one.id, f"renamed{one.id}-{self.changes}")
+        elif kind == "swap" and self.kind != "keys":  # slashtags alone do not say which links they belong to
+            self.rename(one.id, "swapping")
+            self.rename(other.id, one.slashtag)
+            self.rename(one.id, other.slashtag)
+        elif kind == "old click":
+            box.add_click(one.id, "2020-01-01T12:00:00", times=rng.randint(1, 50))
+        elif kind == "new click":
+            box.add_click(one.id, datetime.now(UTC))
+        elif kind == "rotate":
+            box.apisecret = f"secret{rng.randrange(10**9):09}"
+            assert box._service is not None
+            box._service._credentials = (box.apikey, box.apisecret)
+        elif kind == "skew":
+            self.skew = rng.choice((-30, -1, 1, 30)) * DAY
+        elif kind == "late" and not self.was_fresh:
+            # Until now all answers were those of a cache, from before this click.
+            noon = datetime(self.yesterday.year, self.yesterday.month, self.yesterday.day, 12, tzinfo=UTC)
+            box.add_click(one.id, noon)
+        self.changes += kind in ("add", "remove", "rename", "swap")
+
+    def rename(self, link: int, slashtag: str) -> None:
+        self.box.store.write("UPDATE link SET slashtag = ? WHERE id = ?", (slashtag, link))
+        self.names[link].add(slashtag)
+
+    # The runs.
+
+    async def work(self, session: AsyncSession) -> Any:
+        listing = session.urls.list(pagesize=7, prefetch=2)
+        if self.kind == "list":
+            return {url.id: url.slashtag for url in await listing.to_list()}
+        if self.kind == "collect":
+            return (await session.stats.collect(self.span, keys=listing)).clicks
+        if self.kind == "keys":
+            keys = self.slashtags()
+            self.rng.shuffle(keys)
+            return (await session.stats.collect(self.span, keys=keys)).clicks
+        if self.kind == "each":
+            each = session.stats.collect_each(self.span, keys=await listing.to_list())
+            return {key: stats.clicks async for key, stats in each}
+        if self.kind == "export":
+            kept = Kept()
+            await export_clicks(session, self.span, kept)
+            table: dict[str, dict[date, int]] = {}
+            for row in kept.rows:
+                assert row[1] not in table.setdefault(str(row[0]), {}), "a row twice"
+                table[str(row[0])][row[1]] = row[2]  # type: ignore[index, assignment]
+            return table
+        changes = [Change(link, redirect_code=308) for link in sorted(self.wanted)]
+        async with BulkUpdate(session, changes, outcomes=self.folder / f"{self.runs}.outcomes") as update:
+            return {outcome.key: outcome.status async for outcome in update}
+
+    async def run(self, crash: int | None, *, journal: bool = True) -> Any:
+        """Run the job, to its end or until so many requests have arrived; what is on disk then stays."""
+        box, before = self.box, len(self.box.requests)
+        path = self.folder / f"{self.runs}.journal"
+        now = time.time
+        with pytest.MonkeyPatch.context() as clock:
+            clock.setattr(_journal, "time", SimpleNamespace(time=lambda: now() + self.skew))
+            moved = Mock(now=Mock(side_effect=lambda _: datetime.now(UTC) + timedelta(seconds=self.skew)))
+            clock.setattr(_stats, "datetime", moved)
+            async with AsyncSession(
+                box.base_url,
+                apikey=box.apikey,
+                apisecret=box.apisecret,
+                concurrency=2,
+                journal=path if journal else None,
+                journal_max_age=10 * DAY,
+            ) as session:
+                task = asyncio.create_task(self.work(session))
+                await until(
+                    lambda: task.done() or (crash is not None and len(box.requests) - before >= crash)
+                )
+                if crash is None:
+                    return await task
+                for turn in range(self.rng.randrange(20)):
+                    await asyncio.sleep(0.001 * (turn % 5 == 0))
+                for file in self.folder.glob(f"{self.runs}.*"):
+                    if not file.name.endswith(".lock"):
+                        number, _, rest = file.name.partition(".")
+                        shutil.copy(file, self.folder / f"{int(number) + 1}.{rest}")
+                task.cancel()
+                await asyncio.wait((task,))
+        self.runs += 1
+        return None
+
+    async def example(self) -> Tally:
+        rng, box, tally = self.rng, self.box, Tally(self.kind)
+        self.wanted = {link.id for link in rng.sample(box.truth.urls(), 4)}
+        for _ in range(rng.randint(1, 4)):
+            is_cached = not self.was_fresh and rng.random() < 0.3
+            box.headers = {"Age": str(3 * DAY)} if is_cached else {}
+            await self.run(rng.randint(1, 30))
+            self.was_fresh |= not is_cached
+            self.disturb()
+        box.headers = {}
+        held = committed(self.folder / f"{self.runs}.journal")
+        held &= asked(arrival for arrival in box.requests if "stats" in arrival.path)
+        before = len(box.requests)
+        result = await self.run(None)
+        last = box.requests[before:]
+        tally.wrong = self.wrong(result)
+        tally.twice = sum(
+            n > 1 for n in Counter(each.path for each in box.requests if each.method == "PUT").values()
+        )
+        if self.kind not in ("bulk", "list"):
+            before = len(box.requests)
+            await self.run(None, journal=False)
+            fresh = [each for each in box.requests[before:] if "stats" in each.path]
+            tally.sent = sum("stats" in each.path for each in last)
+            tally.missing = max(0, len(fresh) - len(held))
+            slack = 2 + 2 * WINDOWS * self.changes
+            if self.kind in ("each", "export"):
+                # Which halves are needed depends on the batch.
+                slack = len(fresh) if self.changes else slack + len(fresh) // 2
+            tally.too_many = max(0, tally.sent - tally.missing - slack)
+        return tally
+
+    def wrong(self, result: Any) -> int:
+        """Return the number of wrong rows."""
+        box = self.box
+        truth = box.truth.per_key(self.first, self.today)
+        if self.kind == "list":
+            ids = {link.id for link in box.truth.urls()}
+            return len(ids ^ result.keys()) + sum(
+                name not in self.names[link] for link, name in result.items()
+            )
+        if self.kind == "bulk":
+            codes = {link.id: link.redirect_code for link in box.truth.urls()}
+            return sum(
+                link in codes and codes[link] != 308 and result.get(link) not in ("unknown",)
+                for link in self.wanted
+            )
+        if self.kind in ("collect", "keys"):
+            total: Counter[date] = Counter()
+            for one in truth.values():
+                total.update(one.clicks)
+            return sum(result.get(day, 0) != total[day] for day in result.keys() | total.keys())
+        return sum(
+            any(result.get(key, {}).get(day, -1) != n for day, n in true.clicks.items())
+            for key, true in truth.items()
+        ) + len(result.keys() - truth.keys())
+
+
+def try_law(seed: int) -> Tally:
+    async def run(folder: Path) -> Tally:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_batches, "MAX_KEYS", 5)
+            patch.setattr(_journal, "COMMIT_SECONDS", 0.0)
+            async with Sandbox(urls=0, clicks=0, tags=0) as box:
+                return await Job(seed, box, folder, patch).example()
+
+    with TemporaryDirectory() as folder:
+        return asyncio.run(run(Path(folder)))
+
+
+@examples(15)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_job_survives_whatever_happens_between_its_runs(seed: int) -> None:
+    tally = try_law(seed)
+    assert (tally.wrong, tally.twice, tally.too_many) == (0, 0, 0), tally
