@@ -4,8 +4,10 @@ They use public names of `slashtag` and otherwise only these; tests/test_layers.
 may change without notice. Add one only if the public interface is not sufficient.
 """
 
+from ._core.batches import MAX_KEYS as MAX_KEYS
 from ._core.batches import Key as Key
 from ._core.batches import check_slashtag as check_slashtag
+from ._core.batches import folded as folded
 from ._core.batches import halves as halves
 from ._core.call import MAX_PAGESIZE as MAX_PAGESIZE
 from ._core.call import REDIRECT_CODES as REDIRECT_CODES

@@ -69,6 +69,8 @@ DEFAULT = {
     "paging": "ok",
     "range end": "ok",
     "timezone": "ok",
+    "several slashtags": "ok",
+    "similar slashtags": "ok",
 }
 
 
@@ -107,9 +109,11 @@ def test_clicks_near_the_ends_of_days_mislead_nobody(
 def test_many_clicks_an_hour_are_no_obstacle(examine: Examine) -> None:
     start = datetime(2024, 2, 28, tzinfo=UTC)
     clicks = [(start + timedelta(minutes=3 * n)).isoformat() for n in range(960)]
-    assert results(examine(*clicks)) == DEFAULT
+    # One link is named.
+    default = DEFAULT | dict.fromkeys(("several slashtags", "similar slashtags"), "unknown")
+    assert results(examine(*clicks)) == default
     found = examine(*clicks, range_end="exclusive")
-    assert results(found) == {**DEFAULT, "range end": "differs"}
+    assert results(found) == {**default, "range end": "differs"}
 
 
 @pytest.mark.parametrize("range_end", ["inclusive", "exclusive"])
@@ -259,3 +263,20 @@ def test_answers_without_days_show_no_zone(examine: Examine, monkeypatch: pytest
     monkeypatch.setattr(Stats, "collect", dayless)
     found = examine()
     assert (found["range end"]["result"], found["timezone"]["result"]) == ("ok", "unknown")
+
+
+@pytest.mark.parametrize(
+    ("options", "several", "similar"),
+    [
+        ({}, "ok", "ok"),
+        ({"unknown_keys": "error"}, "ok", "ok"),
+        ({"counted_keys": 20}, "differs", "ok"),
+        ({"ignores_case": True}, "ok", "differs"),
+    ],
+)
+def test_what_a_service_counts_of_several_and_of_similar_slashtags_is_found(
+    examine: Examine, options: dict[str, Any], several: str, similar: str
+) -> None:
+    found = examine(clicks=4_000, **options)
+    assert found["several slashtags"]["result"] == several
+    assert found["similar slashtags"]["result"] == similar

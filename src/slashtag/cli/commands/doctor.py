@@ -14,12 +14,13 @@ from typer import Option
 from ... import (
     AllTime,
     AsyncSession,
+    BadRequestError,
     DateRange,
     PaginationError,
     RetryPolicy,
     SlashtagError,
 )
-from ..._internal import MAX_PAGESIZE, flattened, last_day, midnight
+from ..._internal import MAX_KEYS, MAX_PAGESIZE, flattened, folded, last_day, midnight
 from ...export import Column, Table
 from ..output import Output
 from ..run import Run, command
@@ -57,6 +58,10 @@ EXCLUSIVE = Finding(
     'range_end="exclusive"',
 )
 ZONE_OBEYED = Finding("timezone", "ok", "days are those of the zone asked for")
+DIFFERENT = Finding("similar slashtags", "ok", "case and accents are told apart")
+SIMILAR = Finding(
+    "similar slashtags", "differs", "slashtags that differ in case or accents only are counted as one"
+)
 ZONE_IGNORED = Finding("timezone", "differs", "days ignore `timezone`: leave it out")
 
 
@@ -95,11 +100,14 @@ async def examine(session: AsyncSession, keys: tuple[str, ...]) -> AsyncIterator
     else:
         found = f"at most {oldest.page_size} a page instead of {MAX_PAGESIZE}; listings adapt to it"
         yield Finding("page size", "differs", found)
+    # Of links that are named, no others are asked about.
+    many: tuple[str, ...] = ()
     if not keys:
         newest = await session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="-date")
         links = sorted(oldest.items + newest.items, key=lambda url: -url.hits)
         # A slashtag with a comma cannot be requested.
-        keys = tuple(dict.fromkeys(url.slashtag for url in links if "," not in url.slashtag))[:LINKS]
+        keys = tuple(dict.fromkeys(url.slashtag for url in links if "," not in url.slashtag))
+        many, keys = keys[:MAX_KEYS], keys[:LINKS]
     known: list[date] | None = None
 
     async def days() -> Sequence[date]:
@@ -113,6 +121,8 @@ async def examine(session: AsyncSession, keys: tuple[str, ...]) -> AsyncIterator
         "paging": partial(check_paging, session),
         "range end": partial(check_range_end, session, keys, days),
         "timezone": partial(check_timezone, session, keys, days),
+        "several slashtags": partial(check_keys, session, many, days),
+        "similar slashtags": partial(check_similar, session, many, days),
     }
     for name, check in checks.items():
         try:
@@ -196,6 +206,53 @@ async def check_timezone(session: AsyncSession, keys: Sequence[str], days: Days)
         if len(is_other) == 2:
             votes.append(ZONE_OBEYED if any(is_other) else ZONE_IGNORED)
     return agreed("timezone", votes)
+
+
+async def check_keys(session: AsyncSession, keys: Sequence[str], days: Days) -> Finding:
+    """Compare the clicks of many links in one request with those of each half of them."""
+    check, span = "several slashtags", await _recent(days)
+    # Both halves have links with many hits.
+    parts: tuple[Sequence[str], ...] = keys[::2], keys[1::2]
+    if span is None or not parts[1]:
+        return agreed(check, [])
+    counts = [
+        (await session.stats.collect(span, keys=part)).total for part in ([*parts[0], *parts[1]], *parts)
+    ]
+    if not all(counts[1:]):
+        return agreed(check, [])
+    if counts[0] == counts[1] + counts[2]:
+        return Finding(check, "ok", f"{len(keys)} in one request are all counted")
+    found = f"of {len(keys)} in one request not all are counted, or some twice: tables request each alone"
+    return Finding(check, "differs", found)
+
+
+async def check_similar(session: AsyncSession, keys: Sequence[str], days: Days) -> Finding:
+    """Check whether slashtags with other case or accents have the clicks of the original ones."""
+    check, span = "similar slashtags", await _recent(days)
+    if span is None:
+        return agreed(check, [])
+    votes: list[Finding] = []
+    for key in {folded(key): key for key in keys}.values():
+        similar = [key.swapcase(), f"{key[0]}\N{COMBINING ACUTE ACCENT}{key[1:]}"]
+        if key != similar[0] and key.isascii() and (await session.stats.collect(span, keys=[key])).total:
+            counts = [await _count_similar(session, span, each) for each in similar]
+            votes.append(DIFFERENT if not any(counts) else SIMILAR)
+        if len(votes) == 2:
+            break
+    return agreed(check, votes)
+
+
+async def _recent(days: Days) -> DateRange | None:
+    """Return a window that ends with the latest day with clicks."""
+    found = await days()
+    return DateRange(found[0] - 31 * DAY, found[0]) if found else None
+
+
+async def _count_similar(session: AsyncSession, span: DateRange, key: str) -> int:
+    try:
+        return (await session.stats.collect(span, keys=[key])).total
+    except BadRequestError:
+        return 0  # unknown
 
 
 async def _days_with_clicks(session: AsyncSession, keys: Sequence[str]) -> list[date]:
