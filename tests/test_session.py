@@ -23,6 +23,7 @@ from slashtag import (
     RateLimitError,
     RequestTimeoutError,
     RetryPolicy,
+    ServerError,
     SessionClosedError,
     SlashtagError,
     UnexpectedResponseError,
@@ -422,9 +423,9 @@ async def test_a_view_shares_concurrency() -> None:
 
 
 async def test_a_view_shares_the_gate() -> None:
-    async with Wire(html(429, retry_after=60)) as wire, connect(wire) as session:
+    async with Wire(html(503, retry_after=60)) as wire, connect(wire) as session:
         impatient = session.with_options(retry=RetryPolicy(max_wait=1))
-        with pytest.raises(RateLimitError):
+        with pytest.raises(ServerError):
             await get(impatient)
         with pytest.raises(RateLimitError):
             await get(session.with_options(retry=RetryPolicy(max_wait=2)))

@@ -14,14 +14,16 @@ from .simulate import CONCURRENCY, Policy
 class AloneWithJitter:
     """Back off each request alone: full exponential jitter, or Retry-After where it is longer."""
 
+    exhausted = False
+
     def __init__(self) -> None:
         self._rng = Random(1)
         self._under_way = 0
 
-    def ready_at(self, now: float) -> float:
+    def ready_at(self, now: float, *, beside: bool = False) -> float:
         return now if self._under_way < CONCURRENCY else math.inf
 
-    def depart(self, now: float) -> None:
+    def depart(self, now: float, previous: object) -> None:
         self._under_way += 1
 
     def accepted(self, ticket: None, now: float) -> None:
@@ -54,14 +56,14 @@ class BotocoreAdaptive(AloneWithJitter):
         self._tokens = min(max(self._fill, 1.0), self._tokens + (now - self._at) * self._fill)
         self._at = now
 
-    def ready_at(self, now: float) -> float:
+    def ready_at(self, now: float, *, beside: bool = False) -> float:
         if not self._enabled:
             return super().ready_at(now)
         self._refill(now)
         return super().ready_at(now) if self._tokens >= 1 else now + (1 - self._tokens) / self._fill + 1e-6
 
-    def depart(self, now: float) -> None:
-        super().depart(now)
+    def depart(self, now: float, previous: object) -> None:
+        super().depart(now, previous)
         if self._enabled:
             self._tokens -= 1
 
@@ -94,16 +96,18 @@ class BotocoreAdaptive(AloneWithJitter):
 class SharedGate:
     """Stop everybody for Retry-After (1 s where it is not told), then go on as before."""
 
+    exhausted = False
+
     def __init__(self) -> None:
         self._under_way = 0
         self._gate = 0.0
 
-    def ready_at(self, now: float) -> float:
+    def ready_at(self, now: float, *, beside: bool = False) -> float:
         if now < self._gate:
             return self._gate
         return now if self._under_way < CONCURRENCY else math.inf
 
-    def depart(self, now: float) -> None:
+    def depart(self, now: float, previous: object) -> None:
         self._under_way += 1
 
     def accepted(self, ticket: None, now: float) -> None:
@@ -120,18 +124,20 @@ class SharedGate:
 class Aimd:
     """Move the number in flight as TCP does: one more a round trip, half at a 429, once a round trip."""
 
+    exhausted = False
+
     def __init__(self) -> None:
         self._under_way = 0
         self._window = 16.0
         self._cut_at = -1.0
         self._gate = 0.0
 
-    def ready_at(self, now: float) -> float:
+    def ready_at(self, now: float, *, beside: bool = False) -> float:
         if now < self._gate:
             return self._gate
         return now if self._under_way < self._window else math.inf
 
-    def depart(self, now: float) -> float:
+    def depart(self, now: float, previous: object) -> float:
         self._under_way += 1
         return now
 
@@ -153,13 +159,15 @@ class Aimd:
 class EachRetryAfter:
     """Honour each Retry-After for its request alone: the best where 429s have nothing to do with the pace."""
 
+    exhausted = False
+
     def __init__(self) -> None:
         self._in_flight = 0
 
-    def ready_at(self, now: float) -> float:
+    def ready_at(self, now: float, *, beside: bool = False) -> float:
         return now if self._in_flight < CONCURRENCY else math.inf
 
-    def depart(self, now: float) -> None:
+    def depart(self, now: float, previous: object) -> None:
         self._in_flight += 1
 
     def accepted(self, ticket: None, now: float) -> None:

@@ -1,7 +1,8 @@
 """Models of rate-limiting servers in virtual time.
 
-A server is asked once for every request, in the order of arrival: `arrive(now)` returns its status and
-Retry-After. `inside` is how many were admitted and not yet answered. `next_accept(now)` is for the oracle.
+A server is asked once for every request, in the order of arrival: `arrive(now, request)` returns its status
+and Retry-After; a request that is sent again has the same number. `inside` is how many were admitted and not
+yet answered. `next_accept(now)` is for the oracle.
 """
 
 from __future__ import annotations
@@ -30,9 +31,13 @@ class Server:
         """Return by what the latency of a request is multiplied that departs now as one of `in_flight`."""
         return 1 + in_flight / self.load
 
-    def arrive(self, now: float) -> Answer:
+    def arrive(self, now: float, request: int) -> Answer:
         """Decide about one request; return its status and Retry-After in seconds."""
         return OK
+
+    def is_apart(self, request: int) -> bool:
+        """Return whether this request is answered 429 for a reason that is not the limit of all others."""
+        return False
 
     def next_accept(self, now: float) -> float:
         """Return the earliest time >= now at which a request would be accepted."""
@@ -63,7 +68,7 @@ class TokenBucket(Server):
         self.tokens = min(self.burst, self.tokens + (now - self.at) * self.rate)
         self.at = now
 
-    def arrive(self, now: float) -> Answer:
+    def arrive(self, now: float, request: int) -> Answer:
         self._refill(now)
         if self.tokens < 1 - 1e-9:
             return 429, self.retry_after
@@ -91,7 +96,7 @@ class FixedWindow(Server):
             self.window, self.used = window, 0
         return (window + 1) * self.width - self.phase - now
 
-    def arrive(self, now: float) -> Answer:
+    def arrive(self, now: float, request: int) -> Answer:
         left = self._roll(now)
         if self.used >= self.limit:
             return 429, self.told(left) if self.told else None
@@ -111,7 +116,7 @@ class SlidingWindow(Server):
         self.limit, self.width, self.told = limit, width, told
         self.log: deque[float] = deque()
 
-    def arrive(self, now: float) -> Answer:
+    def arrive(self, now: float, request: int) -> Answer:
         while self.log and self.log[0] <= now - self.width + 1e-9:
             self.log.popleft()
         if len(self.log) >= self.limit:
@@ -132,7 +137,7 @@ class InFlight(Server):
         super().__init__(rng)
         self.most, self.retry_after = most, retry_after
 
-    def arrive(self, now: float) -> Answer:
+    def arrive(self, now: float, request: int) -> Answer:
         return OK if self.inside < self.most else (429, self.retry_after)
 
     def next_accept(self, now: float) -> float:
@@ -146,8 +151,8 @@ class Errors(Server):
         super().__init__(inner.rng)
         self.inner, self.share = inner, share
 
-    def arrive(self, now: float) -> Answer:
-        answer = self.inner.arrive(now)
+    def arrive(self, now: float, request: int) -> Answer:
+        answer = self.inner.arrive(now, request)
         return (500, None) if answer[0] == 200 and self.rng.random() < self.share else answer
 
     def next_accept(self, now: float) -> float:
@@ -161,10 +166,40 @@ class Strays(Server):
         super().__init__(inner.rng)
         self.inner, self.share, self.retry_after = inner, share, retry_after
 
-    def arrive(self, now: float) -> Answer:
-        return (429, self.retry_after) if self.rng.random() < self.share else self.inner.arrive(now)
+    def arrive(self, now: float, request: int) -> Answer:
+        return (429, self.retry_after) if self.rng.random() < self.share else self.inner.arrive(now, request)
 
     def next_accept(self, now: float) -> float:
+        return self.inner.next_accept(now)
+
+
+class Poison(Server):
+    """Answer the same share of requests 429 whenever they come, in front of another server.
+
+    With a `rate` they are accepted at that many a second: an endpoint with a limit of its own.
+    """
+
+    def __init__(
+        self, inner: Server, share: float, retry_after: float | None = None, rate: float = 0.0
+    ) -> None:
+        super().__init__(inner.rng)
+        self.uplink = inner.uplink
+        self.inner, self.share, self.seed = inner, share, inner.rng.random()
+        self.retry_after, self.limit = retry_after, TokenBucket(inner.rng, rate, 1)
+        self.limit.tokens = float(rate > 0)
+
+    def is_apart(self, request: int) -> bool:
+        return Random(f"{self.seed} {request}").random() < self.share
+
+    def arrive(self, now: float, request: int) -> Answer:
+        self.inner.inside = self.inside
+        if not self.is_apart(request):
+            return self.inner.arrive(now, request)
+        status, _ = self.limit.arrive(now, request)
+        return status, self.retry_after
+
+    def next_accept(self, now: float) -> float:
+        self.inner.inside = self.inside
         return self.inner.next_accept(now)
 
 
@@ -179,12 +214,12 @@ class Shared(Server):
     def _serve_other(self, now: float) -> None:
         while self.burst_at <= now:
             for _ in range(self.size):
-                self.inner.arrive(self.burst_at)
+                self.inner.arrive(self.burst_at, -1)
             self.burst_at += self.every * self.rng.uniform(0.5, 1.5)
 
-    def arrive(self, now: float) -> Answer:
+    def arrive(self, now: float, request: int) -> Answer:
         self._serve_other(now)
-        return self.inner.arrive(now)
+        return self.inner.arrive(now, request)
 
     def next_accept(self, now: float) -> float:
         self._serve_other(now)
@@ -198,9 +233,9 @@ class Lifted(Server):
         super().__init__(inner.rng)
         self.inner, self.at = inner, at
 
-    def arrive(self, now: float) -> Answer:
+    def arrive(self, now: float, request: int) -> Answer:
         self.inner.inside = self.inside
-        return self.inner.arrive(now) if now < self.at else OK
+        return self.inner.arrive(now, request) if now < self.at else OK
 
     def next_accept(self, now: float) -> float:
         return self.inner.next_accept(now) if now < self.at else now

@@ -1,8 +1,8 @@
 """Run one job against a server model in virtual time, with a client policy or with an oracle.
 
-The client keeps a queue, oldest request first. A request answered 429 goes back to the queue at its own
-place, or waits alone where the policy says so; one answered 500 backs off alone with full jitter. Timers fire
-up to some milliseconds late, as an event loop's do.
+The client keeps a queue, oldest request first. A request answered 429 goes to its end, or waits alone first
+where the policy says so; one answered 500 backs off alone with full jitter. Timers fire up to some
+milliseconds late, as an event loop's do.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from .servers import Server
 
 CONCURRENCY = 64
+POOL = 2 * CONCURRENCY  # requests of a job in the queue or in flight; more come as these are done
 REJECTION = 0.5  # share of the latency after which a rejected request is answered
 MEDIAN, SIGMA, LOW, HIGH = 0.0775, 0.6, 0.020, 0.300  # seconds; lognormal, cut at both ends
 MEAN = 0.0906  # of that, in seconds
@@ -25,8 +26,10 @@ MEAN = 0.0906  # of that, in seconds
 class Policy(Protocol):
     """Decide when requests depart; `slashtag`'s Throttle is one."""
 
-    def ready_at(self, now: float, /) -> float: ...
-    def depart(self, now: float, /) -> Any: ...
+    @property
+    def exhausted(self) -> bool: ...
+    def ready_at(self, now: float, /, *, beside: bool = ...) -> float: ...
+    def depart(self, now: float, previous: Any, /) -> Any: ...
     def accepted(self, ticket: Any, now: float, /) -> None: ...
     def rejected(self, ticket: Any, now: float, retry_after: float | None, /) -> float | None: ...
     def failed(self, ticket: Any, now: float, retry_after: float | None, /) -> None: ...
@@ -70,19 +73,27 @@ def run(
     keep: bool = False,
     give_up: float = 1e5,
     watch: Callable[[float], None] | None = None,
+    pool: int = POOL,
 ) -> Run:
-    """Send `requests` under a policy until all are answered 200.
+    """Send `requests` under a policy until all are answered 200 that the server does not limit by themselves.
 
     `scale` multiplies every latency; `keep` fills the log; `watch` is called at every event. Raises
     RuntimeError on a deadlock, and after `give_up` seconds.
     """
     result, latency, rng = Run(), Latency(seed, scale), Random(seed)
-    waiting = list(range(requests))  # a heap: the oldest request first
+    # Heaps of places and requests: new ones, those answered 429 before, and refused ones.
+    waiting: list[tuple[int, int]] = []
+    returned: list[tuple[int, int]] = []
+    refused: list[tuple[int, int]] = []
+    places: dict[int, int] = {}
+    coming = iter(range(requests))
+    left = sum(not server.is_apart(request) for request in range(requests))
     failures: dict[int, int] = {}
     rejects: dict[int, int] = {}
+    previous: dict[int, Any] = {}  # the tickets of requests answered 429
     alone: Alone | None = policy if hasattr(policy, "alone") else None
     events: list[tuple[float, int, int, tuple[Any, ...]]] = []
-    order, alarm, flying = 0, math.inf, 0
+    order, place, alarm, flying = 0, 0, math.inf, 0
     wake, arrive, answer, retry, back = range(5)
 
     def at(time: float, kind: int, *what: Any) -> None:
@@ -90,15 +101,36 @@ def run(
         order += 1
         heapq.heappush(events, (time, order, kind, what))
 
+    def queue(request: int) -> None:
+        ticket = previous.get(request)
+        lane = waiting if ticket is None else refused if getattr(ticket, "is_refused", False) else returned
+        heapq.heappush(lane, (places[request], request))
+
+    def next_lane() -> list[tuple[int, int]]:
+        if policy.exhausted:
+            return waiting or returned or refused
+        return refused or min(filter(None, (waiting, returned)), default=[])
+
+    def to_the_end(request: int) -> None:
+        nonlocal place
+        place += 1
+        places[request] = place
+
     now = 0.0
-    while result.useful < requests:
-        while waiting and (ready := policy.ready_at(now)) <= now:
-            request = heapq.heappop(waiting)
-            ticket = policy.depart(now)
+    while left:
+        while len(waiting) + flying < pool and (request := next(coming, None)) is not None:
+            to_the_end(request)
+            queue(request)
+        while lane := next_lane():
+            ready = policy.ready_at(now, beside=True) if lane is refused else policy.ready_at(now)
+            if ready > now:
+                break
+            _, request = heapq.heappop(lane)
+            ticket = policy.depart(now, previous.get(request))
             flying += 1
             took = latency() * server.slowdown(flying)
             at(now + server.uplink * took, arrive, request, ticket, took, now)
-        if waiting and now < ready < alarm:
+        if (waiting or returned or refused) and now < ready < alarm:
             alarm = ready
             late = rng.random() * (0.002 if rng.random() < 0.98 else 0.010)
             at(ready + late, wake, ready)
@@ -109,7 +141,7 @@ def run(
             raise RuntimeError(f"gave up at {now:.0f} with {result.useful} of {requests} answered")
         if kind == arrive:
             request, ticket, took, sent = what
-            status, retry_after = server.arrive(now)
+            status, retry_after = server.arrive(now, request)
             if keep:
                 result.log.append((sent, status))
             if status != 429:
@@ -124,13 +156,16 @@ def run(
             if status == 200:
                 policy.accepted(ticket, now)
                 result.useful += 1
+                left -= not server.is_apart(request)
             elif status == 429:
                 result.rejects += 1
+                previous[request] = ticket
+                to_the_end(request)
                 again = policy.rejected(ticket, now, retry_after)
                 if alone is None and again and again > now:
                     at(again, retry, request)
                 elif alone is None:
-                    heapq.heappush(waiting, request)
+                    queue(request)
                 else:
                     tries = rejects[request] = rejects.get(request, 0) + 1
                     at(now + alone.alone(tries, retry_after), back, request)
@@ -142,7 +177,7 @@ def run(
         elif kind in (retry, back):
             if kind == back and alone is not None:
                 alone.back()
-            heapq.heappush(waiting, what[0])
+            queue(what[0])
         elif what[0] == alarm:
             alarm = math.inf
         if watch:
@@ -155,12 +190,15 @@ def oracle(server: Server, requests: int, seed: int, *, scale: float = 1.0) -> f
     """Return the seconds that a client needs which knows the limit and the server's state.
 
     It sends the moment a request would be accepted, with no way between client and server, and repeats at
-    once what fails for another reason.
+    once what fails for another reason. Requests that are limited by themselves are left out.
     """
     latency = Latency(seed, scale)
     flying: list[float] = []
-    now, left = 0.0, requests
-    while left:
+    now, request = 0.0, 0
+    while request < requests:
+        if server.is_apart(request):
+            request += 1
+            continue
         while flying and flying[0] <= now:
             heapq.heappop(flying)
             server.inside -= 1
@@ -168,8 +206,8 @@ def oracle(server: Server, requests: int, seed: int, *, scale: float = 1.0) -> f
         if ready > now:
             now = min(ready, flying[0]) if flying else ready
             continue
-        status, _ = server.arrive(now)
-        left -= status == 200
+        status, _ = server.arrive(now, request)
+        request += status == 200
         took = latency() * server.slowdown(len(flying) + 1) * (1 if status != 429 else REJECTION)
         heapq.heappush(flying, now + took)
         server.inside += 1

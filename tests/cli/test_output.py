@@ -237,7 +237,7 @@ def test_a_wait_is_shown_in_the_progress_line(cli: Cli, monkeypatch: pytest.Monk
         monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
         ran = cli("stats", "alltime", "--all")
     assert ran.code == 0
-    assert "for the service's limit" in ran.err
+    assert "retrying in" in ran.err
 
 
 #: Commands without a bar, with one, and with one whose session runs in another thread.

@@ -26,13 +26,14 @@ class Fake:
         self.due = 0.0
         self.in_flight = 0
         self.told: list[str] = []
+        self.exhausted = False
 
-    def ready_at(self, now: float, ahead: int = 0) -> float:
+    def ready_at(self, now: float, ahead: int = 0, *, beside: bool = False) -> float:
         if ahead == 0 and self.in_flight >= self.places:
             return inf
         return max(self.paused_until, self.due + ahead * self.spacing)
 
-    def depart(self, now: float) -> Ticket:
+    def depart(self, now: float, previous: Ticket | None = None) -> Ticket:
         assert self.ready_at(now) <= now
         self.in_flight += 1
         self.due = now + self.spacing

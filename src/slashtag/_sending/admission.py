@@ -1,4 +1,4 @@
-"""Admission of the requests of a session: oldest first, as the throttle allows."""
+"""Admission of the requests of a session, one after the other, as the throttle allows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
-from itertools import count
+from itertools import chain, count
 from math import inf, nextafter
 from typing import NamedTuple
 
@@ -30,21 +30,29 @@ class WaitTooLongError(Exception):
 class _Waiter(NamedTuple):
     order: int  # unique among those that wait, so that no other field is compared
     deadline: float
+    previous: Ticket | None
     future: asyncio.Future[Ticket]
 
 
 class Admission:
     """Queue of the requests of a session, admitted as the throttle allows.
 
-    A request keeps its order number, so one that returns after a 429 is before all later ones. Every ticket
-    must be returned to exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
+    Requests depart in the order of their numbers. One that returns after a failure keeps its number; one that
+    was answered 429 takes a new number, at the end. While the limit is exhausted, those that have met no 429
+    go first, so that different requests probe it; else refused ones do, which have waited by themselves and
+    take no turn of others. Every ticket must be returned to exactly one of `accepted`, `rejected`, `failed`,
+    `cancelled`.
     """
 
     def __init__(self, throttle: Throttle) -> None:
         self.throttle = throttle
         self._orders = count()
-        self._queue: list[_Waiter] = []
-        self._alone = 0  # requests that wait for the Retry-After of their own 429
+        self._new: list[_Waiter] = []
+        self._returned: list[_Waiter] = []  # after a 429
+        self._refused: list[_Waiter] = []
+        self._queues = self._new, self._returned, self._refused
+        self._first_deadline = inf  # no request that waits has an earlier one
+        self._alone = 0  # requests that wait by themselves after a 429 of their own
         self._warned_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
@@ -53,22 +61,29 @@ class Admission:
     @property
     def waiting(self) -> int:
         """The number of requests that wait for admission."""
-        return sum(not waiter.future.done() for waiter in self._queue) + self._alone
+        return sum(not waiter.future.done() for waiter in chain(*self._queues)) + self._alone
 
     def order(self) -> int:
-        """Return the order number of a new request."""
+        """Return the number of a request that is to be the last of the queue."""
         return next(self._orders)
 
-    def try_enter(self, now: float) -> Ticket | None:
+    def try_enter(self, now: float, previous: Ticket | None = None) -> Ticket | None:
         """Admit a request at once if the queue is empty and the throttle allows it."""
-        if self._queue or self.throttle.ready_at(now) > now:
+        if any(self._queues) or previous is not None or self.throttle.ready_at(now) > now:
             return None
-        return self.throttle.depart(now)
+        return self.throttle.depart(now, previous)
 
-    async def enter(self, order: int, max_wait: float | None = None, earliest: float = 0.0) -> Ticket:
+    async def enter(
+        self,
+        order: int,
+        max_wait: float | None = None,
+        earliest: float = 0.0,
+        previous: Ticket | None = None,
+    ) -> Ticket:
         """Wait for admission, at most `max_wait` seconds, and outside the queue until `earliest`.
 
-        Raises SessionClosedError, and WaitTooLongError as soon as that is certain.
+        `previous` is the ticket with which the same request was answered 429. Raises SessionClosedError, and
+        WaitTooLongError as soon as that is certain.
         """
         if self._closing.is_set():
             raise SessionClosedError("the session is closed")
@@ -85,13 +100,14 @@ class Admission:
             finally:
                 self._alone -= 1
             now = loop.time()
-        waiter = _Waiter(order, deadline, loop.create_future())
-        heappush(self._queue, waiter)
+        waiter = _Waiter(order, deadline, previous, loop.create_future())
+        heappush(self._queues[0 if previous is None else 1 + previous.is_refused], waiter)
+        self._first_deadline = min(self._first_deadline, deadline)
         timer = None if max_wait is None else loop.call_at(deadline, self._expire, waiter)
         try:
             self._pump(now)
             # A new request is last; only for one that returns must those ahead be counted.
-            if deadline < self._opening(now, len(self._queue) - 1):
+            if deadline < self._opening(now, sum(map(len, self._queues)) - 1):
                 self._refuse_if_hopeless(waiter, self._ahead_of(waiter), now)
             return await waiter.future
         except asyncio.CancelledError:
@@ -125,20 +141,20 @@ class Admission:
     def accepted(self, ticket: Ticket, now: float) -> None:
         """Return a ticket after an accepted request."""
         self.throttle.accepted(ticket, now)
-        if self._queue:
+        if any(self._queues):
             self._pump(now)
 
     def rejected(self, ticket: Ticket, now: float, retry_after: float | None) -> float:
         """Return a ticket after a rate-limit 429; return when that request may `enter` again."""
         earliest = self.throttle.rejected(ticket, now, retry_after)
-        self._refuse_all_hopeless(now)
+        self._refuse_hopeless(now)
         self._pump(now)
         return earliest
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None) -> None:
         """Return a ticket after a 5xx, a lost connection or a timeout."""
         self.throttle.failed(ticket, now, retry_after)
-        self._refuse_all_hopeless(now)
+        self._refuse_hopeless(now)
         self._pump(now)
 
     def cancelled(self, ticket: Ticket) -> None:
@@ -149,24 +165,34 @@ class Admission:
 
     def _pump(self, now: float) -> None:
         """Admit requests while the throttle allows it, then set the timer."""
-        queue, throttle = self._queue, self.throttle
-        while queue:
+        throttle = self.throttle
+        while queue := self._next_queue():
             if queue[0].future.done():
                 heappop(queue)
                 continue
-            at = throttle.ready_at(now)
+            at = throttle.ready_at(now, beside=queue is self._refused)
             if at > now:
                 # A request that cannot wait so long fails instead.
                 if at - now > LONG_WAIT and queue[0].deadline >= throttle.paused_until:
                     self._warn_of_wait(throttle.paused_until, now)
                 self._set_timer(at)
                 return
-            heappop(queue).future.set_result(throttle.depart(now))
+            waiter = heappop(queue)
+            waiter.future.set_result(throttle.depart(now, waiter.previous))
 
-    def _refuse_all_hopeless(self, now: float) -> None:
-        ahead = 0
-        for waiter in sorted(waiter for waiter in self._queue if not waiter.future.done()):
-            ahead += not self._refuse_if_hopeless(waiter, ahead, now)
+    def _next_queue(self) -> list[_Waiter]:
+        """Return the queue whose first request is the next to depart; an empty one if none waits."""
+        if self.throttle.exhausted:
+            return self._new or self._returned or self._refused
+        return self._refused or min((queue for queue in self._queues if queue), default=self._new)
+
+    def _refuse_hopeless(self, now: float) -> None:
+        """Refuse the requests whose time ends before the pause does; without such a pause, look at none."""
+        if self.throttle.paused_until > self._first_deadline:
+            for waiter in chain(*self._queues):
+                self._refuse_if_hopeless(waiter, 0, now)
+            left = [waiter.deadline for waiter in chain(*self._queues) if not waiter.future.done()]
+            self._first_deadline = min(left, default=inf)
 
     def _refuse_if_hopeless(self, waiter: _Waiter, ahead: int, now: float) -> bool:
         """Raise WaitTooLongError in a request that cannot depart in time; return whether it cannot."""
@@ -182,7 +208,7 @@ class Admission:
         self._refuse_if_hopeless(waiter, self._ahead_of(waiter), now)
 
     def _ahead_of(self, waiter: _Waiter) -> int:
-        return sum(other < waiter and not other.future.done() for other in self._queue)
+        return sum(other < waiter and not other.future.done() for other in chain(*self._queues))
 
     def _opening(self, now: float, ahead: int) -> float:
         """Estimate the earliest departure; at the cap in flight, that is the end of the pause."""
@@ -208,7 +234,8 @@ class Admission:
         """Raise SessionClosedError in requests that wait, and in later ones that would have to."""
         self._closing.set()
         self._stop_timer()
-        for waiter in self._queue:
+        for waiter in chain(*self._queues):
             if not waiter.future.done():
                 waiter.future.set_exception(SessionClosedError("the session is closed"))
-        self._queue.clear()
+        for queue in self._queues:
+            queue.clear()

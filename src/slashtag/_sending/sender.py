@@ -22,6 +22,7 @@ from .._errors import (
     RateLimitError,
     SessionClosedError,
     SlashtagError,
+    TagLimitError,
     TransportError,
     UnexpectedResponseError,
 )
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from .._journal.journal import Journal
 
 T = TypeVar("T")
+
+REFUSED_TWICE = 2  # 429s of one call after others were accepted: that is no chance
 
 log = logging.getLogger("slashtag")
 
@@ -56,6 +59,8 @@ class CallState(Struct):
     waited: float = 0.0  # seconds of waiting for admission
     answer_lost: bool = False  # the answer to a write was lost in at least one attempt
     resent: bool = False  # sent again immediately after a stale connection
+    previous: Ticket | None = None  # with which it was last answered 429
+    refusal: RateLimitError | None = None  # that answer
     permit: str | None = None
     last: SlashtagError | None = None
 
@@ -117,7 +122,7 @@ class Sender:
         assert loop is not None
         while True:
             now = loop.time()
-            ticket = admission.try_enter(now) if state.earliest <= now else None
+            ticket = admission.try_enter(now, state.previous) if state.earliest <= now else None
             if ticket is None:
                 ticket = await self._wait(call, state, now)
                 now = loop.time()
@@ -152,6 +157,12 @@ class Sender:
                 # A 429 does not count as an attempt: the request itself may be fine.
                 state.attempts -= 1
                 state.earliest = admission.rejected(ticket, after, error.retry_after)
+                state.order, state.previous, state.refusal = admission.order(), ticket, error
+                if state.earliest > after and not after < metrics.retry_at < state.earliest:
+                    metrics.retry_at = state.earliest
+                if is_tag_limit(call, ticket):
+                    state.attempts += ticket.rejects
+                    raise _tag_limit(error, ticket) from None
                 log.info("%s %s: 429, back to the queue", call.method, call.path)
             except BaseException:
                 admission.cancelled(ticket)
@@ -179,14 +190,14 @@ class Sender:
         max_wait = self.policy.max_wait
         left = None if max_wait is None else max_wait - state.waited
         try:
-            return await self.admission.enter(state.order, left, state.earliest)
+            return await self.admission.enter(state.order, left, state.earliest, state.previous)
         except WaitTooLongError as error:
             (seconds,) = error.args
         finally:
             state.waited += asyncio.get_running_loop().time() - now
         waited = "waited longer than" if seconds is None else f"would wait {seconds:.1f} s, longer than"
         raise RateLimitError(
-            f"given up: {waited} max_wait ({max_wait:g} s)",
+            f"given up: {waited} max_wait ({max_wait:g} s)" + _known_of(state),
             status=429,
             method=call.method,
             path=call.path,
@@ -274,6 +285,38 @@ class Sender:
         self.admission.close()
         self.budget.close()
         self.transport.cancel_attempts()
+
+
+def is_tag_limit(call: Call[Any], ticket: Ticket) -> bool:
+    """Return whether a 429 of create tag means that no more tags are allowed, whatever its message says.
+
+    Its third 429 does, if other requests were accepted after the first and after the second.
+    """
+    return call.method == "POST" and call.path == "tags" and ticket.refusals >= REFUSED_TWICE
+
+
+def _tag_limit(error: RateLimitError, ticket: Ticket) -> TagLimitError:
+    return TagLimitError(
+        f"answered 429 {ticket.rejects} times while other requests were accepted, so this is not the rate "
+        f"limit: the account may have all the tags it is allowed; the service says: {error.message!r}",
+        status=error.status,
+        data=error.data,
+        method=error.method,
+        path=error.path,
+        retry_after=error.retry_after,
+        from_service=error.from_service,
+    )
+
+
+def _known_of(state: CallState) -> str:
+    """Return what the 429s of a call have shown, to be added to the message of its error."""
+    ticket, error = state.previous, state.refusal
+    if ticket is None or error is None:
+        return ""
+    times = f"{ticket.rejects} times" if ticket.rejects > 1 else "once"
+    others = " while others were accepted, so the request itself is refused" if ticket.refusals else ""
+    said = f"the service says: {error.message!r}"
+    return f"; it was answered 429 {times} in {state.waited:.1f} s{others}; {said}"
 
 
 def _details(call: Call[Any]) -> str:

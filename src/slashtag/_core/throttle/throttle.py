@@ -1,30 +1,21 @@
 """Decide when the next request may be sent under an undocumented rate limit.
 
-All requests of a session share one throttle, and so what it has learnt. The states:
+A call is refused when it is answered 429 although a request sent after its previous 429 was accepted. Its
+429s concern only itself, in every state: it waits alone, twice as long each time.
 
-unpaced   as many in flight as allowed, from START up to the session's concurrency
-probing   paused, then one request at a time until the limit lets it pass (probing)
-capped    perhaps a cap on requests in flight: as many as were accepted together, carefully more (hypotheses)
-paced     a limit of the rate: departures on a schedule, corrected by what was accepted (schedule, estimate);
-          a rate known from the start is this state, and stays
-quota     a window of LONG seconds or more: full speed for what it held last time, then single requests
+state       may depart                         isolated 429             429s of several   accepted
+                                                                        calls in a row
+open        in flight < cap,                   at full concurrency and  probing           cap + 1/3
+            few 429s in a row                  excessive: suspect a cap
+open, cap   the same                           over it: back to it;     strike, probing   cap + 1, 2, 4
+suspected                                      else strike, 3rd: paced                    after a hold
+probing     one probe at a time, ever later    -                        -                 probe: see below
+paced       when due                           excessive: correct rate  probing, resume   -
+quota       in flight < cap, budget; then      ignored; budget used     probing           cap + 1
+            one at a time                      up: probing
 
-What a 429 means: several close together, or one sent alone (no other just before), or one with
-nothing else in flight and a Retry-After of LONG, are an exhausted limit; any other is isolated. Then only its
-own request waits for its Retry-After.
-
-            isolated 429                              exhausted limit: all wait for Retry-After, then probe
-unpaced     below full concurrency: ignored           exhausted for LONG or more: quota
-            else: capped, then paced if many          probes rejected, or strikes: paced; else capped
-capped      over the safe number: back to it          a strike; the third: paced at what was accepted
-            else: a strike; the third: paced
-paced       over TOLERATED: a lower rate; two cuts    a lower rate; exhausted for LONG or more: quota
-            without effect: unpaced, with this share
-quota       the quota used up: an exhausted limit     quota again, with what this window held;
-            else: ignored                             over it and soon open again: unpaced
-
-Accepted requests do not change the rate: the schedule rises with time, faster the longer there is no 429.
-An unlimited service is used at full speed within a minute. 5xx and lost connections do not cut the rate.
+An accepted probe chooses by what the limit did. Exhausted for 12 s: a quota for each window. Open at once: a
+cap in flight, unless three strikes refuted that. Else: paced, at what was accepted since the limit opened.
 """
 
 from __future__ import annotations
@@ -32,34 +23,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from .estimate import SAMPLE, SLOWEST, Curve, RateEstimate
-from .hypotheses import PROVEN, ConcurrencyCap, QuotaWindow
-from .probing import Probing
-from .schedule import EARLY, FLOOR, Schedule, Ticket
+from .pace import EARLY, FLOOR, Curve, Pace, Ticket
 
 __all__ = ["Throttle", "Ticket"]
 
-UNPACED, PROBING, CAPPED, PACED, QUOTA = "unpaced", "probing", "capped", "paced", "quota"
+OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 
-START = 16  # requests in flight at the start; 64 gains nothing and doubles the waste
-GROWTH = 1 / 4  # more requests in flight per accepted one: 1 wastes twice as many at the first exhaustion
-LONG = 12.0  # seconds: a limit exhausted for this long is a quota window
-MAX_STOP = 900.0  # seconds: the longest pause of all requests due to one answer
-BLIND = 60.0  # seconds: the longest wait for a window that no answer announced
-BUFFER = 3.0  # requests skipped after a cut, as a buffer against jitter
-PATIENCE = 3  # times as many 429s stop a schedule: it is close to the limit
+START = 16  # requests in flight at the start: 64 gains nothing and doubles the waste
+CLUSTER = 4.0  # 429s in a row, and 1/16 (paced: 1/8) of those in flight, that no chance explains
+LEAK = 1 / 3  # of a 429 that each accepted request sent later offsets: one 429 in four is no cluster
+HOLD = 2  # 429s in a row after which an unpaced session waits for the answers that are under way
+STRIKES = 3  # 429s at a load that was safe before: no cap in flight
+LONG = 12.0  # seconds: a limit that stays exhausted for this long is a quota window
+PATIENCE = 3  # an exhausted limit is probed again after a third of the time it has been so
+SLOWEST = 3.5  # seconds between two probes at most
+BELIEVED = 5  # probes of different calls told a Retry-After in a row: fewer may be refused calls
+ALONE = 0.25  # seconds that a call answered 429 waits while others pass; doubled each further time
 
 
 class Throttle:
-    """State machine of a session's rate limit; pure: `now` is passed in, `Admission` owns the queue.
-
-    `concurrency` is the maximum number of requests in flight; `rate` is a known limit in requests/s. Raises
-    ValueError if they are not positive. Every ticket of `depart` must be returned once, to `accepted`,
-    `rejected`, `failed` or `cancelled`.
-
-    `throttled` counts 429s, `paused_until` is the time before which nothing departs (0.0: none), `notify` is
-    called with one line of text if a limit is found or changes.
-    """
+    """Decide when requests depart from what their answers say; virtual or real time, no timers of its own."""
 
     def __init__(self, concurrency: int, rate: float | None = None) -> None:
         if concurrency < 1:
@@ -69,255 +52,290 @@ class Throttle:
         self.in_flight = 0
         self.throttled = 0
         self.paused_until = 0.0
-        self.state = UNPACED if rate is None else PACED
+        self.state = OPEN if rate is None else PACED
         self.notify: Callable[[str], None] | None = None
         self._concurrency = concurrency
         self._known = rate is not None
         self._cap: float = min(START, concurrency) if rate is None else concurrency
         self._number = 0
-        self._schedule = Schedule(rate or 1.0)
-        self._rate = RateEstimate()
-        self._notified_rate = self._notified_share = 0.0  # in the last notification
-        self._epoch = -inf  # a 429 of a request sent before this was already handled
-        self._probing = Probing(Ticket(0.0, 0, 0), 0.0, 0.0, 0, resume=False)
-        # what the limit may be
-        self._in_flight_cap = ConcurrencyCap()
-        self._window = QuotaWindow()
+        self._passed = -inf  # departure of the last request accepted
+        self._run = self._first = 0.0  # 429s in a row, more or less, and the departure of the first
+        self._run_number = 1
+        self._epoch = -inf  # a 429 of a request sent before this belongs to an event that was handled
+        self._pace = Pace(rate or 1.0)
+        # probing: since when, and from when the next interval counts; what the last call was told, and which
+        self._probe: Ticket | None = None
+        self._resume = False  # to the pace that was followed before
+        self._blank = False  # whether a limit was exhausted that had accepted too little to measure
+        self._since = self._from = 0.0
+        self._told = inf  # the earliest end of the Retry-After of the last calls
+        self._teller = self._tellers = self._load = self._waited = 0
+        # cap in flight: none suspected while `_safe` is 0
+        self._safe = self._strikes = 0
+        self._hold, self._step, self._raise_at = 1.0, 1, 0.0
+        # window: from one opening to the next
+        self._opened, self._accepted, self._quota, self._width, self._budget = -inf, 0, 0, 0.0, 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether single requests find out when the limit is open again."""
+        return self.state == PROBING
 
     @property
     def learned_rate(self) -> float | None:
-        """Return the current rate in requests/s, or None if no rate limit was met."""
-        if self.state == PACED or (self.state == PROBING and self._probing.resume):
-            return self._schedule.rate
-        window = self._window
-        return window.quota / window.width if window.quota and self.state in (QUOTA, PROBING) else None
+        """Return the requests a second that the service allows, None while no rate is known."""
+        if self.state == PACED or (self.state == PROBING and self._resume):
+            return self._pace.rate
+        return self._quota / self._width if self._quota and self.state in (QUOTA, PROBING) else None
 
-    def ready_at(self, now: float, ahead: int = 0) -> float:
+    def ready_at(self, now: float, ahead: int = 0, *, beside: bool = False) -> float:
         """Return when the next request may be sent: <= now means at once, inf not before an answer arrives.
 
         With `ahead` others queued before it: the earliest known time, never inf, non-decreasing in `ahead`.
+        `beside`: for a refused call, which waits for no pace and takes no place in it.
         """
         if ahead:
             return self._estimate(now, ahead)
-        if self.paused_until:
-            if now < self.paused_until:
-                return self.paused_until
-            self.paused_until = 0.0
-        if self.in_flight >= self._cap:
+        if now < self.paused_until:
+            return self.paused_until
+        if self.in_flight >= (self._concurrency if beside else self._cap):
             return inf
+        if beside and self.state != PROBING and not self._known:
+            return now
         if self.state == PACED:
-            due = self._schedule.due
+            due = self._pace.due
             if due - now > EARLY:
                 return due
-        elif self._probing.request is not None or (self._rate.losses.doubtful and self.in_flight):
+        elif self._probe is not None or (self._run >= HOLD and self.in_flight):
             return inf
         return now
 
-    def _estimate(self, now: float, ahead: int) -> float:
-        at = max(now, self.paused_until)
-        if self.state == PACED:
-            schedule = self._schedule
-            return max(at, schedule.due - EARLY + ahead / max(schedule.rate, schedule.at(now)))
-        if self._window.quota:
-            return self._window.estimate(at, ahead, open_now=self.state == QUOTA)
-        return at
-
-    def depart(self, now: float) -> Ticket:
-        """Send one request now; only after `ready_at(now) <= now`."""
-        if not self.in_flight and self.state in (UNPACED, PACED):
-            self._start_after_idle(now)
+    def depart(self, now: float, previous: Ticket | None = None) -> Ticket:
+        """Send a request; `previous` is the ticket with which its call was answered 429 before."""
+        if not self.in_flight and now - self._opened > LONG and self.state in (OPEN, PACED):
+            self._after_idle(now)
         self.in_flight += 1
         self._number += 1
-        ticket = Ticket(now, self._number, self.in_flight)
-        state = self.state
-        if state == PACED:
-            self._schedule.depart(now)
-        elif state == PROBING:
-            self._probing.request = ticket
+        beside = previous is not None and previous.is_refused and self.state != PROBING
+        paced = self.state == PACED and (self._known or not beside)
+        ticket = Ticket(now, self._number, self.in_flight, self._pace.depart(now) if paced else inf, previous)
+        if beside:
+            return ticket
+        if self.state == PROBING:
+            self._probe = ticket
             self._pause(now + FLOOR)
-        elif state == QUOTA and self._window.depart(self._number):
-            self._cap = 1
+        elif self.state == QUOTA:
+            self._budget -= 1
+            if not self._budget:
+                self._cap, self._epoch = 1, now
         return ticket
 
     def accepted(self, ticket: Ticket, now: float) -> None:
-        """Record an answer within the limit (2xx, and 4xx other than 429)."""
+        """Take note of a request that was let through, whatever came of it."""
         self.in_flight -= 1
-        self._window.accepted += 1
-        self._rate.losses.accepted()
-        state = self.state
-        if state == UNPACED:
-            if self._cap < self._concurrency:
-                self._cap = min(self._cap + GROWTH, self._concurrency)
-        elif state == CAPPED:
-            self._go(CAPPED, self._in_flight_cap.accepted(ticket.load, now, self._cap))
-        elif state == QUOTA:
-            if self._cap < self._concurrency and ticket.number > self._window.explored_from:
+        self._accepted += 1
+        self._passed = max(self._passed, ticket.sent)
+        if self._run and ticket.sent > self._first:
+            self._run = max(0.0, self._run - LEAK)
+            self._run_number += not self._run
+        if self.state == PACED:
+            self._pace.accepted(ticket)
+        elif self.state == OPEN:
+            if self._safe:
+                self._raise(ticket, now)
+            elif self._cap < self._concurrency:
+                self._cap = min(self._cap + LEAK, self._concurrency)
+        elif self.state == QUOTA:
+            if self._cap < self._concurrency and ticket.sent > self._epoch:
                 self._cap += 1
-        elif ticket is self._probing.request:
-            self._probe_accepted(ticket, now)
+        elif ticket is self._probe:
+            self._reopened(ticket, now)
 
     def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> float:
-        """Record a rate-limit 429; `retry_after` in seconds. The request goes back to its place in the queue.
-
-        Return the earliest time to send this request again, in addition to `ready_at`; 0.0: no restriction.
-        """
+        """Return the earliest time to send this call again, in addition to `ready_at`."""
         self.in_flight -= 1
         self.throttled += 1
         pause = retry_after or 0.0
-        self._rate.reject(ticket, self._epoch)
-        state, probing = self.state, self._probing
-        if ticket is probing.request:
-            self._pause(max(now + pause, probing.reject(ticket)))
-            return 0.0
-        if state == PROBING or (ticket.sent < self._epoch and now < self.paused_until):
-            probing.rejected += 1
-            self._pause(now + pause)
-            return 0.0
-        lone = pause >= LONG or (ticket.load == 1 and not self._rate.losses.doubtful)
-        alone = lone and not self.in_flight and state != PACED
-        self._rate.losses.rejected(ticket)
-        used_up = state == QUOTA and self._window.accepted >= 0.9 * self._window.quota
-        if (
-            used_up
-            or alone
-            or self._rate.losses.clustered(self.in_flight * (PATIENCE if state == PACED else 1))
-        ):
-            self._pause(now + pause)
+        refused = ticket.reject(now, self._passed if self.state != PROBING else -inf)
+        alone = ALONE * 2.0 ** min(ticket.refusals, 12) if refused else (now - ticket.first) / PATIENCE
+        own = now + max(pause, ALONE, alone)
+        self._pace.rejected(ticket, counts=not refused)
+        if self.state == PROBING:
+            self._still_exhausted(ticket, now, pause)
+            return own if refused else self.paused_until + FLOOR
+        if ticket.sent < self._epoch:
+            return own
+        if not refused and ticket.run != self._run_number:  # each call counts once
+            if not self._run:
+                self._first = ticket.sent
+            ticket.run = self._run_number
+            self._run += 1
+        cluster = CLUSTER + self.in_flight / (8 if self.state == PACED else 16)
+        if self._run >= cluster or (self.state == QUOTA and self._budget <= 0):
             self._exhausted(ticket, now, pause)
-            return 0.0
-        if ticket.sent >= self._epoch:
+            return self.paused_until + FLOOR
+        if not refused:
             self._isolated(ticket, now)
-        return now + pause if pause else 0.0
+        return own
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
-        """Record a 5xx, a lost connection or a timeout; the `retry_after` of a 503 (seconds) is a pause."""
-        if retry_after and retry_after <= MAX_STOP:
+        """Take note of a request that failed otherwise; the `retry_after` of a 503 (seconds) is a pause."""
+        if retry_after and retry_after <= 900:
             self._pause(now + retry_after)
         self.cancelled(ticket, now)
 
     def cancelled(self, ticket: Ticket, now: float) -> None:
-        """Record an abandoned request; nothing is learnt from it."""
+        """Take note of a request without an answer."""
         self.in_flight -= 1
-        if ticket is self._probing.request:
-            self._probing.request = None
-            self._pause(ticket.sent + self._probing.interval)
+        if ticket is self._probe:
+            self._probe = None
 
-    def _start_after_idle(self, now: float) -> None:
-        """Leave idle time out of what is measured."""
-        if self._number and now - self._window.start < LONG:
-            return
-        if self.state == UNPACED:
-            self._window.begin(now, 0)
+    def _estimate(self, now: float, ahead: int) -> float:
+        at = max(now, self.paused_until)
+        if self.state == PACED:
+            return max(at, self._pace.due - EARLY + ahead / max(self._pace.rate, self._pace.at(now)))
+        if not self._quota:
+            return at
+        over = ahead - (self._budget if self.state == QUOTA else self._quota)
+        start = self._opened if self.state == QUOTA else at - self._width
+        return at if over < 0 else max(at, start + self._width * (1 + over // self._quota))
+
+    def _after_idle(self, now: float) -> None:
+        if self.state == OPEN:
+            self._opened, self._accepted = now, 0
+            self._pace.restart(self._number, now)
         elif not self._number:
-            self._window.start = self._schedule.since = self._schedule.due = now
-            self._rate.restart(Ticket(now, 0, 0))
+            self._opened = now
+            self._pace.start(now, (self._pace.rate, 0.0, 1.0), now)
 
     def _isolated(self, ticket: Ticket, now: float) -> None:
-        """Handle a 429 among accepted requests: only this request waits, but the limit may be near."""
-        state, rate, cap = self.state, self._rate, self._in_flight_cap
-        if state == PACED:
-            if rate.is_due(ticket, self._schedule):
-                self._epoch = now
-                self._correct(now, rate.correct(ticket, self._schedule))
-        elif state == CAPPED:
+        if self._known or self.state == QUOTA:
+            return
+        if (
+            self.state == PACED and self._pace.learnt()
+        ):  # a lower rate does not avoid them: look for the limit anew
+            self._safe, self._strikes, self._epoch = 0, STRIKES, now
+            self._pace.restart(self._number, now)
+            self._go(OPEN, START)
+            self._tell(f"the service answers {self._pace.share:.0%} of requests with 429 at any pace")
+            return
+        if self.state == OPEN and self._safe:
+            self._over_cap(ticket, now)
+        elif self._cap >= self._concurrency and self._pace.excessive(ticket):
             self._epoch = now
-            self._go(CAPPED, cap.rejected(ticket.load, now))
-            if cap.disproved:
-                self._try_pace(ticket, now)
-        elif state == UNPACED and self._cap >= self._concurrency:
-            if cap.disproved or rate.losses.share:
-                if rate.lost >= 5 and rate.exceeds(ticket, max(0.015, 1.5 * rate.losses.share)):
-                    self._try_pace(ticket, now)
-                return
-            self._epoch = now
-            if rate.mark.number:
-                cap.suspect(ticket.load - 1, now)
-                self._go(CAPPED, cap.safe)
+            if self.state == PACED:
+                self._follow(now, self._pace.correct(ticket))
+            elif self._strikes < STRIKES:
+                self._suspect(ticket.load - 1, now)
             else:
-                rate.restart(ticket)
+                self._follow(now, self._pace.enter(ticket, self._pace.measured(ticket, 1.0)))
 
-    def _try_pace(self, ticket: Ticket, now: float) -> None:
-        """Pace at the accepted rate, to see whether that avoids the 429s."""
-        self._epoch, self._rate.proven = now, self._rate.measured(ticket)
-        self._follow(now, (self._rate.proven, 0.1, 1))
-        self._rate.restart(ticket)
+    def _suspect(self, together: int, now: float) -> None:
+        if not self._strikes:
+            self._safe = min(max(4, together), self._concurrency)
+        self._hold, self._step, self._raise_at = 1.0, 1, now + 1.0
+        self._go(OPEN, self._safe)
 
-    # -- probing
+    def _over_cap(self, ticket: Ticket, now: float) -> None:
+        self._epoch = now
+        if ticket.load > self._safe:
+            self._hold, self._step = min(4.0, 2 * self._hold), 1
+        else:
+            self._strike(self._safe)
+        self._cap, self._raise_at = self._safe, now + self._hold
+        if self._strikes >= STRIKES:
+            self._follow(now, self._pace.enter(ticket, self._pace.measured(ticket, 1.0)))
+
+    def _raise(self, ticket: Ticket, now: float) -> None:
+        if self._cap < min(self._safe, self._concurrency):
+            self._cap += 1
+        elif now >= self._raise_at and ticket.load >= self._cap:
+            self._safe = int(self._cap)
+            self._cap = min(self._safe + self._step, self._concurrency)
+            self._step = min(4, 2 * self._step)
+            self._hold = max(1.0, self._hold / 2)
+            self._raise_at = now + self._hold
+
+    def _strike(self, load: int) -> None:
+        self._strikes += 1
+        self._safe = max(1, min(int(0.9 * self._safe), load - 1))
 
     def _exhausted(self, ticket: Ticket, now: float, pause: float) -> None:
-        """Pause, then probe."""
-        self._rate.losses.forgive()
-        self._probing = Probing(ticket, now, pause, self.in_flight + 1, resume=self.state == PACED)
-        if self.state == CAPPED:
-            self._in_flight_cap.strike()
-        if self.state != PACED:  # what is in flight used up the burst: it says nothing about the rate
-            self._rate.restart(Ticket(ticket.sent, self._number, 1))
-        if not pause:
-            self._pause(now + max(1.5 * (now - ticket.sent), FLOOR))
-            if self._window.opens_at:
-                self._pause(min(self._window.opens_at, now + BLIND))
-                self._probing.interval = 0.5
-        self._go(PROBING, self._concurrency)
+        self._run = 0.0
+        self._run_number += 1
+        self._resume = self.state == PACED
+        self._since, self._from, self._waited, self._load = ticket.sent, now, 0, self.in_flight
+        self._told, self._teller, self._tellers = inf, ticket.call, 0
+        if self.state == OPEN and self._safe:
+            self._strike(ticket.load)
+        if self.state != PACED:
+            self._pace.restart(self._number, ticket.sent)
+        self._pause(now + max(1.5 * (now - ticket.sent), FLOOR))
+        if self._quota and self._accepted >= 0.9 * self._quota and not pause:
+            self._pause(min(self._opened + self._width - 0.5, now + 60))
+            self._from = self.paused_until
+        self.state, self._cap = PROBING, self._concurrency
         self._epoch = max(now, self.paused_until)
 
-    def _probe_accepted(self, ticket: Ticket, now: float) -> None:
-        """Record an accepted probe; with enough of them, choose the next state."""
-        probing, window, cap = self._probing, self._window, self._in_flight_cap
-        probing.accept(ticket)
-        if self._known:
-            self._follow(now, (self._schedule.rate, 0.0, 1.0))
-        elif probing.accepted < PROVEN and not (probing.resume and probing.seconds < LONG):
-            pass  # one more probe
-        elif probing.seconds >= LONG:
-            window.reopen(probing)
-            self._go(QUOTA, PROVEN)
-            self._notify(f"the service allows about {window.quota} requests in {window.width:.0f} s")
-        elif window.accepted > 1.25 * window.quota > 0:
-            window.quota, window.width = 0, 0.0
-            self._go(UNPACED, START)
-        elif window.quota:
-            self._go(QUOTA, PROVEN)
-        elif probing.resume:
-            rate = window.rate(probing) if window.accepted >= SAMPLE else 0.0
-            costly = probing.retry_after > 0
-            self._correct(now, self._rate.resume(ticket, self._schedule, probing.since, rate, costly=costly))
-            window.begin(probing.opened_at, probing.accepted)
-        elif cap.disproved or probing.waited or (probing.retry_after and cap.strikes):
-            self._enter_pace(ticket, now)
-        else:
-            self._rate.restart(ticket)
-            self._go(CAPPED, cap.suspect(probing.load - probing.rejected, now))
-
-    # -- paced
-
-    def _enter_pace(self, ticket: Ticket, now: float) -> None:
-        """Pace at the rate accepted in a whole cycle, from one opening of the limit to the next."""
-        probing, rate = self._probing, self._rate
-        rate.proven = self._window.rate(probing)
-        rate.advance(Ticket(probing.opened_at, ticket.number - probing.accepted + 1, 1))
-        self._window.begin(probing.opened_at, probing.accepted)
-        self._follow(now, (rate.proven, 0.1, 1))
-
-    def _correct(self, now: float, curve: Curve) -> None:
-        """Follow a new curve, unless the rate is known."""
-        if self._known:
+    def _still_exhausted(self, ticket: Ticket, now: float, pause: float) -> None:
+        if ticket is not self._probe:  # sent before: the same event
+            self._load -= 1
             return
-        share = self._rate.losses.share
-        self._follow(now, curve)
-        if share and share != self._notified_share:
-            self._notified_share = share
-            self._notify(f"the service answers {share:.0%} of requests with 429 at any rate")
-            self._rate.restart(self._rate.mark)
-            self._go(UNPACED, START)  # a lower rate does not avoid these 429s
-        elif not 0.9 < self._rate.proven / (self._notified_rate or inf) < 1.1 and curve[1] <= 0.1:
-            self._notified_rate = self._rate.proven
-            self._notify(f"the service allows about {self._notified_rate:.3g} requests/s")
+        self._probe = None
+        self._waited += ticket.load == 1
+        self._pause(now + max(FLOOR, min((now - self._from) / PATIENCE, SLOWEST)))
+        if ticket.call == self._teller:
+            return
+        self._teller, self._tellers = ticket.call, self._tellers + 1 if pause else 0
+        self._told = min(self._told, now + pause) if pause else inf
+        if self._tellers >= BELIEVED and self._told - 1 > self.paused_until:  # in whole seconds, rounded up
+            self._from = self._told - 1
+            self._pause(self._from)
+
+    def _reopened(self, ticket: Ticket, now: float) -> None:
+        self._probe = None
+        exhausted = ticket.sent - self._since  # for how long
+        accepted, cycle = max(self._accepted - 1, 1), max(ticket.sent - self._opened, FLOOR)
+        if self._known:
+            self._follow(now, (self._pace.rate, 0.0, 1.0))
+        elif exhausted >= LONG:
+            self._width = cycle if self._quota else exhausted
+            self._quota = max(1, accepted)
+            self._budget = self._quota - 1
+            self._opened, self._accepted = ticket.sent, 1
+            self._go(QUOTA, 3)
+            self._tell(f"the service allows about {self._quota} requests in {self._width:.0f} s")
+        elif self._quota and accepted <= 1.25 * self._quota:
+            self._go(QUOTA, 3)
+        elif self._quota:
+            self._quota = 0
+            self._go(OPEN, START)
+        elif not self._resume and accepted < CLUSTER and not self._blank:
+            self._blank = True
+            self._opened, self._accepted = ticket.sent, 1
+            self._pace.restart(ticket.number, ticket.sent)
+            self._go(OPEN, 3)
+        elif self._resume or self._strikes >= STRIKES or self._waited or exhausted > 1.5:
+            self._opened, self._accepted = ticket.sent, 1
+            rate = accepted / cycle
+            if not self._resume:
+                self._follow(now, self._pace.enter(ticket, rate))
+            else:
+                rate = max(rate if accepted >= 5 else 0.0, self._pace.measured(ticket, 1.0))
+                self._follow(now, self._pace.resume(ticket, rate, self._since))
+        else:
+            self._pace.restart(ticket.number, ticket.sent)
+            self._suspect(self._load, now)
+            self._cap = min(3, self._safe)
 
     def _follow(self, now: float, curve: Curve) -> None:
+        if self._known and self.state == PACED:
+            return
+        before, rate = self._pace.rate, curve[0]
+        self._pace.start(now, curve, max(now + 3 / rate, self.paused_until))
         self._go(PACED, self._concurrency)
-        rate, dip, time = curve
-        time = min(max(time, SAMPLE / rate), SLOWEST)
-        self._schedule.start(now, rate, dip, time, max(now + BUFFER / rate, self.paused_until))
+        if not 0.9 < before / rate < 1.1:
+            self._tell(f"the service allows about {rate:.3g} requests/s")
 
     def _go(self, state: str, cap: float) -> None:
         self.state, self._cap = state, min(cap, self._concurrency)
@@ -325,6 +343,6 @@ class Throttle:
     def _pause(self, until: float) -> None:
         self.paused_until = max(until, self.paused_until)
 
-    def _notify(self, text: str) -> None:
+    def _tell(self, text: str) -> None:
         if self.notify is not None:
             self.notify(text)

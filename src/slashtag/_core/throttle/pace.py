@@ -1,0 +1,199 @@
+"""Departures along a curve, and the rate that a service accepts between two corrections of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from math import exp, inf, log, sqrt
+
+EARLY = 0.008  # seconds a departure may be ahead of its schedule: one timer wakes a group of them
+LATE = 0.03  # seconds of lateness that are caught up; more would be a burst after a stall
+FLOOR = 0.05  # seconds: the shortest time that is measured, and between two probes; a clock may tick in 16 ms
+SAMPLE = 20  # requests that a measured rate needs
+BRIEF = 0.5  # seconds at least between two corrections
+SETTLE = 0.2  # seconds until a correction shows in the answers
+SIGMA = 2.5  # standard deviations of the expected strays that are chance
+TOLERATED = 0.005  # share of 429s that does not cut the rate
+QUICK, SLOW = 2.5, 8.0  # seconds at least, at most, until the curve is back at its rate
+DOUBT = 0.7  # dip, to half the rate: 429s that still occur there are due to no rate
+LONGEST = 16.0  # seconds, at rates at which a sample takes longer: a lifted limit is found in a minute
+FALLEN = 0.8  # of the rate at which strays were measured: below it they are measured anew
+MOST = 0.3  # share of 429s that may occur at any pace
+
+Curve = tuple[float, float, float]  # rate, dip, seconds until the curve is back at the rate
+
+
+class Ticket:
+    """One request in flight, and the 429s that its call met before; opaque to callers but for two counts.
+
+    `rejects`: 429s of the call. `refusals`: those before which other requests had passed since the last one.
+    """
+
+    __slots__ = (
+        *("call", "number", "sent", "load", "pace"),
+        *("rejects", "refusals", "first", "last", "run"),
+    )
+
+    def __init__(self, sent: float, number: int, load: int, pace: float, previous: Ticket | None) -> None:
+        self.sent, self.number, self.load, self.pace = sent, number, load, pace
+        if previous is None:
+            self.call, self.rejects, self.refusals, self.run = number, 0, 0, 0
+            self.first = self.last = inf  # the times of its first and last 429
+        else:
+            self.call, self.rejects, self.refusals = previous.call, previous.rejects, previous.refusals
+            self.first, self.last = previous.first, previous.last
+            self.run = previous.run
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the call is answered 429 for a reason of its own."""
+        return self.refusals > 0
+
+    def reject(self, now: float, passed: float) -> bool:
+        """Count a 429; return whether the call is refused: a request sent after its 429 before has passed."""
+        self.refusals += passed > self.last
+        self.rejects += 1
+        self.first, self.last = min(self.first, now), now
+        return self.is_refused
+
+
+class Pace:
+    """The curve `rate * exp(dip * (t / time - 1) ** 3)` and the measurements that start a new one.
+
+    It begins under the rate, stays near it around `time`, and then rises ever faster: the cautious return,
+    the probe for more and the search after a lifted limit are one formula.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self.rate, self.dip, self.time, self.since, self.due = rate, 0.0, 1.0, 0.0, -inf
+        self.proven = 0.0  # rate that was accepted before the last correction
+        self.share = 0.0  # of 429s that occur at a pace well under `proven`
+        self._known = 0.0  # that share when it was learnt
+        self._basis = 0.0  # highest `proven` since the share is measured
+        self._early = 0  # consecutive corrections before the curve was back at its rate
+        self._below = self._below_lost = 0.0  # answers at a pace well under `proven`, and 429s of them
+        self._kept = 0.0, 0.0  # both at the last correction
+        self._lost, self._weight = 0, 0.0  # 429s; those since the last mark that count
+        self._marks: deque[tuple[int, float, int]] = deque([(0, 0.0, 0)], maxlen=8)
+
+    # -- the curve
+
+    def start(self, now: float, curve: Curve, due: float) -> None:
+        """Follow a curve from now on; the next request departs at `due`."""
+        self.rate, self.dip, time = curve
+        self.time, self.since, self.due = min(max(time, SAMPLE / self.rate), LONGEST), now, due
+
+    def at(self, now: float) -> float:
+        """Return the requests a second at a time."""
+        x = (now - self.since) / self.time - 1
+        return self.rate * exp(min(self.dip * x**3, 9.0)) if x > -1 else self.rate * exp(-self.dip)
+
+    def depart(self, now: float) -> float:
+        """Schedule the next departure; return the pace of this one, inf while answers show an older one.
+
+        Time in which nothing was waiting is not made up for, and does not raise the pace.
+        """
+        late = now - self.due - LATE
+        if late > 0:
+            self.due += late
+            self.since = min(self.since + late, now)
+        pace = self.at(now)
+        self.due += 1 / pace
+        return pace if now - self.since > SETTLE else inf
+
+    # -- what the answers say
+
+    def accepted(self, ticket: Ticket) -> None:
+        """Take note of an accepted request."""
+        if ticket.pace < 0.9 * self.proven:
+            self._judge(0)
+
+    def rejected(self, ticket: Ticket, *, counts: bool) -> None:
+        """Take note of a 429; that of a refused call counts only as one request less that was accepted."""
+        if ticket.number > self._marks[-1][0]:
+            self._lost += 1
+            self._weight += counts
+        if ticket.pace < 0.9 * self.proven:
+            self._judge(counts)
+
+    def _judge(self, lost: int) -> None:
+        self._below += 1
+        self._below_lost += lost
+        self.share = min(MOST, self._below_lost / (self._below + SAMPLE))
+        if self._below > 500:
+            self._below /= 2
+            self._below_lost /= 2
+
+    def learnt(self) -> bool:
+        """Return whether the share of 429s at any pace has been learnt, or is much higher than it was."""
+        if self._below_lost < 3 or self.share <= 1.5 * self._known:
+            return False
+        self._known = self.share
+        return True
+
+    def excessive(self, ticket: Ticket) -> bool:
+        """Return whether there were more 429s since the last correction than occur at any pace."""
+        number, sent, _ = self._marks[-1]
+        count = ticket.number - number
+        strays = 1.2 * self.share * count
+        enough = count >= SAMPLE and ticket.sent - sent >= BRIEF
+        return enough and self._weight > TOLERATED * count + strays + SIGMA * sqrt(strays)
+
+    def measured(self, ticket: Ticket, seconds: float) -> float:
+        """Return the accepted requests a second since the latest mark that is old enough."""
+        passed, sent = 0, ticket.sent
+        for number, sent, lost in reversed(self._marks):
+            passed = ticket.number - number - (self._lost - lost)
+            if passed >= SAMPLE and ticket.sent - sent >= seconds:
+                break
+        return max(passed, 1) / max(ticket.sent - sent, FLOOR)
+
+    # -- new curves
+
+    def restart(self, number: int, sent: float) -> None:
+        """Measure from this request on."""
+        self._marks.clear()
+        self._mark(number, sent)
+
+    def enter(self, ticket: Ticket, rate: float) -> Curve:
+        """Return the first curve, at a rate measured without pacing."""
+        self.proven = self._basis = rate
+        self._early = 0
+        self.restart(ticket.number, ticket.sent)
+        return rate, DOUBT, 1.0
+
+    def correct(self, ticket: Ticket) -> Curve:
+        """Return the curve after excessive 429s; each that comes early dips deeper."""
+        high = self.at(ticket.sent)
+        low = min(self.measured(ticket, 0.0), high)
+        early = ticket.sent - self.since < 0.9 * self.time
+        if early and high >= 0.9 * self.proven:
+            low = max(low, min(self.proven, high))
+        self._early = self._early + 1 if early else 0
+        self._kept = self._below, self._below_lost
+        return self._between(ticket, low, high)
+
+    def resume(self, ticket: Ticket, low: float, exhausted_at: float) -> Curve:
+        """Return the curve after an exhausted limit; what came before that was no stray."""
+        self._below, self._below_lost = self._kept
+        self._early = 0
+        high = self.at(exhausted_at)
+        return self._between(ticket, min(low, high), high)
+
+    def _between(self, ticket: Ticket, low: float, high: float) -> Curve:
+        self._mark(ticket.number, ticket.sent)
+        self.proven, self._basis = low, max(low, self._basis)
+        if (
+            low < FALLEN * self._basis and not self._known
+        ):  # the limit fell: the strays measured under the old one were due to it
+            self._basis, self._kept = low, (0.0, 0.0)
+            self._below = self._below_lost = self.share = 0.0
+        rate = low**0.75 * high**0.25
+        time = min(max(60 / rate, QUICK), SLOW)
+        dip = min(0.1, max(0.02, 16 / (rate * time)))
+        if self._early >= 2:
+            dip = DOUBT
+        return rate, log(rate / low) + dip, time
+
+    def _mark(self, number: int, sent: float) -> None:
+        self._marks.append((number, sent, self._lost))
+        self._weight = 0.0
