@@ -119,7 +119,7 @@ def ten_days(size: float) -> Iterator[Row]:
                 continue
             target = postgres_target(url, "days", folder) if url else local(name, folder)
             box = stack.enter_context(small_account())
-            clock = stack.enter_context(simulated_clock())
+            clock = stack.enter_context(simulated_clock(box))
             days: list[Day] = []
             for day in simulate(box, clock, target, scaled(10, min(1, size), 3)):
                 days.append(day)

@@ -3,10 +3,10 @@
 --   psql postgresql://db.example/clicks < warehouse.sql
 
 -- Clicks of all links by month.
-SELECT month, sum(clicks) AS clicks FROM slashtag.clicks_monthly GROUP BY month ORDER BY month;
+SELECT month, sum(clicks) AS clicks FROM slashtag.clicks_monthly WHERE listed GROUP BY month ORDER BY month;
 
 -- The ten links with the most clicks.
-SELECT slashtag, destination, clicks FROM slashtag.top_links ORDER BY clicks DESC, slashtag LIMIT 10;
+SELECT slashtag, destination, clicks FROM slashtag.top_links WHERE listed ORDER BY clicks DESC, slashtag LIMIT 10;
 
 -- Clicks of each tag in the last 30 days that were over.
 SELECT tag, sum(clicks) AS clicks
@@ -21,6 +21,7 @@ SELECT slashtag, month, clicks, clicks - before AS change
 FROM (
     SELECT slashtag, month, clicks, lag(clicks) OVER (PARTITION BY slashtag ORDER BY month) AS before
     FROM slashtag.clicks_monthly
+    WHERE listed
 ) AS months
 WHERE before IS NOT NULL
 ORDER BY change, slashtag, month
@@ -29,7 +30,7 @@ LIMIT 10;
 -- Links that were clicked once, and not in the last 10 days.
 SELECT slashtag, max(date) AS last_click
 FROM slashtag.clicks_daily
-WHERE clicks > 0
+WHERE clicks > 0 AND slashtag IN (SELECT slashtag FROM slashtag.links)
 GROUP BY slashtag
 HAVING max(date) <= (SELECT max(date) FROM slashtag.clicks_daily) - 10
 ORDER BY last_click, slashtag;

@@ -24,8 +24,8 @@ from tests.support.warehouses import (
 
 
 @pytest.fixture
-def clock() -> Iterator[Clock]:
-    with simulated_clock() as clock:
+def clock(box: Sandbox) -> Iterator[Clock]:
+    with simulated_clock(box) as clock:
         yield clock
 
 

@@ -19,6 +19,7 @@ import duckdb
 import pytest
 from dlt.common.runtime import anon_tracker
 from dlt.destinations.impl.duckdb.duck import DuckDbClient
+from msgspec.structs import replace
 
 from slashtag import (
     ConfigurationError,
@@ -87,7 +88,7 @@ def test_clicks_that_the_hits_do_not_show_are_found(
 
     async def stand_still(self: Account, session: Any) -> Listed:
         listed = await before(self, session)
-        return listed._replace(hits=dict.fromkeys(listed.hits, 7))
+        return listed._replace(series={key: replace(series, hits=7) for key, series in listed.series.items()})
 
     monkeypatch.setattr(Account, "links", stand_still)
     duck.load(box)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock_time
+from email.utils import format_datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +24,7 @@ from unittest.mock import patch
 
 import duckdb
 
-from slashtag.dlt import Loaded, Monitor, _clicks, load, local_pipeline, slashtag_source
+from slashtag.dlt import Loaded, Monitor, _account, load, local_pipeline, slashtag_source
 from slashtag.sandbox import Sandbox
 
 DAY = timedelta(days=1)
@@ -30,26 +32,40 @@ START = date(2024, 2, 20)
 
 
 class Clock:
-    """The present day of loads, at noon."""
+    """The present day of loads and of the service's answers, at noon; loads may be some days ahead."""
 
-    def __init__(self) -> None:
+    def __init__(self, box: Sandbox) -> None:
+        self._box = box
+        self.ahead = timedelta()
         self.today = date(2024, 3, 10)
 
+    @property
+    def today(self) -> date:
+        return self._today
+
+    @today.setter
+    def today(self, day: date) -> None:
+        self._today = day
+        self._box.headers["Date"] = format_datetime(self._noon(), usegmt=True)
+
+    def _noon(self) -> datetime:
+        return datetime.combine(self.today, clock_time(12), UTC)
+
     def now(self) -> datetime:
-        return datetime(self.today.year, self.today.month, self.today.day, 12, tzinfo=UTC)
+        return self._noon() + self.ahead
 
 
 @contextmanager
-def simulated_clock() -> Iterator[Clock]:
-    """Give loads the present day of a clock."""
-    clock = Clock()
+def simulated_clock(box: Sandbox) -> Iterator[Clock]:
+    """Give loads into a warehouse, and the answers of a sandbox, the present day of a clock."""
+    clock = Clock(box)
 
     class Datetime(datetime):
         @classmethod
         def now(cls, tz: Any = None) -> Any:
             return clock.now()
 
-    with patch.object(_clicks, "datetime", Datetime):
+    with patch.object(_account, "datetime", Datetime):
         yield clock
 
 
@@ -78,7 +94,7 @@ def truth(box: Sandbox, end: date) -> dict[tuple[str, date], int]:
 LOADER = """
 import json, sys
 from datetime import datetime
-from slashtag.dlt import _clicks, load, local_pipeline, slashtag_source
+from slashtag.dlt import _account, load, local_pipeline, slashtag_source
 
 now, pipeline, source = json.loads(sys.argv[1])
 
@@ -87,7 +103,7 @@ class Clock(datetime):
     def now(cls, tz=None):
         return datetime.fromisoformat(now)
 
-_clicks.datetime = Clock
+_account.datetime = Clock
 load(local_pipeline(**pipeline), slashtag_source(**source))
 """
 

@@ -7,22 +7,26 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import dlt
 from anyio.from_thread import start_blocking_portal
+from msgspec import Struct
 
-from .. import AsyncSession, Failure, InvalidRequestError, Metrics
+from .. import AsyncSession, ConfigurationError, Failure, InvalidRequestError, Metrics
 from .._internal import check_slashtag, remove_journal
 from ..export import TAGS, URLS, arrow_schema, tag_row, url_row
 
 T = TypeVar("T")
 arrow: Any = import_module("pyarrow")
 log = logging.getLogger("slashtag")
+_MOST_APART = timedelta(days=1)
 
 
 @dataclass
@@ -39,14 +43,26 @@ class Monitor:
     metrics: Metrics | None = None
 
 
+class Series(Struct, frozen=True, omit_defaults=True):
+    """What a load saw of a slashtag or tag: the ids and hits of what has this name, and its last clicks.
+
+    `clicks` are by day, or by the first day of a month, without zeros. A tag has no hits.
+    """
+
+    ids: tuple[int, ...]
+    hits: int | None = None
+    clicks: dict[date, int] = {}
+
+
 class Listed(NamedTuple):
-    """A listing: its Arrow table, and the hits of each slashtag or tag, the most first, None if unknown.
+    """A listing: its Arrow table, its slashtags or tags, those with the most hits first, and the time.
 
     Requesting clicks in this order takes the fewest requests.
     """
 
     table: Any
-    hits: Mapping[str, int | None]
+    series: Mapping[str, Series]
+    now: datetime
 
 
 class Account:
@@ -63,6 +79,7 @@ class Account:
         self._users = 0
         self._links: Listed | None = None
         self._tags: Listed | None = None
+        self._now: datetime | None = None
 
     def iterate(self, make: Callable[[AsyncSession], AsyncGenerator[T, None]]) -> Iterator[T]:
         """Yield what an async generator over the session yields; the first opens it, the last closes it."""
@@ -100,22 +117,25 @@ class Account:
             self._stack = stack.pop_all()
 
     async def links(self, session: AsyncSession) -> Listed:
-        """Return all links, listed once, and the hits of each slashtag."""
+        """Return all links, listed once, and their slashtags."""
         if self._links is None:
             progress = self.monitor.progress and partial(self.monitor.progress, "links")
             links = await session.urls.list(progress=progress).to_list()
             hits: Counter[str] = Counter()
+            ids: dict[str, list[int]] = {}
             refused: list[InvalidRequestError] = []
             for link in links:
                 try:
                     # Statistics count a slashtag for all links that have it, on different domains.
-                    hits[check_slashtag(link)] += link.hits or 0
+                    hits[check_slashtag(link)] += link.hits
+                    ids.setdefault(link.slashtag, []).append(link.id)
                 except InvalidRequestError as error:
                     refused.append(error)
             if refused:
                 log.warning("%d links are left out of the clicks, the first: %s", len(refused), refused[0])
             table = _table(map(url_row, links), arrow_schema(URLS))
-            self._links = Listed(table, dict(hits.most_common()))
+            series = {key: Series(tuple(sorted(ids[key])), count) for key, count in hits.most_common()}
+            self._links = Listed(table, series, self._present(session))
         return self._links
 
     async def tags(self, session: AsyncSession) -> Listed:
@@ -123,8 +143,28 @@ class Account:
         if self._tags is None:
             tags = await session.tags.list().to_list()
             table = _table(map(tag_row, tags), arrow_schema(TAGS))
-            self._tags = Listed(table, {tag.name: None for tag in tags if tag.name})
+            series = {tag.name: Series((tag.id,)) for tag in tags if tag.name}
+            self._tags = Listed(table, series, self._present(session))
         return self._tags
+
+    def _present(self, session: AsyncSession) -> datetime:
+        """Return the time of the first listing, by the earlier of this machine's clock and the service's.
+
+        By a clock that is ahead, days would be over that are not, and their clicks lost. Raises
+        ConfigurationError if the clocks are more than a day apart. Without a Date in the answers this
+        machine's counts.
+        """
+        if self._now is None:
+            self._now = datetime.now(UTC)
+            if (answered := session.metrics.oldest_answer) < inf:
+                served = datetime.fromtimestamp(answered, UTC)
+                if abs(self._now - served) > _MOST_APART:
+                    raise ConfigurationError(
+                        f"this machine's clock says {self._now:%Y-%m-%d %H:%M} UTC, the service's "
+                        f"{served:%Y-%m-%d %H:%M}: set the one that is wrong, or let no cache answer"
+                    )
+                self._now = min(self._now, served)
+        return self._now
 
 
 def number_of_loads(state: Mapping[str, Any]) -> int:

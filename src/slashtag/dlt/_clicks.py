@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from msgspec import json
+from msgspec import Struct, ValidationError, json
+from msgspec.structs import replace
 
-from .. import AsyncSession, BadRequestError, DateRange, RangeStats
-from .._internal import WorkerPool, days, halves, last_day, months
-from ._account import Listed, Monitor, arrow
+from .. import AsyncSession, BadRequestError, ConfigurationError, DateRange, RangeStats, SlashtagError
+from .._internal import WorkerPool, days, halves, is_fatal, last_day, months, parse_zone
+from ._account import Listed, Monitor, Series, arrow
 
 _BATCH = 100
 #: Batches of at most so many series are not halved.
@@ -25,14 +26,30 @@ Rows = Iterable[tuple[Any, ...]]
 Listing = Callable[[AsyncSession], Awaitable[Listed]]
 
 
+class Record(Struct, frozen=True):
+    """What the destination holds of a table, as JSON in dlt's state.
+
+    That is the days from `since` to `through`, which was not over, of each slashtag or tag in `series`; these
+    have their clicks from `recorded` on. One that failed, or whose answer contradicts itself, is left out, so
+    that the next load requests all its days again.
+    """
+
+    timezone: str
+    base_url: str
+    since: date
+    recorded: date
+    through: date
+    dimensions: tuple[str, ...]
+    series: dict[str, Series]
+    version: Literal[1] = 1
+
+
 @dataclass
 class Incremental:
     """Table of clicks that is brought up to date by each load.
 
     `key` names its first columns, of which the first is "slashtag" or "tag". `state`, which dlt keeps at the
-    destination, has the first day (`since`), the last day (`through`, which was not over) and `series`: what
-    the load before saw of each slashtag or tag. A series that failed, or whose answer contradicts itself, is
-    left out, so that the next load requests all its days again.
+    destination, has a Record. Raises ConfigurationError if the record is not one of this table.
     """
 
     #: Columns after those of the key.
@@ -43,29 +60,35 @@ class Incremental:
     state: MutableMapping[str, Any]
     since: date
     lookback: int
-    zone: tzinfo
+    timezone: str
+    base_url: str
     monitor: Monitor
+    dimensions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self._today = datetime.now(UTC).astimezone(self.zone).date()
-        self._before: dict[str, Any] = {}
-        self._through: date | None = None
-        #: First day to request of a series that the load before had.
-        self._first = self.since
-        if "since" in self.state and self.state["since"] <= self.since.isoformat():
-            self._before = json.decode(self.state["series"])
-            self._through = date.fromisoformat(self.state["through"])
-            # Not later than today, or a clock that was set back would make an empty range.
-            self._first = max(self.since, min(self._through, self._today) - self.lookback * _DAY)
-        #: The series of the state after this load.
-        self._after: dict[str, Any] = {}
+        self._zone = parse_zone(self.timezone)
+        self._held: Record | None = None
+        if "record" not in self.state:
+            return
+        try:
+            self._held = json.decode(self.state["record"], type=Record)
+        except ValidationError:
+            problem = f"the destination has {self.name} of another version: use another dataset, or drop it"
+            raise ConfigurationError(problem) from None
+        for name in ("timezone", "base_url"):
+            held, given = getattr(self._held, name), getattr(self, name)
+            if held != given:
+                problem = f"the destination holds clicks of {name} {held}, not {given}: use another dataset"
+                raise ConfigurationError(problem)
 
     async def tables(self, listing: Listing, session: AsyncSession) -> AsyncGenerator[Any, None]:
         """Yield Arrow tables of the rows that are new or different; the state is updated at the end."""
+        listed = await listing(session)
+        self._begin(listed)
         if self.since > self._today:
             return
         rows: list[tuple[Any, ...]] = []
-        async with aclosing(self._rows(session, (await listing(session)).hits)) as parts:
+        async with aclosing(self._rows(session)) as parts:
             async for part in parts:
                 rows += part
                 if len(rows) >= _ROWS_PER_TABLE:
@@ -73,14 +96,49 @@ class Incremental:
                     rows = []
         if rows:
             yield self._table(rows)
+        # What a cache has answered is older than the listing.
+        answered = min(listed.now.timestamp(), session.metrics.oldest_answer)
+        record = Record(
+            timezone=self.timezone,
+            base_url=self.base_url,
+            since=self.since,
+            recorded=self._today - self.lookback * _DAY,
+            through=datetime.fromtimestamp(answered, self._zone).date(),
+            dimensions=self.dimensions,
+            series=self._after,
+        )
         # As one str: dlt copies its state several times.
-        series = json.encode(self._after).decode()
-        self.state.update(since=self.since.isoformat(), through=self._today.isoformat(), series=series)
+        self.state["record"] = json.encode(record).decode()
+
+    def _begin(self, listed: Listed) -> None:
+        """Decide which series are continued, and from which day on."""
+        self._listed = listed.series
+        self._today = listed.now.astimezone(self._zone).date()
+        self._first = self.since
+        #: Series of the load before whose links are the same, and those of this load.
+        self._before: dict[str, Series] = {}
+        self._after: dict[str, Series] = {}
+        held = self._held
+        # Earlier days or other dimensions are missing, or days were over by a clock that was ahead.
+        if (
+            held is None
+            or held.since > self.since
+            or held.through > self._today + _DAY
+            or not set(self.dimensions) <= set(held.dimensions)
+        ):
+            return
+        self.since = held.since
+        self._first = max(self.since, min(held.through, self._today) - self.lookback * _DAY)
+        self._before = {
+            key: held.series[key]
+            for key, series in self._listed.items()
+            if key in held.series and held.series[key].ids == series.ids
+        }
 
     def _table(self, rows: Sequence[tuple[Any, ...]]) -> Any:
         return arrow.table(list(zip(*rows, strict=True)), names=[*self.key, *self.values])
 
-    def _rows(self, session: AsyncSession, hits: Mapping[str, int | None]) -> AsyncGenerator[Rows, None]:
+    def _rows(self, session: AsyncSession) -> AsyncGenerator[Rows, None]:
         """Yield the rows that are new or different, series by series, and fill `_after`."""
         raise NotImplementedError
 
@@ -89,7 +147,7 @@ class Incremental:
             span,
             keys=keys if self.key[0] == "slashtag" else None,
             tags=keys if self.key[0] == "tag" else None,
-            timezone=self.zone,
+            timezone=self._zone,
             progress=self.monitor.progress and partial(self.monitor.progress, name),
             on_error=self.monitor.on_error,
         )
@@ -98,25 +156,29 @@ class Incremental:
         self,
         session: AsyncSession,
         span: DateRange,
-        keys: list[str],
+        keys: Iterable[str],
         is_known: Callable[[list[str], RangeStats], bool],
     ) -> list[str]:
         """Return the slashtags whose statistics may not be those of the load before.
 
-        They are requested in batches, and a batch whose sum `is_known` rejects is halved.
+        They are requested in batches, and a batch whose sum `is_known` rejects is halved. Those of a batch
+        that fails may be different: requested one by one, the one at fault is a failure.
         """
         different: list[str] = []
 
         async def compare(batch: list[str]) -> Iterable[list[str]] | None:
-            # One slashtag is at fault: requested one by one, it is a failure and the others are answered.
-            with suppress(BadRequestError):
-                if is_known(batch, await session.stats.collect(span, keys=batch, timezone=self.zone)):
+            try:
+                if is_known(batch, await session.stats.collect(span, keys=batch, timezone=self._zone)):
                     return None
                 if len(batch) > _FEW:
                     return [list(half) for half in halves(batch)]
+            except SlashtagError as error:
+                if is_fatal(error) or not (self.monitor.on_error or isinstance(error, BadRequestError)):
+                    raise
             different.extend(batch)
             return None
 
+        keys = list(keys)
         batches = [keys[at : at + _BATCH] for at in range(0, len(keys), _BATCH)]
         await WorkerPool(batches, compare, _WORKERS).run()
         return different
@@ -125,116 +187,102 @@ class Incremental:
 class DailyClicks(Incremental):
     """Table of clicks by day of each slashtag or tag.
 
-    The state has the hits of each and its clicks of the last `lookback` days. Slashtags with the same hits as
-    before are requested in batches: a batch whose sums equal those of the state is unchanged.
+    Slashtags with the same hits as before are requested in batches: a batch whose sums equal those of the
+    record is unchanged.
     """
 
     values = ("clicks", "final")
 
-    async def _rows(
-        self, session: AsyncSession, hits: Mapping[str, int | None]
-    ) -> AsyncGenerator[Rows, None]:
-        new = [key for key in hits if key not in self._before]
-        old = [key for key in hits if key in self._before]
-        same = [key for key in old if hits[key] is not None and hits[key] == self._before[key][0]]
+    async def _rows(self, session: AsyncSession) -> AsyncGenerator[Rows, None]:
+        before, listed = self._before, self._listed
+        same = [
+            key for key in before if before[key].hits is not None and before[key].hits == listed[key].hits
+        ]
         span = DateRange(self._first, self._today)
-        different = await self._find_different(session, span, same, self._is_known)
-        unchanged = set(same).difference(different)
+        unchanged = dict.fromkeys(same)
+        for key in await self._find_different(session, span, same, self._is_known):
+            del unchanged[key]
         for key in unchanged:
-            yield self._changes(key, self._expected(key), hits[key])
-        changed = [key for key in old if key not in unchanged]
+            clicks = before[key].clicks
+            yield self._changes(key, {day: clicks.get(day, 0) for day in days(self._first, self._today)})
+        new = [key for key in listed if key not in before]
+        changed = [key for key in before if key not in unchanged]
         for keys, first in ((new, self.since), (changed, self._first)):
             span = DateRange(first, self._today)
             async with self._collect_each(session, span, keys, self.name) as each:
                 async for key, stats in each:
-                    yield self._changes(key, stats.clicks, hits[key])
+                    yield self._changes(key, stats.clicks)
                     if not (stats.reconciles and stats.days_complete):
                         del self._after[key]
-        self.state["lookback"] = self.lookback
 
-    def _changes(
-        self, key: str, clicks: Mapping[date, int], hits: int | None
-    ) -> Iterable[tuple[str, date, int, bool]]:
+    def _changes(self, key: str, clicks: Mapping[date, int]) -> Iterable[tuple[str, date, int, bool]]:
         """Return the days that are missing or different at the destination, and record the last ones."""
-        last = [clicks.get(self._today - back * _DAY, 0) for back in range(self.lookback, -1, -1)]
-        while last and not last[0]:
-            del last[0]
-        self._after[key] = [hits, *last]
-        known = self._known(key)
+        recorded = self._today - self.lookback * _DAY
+        last = {day: count for day, count in clicks.items() if count and day >= recorded}
+        self._after[key] = replace(self._listed[key], clicks=last)
+        held, known = self._held, {}
+        if held is not None and key in self._before:
+            counts = self._before[key].clicks
+            known = {
+                day: (counts.get(day, 0), day < held.through) for day in days(held.recorded, held.through)
+            }
         rows = ((day, (count, day < self._today)) for day, count in clicks.items())
         return ((key, day, *row) for day, row in rows if row != known.get(day))
-
-    def _known(self, key: str) -> dict[date, tuple[int, bool]]:
-        """Return the last days as the destination has them: clicks, and whether the day was over."""
-        if self._through is None or key not in self._before:
-            return {}
-        last = self._before[key][1:]
-        last = [0] * (self.state["lookback"] + 1 - len(last)) + last
-        known = days(self._through - self.state["lookback"] * _DAY, self._through)
-        return {day: (count, day < self._through) for day, count in zip(known, last, strict=True)}
-
-    def _expected(self, key: str) -> dict[date, int]:
-        known = self._known(key)
-        return {day: known.get(day, (0, False))[0] for day in days(self._first, self._today)}
 
     def _is_known(self, batch: list[str], stats: RangeStats) -> bool:
         expected = dict.fromkeys(days(self._first, self._today), 0)
         for key in batch:
-            for day, count in self._expected(key).items():
-                expected[day] += count
+            for day, count in self._before[key].clicks.items():
+                if day in expected:
+                    expected[day] += count
         return stats.clicks == expected and stats.reconciles and stats.days_complete
 
 
-@dataclass
 class MonthlyDimensions(Incremental):
-    """Table of clicks by month, dimension and label; the state has the total clicks of the last months.
+    """Table of clicks by month, dimension and label; the record has the total clicks of the last months.
 
     The rows of a month are replaced where its total has changed.
     """
 
-    values = ("clicks",)
-    dimensions: tuple[str, ...]
+    values = ("clicks", "deleted")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not set(self.dimensions) <= set(self.state.get("dimensions", ())):
-            # The rows of a new dimension are missing in all months.
-            self._before, self._first = {}, self.since
-
-    async def _rows(
-        self, session: AsyncSession, hits: Mapping[str, int | None]
-    ) -> AsyncGenerator[Rows, None]:
+    async def _rows(self, session: AsyncSession) -> AsyncGenerator[Rows, None]:
+        new = [key for key in self._listed if key not in self._before]
         failed: set[str] = set()
-        new = [key for key in hits if key not in self._before]
-        old = [key for key in hits if key in self._before]
-        after: dict[str, dict[str, int]] = {key: {} for key in hits}
+        totals: dict[str, dict[date, int]] = {key: {} for key in self._listed}
         recent = months(min(self._first, self._today), self._today)
         for month in months(self.since, self._today):
             start = date(*month, 1)
-            name = f"{start:%Y-%m}"
             span = DateRange(max(start, self.since), min(last_day(month), self._today))
             keys = new
             if month in recent:
-                expected = {key: self._before[key].get(name, 0) for key in old}
+                expected = {key: series.clicks.get(start, 0) for key, series in self._before.items()}
 
                 def is_known(batch: list[str], stats: RangeStats, n: Mapping[str, int] = expected) -> bool:
                     return stats.reconciles and stats.total_clicks == sum(n[key] for key in batch)
 
-                keys = new + await self._find_different(session, span, old, is_known)
-                for key in set(old).difference(keys):
-                    after[key][name] = expected[key]
+                different = await self._find_different(session, span, expected, is_known)
+                for key in expected.keys() - different:
+                    totals[key][start] = expected[key]
+                keys = new + different
             missing = set(keys)
-            async with self._collect_each(session, span, keys, f"{self.name} {name}") as each:
+            async with self._collect_each(session, span, keys, f"{self.name} {start:%Y-%m}") as each:
                 async for key, stats in each:
                     if stats.reconciles:
                         missing.discard(key)
-                    if month in recent and stats.total_clicks:
-                        after[key][name] = stats.total_clicks
-                    yield [
-                        (key, start, dimension, label, clicks)
-                        for dimension, label, clicks in stats.rows()
-                        if dimension in self.dimensions
-                    ]
+                    if month in recent:
+                        totals[key][start] = stats.total_clicks
+                    yield self._labels(key, start, stats)
             failed |= missing
-        self._after = {key: totals for key, totals in after.items() if key not in failed}
-        self.state["dimensions"] = list(self.dimensions)
+        for key in totals.keys() - failed:
+            clicks = {start: count for start, count in totals[key].items() if count}
+            self._after[key] = replace(self._listed[key], clicks=clicks)
+
+    def _labels(self, key: str, month: date, stats: RangeStats) -> Rows:
+        """Return the rows of a month, or one that deletes those that another load may have brought."""
+        rows = [
+            (key, month, dimension, label, clicks, False)
+            for dimension, label, clicks in stats.rows()
+            if dimension in self.dimensions
+        ]
+        return rows or ([(key, month, "", "", 0, True)] if "record" in self.state else [])

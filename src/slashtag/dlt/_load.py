@@ -72,7 +72,7 @@ def local_pipeline(
                 # DuckDB could not tell the database from the schema in it.
                 name += "_data"
         elif destination == "sqlite":
-            target = dlt.destinations.sqlalchemy(f"sqlite:///{path}")
+            target = dlt.destinations.sqlalchemy(f"sqlite:///{path}", create_primary_keys=True)
         else:
             target = dlt.destinations.filesystem(path.as_uri())
     where = hashlib.sha256(f"{destination}\0{path or ''}\0{name}".encode()).hexdigest()[:12]
@@ -101,6 +101,7 @@ def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
         # may have loaded since, or the destination may be gone or restored from a backup.
         pipeline.drop()
         pipeline.sync_destination()
+        _restore_tables(pipeline)
         loads = number_of_loads(pipeline.state)
         pipeline.extract(source)
         counts = pipeline.normalize().row_counts
@@ -111,6 +112,22 @@ def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
         journal_of(pipeline)
     rows = {table: count for table, count in counts.items() if not table.startswith("_dlt")}
     return Loaded(rows, time.monotonic() - began)
+
+
+def _restore_tables(pipeline: dlt.Pipeline) -> None:
+    """Create tables that somebody has dropped, and forget what the load before has seen, to fill them."""
+    if pipeline.default_schema_name is None:
+        return
+    connection: Any = pipeline.destination_client()
+    with connection as client:
+        names = pipeline.default_schema.data_table_names()
+        missing = [name for name, columns in client.get_storage_tables(names) if not columns]
+        if missing:
+            client.update_stored_schema(only_tables=missing, force=True)
+    with pipeline.managed_state() as state:
+        for source in state.get("sources", {}).values():
+            for name in missing:
+                source.get("resources", {}).pop(name, None)
 
 
 def _loads_at_destination(pipeline: dlt.Pipeline) -> int:
@@ -188,13 +205,14 @@ def _unwrapped(destination: str) -> Generator[None, None, None]:
             variable = f"DESTINATION__{destination.upper()}__CREDENTIALS"
             raise ConfigurationError(f"{destination} is not configured: set {variable}") from failed
         lines = str(cause).strip().splitlines()
-        raise ExportError(f"{destination} failed: {lines[0] if lines else type(cause).__name__}") from failed
+        problem = f"{destination} failed: {lines[0] if lines else type(cause).__name__}".rstrip(".")
+        raise ExportError(f"{problem}. Mend it and load again: the answers are kept") from failed
 
 
 @contextmanager
 def _defaults(destination: str) -> Generator[None, None, None]:
     """Give dlt settings for the time of a call, unless its configuration has others."""
-    settings: dict[str, Any] = {"runtime": {"dlthub_telemetry": False, "log_level": "ERROR"}}
+    settings: dict[str, Any] = {"runtime": {"dlthub_telemetry": False, "log_level": "CRITICAL"}}
     if destination == "filesystem":
         # Merging into plain files only appends: readers tell rows apart by the load that brought them.
         parquet = {"add_dlt_load_id": True}

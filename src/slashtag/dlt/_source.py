@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from datetime import date
 from functools import partial
 from typing import Any
 
 import dlt
 
-from .. import AsyncSession, ConfigurationError, DateRange, InvalidRequestError
+from .. import AsyncSession, DateRange, InvalidRequestError
 from .._internal import parse_base_url, parse_zone
 from ._account import Account, Monitor
 from ._clicks import DailyClicks, Incremental, Listing, MonthlyDimensions
@@ -57,7 +57,8 @@ def slashtag_source(
     unknown = [name for name in chosen if name not in DIMENSIONS]
     if unknown:
         raise InvalidRequestError(f"no dimension {unknown[0]!r}: there are {', '.join(DIMENSIONS)}")
-    zone = parse_zone(timezone)
+    parse_zone(timezone)  # refused before anything is sent
+    service = str(parse_base_url(base_url, allow_http=True))
     monitor = monitor or Monitor()
     account = Account(
         monitor, base_url=base_url, apikey=apikey, apisecret=apisecret, **(session_options or {})
@@ -75,15 +76,16 @@ def slashtag_source(
     def clicks(make: Callable[..., Incremental], name: str, listed: Listing, key: tuple[str, ...]) -> Any:
         def resource() -> Iterator[Any]:
             state = dlt.current.resource_state(name)
-            _check_state(state, timezone, base_url)
-            table = make(name, key, state, first, lookback, zone, monitor)
+            table = make(name, key, state, first, lookback, timezone, service, monitor)
             yield from account.iterate(partial(table.tables, listed))
 
-        # Of clicks by dimension all rows of a month are replaced: a label may be gone.
-        merge_key: Any = ("slashtag", "month") if "month" in key else None
-        return dlt.resource(
-            resource, name=name, write_disposition=_MERGE, primary_key=key, merge_key=merge_key
+        # Of clicks by dimension all rows of a month are replaced: a label may be gone, or all of them.
+        replaced: Any = (
+            {"merge_key": ("slashtag", "month"), "columns": {"deleted": {"hard_delete": True}}}
+            if "month" in key
+            else {}
         )
+        return dlt.resource(resource, name=name, write_disposition=_MERGE, primary_key=key, **replaced)
 
     yield listing("links", account.links)
     yield listing("tags", account.tags)
@@ -94,13 +96,3 @@ def slashtag_source(
         key = ("slashtag", "month", "dimension", "label")
         monthly = partial(MonthlyDimensions, dimensions=chosen)
         yield clicks(monthly, "clicks_by_dimension", account.links, key)
-
-
-def _check_state(state: MutableMapping[str, Any], timezone: str, base_url: str | None) -> None:
-    """Raise ConfigurationError if the destination holds days of another timezone or another service."""
-    service = str(parse_base_url(base_url, allow_http=True))
-    for name, value in (("timezone", timezone), ("base_url", service)):
-        if state.setdefault(name, value) != value:
-            raise ConfigurationError(
-                f"the destination holds clicks of {name} {state[name]}, not {value}: use another dataset"
-            )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dlt
 
-#: Name and SQL of each view; `{dataset}` is the schema that the tables are in.
+#: Name and SQL of each view; `{dataset}` is the schema that the tables are in. `listed` is false for a slashtag
+#: that no link has any more.
 VIEWS = {
     "clicks_monthly": """
         SELECT slashtag, CAST(date_trunc('month', date) AS date) AS month,
-            CAST(sum(clicks) AS bigint) AS clicks
+            CAST(sum(clicks) AS bigint) AS clicks,
+            slashtag IN (SELECT slashtag FROM {dataset}.links) AS listed
         FROM {dataset}.clicks_daily GROUP BY 1, 2
     """,
     "clicks_of_tags": """
@@ -19,9 +21,12 @@ VIEWS = {
         GROUP BY 1, 2
     """,
     "top_links": """
-        SELECT slashtag, min(destination) AS destination, CAST(sum(clicks) AS bigint) AS clicks
+        SELECT slashtag, min(destination) AS destination, CAST(sum(clicks) AS bigint) AS clicks,
+            count(listed) > 0 AS listed
         FROM {dataset}.clicks_daily
-        LEFT JOIN (SELECT slashtag, min(destination) AS destination FROM {dataset}.links GROUP BY 1) AS known
+        LEFT JOIN (
+            SELECT slashtag, min(destination) AS destination, 1 AS listed FROM {dataset}.links GROUP BY 1
+        ) AS known
         USING (slashtag)
         GROUP BY 1
         ORDER BY clicks DESC
