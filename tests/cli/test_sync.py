@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -9,11 +10,13 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from slashtag.sandbox import Fault, Sandbox
+from slashtag.sandbox import Sandbox
+from tests.support.sandboxes import refused_link
 
 from .conftest import APISECRET, Cli, names
 
@@ -103,18 +106,39 @@ def test_the_documented_schedules_load_a_file(
         assert clicks(path) == box.truth.range("2024-03-01", "2100-01-01").total_clicks
 
 
-def test_links_that_fail_are_listed_and_the_exit_code_is_3(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", [400, 403, 500])
+def test_a_link_that_fails_is_listed_and_the_exit_code_is_3(
+    cli: Cli, own: Sandbox, quick_retries: None, tmp_path: Path, status: int
+) -> None:
     path = tmp_path / "clicks.duckdb"
-    box.faults = [Fault(kind="400", path="*/stats*", every=20)]
-    try:
-        ran = cli("sync", str(path), "--since", "2024-06-01")
-    finally:
-        box.faults = []
-    assert ran.code == 3
-    assert "that failed, listed in" in ran.err
-    assert (tmp_path / "clicks.duckdb.failures.jsonl").exists()
+    for _ in range(2):
+        with refused_link(own, "a7", status):
+            ran = cli("sync", str(path), "--since", "2024-06-01")
+        assert ran.code == 3
+        assert "that failed, listed in" in ran.err
+        (failed,) = (tmp_path / "clicks.duckdb.failures.jsonl").read_text().splitlines()
+        assert json.loads(failed)["slashtag"] == "a7"
     assert cli("sync", str(path), "--since", "2024-06-01").code == 0
     assert not (tmp_path / "clicks.duckdb.failures.jsonl").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no limits of file sizes")
+@pytest.mark.parametrize("destination", ["duckdb", "sqlite"])
+def test_a_full_disk_is_one_line_and_costs_no_answers(
+    environment: dict[str, str], box: Sandbox, tmp_path: Path, destination: str
+) -> None:
+    sync = [sys.executable, "-m", "slashtag", "sync", str(tmp_path / "clicks"), "--destination", destination]
+    sync += ["--quiet", "--since", (datetime.now(UTC) - timedelta(days=40)).date().isoformat()]
+    full = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000)); "
+    command = [sys.executable, "-c", f"{full}os.execv(sys.argv[1], sys.argv[1:])", *sync]
+    found = {**os.environ, **environment}
+    ran = subprocess.run(command, env=found, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    (line,) = ran.stderr.splitlines()
+    assert re.match(r"error: \w+ failed: ", line)
+    sent = len(box.requests)
+    assert subprocess.run(sync, env=found, check=False).returncode == 0
+    assert len(box.requests) - sent < sent
 
 
 def test_wrong_credentials_are_one_line(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

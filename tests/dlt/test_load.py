@@ -8,17 +8,18 @@ import sys
 import time
 from collections import Counter
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from datetime import time as clock_time
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dlt
 import duckdb
 import pytest
 from dlt.common.runtime import anon_tracker
 from dlt.destinations.impl.duckdb.duck import DuckDbClient
+from msgspec import defstruct
 from msgspec.structs import replace
 
 from slashtag import (
@@ -26,14 +27,16 @@ from slashtag import (
     ExportError,
     Failure,
     InvalidRequestError,
+    RetryPolicy,
 )
-from slashtag.dlt import Monitor, create_views, load, local_pipeline, slashtag_source
+from slashtag.dlt import Monitor, _clicks, create_views, load, local_pipeline, slashtag_source
 from slashtag.dlt._account import Account, Listed
 from slashtag.dlt._load import _destination_locked, _file_locked
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.journals import asked, committed
-from tests.support.sandboxes import forget
-from tests.support.warehouses import DAY, START, Clock, Target, local, options, truth
+from tests.support.sandboxes import forget, refused_link
+from tests.support.warehouse_days import DESTINATIONS, swap
+from tests.support.warehouses import DAY, START, Clock, Target, as_date, local, options, truth
 
 
 def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
@@ -55,13 +58,14 @@ def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
 TABLES = ("links", "tags", "clicks_daily", "clicks_by_tag", "clicks_by_dimension")
 
 
+@pytest.mark.parametrize("target", DESTINATIONS, indirect=True)
 def test_tags_and_dimensions_are_the_truth_after_another_day(
-    box: Sandbox, clock: Clock, duck: Target
+    box: Sandbox, clock: Clock, target: Target
 ) -> None:
     for _ in range(2):
-        duck.load(box, by_tag=True, dimensions=("country", "device"))
+        target.load(box, by_tag=True, dimensions=("country", "device"))
         end = clock.today.isoformat()
-        assert {(tag, day): n for tag, day, n, _ in duck.rows("clicks_by_tag")} == {
+        assert {(tag, as_date(day)): n for tag, day, n, _ in target.rows("clicks_by_tag")} == {
             (tag.name, day): n
             for tag in box.truth.tags()
             for day, n in box.truth.range(START.isoformat(), end, tag=tag.name).clicks.items()
@@ -73,12 +77,19 @@ def test_tags_and_dimensions_are_the_truth_after_another_day(
                 month = datetime.fromisoformat(first).date().replace(day=1)
                 labels.update({(name, month, "country", label): n for label, n in true.country.items() if n})
                 labels.update({(name, month, "device", label): n for label, n in true.device.items() if n})
-        found = duck.rows("clicks_by_dimension")
-        assert {tuple(row[:4]): row[4] for row in found} == dict(labels)
+        found = target.rows("clicks_by_dimension")
+        assert {(row[0], as_date(row[1]), *row[2:4]): row[4] for row in found} == dict(labels)
         assert len(found) == len(labels)
         clock.today += DAY
         for url in box.truth.urls()[:5]:
             box.add_click(url.slashtag, datetime.combine(clock.today, clock_time(9), UTC), country="SE")
+        # A month of a link falls to zero, and two links swap their slashtags.
+        names = Counter(url.slashtag for url in box.truth.urls())
+        free = [url for url in box.truth.urls() if url.tag_id is None and names[url.slashtag] == 1]
+        swap(box, free[0].slashtag, free[1].slashtag)
+        march = datetime(2024, 3, 1, tzinfo=UTC).timestamp()
+        busy = max(free, key=lambda url: url.hits)
+        box.store.write("DELETE FROM click WHERE link = ? AND at >= ?", (busy.id, march))
 
 
 def test_clicks_that_the_hits_do_not_show_are_found(
@@ -112,6 +123,10 @@ def test_an_earlier_start_and_more_lookback_are_filled(box: Sandbox, clock: Cloc
     box.add_click(box.truth.urls()[0].slashtag, datetime.combine(clock.today, clock_time(9), UTC))
     duck.load(box, lookback=9)
     assert duck.daily() == truth(box, clock.today)
+    # A later start leaves out no earlier day, of a new link neither.
+    box.add_url("new")
+    duck.load(box, since=late)
+    assert duck.daily() == truth(box, clock.today)
 
 
 def test_links_that_fail_are_told_and_made_up_for(box: Sandbox, clock: Clock, duck: Target) -> None:
@@ -124,6 +139,25 @@ def test_links_that_fail_are_told_and_made_up_for(box: Sandbox, clock: Clock, du
     box.faults = ()
     duck.load(box)
     assert duck.daily() == truth(box, clock.today)
+
+
+@pytest.mark.parametrize("status", [400, 403, 500])
+def test_one_link_that_fails_does_not_stop_the_others(
+    box: Sandbox, clock: Clock, duck: Target, status: int
+) -> None:
+    retry = {"retry": RetryPolicy(max_attempts=2, backoff_base=0.001)}
+    duck.load(box, dimensions=("country",))
+    clock.today += DAY
+    one, *_, other = sorted({url.slashtag for url in box.truth.urls()})
+    box.add_click(other, datetime.combine(clock.today, clock_time(9), UTC))
+    failures: list[Failure] = []
+    with refused_link(box, one, status):
+        duck.load(box, Monitor(on_error=failures.append), dimensions=("country",), session_options=retry)
+    assert {failure.call.keys for failure in failures} == {(one,)}
+    true, found = truth(box, clock.today), duck.daily()
+    assert true.items() - found.items() == {((one, clock.today), 0)}
+    duck.load(box, dimensions=("country",))
+    assert duck.daily() == true
 
 
 def test_months_that_fail_are_loaded_by_the_next_load(box: Sandbox, clock: Clock, duck: Target) -> None:
@@ -149,6 +183,60 @@ def test_a_destination_that_is_gone_is_filled_anew(
     duck.load(box)
     (tmp_path / "clicks.duckdb").unlink()
     duck.load(box)
+    assert duck.daily() == truth(box, clock.today)
+
+
+@pytest.mark.parametrize("target", DESTINATIONS, indirect=True)
+def test_tables_that_were_dropped_are_filled_anew(
+    box: Sandbox, clock: Clock, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target.load(box)
+    with target.pipeline().destination_client() as client:
+        client.drop_tables("clicks_daily", "links")
+
+    def killed(_: dlt.Pipeline) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        # The tables are there again, but empty.
+        patched.setattr(dlt.Pipeline, "load", killed)
+        with pytest.raises(KeyboardInterrupt):
+            target.load(box)
+    loaded = target.load(box)
+    assert target.daily() == truth(box, clock.today)
+    assert loaded.rows["links"] == len(box.truth.urls())
+
+
+@pytest.mark.parametrize("days", [12, 30, -30])
+def test_a_wrong_clock_is_refused_and_loses_no_clicks(
+    box: Sandbox, clock: Clock, duck: Target, days: int
+) -> None:
+    duck.load(box)
+    clock.ahead = days * DAY
+    with pytest.raises(ConfigurationError, match="clock"):
+        duck.load(box)
+    clock.ahead = 0 * DAY
+    for _ in range(2):
+        clock.today += 15 * DAY
+        box.add_click(
+            box.truth.urls()[0].slashtag, datetime.combine(clock.today - 8 * DAY, clock_time(9), UTC)
+        )
+        duck.load(box)
+        assert duck.daily() == truth(box, clock.today)
+
+
+@pytest.mark.parametrize(("ahead", "age"), [(18, "0"), (0, "54000")])
+def test_a_day_that_is_not_over_for_the_service_is_not_final(
+    box: Sandbox, clock: Clock, duck: Target, ahead: int, age: str
+) -> None:
+    clock.ahead = timedelta(hours=ahead)
+    box.headers["Age"] = age
+    duck.load(box, lookback=0)
+    clock.ahead, box.headers["Age"] = 0 * DAY, "0"
+    for url in box.truth.urls():
+        box.add_click(url.slashtag, datetime.combine(clock.today, clock_time(22), UTC))
+    clock.today += DAY
+    duck.load(box, lookback=0)
     assert duck.daily() == truth(box, clock.today)
 
 
@@ -209,11 +297,17 @@ def test_a_file_may_be_called_as_its_dataset(box: Sandbox, clock: Clock, tmp_pat
     assert create_views(pipeline)
 
 
-def test_another_timezone_or_a_wrong_argument_is_refused(box: Sandbox, clock: Clock, duck: Target) -> None:
+def test_another_timezone_or_a_wrong_argument_is_refused(
+    box: Sandbox, clock: Clock, duck: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
     duck.load(box)
     forget(box)
     with pytest.raises(ConfigurationError, match="clicks of timezone"):
         duck.load(box, timezone="Europe/Berlin")
+    with monkeypatch.context() as patched:
+        patched.setattr(_clicks, "Record", defstruct("Record", [("version", Literal[2], 2)]))
+        with pytest.raises(ConfigurationError, match="another version"):
+            duck.load(box)
     with pytest.raises(InvalidRequestError, match="no dimension 'shoe size'"):
         duck.load(box, dimensions=("shoe size",))
     with pytest.raises(InvalidRequestError, match="Nowhere"):

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
 
 from slashtag.sandbox import Sandbox
 
@@ -32,3 +37,21 @@ def forget(box: Sandbox) -> None:
     """Forget what arrived, and what is still to arrive of it."""
     settle(box)
     box.requests.clear()
+
+
+@contextmanager
+def refused_link(box: Sandbox, slashtag: str, status: int) -> Iterator[None]:
+    """Answer statistics of a slashtag, and of all requested with it, with an error."""
+    answer = box._service.answer
+
+    def refuse(asked: Any) -> Any:
+        answered = answer(asked)
+        if slashtag not in asked.query.get("url_keys", "").split(","):
+            return answered
+        return msgspec.structs.replace(answered, status=status, message="An error.", data=[])
+
+    box._service.answer = refuse  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        box._service.answer = answer  # type: ignore[method-assign]

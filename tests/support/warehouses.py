@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -151,11 +152,13 @@ def sql_rows(target: Target, table: str) -> list[tuple[Any, ...]]:
 
 def latest(target: Target, table: str) -> list[tuple[Any, ...]]:
     """Return the rows of Parquet files to which each load only appends, as docs/warehouse.md reads them."""
-    files = target.arguments["path"] / "slashtag" / table / "*.parquet"
-    query = f"""
-        SELECT * EXCLUDE (_dlt_load_id) FROM read_parquet('{files}')
-        QUALIFY row_number() OVER (PARTITION BY slashtag, date ORDER BY _dlt_load_id DESC) = 1
-    """
+    page = (Path(__file__).parents[2] / "docs" / "warehouse.md").read_text("utf-8")
+    queries = re.findall(
+        r"^    (SELECT .+read_parquet\('(clicks/slashtag/\w+/).+\n(?:    .+\n)+)", page, re.M
+    )
+    (query,) = (
+        query.replace("'clicks/", f"'{target.arguments['path']}/") for query, path in queries if table in path
+    )
     return duckdb.sql(query).fetchall()
 
 

@@ -33,6 +33,7 @@ LOCAL = {"duckdb": "slashtag", "sqlite": "main", "filesystem": "slashtag"}
 #: Errors that a load raises as they are.
 _OWN = (SlashtagError, KeyboardInterrupt)
 _BUSY = "another load of this pipeline or into its destination is under way"
+_COUNT = "SELECT count(*) FROM {}"
 _LOCK = "SELECT pg_try_advisory_lock(hashtext(%s))"
 _HAS_CLICKS = "FROM duckdb_tables() WHERE starts_with(table_name, 'clicks_') AND estimated_size > 0"
 #: Without it DuckDB's cache grows with the file. To replace rows would take more.
@@ -115,19 +116,28 @@ def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
 
 
 def _restore_tables(pipeline: dlt.Pipeline) -> None:
-    """Create tables that somebody has dropped, and forget what the load before has seen, to fill them."""
+    """Create tables that somebody has dropped, and have those filled that are empty."""
     if pipeline.default_schema_name is None:
         return
     connection: Any = pipeline.destination_client()
-    with connection as client:
-        names = pipeline.default_schema.data_table_names()
-        missing = [name for name, columns in client.get_storage_tables(names) if not columns]
-        if missing:
-            client.update_stored_schema(only_tables=missing, force=True)
-    with pipeline.managed_state() as state:
-        for source in state.get("sources", {}).values():
-            for name in missing:
-                source.get("resources", {}).pop(name, None)
+    with connection as client, pipeline.managed_state() as state:
+        filled = [source.get("resources", {}) for source in state.get("sources", {}).values()]
+        names = {
+            *pipeline.default_schema.data_table_names(),
+            *(name for resources in filled for name in resources),
+        }
+        empty = {name for name, columns in client.get_storage_tables(names) if not columns}
+        if empty:
+            client.update_stored_schema(force=True)
+        if pipeline.destination.destination_name != "filesystem":
+            # Also those that an interrupted load has created.
+            for name in names - empty:
+                table = client.sql_client.make_qualified_table_name(name)
+                if client.sql_client.execute_sql(_COUNT.format(table)) == [(0,)]:
+                    empty.add(name)
+        for resources in filled:
+            for name in empty.intersection(resources):
+                del resources[name]
 
 
 def _loads_at_destination(pipeline: dlt.Pipeline) -> int:

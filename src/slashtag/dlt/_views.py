@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dlt
 
-#: Name and SQL of each view; `{dataset}` is the schema that the tables are in. `listed` is false for a slashtag
-#: that no link has any more.
+#: Name and SQL of each view; `{dataset}` is the schema that the tables are in. `listed` is false for a
+#: slashtag that no link has any more.
 VIEWS = {
     "clicks_monthly": """
         SELECT slashtag, CAST(date_trunc('month', date) AS date) AS month,
