@@ -117,7 +117,7 @@ def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
 
 def _restore_tables(pipeline: dlt.Pipeline) -> None:
     """Create tables that somebody has dropped, and have those filled that are empty."""
-    if pipeline.default_schema_name is None:
+    if not pipeline.schema_names:
         return
     connection: Any = pipeline.destination_client()
     with connection as client, pipeline.managed_state() as state:
