@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from datetime import time as clock_time
 from math import ceil
@@ -28,6 +28,7 @@ from slashtag import (
     Failure,
     InvalidRequestError,
     RetryPolicy,
+    UnexpectedResponseError,
 )
 from slashtag.dlt import Monitor, _clicks, create_views, load, local_pipeline, slashtag_source
 from slashtag.dlt._account import Account, Listed
@@ -231,7 +232,9 @@ def test_a_day_that_is_not_over_for_the_service_is_not_final(
 ) -> None:
     clock.ahead = timedelta(hours=ahead)
     box.headers["Age"] = age
-    duck.load(box, lookback=0)
+    # It may be refused as an answer of a cache, but must not be taken for final.
+    with suppress(UnexpectedResponseError):
+        duck.load(box, lookback=0)
     clock.ahead, box.headers["Age"] = 0 * DAY, "0"
     for url in box.truth.urls():
         box.add_click(url.slashtag, datetime.combine(clock.today, clock_time(22), UTC))
@@ -438,12 +441,14 @@ def test_what_was_requested_before_a_kill_is_not_requested_again(
     box: Sandbox, clock: Clock, duck: Target
 ) -> None:
     # As if the process had been killed before it loaded what it had requested.
-    duck.pipeline().extract(slashtag_source(**options(box)))
+    since = START - 90 * DAY
+    duck.pipeline().extract(slashtag_source(**options(box, since=since)))
     forget(box)
-    duck.load(box)
-    # Links and tags, and one page read ahead.
-    assert len(box.requests) <= 3
-    assert duck.daily() == truth(box, clock.today)
+    duck.load(box, since=since)
+    # Links and tags, and the window that is not over.
+    periods = {arrival.query.get("date_range") for arrival in box.requests}
+    assert len(periods - {None}) == 1
+    assert truth(box, clock.today).items() <= duck.daily().items()
 
 
 def settled(box: Sandbox) -> list[tuple[tuple[str, str], ...]]:
