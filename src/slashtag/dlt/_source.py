@@ -43,14 +43,14 @@ def slashtag_source(
     has the clicks of each label in each month, given by its first day.
 
     The first load requests all days. Later ones request days that were not over, the `lookback` days before,
-    for late clicks, and new links, or slashtags that other links have now, from `since`; only rows that differ
-    are loaded. Rows of slashtags that no link has any more stay. dlt's state at the destination keeps the ids
-    and hits of each slashtag and its clicks of the last days. An interrupted load continues with the journal
-    in the pipeline's folder.
+    for late clicks, and new links, or slashtags that other links have now, from `since`; only rows that
+    differ are loaded. Rows of slashtags that no link has any more stay. dlt's state at the destination keeps
+    the ids and hits of each slashtag and its clicks of the last days. An interrupted load continues with the
+    journal in the pipeline's folder.
 
     `timezone` is "+HH:MM" or the name of a zone. `session_options` are those of AsyncSession. Raises
-    ConfigurationError if the destination holds days of another timezone or service, or if this machine's clock
-    and the `Date` of the service's answers are more than a day apart, and errors of
+    ConfigurationError if the destination holds days of another timezone or service, or if this machine's
+    clock and the `Date` of the service's answers are more than a day apart, and errors of
     `session.stats.collect_each`, both wrapped by dlt: `load` unwraps them. See docs/service.md, List short
     URLs; Statistics for a date or date range.
     """
