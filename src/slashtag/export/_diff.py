@@ -7,7 +7,8 @@ import gzip
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -108,30 +109,24 @@ def _text(value: Any) -> str:
     return text if moment is None else moment[1] if moment[2] == "00:00:00" else f"{moment[1]}T{moment[2]}"
 
 
-def _csv(data: bytes) -> Iterator[Mapping[str, Any]]:
+def _csv(data: bytes) -> Iterable[Mapping[str, Any]]:
     text = data.decode("utf-8-sig")
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
-    yield from csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-
-
-def _json(data: bytes) -> Iterator[Mapping[str, Any]]:
-    yield from msgspec.json.decode(data, type=list[dict[str, Any]])
-
-
-def _jsonl(data: bytes) -> Iterator[Mapping[str, Any]]:
-    yield from msgspec.json.Decoder(dict[str, Any]).decode_lines(data)
+    return csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
 
 
 def _xlsx(data: bytes) -> Iterator[Mapping[str, Any]]:
-    workbook = import_module("openpyxl").load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    workbook: Any = import_module("openpyxl").load_workbook(io.BytesIO(data), data_only=True)
     for sheet in workbook.worksheets:
-        rows = sheet.iter_rows(values_only=True)
-        header = next(rows, ())
-        yield from (dict(zip(header, row, strict=True)) for row in rows)
+        header, *rows = sheet.iter_rows(values_only=True)
+        for row in rows:
+            yield dict(zip(header, row, strict=True))
 
 
-def _parquet(data: bytes) -> Iterator[Mapping[str, Any]]:
-    yield from import_module("pyarrow.parquet").read_table(io.BytesIO(data)).to_pylist()
-
-
-_READERS = {".csv": _csv, ".json": _json, ".jsonl": _jsonl, ".xlsx": _xlsx, ".parquet": _parquet}
+_READERS: dict[str, Callable[[bytes], Iterable[Mapping[str, Any]]]] = {
+    ".csv": _csv,
+    ".json": partial(msgspec.json.decode, type=list[dict[str, Any]]),
+    ".jsonl": msgspec.json.Decoder(dict[str, Any]).decode_lines,
+    ".xlsx": _xlsx,
+    ".parquet": lambda data: import_module("pyarrow.parquet").read_table(io.BytesIO(data)).to_pylist(),
+}

@@ -102,7 +102,8 @@ async def list_urls(run: Run, listed: Listed, filter_: Filter) -> None:
     # Refused before anything is sent.
     if filter_.tag and filter_.untagged:
         raise typer.BadParameter("--untagged goes without --tag")
-    filter_.since, filter_.updated_since  # noqa: B018
+    filter_.since  # noqa: B018
+    filter_.updated_since  # noqa: B018
     async with run.session() as session:
         names: dict[int, str] = {}
         if filter_.tag:
