@@ -85,17 +85,28 @@ class Statistics(Record, frozen=True, kw_only=True):
     """Base class of all statistics, which can be added up and converted to tidy rows.
 
     `missing` is the number of requests whose clicks are not counted, because they failed; it is negative in
-    a result of `retry`, so that the sum with the partial result has none. `complete` follows from the other
-    members: nothing that was asked for is missing.
+    a result of `retry`, so that the sum with the partial result has none. `reconciles` is False if an answer
+    contradicted itself, also when requested once more. `complete` follows from the other members: nothing
+    that was asked for is missing, and answers reconcile. Whether a dimension has all clicks is told by
+    `incomplete_dimensions`.
     """
 
     DIMENSIONS: ClassVar[dict[str, str]] = {}
+    #: The dimensions whose counts should add up to the total.
+    SUMS: ClassVar[tuple[str, ...]] = ()
 
     missing: int = 0
+    reconciles: bool = True
     complete: bool = True
 
     def __post_init__(self) -> None:
-        force_setattr(self, "complete", self.missing <= 0)
+        force_setattr(self, "complete", self.missing <= 0 and self.reconciles)
+
+    @property
+    def incomplete_dimensions(self) -> tuple[str, ...]:
+        """The maps whose counts do not add up to the total: an answer left them out, or only has a part."""
+        total = self.total
+        return tuple([name for name in self.SUMS if sum(getattr(self, name).values()) != total])
 
     @property
     def total(self) -> int:
@@ -164,6 +175,8 @@ class Statistics(Record, frozen=True, kw_only=True):
 class _LabelStats(Statistics, frozen=True, kw_only=True):
     """Base class of statistics with clicks by device, browser, platform, country and referrer."""
 
+    SUMS: ClassVar[tuple[str, ...]] = ("device", "browser", "platform", "country", "referrer")
+
     device: dict[str, int] = {}
     browser: dict[str, int] = {}
     platform: dict[str, int] = {}
@@ -175,9 +188,9 @@ class RangeStats(_LabelStats, frozen=True, kw_only=True):
     """Statistics of a day or of a range of days.
 
     `clicks` has every day of the range, including zeros; the other maps have only labels with clicks.
-    `days_complete` is False if the service omitted the days of a window longer than one day; `reconciles` is
-    False if a window's days did not add up to its total, or were outside it: those are left out. See
-    docs/service.md, Statistics for a date or date range.
+    `days_complete` is False if the service omitted the days of a window longer than one day. Days outside the
+    window of an answer are left out, and it does not reconcile. See docs/service.md, Statistics for a date or
+    date range.
     """
 
     DIMENSIONS: ClassVar[dict[str, str]] = _dimensions(
@@ -187,14 +200,14 @@ class RangeStats(_LabelStats, frozen=True, kw_only=True):
     total_clicks: int = 0
     clicks: dict[date, int] = {}
     days_complete: bool = True
-    reconciles: bool = True
 
     @property
     def total(self) -> int:
         return self.total_clicks
 
     def __post_init__(self) -> None:
-        force_setattr(self, "complete", self.missing <= 0 and self.days_complete)
+        is_complete = self.missing <= 0 and self.reconciles and self.days_complete
+        force_setattr(self, "complete", is_complete)
 
     @classmethod
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
@@ -216,6 +229,8 @@ class PeriodStats(_LabelStats, frozen=True, kw_only=True):
     DIMENSIONS: ClassVar[dict[str, str]] = _dimensions(
         "browser", "country", "device", "languages", "platform", "referrer", "timezone"
     )
+    # Not the languages: the examples have none.
+    SUMS: ClassVar[tuple[str, ...]] = (*_LabelStats.SUMS, "timezone")
 
     clicks_total: int = 0
     clicks_unique: int = 0
@@ -254,6 +269,7 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
     """
 
     DIMENSIONS: ClassVar[dict[str, str]] = _dimensions("state", "city", "postalcode")
+    SUMS: ClassVar[tuple[str, ...]] = ("state", "city", "postalcode")
 
     state: dict[str, int] = {}
     city: dict[str, int] = {}
@@ -262,10 +278,9 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        return sum(self.state.values())
-
-    def _has_clicks(self) -> bool:
-        return any(any(getattr(self, name).values()) for name in self.DIMENSIONS)
+        """The number of clicks: of the map that has most, as the service may leave out others."""
+        counts: list[dict[str, int]] = [self.state, self.city, self.postalcode]
+        return max(sum(places.values()) for places in counts)
 
     @classmethod
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:

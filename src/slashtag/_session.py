@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 import aiohttp
 from msgspec import structs
 
+from ._core.answers import Answer
 from ._core.batches import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
 from ._core.call import Call, check_int
-from ._core.payloads import Answer
 from ._core.retry import RetryPolicy
 from ._core.throttle.throttle import Throttle
 from ._credentials import Credentials, parse_base_url, parse_proxy

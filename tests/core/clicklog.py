@@ -171,7 +171,8 @@ class Service:
         data: dict[str, Any] = {
             "total_clicks": len(log),
             "device": self._map(click.device for click in log),
-            "browser": [],
+            "browser": {"unknown.": len(log)},
+            "platform": {"unknown.": self._count(len(log))},
             "country": self._map(click.country for click in log),
             "referrer": {"Direct": len(log)},
         }
@@ -194,6 +195,7 @@ class Service:
             "device": self._map(click.device for click in log),
             "country": self._map(click.country for click in log),
             "languages": {},
+            **{name: {"-": len(log)} for name in ("browser", "platform", "referrer", "timezone")},
         }
 
     def _geo(self, log: list[Click], params: dict[str, str], zone: Any) -> dict[str, Any]:
@@ -206,7 +208,11 @@ class Service:
         ranked = Counter(click.state for click in log).most_common()
         named = {state: self._count(n) for state, n in ranked[: self._named_states]}
         rest = sum(n for _, n in ranked[self._named_states :])
-        return {"state": {**named, "Other": rest}, "city": {"Other": len(log)}, "postalcode": {"Other": 0}}
+        return {
+            "state": {**named, "Other": rest},
+            "city": {"Other": len(log)},
+            "postalcode": {"Other": len(log)},
+        }
 
     def _map(self, labels: Iterable[str]) -> Any:
         counts = Counter(labels)

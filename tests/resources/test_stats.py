@@ -13,6 +13,9 @@ from slashtag import (
     CountryGeo,
     DateRange,
     Day,
+    GeoStats,
+    PeriodStats,
+    RangeStats,
     UnknownTagError,
     Year,
 )
@@ -295,12 +298,79 @@ async def test_one_answer_about_other_days_is_requested_once_more() -> None:
 
 async def test_a_service_that_always_contradicts_itself_is_asked_once_more_only_at_first() -> None:
     async with scripted(answer_of("2023-12-31", "2024-01-01", 7)) as (server, api):
-        for _ in range(3):
+        for _ in range(20):
             stats = await api.stats.collect(DateRange("2024-01-01", "2024-01-02"), keys=["a"])
             assert stats.clicks == {date(2024, 1, 1): 7, date(2024, 1, 2): 0}
             assert not stats.reconciles
-        assert len(server.requests) == 4
-        assert api.metrics.inconsistent == 3
+        assert len(server.requests) == 28
+        assert api.metrics.inconsistent == 20
+
+
+RIGHT: dict[Any, dict[str, Any]] = {
+    DateRange("2024-01-01", "2024-01-02"): {
+        "total_clicks": 3,
+        "clicks": {"2024-01-01": 1, "2024-01-02": 2},
+        **{name: {"a": "1", "b": 2} for name in RangeStats.SUMS},
+    },
+    Year(2024): {
+        "clicks_total": 3,
+        "clicks_unique": 2,
+        "clicks_repeated": 1,
+        "clicks_breakdown": {"2024": {"5": 3}},
+        **{name: {"a": "1", "b": 2} for name in PeriodStats.SUMS},
+    },
+    CountryGeo("DE", "2024-01-01", "2024-01-02"): {name: {"a": "1", "Other": 2} for name in GeoStats.SUMS},
+}
+DAYS, YEAR, LAND = RIGHT
+
+
+@pytest.mark.parametrize("always", [False, True])
+@pytest.mark.parametrize(
+    ("query", "odd", "incomplete"),
+    [
+        (DAYS, {"device": None}, ("device",)),
+        (DAYS, {"country": []}, ("country",)),
+        (DAYS, {"browser": {"a": 1}}, ("browser",)),
+        (DAYS, {"browser": {"a": 1, "b": 3}}, None),
+        (DAYS, {"clicks": {"2024-01-01": 1}}, None),
+        (YEAR, {"timezone": {}}, ("timezone",)),
+        (YEAR, {"clicks_unique": 4}, None),
+        (YEAR, {"clicks_repeated": -1}, None),
+        (LAND, {"state": None}, None),
+        (LAND, {"city": {"Other": 4}}, None),
+        (DAYS, {"": "Partial result"}, None),
+        (LAND, {"": "Partial result"}, None),
+    ],
+)
+async def test_an_odd_part_of_an_answer_is_requested_once_more_or_said(
+    query: Any, odd: dict[str, Any], incomplete: tuple[str, ...] | None, always: bool
+) -> None:
+    data, right = RIGHT[query] | odd, wire.ok(RIGHT[query])
+    wrong = wire.envelope(200, data.pop("", "ok"), data)
+    async with scripted(wrong if always else [wrong, right, wrong, right]) as (_, api):
+        found = [await api.stats.collect(query, keys=["a"]) for _ in range(2)]
+        assert api.metrics.inconsistent == (2 if always and incomplete is None else 0)
+    for stats in found:
+        if always:
+            assert stats.complete is stats.reconciles is (incomplete is not None)
+            assert stats.incomplete_dimensions == (incomplete or stats.incomplete_dimensions)
+        else:
+            assert (stats.total, stats.complete, stats.incomplete_dimensions) == (3, True, ())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"total_clicks": 3', '"total_clicks": -3'),
+        ('"device": {"a": "1", "b": 2}', '"device": {"a": 5, "b": -2}'),
+        ('"device": {"a": "1", "b": 2}', '"device": {"a": "1", "b": 2, "a": 2}'),
+    ],
+)
+async def test_negative_counts_and_members_that_occur_twice_are_not_believed(old: str, new: str) -> None:
+    odd = wire.body_of(200, "ok", RIGHT[DAYS]).replace(old.encode(), new.encode())
+    async with scripted([wire.response(200, odd), wire.ok(RIGHT[DAYS])]) as (_, api):
+        stats = await api.stats.collect(DAYS, keys=["a"])
+    assert (stats.total, stats.device, stats.complete) == (3, {"a": 1, "b": 2}, True)
 
 
 async def test_an_answer_about_another_year_is_requested_once_more() -> None:

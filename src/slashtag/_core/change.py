@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from .._errors import InvalidRequestError, SlashtagError
+from .answers import RowsUpdated
 from .call import (
     MAX_PASSWORD,
     MAX_SLASHTAG,
@@ -19,7 +20,6 @@ from .call import (
     check_text,
     path_segment,
 )
-from .payloads import RowsUpdated
 
 #: What to do where a link is renamed to the slashtag of another that is renamed too.
 RENAME_FIRST = "rename that link in a run of its own first; for a swap, to a third slashtag"

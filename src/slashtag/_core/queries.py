@@ -1,7 +1,7 @@
 """Queries of the statistics endpoints.
 
 A new statistics endpoint needs one more class here: its fields, validation, time slices and type of answer.
-How an answer is checked is in payloads.py, how results are added in _models.py.
+How an answer is checked is in answers.py, how results are added in _models.py.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from math import inf
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from msgspec import Struct
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import force_setattr
 
 from .._errors import InvalidRequestError
 from .._models import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics
 from .._records import PydanticType
+from .answers import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
 from .batches import Selector
 from .call import Call, check_int
-from .payloads import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
 from .spans import is_local, localized, parse_bound, parse_day, parse_span, spans_to_compare
 from .windows import Bound, Window, format_offset, offsets, only_offset, windows
 
@@ -67,7 +67,7 @@ class Query(PydanticType, Generic[R_co], frozen=True):
         return cast("RunningSum[R_co]", RunningSum(self.answer_type.result_type, span))
 
     def to_statistics(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
-        """Return the statistics of an answer, and what is inconsistent in it, if anything."""
+        """Return the statistics of an answer, and what is wrong with it, if anything."""
         return answer.to_statistics(window)
 
     def call(self, selector: Selector, time_slice: TimeSlice) -> Call[Any]:
@@ -276,13 +276,7 @@ class Year(Query[PeriodStats], frozen=True):
         return _whole_period(zone, first, last, f"year {self.year}", ("year", f"{self.year:04d}"))
 
     def to_statistics(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
-        assert isinstance(answer, PeriodAnswer)
-        stats, problem = answer.to_statistics(window)
-        months = stats.clicks_breakdown
-        if any(any(months[year].values()) for year in months if year != self.year):
-            problem = f"clicks in months of other years than {self.year}"
-            stats = replace(stats, clicks_breakdown={self.year: months.get(self.year, {})})
-        return stats, problem
+        return answer.to_statistics(window, self.year)
 
 
 class AllTime(Query[PeriodStats], frozen=True):

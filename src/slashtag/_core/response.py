@@ -23,6 +23,7 @@ from .._errors import (
     UnexpectedResponseError,
     UnknownTagError,
 )
+from .answers import Answer
 from .call import Call
 from .scrubber import SCRUBBED_BYTES, Scrubber
 from .throttle.headers import http_date
@@ -52,6 +53,11 @@ class Envelope(Struct, Generic[T], gc=False):
     data: T
     status: int = 200
     message: str | None = None
+
+
+def is_ok(message: str | None) -> bool:
+    """Return whether a message is the documented one, in any form."""
+    return not message or message.strip(" .!").lower() in ("ok", "success")
 
 
 class _AnyEnvelope(Struct, gc=False):
@@ -91,9 +97,16 @@ def parse(
         try:
             returns: Any = call.returns
             envelope = _decoder(returns).decode(body)
-            if envelope.status == 200:
+            if envelope.status != 200:
+                problem = f"the envelope says {envelope.status}"
+            elif envelope.message == "ok" or is_ok(envelope.message):
                 return envelope.data  # type: ignore[no-any-return]
-            problem = f"the envelope says {envelope.status}"
+            elif isinstance(envelope.data, Answer):
+                # Requested once more with what else is wrong with it.
+                envelope.data.message = scrubber.text(str(envelope.message)[:_LONGEST_MESSAGE])
+                return envelope.data  # type: ignore[return-value]
+            else:
+                problem = f"the message is {envelope.message!r}"
         except _UNDECODABLE as error:
             problem = str(error)
     # Raised outside the handler: its context, the decoding error, would keep the body.

@@ -38,6 +38,8 @@ OnError = Callable[[Failure], object]
 
 #: Number of links read ahead to be sorted.
 SORTED_AHEAD = 10_000
+#: After so many inconsistent answers in a row were the same once more, others are only checked.
+MOST_CONFIRMED = 8
 
 log = logging.getLogger("slashtag")
 
@@ -157,20 +159,21 @@ class StatsFetcher:
     ) -> Any:
         """Return the statistics of an answer; an error gets a note that names the batch and window.
 
-        An inconsistent answer is counted and logged if it `is_used`.
+        What is wrong with an answer is in `_core/answers.py`. An answer that contradicts itself also when
+        requested once more is counted and logged if it `is_used`.
         """
         traits = self.traits
         try:
             stats, problem = query.to_statistics(await self._request(query, call), window)
-            if problem is not None and not traits.stays_inconsistent:
+            if problem is not None and traits.confirmed < MOST_CONFIRMED:
                 log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
                 answer = await self._request(query, replace(call, anew=True))
                 stats, problem = query.to_statistics(answer, window)
-                traits.stays_inconsistent |= problem is not None
+                traits.confirmed = 0 if problem is None else traits.confirmed + 1
         except SlashtagError as error:
             error.add_note(f"while requesting {call.label}")
             raise
-        if problem is not None and is_used:
+        if not stats.reconciles and is_used:
             # The first as a warning. There may be thousands of them.
             level = logging.DEBUG if traits.inconsistent else logging.WARNING
             traits.inconsistent += 1
@@ -225,8 +228,8 @@ class ServiceTraits(Struct):
     is_additive: bool = True
     #: Number of inconsistent answers that were used.
     inconsistent: int = 0
-    #: Whether the service gives inconsistent answers also on a second request.
-    stays_inconsistent: bool = False
+    #: Number of second requests in a row whose answers were inconsistent too.
+    confirmed: int = 0
 
 
 #: Statuses of a refusal: a slashtag of the batch may be at fault, or the length of the request.

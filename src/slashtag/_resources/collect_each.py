@@ -17,12 +17,12 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
+from .._core.answers import RangeAnswer
 from .._core.batches import Selector, look_alikes
 from .._core.bounds import Pause
 from .._core.call import SETTLING_SECONDS
 from .._core.cells import TOTAL, Answer, Label, Question
 from .._core.month_filter import Counts, MonthFilter
-from .._core.payloads import RangeAnswer
 from .._core.plan import Plan
 from .._core.queries import AllTime, DateRange, TimeSlice
 from .._core.search import Search

@@ -91,7 +91,8 @@ class Resource(Generic[T]):
 
         If pages repeat records, the order of those created at the same time may differ from page to page, as
         after a bulk import. The listing is then read again, and the records that were missing come last, or
-        PaginationError is raised. `to_list(limit)` stops at its limit, whichever of those came first.
+        PaginationError is raised. `to_list(limit)` stops at its limit, whichever of those came first. Where
+        records are also added meanwhile, only "date" is complete.
 
         Answers contain no total. A page shorter than its own pageSize ends the listing; if its length is a
         multiple of 10, only if the next page is empty, since the service may have an undocumented cap. An

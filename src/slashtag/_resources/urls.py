@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
 
+from .._core.answers import RowsUpdated
 from .._core.call import Call, RedirectCode
 from .._core.change import Change, Outcome, find_problems
-from .._core.payloads import RowsUpdated
 from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError, is_fatal
 from .._fanout import ResultQueue, Results, Tasks, WorkerPool
 from .._models import Page, ShortUrl

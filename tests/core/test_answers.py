@@ -25,8 +25,8 @@ from slashtag import (
     Statistics,
     Year,
 )
+from slashtag._core.answers import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
 from slashtag._core.batches import Selector
-from slashtag._core.payloads import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
 from slashtag._core.windows import Window
 from slashtag._models import RunningSum, days
 
@@ -70,7 +70,8 @@ def check_range(stats: RangeStats, log: list[Click], span: tuple[date, date], zo
     assert stats.device == counted(click.device for click in log)
     assert stats.country == counted(click.country for click in log)
     assert stats.referrer == ({"Direct": len(log)} if log else {})
-    assert (stats.browser, stats.platform) == ({}, {})
+    assert stats.browser == stats.platform == ({"unknown.": len(log)} if log else {})
+    assert stats.incomplete_dimensions == ()
     assert stats.days_complete
     assert stats.reconciles
 

@@ -1,0 +1,190 @@
+"""Answers of the service, where they differ from the public models, and how they are checked.
+
+An empty map may be `[]` or null; counts are numbers or strings of digits, and lax decoding accepts both, but
+no negative ones. See docs/service.md, Statistics records. `to_statistics` converts an answer to a public
+model, and says what is wrong with it, so that it is requested once more:
+
+    what is wrong                                          the result, if it stays so
+    -----------------------------------------------------  --------------------------------------------
+    days or months that do not add up to the total         `reconciles` is False
+    days outside the window, months of another year        the same, and these are left out
+    a dimension with more clicks than the total            `reconciles` is False
+    more unique clicks than clicks, or a negative number   `reconciles` is False
+    a message other than `ok`                              `reconciles` is False
+    geo maps with different totals                         `reconciles` is False
+    a dimension with fewer clicks than the total, null or  `incomplete_dimensions` names it
+    left out
+
+If all dimensions are left out, the answer is not requested again. A JSON member that occurs twice has its
+last value, so that the counts do not add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Annotated, Any, ClassVar, cast
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec.structs import replace
+
+from .._models import GeoStats, PeriodStats, RangeStats, Statistics
+from .windows import Window
+
+Nothing = Annotated[list[Any], Meta(max_length=0)]
+Count = Annotated[int, Meta(ge=0)]
+Counts = dict[str, Count] | Nothing | None
+Days = dict[date, Count] | Nothing | None
+Months = dict[int, dict[int, Count] | Nothing | None] | Nothing | None
+
+
+class Answer(Struct, gc=False, kw_only=True):
+    """Answer of a statistics endpoint."""
+
+    result_type: ClassVar[type[Statistics]]
+
+    #: The envelope's message, if that is not `ok`.
+    message: str | None = field(default=None, name="")
+
+    def to_statistics(self, window: Window | None, year: int | None = None) -> tuple[Statistics, str | None]:
+        """Return the answer as public statistics, and what is wrong with it, if anything.
+
+        `window` has its days, `year` that of its months.
+        """
+        stats, problem = self._read(window, year)
+        if problem is None and self.message is not None:
+            problem = f"the message is {self.message!r}"
+        if problem is None and (incomplete := stats.incomplete_dimensions):
+            return _check_dimensions(stats, incomplete)
+        return (stats, None) if problem is None else (replace(stats, reconciles=False), problem)
+
+    def _read(self, window: Window | None, year: int | None) -> tuple[Statistics, str | None]:
+        """Return the answer as public statistics, and a contradiction between its numbers."""
+        raise NotImplementedError
+
+
+class RangeAnswer(Answer, gc=False):
+    """Answer of statistics for a date or date range."""
+
+    result_type = RangeStats
+
+    total_clicks: Count
+    device: Counts = None
+    browser: Counts = None
+    platform: Counts = None
+    country: Counts = None
+    referrer: Counts = None
+    clicks: Days | UnsetType = UNSET
+
+    def _read(self, window: Window | None, year: int | None) -> tuple[RangeStats, str | None]:
+        assert window is not None
+        total, first, last = self.total_clicks, window.first, window.last
+        clicks: dict[date, int] = _counts(self.clicks)
+        complete, problem = True, None
+        if not clicks and first == last:
+            clicks = {first: total}
+        elif self.clicks is UNSET:
+            # An answer without clicks needs no days.
+            complete = not total
+        else:
+            outside = [day for day in clicks if day < first or day > last]
+            if outside:
+                # Another window has counted these days or will. The service may list the next one, or others
+                # beside all days of the window, as 0. Otherwise the answer may be about other days.
+                is_far = (first - min(outside)).days > 1 or (max(outside) - last).days > 1
+                if any(map(clicks.get, outside)):
+                    problem = f"clicks on days outside the window {window}"
+                elif is_far and len(clicks) - len(outside) <= (last - first).days:
+                    problem = f"days outside the window {window}, and not all days in it"
+                clicks = {day: n for day, n in clicks.items() if first <= day <= last}
+            if problem is None and (counted := sum(clicks.values())) != total:
+                problem = f"{total} clicks in all, but {counted} on its days"
+        stats = RangeStats(
+            total_clicks=total,
+            clicks=clicks,
+            days_complete=complete,
+            device=_counts(self.device),
+            browser=_counts(self.browser),
+            platform=_counts(self.platform),
+            country=_counts(self.country),
+            referrer=_counts(self.referrer),
+        )
+        return stats, problem
+
+
+class PeriodAnswer(Answer, gc=False):
+    """Answer of statistics for a year or for all time."""
+
+    result_type = PeriodStats
+
+    clicks_total: Count
+    clicks_unique: int
+    clicks_repeated: int
+    clicks_breakdown: Months = None
+    browser: Counts = None
+    country: Counts = None
+    device: Counts = None
+    languages: Counts = None
+    platform: Counts = None
+    referrer: Counts = None
+    timezone: Counts = None
+
+    def _read(self, window: Window | None, year: int | None) -> tuple[PeriodStats, str | None]:
+        years: dict[int, Any] = _counts(self.clicks_breakdown)
+        breakdown: dict[int, dict[int, int]] = {n: _counts(months) for n, months in years.items()}
+        total, unique, problem = self.clicks_total, self.clicks_unique, None
+        counted = sum(sum(months.values()) for months in breakdown.values())
+        if counted != total:
+            problem = f"{total} clicks in all, but {counted} in its months"
+        elif unique > total or unique < 0 or self.clicks_repeated < 0:
+            problem = f"{total} clicks in all, but {unique} unique and {self.clicks_repeated} repeated ones"
+        if year is not None and any(any(months.values()) for n, months in breakdown.items() if n != year):
+            problem = f"clicks in months of other years than {year}"
+            breakdown = {year: breakdown.get(year, {})}
+        maps: dict[str, Any] = {name: _counts(getattr(self, name)) for name in PeriodStats.DIMENSIONS}
+        stats = PeriodStats(
+            clicks_total=total,
+            clicks_unique=unique,
+            clicks_repeated=self.clicks_repeated,
+            clicks_breakdown=breakdown,
+            **maps,
+        )
+        return stats, problem
+
+
+class GeoAnswer(Answer, gc=False):
+    """Answer of country geo-location statistics."""
+
+    result_type = GeoStats
+
+    state: Counts = None
+    city: Counts = None
+    postalcode: Counts = None
+
+    def _read(self, window: Window | None, year: int | None) -> tuple[GeoStats, None]:
+        state, city, postalcode = map(_counts, (self.state, self.city, self.postalcode))
+        return GeoStats(state=state, city=city, postalcode=postalcode), None
+
+
+def _check_dimensions(stats: Statistics, incomplete: Sequence[str]) -> tuple[Statistics, str | None]:
+    """Return statistics with incomplete dimensions, and what is wrong with these."""
+    total = stats.total
+    counted = {name: sum(getattr(stats, name).values()) for name in incomplete}
+    over = [name for name, n in counted.items() if n > total]
+    for name in over or counted:
+        if over or any(counted.values()) or len(counted) < len(stats.SUMS):
+            problem = f"{total} clicks in all, but {counted[name]} by {name}"
+            contradicts = over or isinstance(stats, GeoStats)
+            return (replace(stats, reconciles=False) if contradicts else stats), problem
+    return stats, None
+
+
+def _counts(found: Any) -> dict[Any, int]:
+    """Return a map of counts; [], null and a missing member mean an empty one."""
+    return cast("dict[Any, int]", found) if isinstance(found, dict) else {}
+
+
+class RowsUpdated(Struct, gc=False):
+    """Answer of an update."""
+
+    rows_updated: int
