@@ -397,6 +397,17 @@ async def test_a_view_shares_connections_metrics_and_credentials() -> None:
         assert {request.headers["apikey"] for request in wire.requests} == {APIKEY}
 
 
+async def test_leaving_a_view_leaves_a_session_of_a_subclass_open() -> None:
+    class Mine(AsyncSession):
+        pass
+
+    async with Wire(ok(PAGE)) as wire, Mine(wire.base_url, apikey=APIKEY, apisecret=APISECRET) as session:
+        async with session.with_options(timeout=1) as view:
+            assert type(view) is Mine
+            await get(view)
+        await get(session)
+
+
 async def test_a_view_has_its_own_timeout_retry_and_size() -> None:
     async with Wire(wires.delayed(0.1, ok(PAGE))) as wire, connect(wire) as session:
         quick = session.with_options(timeout=0.02, retry=RetryPolicy(max_attempts=1))

@@ -118,6 +118,7 @@ class AsyncSession:
         self._range_end = range_end
         self._workers = _within_pool(concurrency, http)
         self._tasks = Tasks()
+        self._is_view = False
         self._traits = traits = ServiceTraits()
         self._closing = asyncio.Lock()
         self._journal: Journal | None = None
@@ -183,11 +184,14 @@ class AsyncSession:
         retry: RetryPolicy | None = None,
         max_response_bytes: int | None = None,
     ) -> AsyncSession:
-        """Return a view of the session with other options but the same connections and throttle."""
+        """Return a view of the session with other options but the same connections and throttle.
+
+        Leaving an `async with` of the view leaves the session open; `aclose` closes both.
+        """
         given = {"timeout": timeout, "policy": retry, "max_response_bytes": max_response_bytes}
         changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        view = object.__new__(AsyncSession)
-        view.__dict__.update(self.__dict__)
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__, _is_view=True)
         view._use(replace(self._sender, **changed))
         return view
 
@@ -217,7 +221,8 @@ class AsyncSession:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+        if not self._is_view:
+            await self.aclose()
 
     def __repr__(self) -> str:
         # May be called after the constructor raised, by tracebacks and debuggers.

@@ -180,6 +180,13 @@ async def test_many_updates_at_once_each_reach_their_link() -> None:
         assert box.max_in_flight <= 4
 
 
+async def test_one_str_is_no_iterable_of_slashtags() -> None:
+    async with scripted(()) as (server, api):
+        with pytest.raises(TypeError):
+            await api.urls.find("abc")
+        assert server.requests == []
+
+
 async def test_rows_updated_is_what_the_service_says() -> None:
     async with scripted(wire.ok({"rows_updated": "0"})) as (_, api):
         assert await api.urls.update(5, redirect_code=302) == 0

@@ -38,6 +38,8 @@ class Urls(Resource[ShortUrl]):
         until all are found, so a missing one costs the whole listing. `progress` is called with (links read,
         None). Raises what a listing raises. See docs/service.md, List short URLs.
         """
+        if isinstance(keys, str):
+            raise TypeError("find takes an iterable of slashtags, not one str")
         found: dict[str, ShortUrl | None] = dict.fromkeys(keys)
         keys_of: dict[str, set[str]] = {}
         for key in found:
