@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from .servers import Errors, FixedWindow, InFlight, Make, Server, Shared, SlidingWindow, Strays, TokenBucket
+from .servers import (
+    Errors,
+    FixedWindow,
+    InFlight,
+    Make,
+    Poison,
+    Server,
+    Shared,
+    SlidingWindow,
+    Strays,
+    TokenBucket,
+)
 from .simulate import CONCURRENCY, MEAN
 
 SECONDS = 60.0  # oracle time that a job is made for, at least
@@ -39,7 +50,7 @@ class Case:
 
 def cases() -> list[Case]:
     """Return every server of the table, in its order."""
-    return [*_unlimited(), *_buckets(), *_windows(), *_others(), *_classes()]
+    return [*_unlimited(), *_buckets(), *_windows(), *_others(), *_classes(), *_refused()]
 
 
 def _job(requests: float) -> int:
@@ -135,6 +146,35 @@ def _classes() -> Iterator[Case]:
         make = partial(_shared, rate=rate, burst=burst, size=size, every=every)
         label = f"{rate}/s, another's {size}/{every} s"
         yield Case("shared with bursts, Retry-After", label, make, _job(rate * SECONDS), 1 / 1.5, 0.05)
+
+
+def _refused() -> Iterator[Case]:
+    """Yield servers that answer some requests always 429; the time is that of all others."""
+    inner: list[tuple[str, Make, float]] = [("no limit", Server, 300)]
+    for rate, burst, told in ((5, 10, None), (20, 10, None), (50, 20, 1.0), (100, 20, None), (500, 50, None)):
+        make = partial(TokenBucket, rate=rate, burst=burst, retry_after=told)
+        inner.append((f"{rate}/s", make, rate))
+    inner += [
+        ("fixed 30/1 s", partial(FixedWindow, limit=30, width=1), 30),
+        ("sliding 100/1 s", partial(SlidingWindow, limit=100, width=1, told=math.ceil), 100),
+        ("fixed 300/60 s", partial(FixedWindow, limit=300, width=60), 27),
+        ("sliding 1000/60 s", partial(SlidingWindow, limit=1000, width=60, told=math.ceil), 90),
+        ("K = 8", partial(InFlight, most=8), 8 / MEAN),
+    ]
+    for name, make, rate in inner:
+        requests = _job(rate * SECONDS)
+        for share in (0.01, 0.05):
+            for seconds in (None, 1.0, 60.0):
+                label = f"{name}, {share:.0%}" + (f", Retry-After {seconds:g}" if seconds else "")
+                poison = partial(_with_poison, make=make, share=share, told=seconds)
+                yield Case("requests always answered 429", label, poison, requests, 1 / 1.5, math.inf)
+        apart = partial(_with_poison, make=make, share=0.1, told=None, rate=1.0)
+        label = f"{name}, an endpoint at 1/s"
+        yield Case("one endpoint limited apart", label, apart, requests, 1 / 1.5, math.inf)
+
+
+def _with_poison(rng: Random, make: Make, share: float, told: float | None, rate: float = 0.0) -> Server:
+    return Poison(make(rng), share, told, rate)
 
 
 def _with_strays(rng: Random, share: float, told: float | None) -> Server:

@@ -106,7 +106,7 @@ class RateLimitError(APIError):
 
 
 class TagLimitError(APIError):
-    """Maximum number of tags of the account reached (429 of create tag)."""
+    """Maximum number of tags reached: its message says so, or only this request is answered 429."""
 
 
 class ServerError(APIError):

@@ -17,10 +17,10 @@ class Metrics:
     `retries`: attempts after a failure; `throttled`: 429s; `bytes_received`: of decompressed bodies;
     `inconsistent`: statistics answers that were added although they contradict themselves;
     `learned_rate`: requests per second that the service allows, None while unknown; `in_flight`, `waiting`:
-    current numbers of requests; `paused_until`: the event loop's time before which nothing is sent, 0.0 if
+    current numbers of requests; `paused_until`: the event loop's time before which nothing is sent, past if
     not paused; `oldest_answer`: the earliest time at which the service made an answer, in epoch seconds and
-    by its own clock, inf while unknown; `retry_at`: the event loop's time of the next retry, in the past if
-    none waits for its time.
+    by its own clock, inf while unknown; `retry_at`: the event loop's time of the next retry, past if none
+    waits for its time.
     """
 
     _admission: Admission
