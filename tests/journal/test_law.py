@@ -11,7 +11,8 @@ import random
 import shutil
 import time
 from collections import Counter
-from datetime import UTC, date, datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -23,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from slashtag import AsyncSession, Change, DateRange
+from slashtag import AsyncSession, Change, DateRange, RetryPolicy, SlashtagError
 from slashtag._core import batches as _batches
 from slashtag._journal import journal as _journal
 from slashtag._resources import stats as _stats
@@ -147,6 +148,9 @@ class Job:
         async with BulkUpdate(session, changes, outcomes=self.folder / f"{self.runs}.outcomes") as update:
             return {outcome.key: outcome.status async for outcome in update}
 
+    def skewed_now(self, zone: tzinfo) -> datetime:
+        return datetime.now(zone) + timedelta(seconds=self.skew)
+
     async def run(self, crash: int | None, *, journal: bool = True) -> Any:
         """Run the job, to its end or until so many requests have arrived; what is on disk then stays."""
         box, before = self.box, len(self.box.requests)
@@ -154,8 +158,7 @@ class Job:
         now = time.time
         with pytest.MonkeyPatch.context() as clock:
             clock.setattr(_journal, "time", SimpleNamespace(time=lambda: now() + self.skew))
-            moved = Mock(now=Mock(side_effect=lambda _: datetime.now(UTC) + timedelta(seconds=self.skew)))
-            clock.setattr(_stats, "datetime", moved)
+            clock.setattr(_stats, "datetime", Mock(now=self.skewed_now))
             async with AsyncSession(
                 box.base_url,
                 apikey=box.apikey,
@@ -163,6 +166,7 @@ class Job:
                 concurrency=2,
                 journal=path if journal else None,
                 journal_max_age=10 * DAY,
+                retry=RetryPolicy(max_attempts=1),
             ) as session:
                 task = asyncio.create_task(self.work(session))
                 await until(
@@ -177,7 +181,9 @@ class Job:
                         number, _, rest = file.name.partition(".")
                         shutil.copy(file, self.folder / f"{int(number) + 1}.{rest}")
                 task.cancel()
-                await asyncio.wait((task,))
+                # Answers of a cache from before the end of their period are refused.
+                with suppress(asyncio.CancelledError, SlashtagError):
+                    await task
         self.runs += 1
         return None
 
@@ -251,7 +257,7 @@ def try_law(seed: int) -> Tally:
         return asyncio.run(run(Path(folder)))
 
 
-@examples(15)
+@examples(8)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_job_survives_whatever_happens_between_its_runs(seed: int) -> None:
     tally = try_law(seed)
