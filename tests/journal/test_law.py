@@ -110,7 +110,7 @@ class Job:
             assert box._service is not None
             box._service._credentials = (box.apikey, box.apisecret)
         elif kind == "skew":
-            # Where statistics are inferred, answers from before what a clock ahead takes for over are refused.
+            # Where statistics are inferred, a clock ahead takes today for over, and its answers are refused.
             behind = (-30, -1)
             self.skew = rng.choice(behind if self.kind in ("each", "export") else (*behind, 1, 30)) * DAY
         elif kind == "late" and not self.was_fresh:
