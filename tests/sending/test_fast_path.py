@@ -464,7 +464,7 @@ async def test_a_new_connection_that_is_closed_at_once_has_sent_nothing() -> Non
 
 async def test_an_answer_that_is_not_read_to_its_end_gives_no_connection_back() -> None:
     """Whole at the parser is not yet read: aiohttp may have paused the connection for it."""
-    large = message(200, wires.body_of(200, "ok" + "k" * 2**20, PAGE))
+    large = message(200, wires.body_of(200, "ok", {**PAGE, "more": "k" * 2**20}))
     async with Wire(wires.raw(large, keep_alive=True)) as wire, connect(wire) as session:
         await get(session)
         for _ in range(20):

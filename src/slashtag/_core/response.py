@@ -101,12 +101,13 @@ def parse(
                 problem = f"the envelope says {envelope.status}"
             elif envelope.message == "ok" or is_ok(envelope.message):
                 return envelope.data  # type: ignore[no-any-return]
-            elif isinstance(envelope.data, Answer):
-                # Requested once more with what else is wrong with it.
-                envelope.data.message = scrubber.text(str(envelope.message)[:_LONGEST_MESSAGE])
-                return envelope.data  # type: ignore[return-value]
             else:
-                problem = f"the message is {envelope.message!r}"
+                message = scrubber.text((envelope.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
+                if isinstance(envelope.data, Answer):
+                    # Requested once more with what else is wrong with it.
+                    envelope.data.message = message
+                    return envelope.data  # type: ignore[return-value]
+                problem = f"the message is {message!r}"
         except _UNDECODABLE as error:
             problem = str(error)
     # Raised outside the handler: its context, the decoding error, would keep the body.
