@@ -220,12 +220,36 @@ def test_credentials_of_any_documented_length_and_visible_characters_will_do(len
         {"rate": float("inf")},
         {"rate": float("nan")},
         {"range_end": "open"},
+        {"concurrency": "8"},
+        {"timeout": None},
+        {"timeout": aiohttp.ClientTimeout(total=5)},
+        {"max_response_bytes": "8"},
+        {"rate": "5"},
+        {"retry": 0},
+        {"retry": 5},
+        {"journal": 7},
+        {"journal_max_age": "1d"},
+        {"journal_max_age": -1},
+        {"journal_max_age": float("nan")},
+        {"allow_http": "no"},
+        {"trust_env": 1},
+        {"http": "https://links.example"},
     ],
     ids=str,
 )
 def test_an_option_that_cannot_work_is_refused_by_its_name(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(options))):
         make(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("api_key", "apikey"), ("retries", "retry"), ("apikeys", "apikey"), ("xyz", "")]
+)
+def test_an_unknown_argument_is_refused_with_the_likely_one(name: str, meant: str) -> None:
+    with pytest.raises(TypeError, match=name) as told:
+        AsyncSession(BASE, **{name: HIDE})
+    assert f"'{meant}'" in str(told.value) or not meant
+    assert HIDE not in str(told.value)
 
 
 @pytest.mark.parametrize(
@@ -238,6 +262,8 @@ def test_an_option_that_cannot_work_is_refused_by_its_name(options: dict[str, An
         {"backoff_cap": -0.1},
         {"max_wait": -1},
         {"max_wait": float("inf")},
+        {"max_attempts": "8"},
+        {"max_elapsed": None},
     ],
     ids=str,
 )
@@ -246,7 +272,9 @@ def test_a_retry_policy_that_cannot_work_is_refused_by_its_name(options: dict[st
         RetryPolicy(**options)
 
 
-@pytest.mark.parametrize("options", [{"timeout": 0}, {"max_response_bytes": 0}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"timeout": 0}, {"max_response_bytes": 0}, {"retry": 0}, {"retry": 5}], ids=str
+)
 def test_a_view_with_an_option_that_cannot_work_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(options))):
         make().with_options(**options)

@@ -9,15 +9,17 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from hashlib import pbkdf2_hmac
-from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
+from math import inf
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, Self, TypeVar
 
 import aiohttp
 from msgspec import structs
 
 from ._core.answers import Answer
 from ._core.batches import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
-from ._core.call import Call, check_int
+from ._core.call import Call
+from ._core.options import FLAG, POSITIVE_INT, SECONDS, Rule, check_options
 from ._core.retry import RetryPolicy
 from ._core.throttle.throttle import Throttle
 from ._credentials import Credentials, parse_base_url, parse_proxy
@@ -39,6 +41,7 @@ from ._sending.admission import Admission
 from ._sending.metrics import Metrics
 from ._sending.sender import Sender
 from ._sending.transport import Transport
+from ._show import did_you_mean
 
 if TYPE_CHECKING:
     from ._journal.journal import Journal
@@ -48,6 +51,19 @@ RangeEnd = Literal["inclusive", "exclusive"]
 
 #: Attempts of a request that its caller can do without.
 OPTIONAL_ATTEMPTS = 3
+_OPTIONS: dict[str, Rule] = {
+    "concurrency": POSITIVE_INT,
+    "timeout": Rule(Real, lambda s: 0 < s < inf, "a positive number of seconds"),
+    "retry": Rule(RetryPolicy | None, lambda _: True, "a RetryPolicy"),
+    "journal": Rule(str | os.PathLike | None, bool, "a path"),
+    "journal_max_age": Rule(Real, lambda s: s >= 0, SECONDS.words),
+    "max_response_bytes": POSITIVE_INT,
+    "rate": Rule(Real | None, lambda rate: 0 < rate < inf, "a positive number of requests a second"),
+    "range_end": Rule(str, lambda end: end in ("inclusive", "exclusive"), "'inclusive' or 'exclusive'"),
+    "allow_http": FLAG,
+    "http": Rule(aiohttp.ClientSession | None, lambda _: True, "an aiohttp.ClientSession"),
+    "trust_env": FLAG,
+}
 
 log = logging.getLogger("slashtag")
 
@@ -95,15 +111,12 @@ class AsyncSession:
         http: aiohttp.ClientSession | None = None,
         proxy: str | None = None,
         trust_env: bool = False,
+        **unknown: Never,
     ) -> None:
-        if range_end not in ("inclusive", "exclusive"):
-            raise ConfigurationError(f"range_end must be 'inclusive' or 'exclusive', not {range_end!r}")
-        if rate is not None and not (isfinite(rate) and rate > 0):
-            raise ConfigurationError(f"rate is {rate}; it must be a positive number of requests a second")
-        try:
-            check_int("concurrency", concurrency, 1)
-        except InvalidRequestError as error:
-            raise ConfigurationError(str(error)) from None
+        given = locals()
+        for name in unknown:
+            raise TypeError(f"AsyncSession has no argument {name!r}{did_you_mean(name, given)}")
+        check_options(_OPTIONS, given)
         base = parse_base_url(base_url, allow_http=allow_http)
         via = None if proxy is None else parse_proxy(proxy)
         direct = proxy is None and not trust_env
@@ -188,8 +201,11 @@ class AsyncSession:
 
         Leaving an `async with` of the view leaves the session open; `aclose` closes both.
         """
-        given = {"timeout": timeout, "policy": retry, "max_response_bytes": max_response_bytes}
+        given = {"timeout": timeout, "retry": retry, "max_response_bytes": max_response_bytes}
         changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        check_options(_OPTIONS, changed)
+        if retry is not None:
+            changed["policy"] = changed.pop("retry")
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__, _is_view=True)
         view._use(replace(self._sender, **changed))

@@ -224,12 +224,6 @@ async def test_a_name_that_sqlite_takes_for_memory_is_a_file(
         assert Path(name).stat().st_size
 
 
-@pytest.mark.parametrize("max_age", [-1.0, float("nan")])
-def test_an_age_that_is_none_is_refused(path: Path, max_age: float) -> None:
-    with pytest.raises(ConfigurationError, match="journal_max_age"):
-        journal(path, max_age=max_age)
-
-
 # --- in use -------------------------------------------------------------------------------------------
 
 HOLD = """

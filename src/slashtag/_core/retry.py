@@ -20,14 +20,14 @@ here, and both fail: TagLimitError, and the RateLimitError raised if `max_wait` 
 
 from __future__ import annotations
 
-from math import inf
+from numbers import Real
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from .._errors import (
     APIError,
-    ConfigurationError,
     NotFoundError,
     OutcomeUnknownError,
     ServerError,
@@ -36,6 +36,7 @@ from .._errors import (
     UnexpectedResponseError,
 )
 from .call import Call
+from .options import POSITIVE_INT, SECONDS, Rule, check_options
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
@@ -56,12 +57,14 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     max_wait: float | None = 900.0
 
     def __post_init__(self) -> None:
-        if self.max_attempts < 1:
-            raise ConfigurationError(f"max_attempts is {self.max_attempts}; it must be at least 1")
-        for name in ("max_elapsed", "backoff_base", "backoff_cap", "max_wait"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < inf:
-                raise ConfigurationError(f"{name} is {value}; it must be a number of seconds, 0 or more")
+        check_options(_RULES, asdict(self))
+
+
+_RULES: dict[str, Rule] = {
+    "max_attempts": POSITIVE_INT,
+    **dict.fromkeys(("max_elapsed", "backoff_base", "backoff_cap"), SECONDS),
+    "max_wait": Rule(Real | None, SECONDS.is_allowed, SECONDS.words),
+}
 
 
 def backoff(policy: RetryPolicy, failures: int, jitter: float) -> float:

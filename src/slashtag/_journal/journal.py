@@ -20,7 +20,7 @@ import msgspec
 
 from .._core.call import SETTLING_SECONDS, Call
 from .._core.kept_order import KeptOrder, Link
-from .._errors import ConfigurationError, JournalError
+from .._errors import JournalError
 from .._models import Page
 from .._threads import in_thread
 from .file import JournalFile
@@ -45,10 +45,6 @@ class Journal:
     """
 
     def __init__(self, path: str | os.PathLike[str], base_url: str, apikey: str, max_age: float) -> None:
-        if not max_age >= 0:
-            raise ConfigurationError(
-                f"journal_max_age is {max_age}; it must be a number of seconds, 0 or more"
-            )
         self.path = Path(path)
         self._file = JournalFile(self.path, base_url, apikey)
         self._max_age = max_age

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.call import MAX_PAGESIZE, Call, check_int
+from .._core.options import plain_callback
 from .._core.paging import HasId, Order, PageCursor, Paging
 from .._errors import BadRequestError, NotFoundError
 from .._fanout import AsyncReadable, Stream, Tasks
@@ -106,7 +107,13 @@ class Resource(Generic[T]):
         """
         paging = Paging(orderby, pagesize, start_page, prefetch)
         options = ListingOptions(
-            self._send, self._path, self._page_type, paging, self._replayed_from, progress, anew
+            self._send,
+            self._path,
+            self._page_type,
+            paging,
+            self._replayed_from,
+            plain_callback("progress", progress),
+            anew,
         )
         return Listing(options, self._tasks)
 

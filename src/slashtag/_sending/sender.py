@@ -6,7 +6,6 @@ import asyncio
 import logging
 import random
 from dataclasses import dataclass, field
-from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -18,7 +17,6 @@ from .._core.retry import RetryPolicy, answer_lost, backoff, final_error, is_fai
 from .._core.throttle.throttle import Ticket
 from .._errors import (
     APIError,
-    ConfigurationError,
     RateLimitError,
     SessionClosedError,
     SlashtagError,
@@ -78,12 +76,6 @@ class Sender:
     max_response_bytes: int
     budget: RetryBudget = field(default_factory=RetryBudget)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        if not 0 < self.timeout < inf:
-            raise ConfigurationError(f"timeout is {self.timeout}; it must be a positive number of seconds")
-        if self.max_response_bytes < 1:
-            raise ConfigurationError(f"max_response_bytes is {self.max_response_bytes}; it must be positive")
 
     async def send(self, call: Call[T]) -> T:
         """Return the data of a call, or raise its final error.

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from .. import ConfigurationError, Plan, SlashtagError, Statistics, TransportError
-from .._internal import part_of
+from .._internal import part_of, plain_callback
 from ._worker import WorkerSession, distributed, run_part
 
 R = TypeVar("R", bound=Statistics)
@@ -67,6 +67,7 @@ def collect(
     """
     if distributed is None:
         raise ConfigurationError('slashtag.dask needs distributed: pip install "slashtag[dask]"')
+    progress = plain_callback("progress", progress)
     options = dict(session_options or {})
     for name, reason in _NOT_SENT.items():
         if name in options:

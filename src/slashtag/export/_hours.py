@@ -54,11 +54,10 @@ async def hourly_clicks(
     jobs: list[tuple[Plan[RangeStats], Window]] = []
     done, total = 0, len(whole)
 
-    def step(*_: object) -> None:
+    def step(*_: object) -> object:
         nonlocal done
         done += 1
-        if progress is not None:
-            progress(done, total)
+        return None if progress is None else progress(done, total)
 
     async def count_days(batch: Plan[RangeStats]) -> None:
         nonlocal days

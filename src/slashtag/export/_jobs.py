@@ -105,11 +105,10 @@ async def export_clicks(
     failures = 0
     first: SlashtagError | None = None
 
-    def count(failure: Failure) -> None:
+    def count(failure: Failure) -> object:
         nonlocal failures, first
         failures, first = failures + 1, first or failure.error
-        if on_error is not None:
-            on_error(failure)
+        return None if on_error is None else on_error(failure)
 
     async with selection(session, keys, tags, by, sharing=sharing) as (keys, tags):
         if getattr(writer, "most_rows", None) is not None:

@@ -155,10 +155,9 @@ class _Counter:
         """Return the callback of the next step, which adds to what is done."""
         before = self._done
 
-        def report(done: int, total: int | None) -> None:
+        def report(done: int, total: int | None) -> object:
             self._done = before + done
-            if self._progress is not None:
-                self._progress(self._done, before + (total or done))
+            return None if self._progress is None else self._progress(self._done, before + (total or done))
 
         return report
 

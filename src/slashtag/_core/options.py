@@ -1,0 +1,56 @@
+"""Checks of options and of callbacks, before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from inspect import iscoroutinefunction
+from math import inf
+from numbers import Real
+from types import UnionType
+from typing import Any, ParamSpec
+
+from msgspec import Struct
+
+from .._errors import ConfigurationError
+
+P = ParamSpec("P")
+
+
+class Rule(Struct, frozen=True):
+    """What an option must be: its type, a condition unless it is None, and both in words."""
+
+    kind: type | UnionType
+    is_allowed: Callable[[Any], bool]
+    words: str
+
+
+POSITIVE_INT = Rule(int, lambda n: n >= 1, "an int, at least 1")
+SECONDS = Rule(Real, lambda s: 0 <= s < inf, "a number of seconds, 0 or more")
+FLAG = Rule(bool, lambda _: True, "True or False")
+
+
+def check_options(rules: Mapping[str, Rule], options: Mapping[str, object]) -> None:
+    """Raise ConfigurationError for the first option that breaks its rule, by its name."""
+    for name in rules.keys() & options.keys():
+        rule, value = rules[name], options[name]
+        # A bool is an int to Python.
+        is_kind = isinstance(value, rule.kind) and (rule.kind is bool or not isinstance(value, bool))
+        if not is_kind or not (value is None or rule.is_allowed(value)):
+            raise ConfigurationError(f"{name} must be {rule.words}, not {value!r}")
+
+
+def plain_callback(name: str, callback: Callable[P, object] | None) -> Callable[P, None] | None:
+    """Return a callback that is called and not awaited; raises TypeError, also later, for a coroutine."""
+    if callback is None:
+        return None
+    refusal = f"{name} is called, not awaited: pass a plain function, which may start a task"
+    if iscoroutinefunction(callback):
+        raise TypeError(refusal)
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> None:
+        result = callback(*args, **kwargs)
+        if isinstance(result, Coroutine):
+            result.close()
+            raise TypeError(refusal)
+
+    return call
