@@ -22,6 +22,7 @@ from slashtag import (
 from slashtag.sandbox import Fault, Link, Sandbox
 from tests.resources.accounts import scripted, serving
 from tests.support import wire
+from tests.support.sending import OPERATIONS, QUICK, connect
 
 AWKWARD = [
     "a/b",
@@ -190,6 +191,18 @@ async def test_one_str_is_no_iterable_of_slashtags() -> None:
 async def test_rows_updated_is_what_the_service_says() -> None:
     async with scripted(wire.ok({"rows_updated": "0"})) as (_, api):
         assert await api.urls.update(5, redirect_code=302) == 0
+        (outcome,) = [outcome async for outcome in api.urls.update_many([Change(5, redirect_code=302)])]
+    assert (outcome.status, outcome.rows_updated) == ("unknown", 0)
+    assert isinstance(outcome.error, OutcomeUnknownError)
+
+
+@pytest.mark.parametrize(("name", "sent"), [("PUT", QUICK.max_attempts), ("rename", 1), ("POST", 1)])
+async def test_a_write_with_another_message_than_ok_may_have_been_done(name: str, sent: int) -> None:
+    write, data = OPERATIONS[name]
+    async with wire.Wire(wire.envelope(200, "Partial result", data)) as server, connect(server) as session:
+        with pytest.raises(OutcomeUnknownError):
+            await write(session)
+        assert len(server.requests) == sent
 
 
 # --- many at once ---------------------------------------------------------------------------------------

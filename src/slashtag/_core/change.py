@@ -107,7 +107,7 @@ class Outcome(Struct, frozen=True):
     """Outcome of one change.
 
     "done": the service changed `rows_updated` rows; "failed": it did not, because of `error`; "unknown": the
-    answer was lost, so it may have been done.
+    answer was lost, or says that no row was changed, so it may have been done, or not have been needed.
     """
 
     change: Change

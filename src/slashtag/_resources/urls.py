@@ -70,7 +70,7 @@ class Urls(Resource[ShortUrl]):
         password: str | None = None,
         domain_id: int | None = None,
     ) -> int:
-        """Update one short URL and return the number of rows that the service changed.
+        """Update one short URL and return the number of rows that the service changed, which may be 0.
 
         `key` is a slashtag (str) or an id (int); if several links share a slashtag on different domains, the
         id has to be used. Only the members that are given are sent. The document gives defaults for omitted
@@ -100,7 +100,8 @@ class Urls(Resource[ShortUrl]):
         errors are raised.
 
         A change is repeated only if nothing was sent, or after a 429. If its answer was lost, it may have
-        been done, and somebody else may have changed the link since: the outcome is "unknown". With
+        been done, and somebody else may have changed the link since: the outcome is "unknown". So it is if no
+        row was updated, as the document does not say whether the link had these values already. With
         `repeat_lost` it is repeated as by `update`, but never a rename by slashtag that may have been done.
 
         `before` is awaited with each change just before its first request, for example to record that it
@@ -128,7 +129,12 @@ class Urls(Resource[ShortUrl]):
 
 async def _outcome(send: Send, change: Change, call: Call[RowsUpdated]) -> Outcome:
     try:
-        return Outcome(change, "done", rows_updated=(await send(call)).rows_updated)
+        rows = (await send(call)).rows_updated
+        if rows > 0:
+            return Outcome(change, "done", rows_updated=rows)
+        told = "the service says that it changed no row: it may have refused, or nothing was to change"
+        error = OutcomeUnknownError(told, method=call.method, path=call.path)
+        return Outcome(change, "unknown", rows_updated=rows, error=error)
     except OutcomeUnknownError as error:
         return Outcome(change, "unknown", error=error)
     except SlashtagError as error:
