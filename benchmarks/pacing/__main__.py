@@ -22,7 +22,7 @@ from benchmarks.pacing.simulate import CONCURRENCY, Policy, oracle, run  # noqa:
 from slashtag._core.throttle.throttle import Throttle  # noqa: E402
 
 SEEDS = 3
-MOST_MICROSECONDS = 5.0
+MOST_MICROSECONDS = 2.5
 
 
 def seeds(count: int) -> list[int]:

@@ -165,13 +165,13 @@ class Sessions:
 
 def test_two_sessions_share_one_limit_and_waste_little() -> None:
     rejects = []
-    for seed in (1, 2, 3):
+    for seed in range(1, 8):
         sessions = Sessions(2)
         done = run(sessions, TokenBucket(Random(seed), 100, 20), 6000, seed)
         assert 60 / done.time >= 0.9
         assert min(sessions.accepts) >= max(sessions.accepts) / 3
         rejects.append(done.rejects)
-    assert sorted(rejects)[1] <= 0.05 * 6000
+    assert sorted(rejects)[3] <= 0.05 * 6000
 
 
 def reach(case: Case, seed: int) -> tuple[float, int]:
@@ -268,7 +268,7 @@ class EveryFourth(Server):
 
 def test_a_quarter_of_429s_does_not_drive_the_rate_down_for_ever() -> None:
     done = run(Throttle(CONCURRENCY), EveryFourth(Random(1)), 8000, 1, give_up=1000)
-    assert done.time < 12 * oracle(EveryFourth(Random(1)), 8000, 1)
+    assert done.time < 4 * oracle(EveryFourth(Random(1)), 8000, 1)
 
 
 @pytest.mark.unmeasured

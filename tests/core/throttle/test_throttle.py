@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag._core.throttle.pace import EARLY, FLOOR, LATE, Pace, Ticket
+from slashtag._core.throttle.pace import EARLY, FLOOR, FORGET, LATE, Pace, Ticket
 from slashtag._core.throttle.throttle import (
+    ALONE,
     BELIEVED,
     CLUSTER,
     OPEN,
@@ -138,7 +139,7 @@ def test_a_429_of_a_refused_call_changes_nothing_for_others(state: str, retry_af
     again = throttle.rejected(ticket, now + 0.1, retry_after)
     assert (throttle.state, throttle.learned_rate, throttle.throttled - 1) == was
     assert throttle.ready_at(now + 0.1) <= max(now + 0.1 + FLOOR, ready)
-    assert again >= now + 0.1 + (retry_after or 0.25)
+    assert again >= now + 0.1 + (retry_after or ALONE)
 
 
 @given(st.lists(maybe_told, min_size=2, max_size=10))
@@ -150,7 +151,7 @@ def test_the_waits_of_a_refused_call_at_least_double(told: list[float | None]) -
         waits.append(throttle.rejected(ticket, now, retry_after) - now)
         throttle.accepted(throttle.depart(now + 0.001), now + 0.002)
         now += waits[-1]
-    least = [max(0.25 * 2.0**n * (n > 0), seconds or 0.0) for n, seconds in enumerate(told)]
+    least = [max(ALONE * 2.0**n * (n > 0), seconds or 0.0) for n, seconds in enumerate(told)]
     assert all(wait >= seconds - 1e-6 for wait, seconds in zip(waits, least, strict=True))
 
 
@@ -363,6 +364,15 @@ def test_the_rate_between_two_exhaustions_is_exact_but_for_one_request(
         pace.rejected(Ticket(10.1, 101 + number, 1, inf, None), counts=True)
     last = Ticket(10.0 + count / rate, 100 + count + lost, 1, inf, None)
     assert pace.measured(last, 0.0) == pytest.approx(rate, rel=1 / count)
+
+
+@pytest.mark.parametrize("apart", [110, 130])
+def test_a_share_of_429s_at_any_pace_is_forgotten_when_they_stop(apart: int) -> None:
+    pace = Pace(1.0)
+    pace.share = pace.known = 0.1
+    for number in (10, 10 + apart):
+        pace.rejected(Ticket(1.0, number, 1, inf, None), counts=True)
+    assert pace.share == pace.known == (0.1 if apart * 0.1 < FORGET else 0.0)
 
 
 # -- estimates and news

@@ -17,6 +17,7 @@ QUICK, SLOW = 2.5, 8.0  # seconds at least, at most, until the curve is back at 
 DOUBT = 0.7  # dip, to half the rate: 429s that still occur there are due to no rate
 LONGEST = 16.0  # seconds, at rates at which a sample takes longer: a lifted limit is found in a minute
 FALLEN = 0.8  # of the rate at which strays were measured: below it they are measured anew
+FORGET = 12.0  # 429s expected at any pace of which none came: the share is wrong
 MOST = 0.3  # share of 429s that may occur at any pace
 
 Curve = tuple[float, float, float]  # rate, dip, seconds until the curve is back at the rate
@@ -28,10 +29,7 @@ class Ticket:
     `rejects`: 429s of the call. `refusals`: those before which other requests had passed since the last one.
     """
 
-    __slots__ = (
-        *("call", "number", "sent", "load", "pace"),
-        *("rejects", "refusals", "first", "last", "run"),
-    )
+    __slots__ = ("call", "first", "last", "load", "number", "pace", "refusals", "rejects", "run", "sent")
 
     def __init__(self, sent: float, number: int, load: int, pace: float, previous: Ticket | None) -> None:
         self.sent, self.number, self.load, self.pace = sent, number, load, pace
@@ -40,8 +38,7 @@ class Ticket:
             self.first = self.last = inf  # the times of its first and last 429
         else:
             self.call, self.rejects, self.refusals = previous.call, previous.rejects, previous.refusals
-            self.first, self.last = previous.first, previous.last
-            self.run = previous.run
+            self.first, self.last, self.run = previous.first, previous.last, previous.run
 
     @property
     def is_refused(self) -> bool:
@@ -67,8 +64,9 @@ class Pace:
         self.rate, self.dip, self.time, self.since, self.due = rate, 0.0, 1.0, 0.0, -inf
         self.proven = 0.0  # rate that was accepted before the last correction
         self.share = 0.0  # of 429s that occur at a pace well under `proven`
-        self._known = 0.0  # that share when it was learnt
+        self.known = 0.0  # that share when it was learnt
         self._basis = 0.0  # highest `proven` since the share is measured
+        self._last = 0  # number of the last request answered 429
         self._early = 0  # consecutive corrections before the curve was back at its rate
         self._below = self._below_lost = 0.0  # answers at a pace well under `proven`, and 429s of them
         self._kept = 0.0, 0.0  # both at the last correction
@@ -112,6 +110,11 @@ class Pace:
         if ticket.number > self._marks[-1][0]:
             self._lost += 1
             self._weight += counts
+        if counts:
+            if self.share * (ticket.number - ticket.load - self._last) > FORGET:
+                self.known = 0.0
+                self._forget()
+            self._last = max(self._last, ticket.number)
         if ticket.pace < 0.9 * self.proven:
             self._judge(counts)
 
@@ -123,11 +126,15 @@ class Pace:
             self._below /= 2
             self._below_lost /= 2
 
+    def _forget(self) -> None:
+        self._kept = 0.0, 0.0
+        self._below = self._below_lost = self.share = 0.0
+
     def learnt(self) -> bool:
         """Return whether the share of 429s at any pace has been learnt, or is much higher than it was."""
-        if self._below_lost < 3 or self.share <= 1.5 * self._known:
+        if self._below_lost < 3 or self.share <= 1.5 * self.known:
             return False
-        self._known = self.share
+        self.known = self.share
         return True
 
     def excessive(self, ticket: Ticket) -> bool:
@@ -182,11 +189,9 @@ class Pace:
     def _between(self, ticket: Ticket, low: float, high: float) -> Curve:
         self._mark(ticket.number, ticket.sent)
         self.proven, self._basis = low, max(low, self._basis)
-        if (
-            low < FALLEN * self._basis and not self._known
-        ):  # the limit fell: the strays measured under the old one were due to it
-            self._basis, self._kept = low, (0.0, 0.0)
-            self._below = self._below_lost = self.share = 0.0
+        if low < FALLEN * self._basis and not self.known:  # the limit fell: what was measured was due to it
+            self._basis = low
+            self._forget()
         rate = low**0.75 * high**0.25
         time = min(max(60 / rate, QUICK), SLOW)
         dip = min(0.1, max(0.02, 16 / (rate * time)))

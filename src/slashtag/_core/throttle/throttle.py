@@ -16,6 +16,9 @@ quota       in flight < cap, budget; then      ignored; budget used     probing 
 
 An accepted probe chooses by what the limit did. Exhausted for 12 s: a quota for each window. Open at once: a
 cap in flight, unless three strikes refuted that. Else: paced, at what was accepted since the limit opened.
+
+429s that go on at a pace under what was accepted before occur at any pace: open again, their share known,
+and paced only by more of them. Twelve of them missing in a row: the share was wrong, and is forgotten.
 """
 
 from __future__ import annotations
@@ -32,13 +35,14 @@ OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 START = 16  # requests in flight at the start: 64 gains nothing and doubles the waste
 CLUSTER = 4.0  # 429s in a row, and 1/16 (paced: 1/8) of those in flight, that no chance explains
 LEAK = 1 / 3  # of a 429 that each accepted request sent later offsets: one 429 in four is no cluster
-HOLD = 2  # 429s in a row after which an unpaced session waits for the answers that are under way
+HOLD = 2  # 429s in a row after which an unpaced session waits for the answers that are under way,
+STRAY = 20  # and more of them by this times the share of 429s that is known to occur at any pace
 STRIKES = 3  # 429s at a load that was safe before: no cap in flight
 LONG = 12.0  # seconds: a limit that stays exhausted for this long is a quota window
 PATIENCE = 3  # an exhausted limit is probed again after a third of the time it has been so
 SLOWEST = 3.5  # seconds between two probes at most
 BELIEVED = 5  # probes of different calls told a Retry-After in a row: fewer may be refused calls
-ALONE = 0.25  # seconds that a call answered 429 waits while others pass; doubled each further time
+ALONE = 0.125  # seconds that a call answered 429 waits while others pass; doubled each further time
 
 
 class Throttle:
@@ -106,7 +110,7 @@ class Throttle:
             due = self._pace.due
             if due - now > EARLY:
                 return due
-        elif self._probe is not None or (self._run >= HOLD and self.in_flight):
+        elif self._probe is not None or (self._run >= HOLD + STRAY * self._pace.known and self.in_flight):
             return inf
         return now
 
@@ -211,9 +215,7 @@ class Throttle:
     def _isolated(self, ticket: Ticket, now: float) -> None:
         if self._known or self.state == QUOTA:
             return
-        if (
-            self.state == PACED and self._pace.learnt()
-        ):  # a lower rate does not avoid them: look for the limit anew
+        if self.state == PACED and self._pace.learnt():  # at any pace: look for the limit anew
             self._safe, self._strikes, self._epoch = 0, STRIKES, now
             self._pace.restart(self._number, now)
             self._go(OPEN, START)
