@@ -33,7 +33,7 @@ from slashtag import (
 from slashtag.dlt import Monitor, _clicks, create_views, load, local_pipeline, slashtag_source
 from slashtag.dlt._account import Account, Listed
 from slashtag.dlt._load import _destination_locked, _file_locked
-from slashtag.sandbox import Fault, Sandbox
+from slashtag.sandbox import Arrival, Fault, Sandbox
 from tests.support.journals import asked, committed
 from tests.support.sandboxes import forget, refused_link
 from tests.support.warehouse_days import DESTINATIONS, swap
@@ -420,8 +420,7 @@ def test_a_first_load_that_is_killed_goes_on_and_is_merged_once(
             time.sleep(0.01)
         # All but the last four were answered, and come into the journal.
         known = settled(box)[:-4]
-        arrivals = (each for each in list(box.requests) if tuple(sorted(each.query.items())) in known)
-        names = asked(arrivals)
+        names = asked(each for each in list(box.requests) if name_of(each) in known)
         while not names <= committed(next((tmp_path / "pipelines").rglob("*.journal"))):
             time.sleep(0.01)
         running.send_signal(signal.SIGKILL)
@@ -451,11 +450,12 @@ def test_what_was_requested_before_a_kill_is_not_requested_again(
     assert truth(box, clock.today).items() <= duck.daily().items()
 
 
-def settled(box: Sandbox) -> list[tuple[tuple[str, str], ...]]:
-    """The requests for windows that ended in 2024, in the order in which they came; without confirmations."""
-    queries = [arrival.query for arrival in list(box.requests) if not arrival.no_cache]
-    return [
-        tuple(sorted(query.items()))
-        for query in queries
-        if query.get("date_range", "").partition(",")[2].startswith("2024")
-    ]
+def name_of(arrival: Arrival) -> tuple[object, ...]:
+    """What tells the first request for a batch from its confirmation, and both from others."""
+    return arrival.no_cache, *sorted(arrival.query.items())
+
+
+def settled(box: Sandbox) -> list[tuple[object, ...]]:
+    """The requests for windows that ended in 2024, in the order in which they came."""
+    ends = ((each, each.query.get("date_range", "").partition(",")[2]) for each in list(box.requests))
+    return [name_of(each) for each, end in ends if end.startswith("2024")]

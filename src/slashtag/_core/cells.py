@@ -121,6 +121,16 @@ class Question:
         return tuple(key for cell in self.cells for key in cell.keys)
 
     @property
+    def roots(self) -> list[Cell]:
+        """The batches of the cells."""
+        return list(dict.fromkeys(cell.root for cell in self.cells))
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the answer is compared with others, so that it must not be an earlier one of a cache."""
+        return self.cells[0].root is not self.cells[0]
+
+    @property
     def not_before(self) -> float:
         """The time before which the answer must not have been fetched, to agree with earlier answers."""
         return max(cell.root.fetched for cell in self.cells)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from .._models import add_counts
-from .batches import Selector, halves
+from .batches import Selector, folded, halves
 from .bounds import Bounds, Pause
 from .cells import TOTAL, Answer, Cell, Label, Question, Unit, confusion, is_sound
 
@@ -45,9 +45,13 @@ class Search:
         self.is_additive = True
         self._few, self._samples = few, samples
         self._roots: list[Cell] = []
-        self._cells: list[Cell] = []
-        self._add_roots(batches)
-        self._cells += self._roots
+        seen: set[str] = set()
+        for units in batches:
+            # A look-alike of a key of an earlier batch might share a request with it: ask it alone.
+            self._add_roots([[unit for unit in units if folded(unit[0]) not in seen]])
+            self.unresolved += [key for unit in units if folded(unit[0]) in seen for key in unit]
+            seen.update(folded(unit[0]) for unit in units)
+        self._cells = list(self._roots)
         #: Halves of a batch, asked alone to verify that they add up, and how often that was done.
         self._pair: list[Question] = []
         self._tries = 0
@@ -233,7 +237,7 @@ class Search:
             # Each earlier answer has counted all of the difference, some of it or nothing.
             change = {label: answer.get(label, 0) - before.get(label, 0) for label in {**before, **answer}}
             for question in self._facts:
-                if any(cell.root is root for cell in question.cells):
+                if root in question.roots:
                     question.changes.append({label: count for label, count in change.items() if count})
                     for cell in question.cells:
                         cell.has_led = False
@@ -265,9 +269,8 @@ class Search:
         else:
             # Has a batch changed since, or was this answer wrong?
             question.is_repeated = True
-            roots = dict.fromkeys(cell.root for cell in question.cells)
             checked = {other.cells[0] for other in self._checks}
-            self._checks += [Question(root) for root in roots if root not in checked]
+            self._checks += [Question(root) for root in question.roots if root not in checked]
             self._checks.append(question)
 
     def _drop(self, question: Question) -> None:
@@ -296,13 +299,11 @@ class Search:
                     self._add_roots(halves(root.units), root.origin)
             facts: list[Question] = []
             for question in self._facts:
-                if suspects.isdisjoint(cell.root for cell in question.cells):
+                if suspects.isdisjoint(question.roots):
                     facts.append(question)
                 else:
                     question.cells[0].has_led = False
-            self._checks = [
-                check for check in self._checks if suspects.isdisjoint(cell.root for cell in check.cells)
-            ]
+            self._checks = [check for check in self._checks if suspects.isdisjoint(check.roots)]
             yield from self._rebuild(facts)
 
     def _add_roots(self, batches: Iterable[Sequence[Unit]], origin: Cell | None = None) -> None:

@@ -239,6 +239,10 @@ def _request(call: Call[Any]) -> bytes:
     """Return a short hash that identifies a request, whose slashtags may take thousands of bytes."""
     # Lengths make the text unambiguous.
     text = "".join(
-        [call.path, "!" * call.past_caches, *(f"?{name}:{len(value)}:{value}" for name, value in call.params)]
+        [
+            call.path,
+            "!" * (call.past_caches or call.no_cache),
+            *(f"?{name}:{len(value)}:{value}" for name, value in call.params),
+        ]
     )
     return hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -223,7 +223,8 @@ class EachRun(Generic[R]):
 
         async def ask(question: Question) -> None:
             selector = Selector(keys=question.keys)
-            call = replace(query.call(selector, time_slice), past_caches=question.is_repeated)
+            call = query.call(selector, time_slice)
+            call = replace(call, past_caches=question.is_repeated, no_cache=question.is_part)
             fetched = self._fetch.replayed_from(call)
             if fetched is not None and fetched < question.not_before - CLOCKS_DIFFER:
                 # Clicks may have come in between the runs that fetched this answer and the others.

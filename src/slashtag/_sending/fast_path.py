@@ -150,7 +150,7 @@ class FastPath:
                 entity = f"Content-Type: application/json\r\nContent-Length: {len(call.body)}\r\n"
             elif call.method != "GET":
                 entity = "Content-Length: 0\r\n"
-            if attempt.fresh:
+            if attempt.fresh or call.no_cache:
                 entity += "{}: {}\r\n".format(*NO_CACHE)
             head = f"{call.method} {target}{self._head}{entity}\r\n".encode()
             attempt.written = True

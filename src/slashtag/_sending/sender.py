@@ -164,7 +164,8 @@ class Sender:
                 if (made := answered_at(headers)) is not None and made < metrics.oldest_answer:
                     metrics.oldest_answer = made
                 admission.accepted(ticket, loop.time())
-                if call.past_caches and made is not None and made < (call.settled_at or 0.0):
+                is_past_caches = call.past_caches or call.no_cache
+                if is_past_caches and made is not None and made < (call.settled_at or 0.0):
                     raise UnexpectedResponseError(
                         "a cache answered, from before the period had ended",
                         status=status,

@@ -70,7 +70,7 @@ class SessionPath:
         if call.body is not None:
             options["data"] = call.body
             headers["Content-Type"] = "application/json"
-        if attempt.fresh:
+        if attempt.fresh or call.no_cache:
             headers |= (NO_CACHE,)
         if headers:
             options["headers"] = headers
