@@ -217,7 +217,7 @@ def rows(size: float) -> Iterator[Row]:
     for key in changed:
         real[key].append((today, draw.choice(labels)))
     service, query = Service(real), DateRange(today, today)
-    found = asyncio.run(table(service, query, list(service.hits()), changed_since=before))
+    found = asyncio.run(table(service, query, list(service.hits()), earlier_hits=before))
     wrong += check(service, query, found)
     yield Row(
         f"a day on which {len(changed)} of {links:,} links changed: requests / (changes + batches)",

@@ -235,7 +235,7 @@ A, B = "https://a.example/", "https://b.example/"
 
 
 @pytest.mark.parametrize("more", [(), ("--keep",)])
-def test_a_link_that_was_changed_since_is_changed_back(
+def test_a_link_that_was_earlier_hits_is_changed_back(
     cli: Cli, own: Sandbox, write: Write, more: tuple[str, ...]
 ) -> None:
     other = {"slashtag": "a2", "destination": A}
@@ -259,7 +259,7 @@ def test_a_link_that_was_renamed_since_is_renamed_again(cli: Cli, own: Sandbox, 
     assert len(puts(own)) == 4
 
 
-def test_a_lost_change_stays_unknown_whatever_was_changed_since(cli: Cli, own: Sandbox, write: Write) -> None:
+def test_a_lost_change_stays_unknown_whatever_was_earlier_hits(cli: Cli, own: Sandbox, write: Write) -> None:
     own.faults = [Fault(kind="reset", method="PUT", times=1)]
     codes: list[int] = []
     for destination in (A, B, A, B):

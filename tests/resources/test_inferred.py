@@ -391,7 +391,7 @@ def test_a_daily_table_asks_for_links_whose_hits_changed_and_once_a_batch(asynch
     now = links({key: n + clicks.get(key, 0) for key, n in before.items()})
     service = Counter(clicks, honest)
     keys = arriving(now) if asynchronous else now
-    totals = each_total(service, keys, changed_since=before)  # type: ignore[arg-type]
+    totals = each_total(service, keys, earlier_hits=before)  # type: ignore[arg-type]
     assert totals == {key: clicks.get(key, 0) for key in before}
     assert len(clicks) == 50
     assert len(service.asked) <= 50 + 50 + 3

@@ -105,27 +105,27 @@ async def read_batches(
 
 
 async def sort_by_activity(
-    keys: AsyncIterable[Key], changed_since: Mapping[str, int] | None = None
+    keys: AsyncIterable[Key], earlier_hits: Mapping[str, int] | None = None
 ) -> AsyncGenerator[Key]:
     """Yield links sorted by activity within blocks of `SORTED_AHEAD`; plain slashtags are not reordered."""
     ahead: list[Key] = []
     async for key in keys:
         ahead.append(key)
         if isinstance(key, str) or len(ahead) == SORTED_AHEAD:
-            for link in by_activity(ahead, changed_since):
+            for link in by_activity(ahead, earlier_hits):
                 yield link
             ahead.clear()
-    for link in by_activity(ahead, changed_since):
+    for link in by_activity(ahead, earlier_hits):
         yield link
 
 
-def by_activity(keys: Iterable[Any], changed_since: Mapping[str, int] | None = None) -> list[Any]:
+def by_activity(keys: Iterable[Any], earlier_hits: Mapping[str, int] | None = None) -> list[Any]:
     """Sort links so that those likely to have clicks are adjacent; slashtags keep their order.
 
     First the links whose `hits` differ most from those of an earlier listing, then those with most hits. The
     order affects only the number of requests of a per-link query, never its results.
     """
-    before = changed_since or {}
+    before = earlier_hits or {}
 
     def rank(link: Any) -> tuple[int, int]:
         hits = getattr(link, "hits", None)

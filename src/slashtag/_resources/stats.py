@@ -179,7 +179,7 @@ class Stats:
         timezone: Zone = None,
         ordered: bool = False,
         inferred: bool = True,
-        changed_since: Mapping[str, int] | None = None,
+        earlier_hits: Mapping[str, int] | None = None,
         progress: Progress | None = None,
         on_error: OnError | None = None,
     ) -> Results[tuple[str, R]]:
@@ -194,7 +194,7 @@ class Stats:
         all-time statistics show empty are skipped. `inferred=False` requests every slashtag alone.
 
         ShortUrls are sorted by `hits`, unless `ordered`: fewest requests are needed if slashtags with clicks
-        are adjacent. `changed_since` has the hits of an earlier listing, by slashtag: links whose hits differ
+        are adjacent. `earlier_hits` has the hits of an earlier listing, by slashtag: links whose hits differ
         come first. Every slashtag is covered by a request, whatever its hits.
 
         `progress` is called with (slashtags done, total or None). With `on_error` failures are reported and
@@ -205,7 +205,7 @@ class Stats:
         reporter = ProgressReporter(query, progress, on_error)
         sorts = inferred and not ordered
         if sorts and keys is not None and not isinstance(keys, AsyncIterable | str | bytes):
-            keys = by_activity(in_fixed_order(keys), changed_since)
+            keys = by_activity(in_fixed_order(keys), earlier_hits)
         keys, order = self._as_before(query, keys, arranged=sorts)
         selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key, order)
         reporter.plan = plan = make_plan(query, selectors, timezone, now, self._range_end)
@@ -224,7 +224,7 @@ class Stats:
             reporter.total = sum(len(selector.keys) or 1 for selector in plan.selectors)
             return run.start(None, self._tasks)
         keys = aiter(keys)
-        links = _sorted(keys, changed_since, order) if sorts else keys
+        links = _sorted(keys, earlier_hits, order) if sorts else keys
         batcher = Batcher(self._max_keys_bytes, reporter.report_bad_key, order)
         return run.start(read_batches(links, batcher, keys), self._tasks)
 
@@ -244,11 +244,11 @@ def sort_links(stats: Stats, query: Query[Any], links: AsyncIterable[Key]) -> As
 
 
 async def _sorted(
-    links: AsyncIterable[Key], changed_since: Mapping[str, int] | None, order: KeptOrder | None
+    links: AsyncIterable[Key], earlier_hits: Mapping[str, int] | None, order: KeptOrder | None
 ) -> AsyncGenerator[Key]:
     """Yield links by activity, or else as they were before, within blocks; slashtags as they come."""
     block: list[Key] = []
-    async for link in sort_by_activity(links, changed_since):
+    async for link in sort_by_activity(links, earlier_hits):
         block.append(link)
         if isinstance(link, str) or len(block) == SORTED_AHEAD:
             for each in block if order is None else order.arrange(block):
