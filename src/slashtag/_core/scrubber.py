@@ -12,7 +12,7 @@ from typing import Any
 
 EXCERPT_BYTES = 200
 HIDDEN = "***"
-# Long enough that a secret cut at the end stays beyond the excerpt, however many were replaced before it.
+# Far more than is shown, so that a secret cut at this limit never reaches the excerpt.
 SCRUBBED_BYTES = 2**16
 # The documented `data` of an error is null or empty; data nested deeper than this cannot always be pickled.
 _DEEPEST_DATA = 32

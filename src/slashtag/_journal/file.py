@@ -120,8 +120,8 @@ class JournalFile:
 
     def _claim(self) -> None:
         """Lock the path and create a missing file; raise if it is in use or not a journal."""
-        # Not by SQLite's locks, which do not stop a second session in this process, and which it would wait
-        # for until whoever has the journal may have removed it.
+        # SQLite's locks do not exclude a second session in this process. Waiting for one could also outlive
+        # the file.
         if not self._lock.acquire():
             raise self._in_use()
         # Not created by SQLite, which would set the permissions by the umask. Closed before SQLite opens it:

@@ -34,7 +34,7 @@ class Metrics:
     retry_at: float = 0.0
     #: The event loop's time less `time.monotonic()`: on macOS uvloop's clock runs on during sleep.
     clock_offset: float = 0.0
-    #: Whether a call has succeeded, or a warning says that none has.
+    #: True after the first success, or after the warning that nothing has succeeded yet.
     reached_or_warned: bool = False
 
     def __repr__(self) -> str:

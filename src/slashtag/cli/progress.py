@@ -15,8 +15,12 @@ from .. import Metrics, Progress
 
 #: Starts a bar of progress, by its name and the unit of what is counted.
 Begin = Callable[[str, str], Progress]
-#: Seconds between two looks; after which a wait is shown; and after which it is printed where none is shown.
-INTERVAL, SHOWN_AFTER, PRINTED_AFTER = 1.0, 2.0, 10.0
+#: Seconds between two checks of whether requests wait.
+INTERVAL = 1.0
+#: Seconds after which a wait is shown in the live display.
+SHOWN_AFTER = 2.0
+#: Seconds after which a wait is printed where there is no live display.
+PRINTED_AFTER = 10.0
 
 
 class Watch:

@@ -271,5 +271,5 @@ def agreed(check: str, votes: Sequence[Finding]) -> Finding:
     """Return the finding that at least two places gave and none contradicted, else that it is unknown."""
     if len(votes) >= 2 and len(set(votes)) == 1:
         return votes[0]
-    found = "fewer than two clicks on days that are over agree on it; name links with more by --keys"
+    found = "not enough clicks to tell; pass busier links with --keys"
     return Finding(check, "unknown", found)
