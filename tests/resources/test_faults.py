@@ -34,7 +34,6 @@ KINDS = [
     "truncated-body",
     "reset",
     "stall",
-    "stall-body",
 ]
 
 

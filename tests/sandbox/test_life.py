@@ -1,7 +1,6 @@
 """Start, stop, threads and files."""
 
 import asyncio
-import logging
 import socket
 import threading
 import urllib.request
@@ -47,12 +46,6 @@ async def test_async_with_runs_it_in_this_loop_and_leaves_nothing() -> None:
     assert asyncio.all_tasks() == tasks
 
 
-async def test_with_serves_a_loop_that_runs_already() -> None:
-    with small() as box:
-        async with calling(box) as call:
-            assert (await call.get("urls")).status == 200
-
-
 async def test_it_stops_on_a_loop_without_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     """As that of Windows is."""
     box = small()
@@ -74,16 +67,6 @@ async def test_it_may_be_stopped_twice_and_started_again() -> None:
         await box.stop()
         await box.stop()
     assert len(box.requests) == 2
-
-
-async def test_stop_ends_a_thread_too_which_may_be_begun_again() -> None:
-    threads = threading.active_count()
-    box = small()
-    for _ in range(2):
-        with box:
-            assert get(box, "/api/v1/tags") == 200
-            await box.stop()
-            assert threading.active_count() == threads
 
 
 async def test_it_runs_once_at_a_time() -> None:
@@ -108,13 +91,6 @@ async def test_a_taken_port_is_told_in_either_way_of_running() -> None:
             await Sandbox(urls=1, clicks=0, port=port).start()
         with pytest.raises(OSError), Sandbox(urls=1, clicks=0, port=port):  # noqa: PT011
             pass
-
-
-async def test_a_port_may_be_chosen() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    async with serving(port=port) as call:
-        assert call.box.port == port
 
 
 async def test_it_ends_while_requests_wait() -> None:
@@ -153,17 +129,6 @@ async def test_it_ends_while_connections_are_kept_alive() -> None:
         assert perf_counter() - began < 10  # of the 60 that it could take
 
 
-def test_debug_mode_has_nothing_to_say(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        asyncio.get_running_loop().slow_callback_duration = 1.0
-        async with serving(urls=100, clicks=1_000) as call:
-            await asyncio.gather(*(call.get("urls", page=page) for page in range(1, 5)))
-
-    with caplog.at_level(logging.WARNING):
-        asyncio.run(main(), debug=True)
-    assert caplog.records == []
-
-
 def test_a_file_keeps_the_account(tmp_path: Path) -> None:
     path = tmp_path / "account.sqlite"
     with Sandbox(urls=20, clicks=50, tags=2, store=path) as box:
@@ -186,12 +151,6 @@ def test_a_file_that_cannot_be_filled_is_closed(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(OSError, match="disk full"), Sandbox(urls=2, clicks=2, store=path):
         pass
     path.unlink()
-
-
-def test_credentials_are_of_the_documented_lengths() -> None:
-    box = Sandbox()
-    assert 20 <= len(box.apikey) <= 30
-    assert 12 <= len(box.apisecret) <= 20
 
 
 async def test_credentials_may_be_chosen() -> None:

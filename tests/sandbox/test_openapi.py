@@ -52,16 +52,6 @@ def test_the_file_is_yaml_and_every_reference_resolves() -> None:
             at = at[part]
 
 
-def test_it_has_the_endpoints_and_limits_of_the_document() -> None:
-    service = (ROOT / "docs" / "service.md").read_text("utf-8")
-    for path, methods in DOCUMENT["paths"].items():
-        for method, operation in methods.items():
-            shown = path.replace("{key}", ":SLASHTAG")
-            assert f"`{method.upper()} /api/v1{shown}`" in service
-            assert operation["summary"] in service
-    assert len([1 for methods in DOCUMENT["paths"].values() for _ in methods]) == 8
-
-
 REQUESTS: list[tuple[str, str, str, int, dict[str, Any] | None]] = [
     ("/urls", "get", "/urls?pagesize=7", 200, None),
     ("/urls", "get", "/urls?pagesize=0", 400, None),
@@ -113,8 +103,3 @@ async def test_other_answers_conform() -> None:
             reply = await Caller(box, http)("POST", "/api/v1/tags", json={"name": "one too many"})
             assert reply.status == 429
             jsonschema.validate(reply.body, schema("/tags", "post", 429))
-
-
-def test_a_wrong_answer_does_not_conform() -> None:
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"status": 200, "message": "ok", "data": {}}, schema("/urls", "get", 200))

@@ -175,19 +175,6 @@ async def test_a_slashtag_on_several_domains_is_one_key() -> None:
             assert data["clicks_total"] == 4
 
 
-async def test_statistics_follow_a_rename() -> None:
-    async with serving() as call:
-        call.box.add_url("old")
-        call.box.add_click("old", "2024-01-01")
-        await call.put("old", slashtag="new")
-        assert [
-            (await call.get("stats/alltime", url_keys=key)).data["clicks_total"] for key in ("old", "new")
-        ] == [
-            0,
-            1,
-        ]
-
-
 async def test_a_visitor_who_comes_again_is_repeated() -> None:
     async with serving() as call:
         call.box.add_url("a")
@@ -226,11 +213,3 @@ async def test_labels_of_a_click_are_those_it_was_added_with() -> None:
         assert data["country"] == {"NP": "1"}
         assert data["timezone"] == {"Asia/Kathmandu": "1"}
         assert {name: data[name] for name in labels} == {name: {label: "1"} for name, label in labels.items()}
-
-
-async def test_maps_begin_with_the_most_clicked_label(box: Sandbox) -> None:
-    async with calling(box) as call:
-        data = (await call.get("stats/alltime", tag="newsletter")).data
-        for name in (*MAPS, "timezone"):
-            found = list(counts(data[name]).values())
-            assert found == sorted(found, reverse=True)

@@ -65,13 +65,6 @@ async def test_a_plus_in_a_query_is_a_space() -> None:
         assert "ISO 8601" in (await call("GET", target)).body["message"]
 
 
-async def test_a_slash_that_is_not_encoded_parts_the_path() -> None:
-    async with serving() as call:
-        call.box.add_url("a/b")
-        assert (await call.put("a/b")).body["message"] == "Not found. No such endpoint."
-        assert (await call.put("")).status == 404
-
-
 async def test_a_target_up_to_the_limit_is_read_and_a_longer_one_is_an_html_414() -> None:
     async with serving() as call:
         start = "/api/v1/tags?x="
@@ -80,9 +73,3 @@ async def test_a_target_up_to_the_limit_is_read_and_a_longer_one_is_an_html_414(
         assert (response.status, response.content_type) == (414, "text/html")
         assert "<h1>414 " in await response.text()
         assert [arrival.status for arrival in call.box.requests] == [200, 414]
-
-
-@pytest.mark.parametrize(("limit", "status"), [(100, 414), (20_000, 200)])
-async def test_the_longest_target_is_an_option(limit: int, status: int) -> None:
-    async with serving(max_target=limit) as call:
-        assert (await call.raw("GET", "/api/v1/tags?x=" + "y" * 10_000)).status == status

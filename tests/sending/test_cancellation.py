@@ -269,7 +269,7 @@ async def test_calls_cancelled_at_any_instant_leave_nothing(seed: int) -> None:
     """Faults of all kinds, and calls cancelled after a while of their own each."""
     faults = [
         Fault(kind=kind, share=0.1, seconds=0.02, headers={"Retry-After": "0"} if kind == "429" else {})
-        for kind in ("500", "429", "reset", "stall", "truncated-body", "slow")
+        for kind in ("500", "429", "reset", "stall", "truncated-body")
     ]
     async with (
         Sandbox(urls=3, clicks=0, tags=0, seed=seed, latency=(0.0, 0.003), faults=faults) as box,

@@ -1,7 +1,6 @@
 """The service of docs/service.md on loopback, to build and test against offline."""
 
 from .faults import Fault
-from .limits import Limiter, TokenBucket
 from .routes import Behaviour
 from .sandbox import Arrival, Sandbox
 from .store import Link, Tag
@@ -11,11 +10,9 @@ __all__ = [
     "Arrival",
     "Behaviour",
     "Fault",
-    "Limiter",
     "Link",
     "Sandbox",
     "Tag",
-    "TokenBucket",
     "TrueCountry",
     "TruePeriod",
     "TrueRange",

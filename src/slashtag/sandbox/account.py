@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 from time import time
 
 from .store import DIRECT, DOMAINS, UNKNOWN, Link, Store
-from .truth import Truth, read_instant
+from .truth import Truth
 
 
 def seconds(when: datetime | str | None) -> int:
     """Return Unix seconds of an instant, now by default; one without an offset is UTC."""
     if when is None:
         return int(time())
-    instant = read_instant(when) if isinstance(when, str) else when
+    instant = datetime.fromisoformat(when) if isinstance(when, str) else when
     return int((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp())
 
 

@@ -12,11 +12,9 @@ from http import HTTPStatus
 import msgspec
 from aiohttp import web
 
-_KINDS = re.compile(
-    r"(html-|envelope-)?[2-5][0-9]{2}|truncated-json|truncated-body|reset|stall|stall-body|slow"
-)
-# These cut or delay an answer, so the request is always carried out first.
-NEEDS_ANSWER = ("truncated-json", "truncated-body", "stall-body", "slow")
+_KINDS = re.compile("(html-|envelope-)?[2-5][0-9]{2}|truncated-json|truncated-body|reset|stall")
+# These cut an answer, so the request is always carried out first.
+NEEDS_ANSWER = ("truncated-json", "truncated-body")
 _POLL = 0.05
 
 
@@ -32,9 +30,7 @@ class Fault:
     - `"truncated-json"`: 200 with half of the JSON and a Content-Length that fits the half;
     - `"truncated-body"`: the Content-Length of the whole answer, half of it, then the connection is closed;
     - `"reset"`: the connection is aborted;
-    - `"stall"`: nothing is sent for `seconds`, then the connection is aborted;
-    - `"stall-body"`: headers and half of the answer are sent, and the rest stalls for `seconds`;
-    - `"slow"`: the answer comes `seconds` late.
+    - `"stall"`: nothing is sent for `seconds`, then the connection is aborted.
 
     `method` and `path` (still percent-encoded, a glob such as `/api/v1/stats*`) narrow what matches. With
     `after_work` the request is carried out before its answer is lost, as it always is where a part of the
@@ -89,28 +85,25 @@ class FaultPlan:
         return due
 
 
-async def apply_fault(
-    fault: Fault, request: web.BaseRequest, status: int, answer: bytes
-) -> web.StreamResponse | None:
+async def apply_fault(fault: Fault, request: web.BaseRequest, answer: bytes) -> web.StreamResponse | None:
     """Fail a request whose answer would have been `answer`; return None if there is nothing left to send."""
-    if fault.kind in ("stall", "slow"):
-        await _wait_while_connected(request, fault.seconds)
-    if fault.kind == "slow":
-        return web.Response(status=status, body=answer, content_type="application/json")
     if fault.kind in ("reset", "stall"):
+        # Not longer than the caller is connected, who would count as in flight.
+        loop = asyncio.get_running_loop()
+        end = loop.time() + fault.seconds * (fault.kind == "stall")
+        while request.transport is not None and (left := end - loop.time()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(min(left, _POLL))
         if request.transport is not None:
             request.transport.abort()
         return None
     half = answer[: len(answer) // 2]
     if fault.kind == "truncated-json":
         return web.Response(body=half, content_type="application/json")
-    if fault.kind in ("truncated-body", "stall-body"):
+    if fault.kind == "truncated-body":
         cut = web.StreamResponse(headers={"Content-Type": "application/json"})
         cut.content_length = len(answer)
         await cut.prepare(request)
         await cut.write(half)
-        if fault.kind == "stall-body":
-            await _wait_while_connected(request, fault.seconds)
         if request.transport is not None:
             request.transport.close()
         return cut
@@ -130,11 +123,3 @@ def html_page(status: int, headers: Mapping[str, str] | None = None) -> web.Resp
     title = f"{status} {HTTPStatus(status).phrase}"
     text = f"<html><head><title>{title}</title></head><body><h1>{title}</h1><hr>nginx</body></html>"
     return web.Response(status=status, text=text, content_type="text/html", headers=headers)
-
-
-async def _wait_while_connected(request: web.BaseRequest, seconds: float) -> None:
-    """Wait, but not for a caller who has disconnected, who would count as in flight."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
-    while request.transport is not None and (left := end - loop.time()) > 0:  # noqa: ASYNC110
-        await asyncio.sleep(min(left, _POLL))

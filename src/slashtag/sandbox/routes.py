@@ -2,11 +2,12 @@
 # ruff: noqa: S608 - only names from this package are put into a query; values are bound
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from itertools import islice
 from time import time
-from typing import Annotated, Any, Literal, TypedDict, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -14,11 +15,12 @@ from msgspec import Meta
 
 from . import rules
 from .rules import DAY, EPOCH, RefusedError, Request, bad_request
-from .statistics import Clicks, Selection
-from .store import DIRECT, DOMAINS, OTHER, Link, Store
+from .store import DIRECT, DOMAINS, OTHER, VISITOR, Link, Store
 
 API = "/api/v1"
 Endpoint = Callable[[Request], object]
+# A WHERE clause of links, and its parameters.
+Selection = tuple[str, Sequence[object]]
 T = TypeVar("T")
 
 
@@ -58,6 +60,15 @@ class Envelope(msgspec.Struct, frozen=True):
     status: int
     message: str
     data: Any = msgspec.UNSET
+
+
+class Clicks(NamedTuple):
+    """Counts: visitors, clicks by day without zeros, and maps by label, the most clicked first."""
+
+    total: int
+    unique: int
+    days: dict[date, int]
+    maps: dict[str, dict[str, int]]
 
 
 def error_data(path: str) -> list[object] | None:
@@ -192,6 +203,36 @@ class Service:
                     raise bad_request(f"URL key does not exist: {key}")
         return where, keys
 
+    def _clicks(
+        self,
+        links: Selection,
+        labels: Sequence[str],
+        span: tuple[int, int],
+        *,
+        offset: int = 0,
+        country: str | None = None,
+    ) -> Clicks:
+        """Count clicks on links in a span of Unix seconds, its end not included.
+
+        Days are of a zone `offset` seconds east of UTC. The rows are fetched once: for the few thousand of a
+        usual request this is faster than one GROUP BY for each label.
+        """
+        where, values = links
+        inside = "" if country is None else " AND country = (SELECT id FROM label WHERE text = ?)"
+        rows = self._store.rows(
+            f"SELECT {VISITOR}, (at + {offset}) / {DAY}, {', '.join(labels)} FROM click"
+            f" WHERE link IN (SELECT id FROM link {where}) AND at >= ? AND at < ?{inside}",
+            [*values, *span, *([] if country is None else [country])],
+        )
+        visitors, days, *columns = zip(*rows, strict=True) if rows else [()] * (2 + len(labels))
+        maps: dict[str, dict[str, int]] = {}
+        for name, ids in zip(labels, columns, strict=True):
+            counts = [(self._store.labels[id], n) for id, n in Counter(ids).items()]
+            # Ties are ordered by label, so that an answer does not depend on the order of rows.
+            maps[name] = dict(sorted(counts, key=lambda entry: (-entry[1], entry[0])))
+        by_day = {date.fromordinal(EPOCH + day): n for day, n in sorted(Counter(days).items())}
+        return Clicks(len(rows), len(set(visitors)), by_day, maps)
+
     def _range(self, request: Request) -> object:
         """Answer endpoint 5, Statistics for a date or date range, or 6 or 7 in the form of the samples."""
         query, behaviour = request.query, self._behaviour
@@ -202,7 +243,7 @@ class Service:
         links, offset = self._links(query), rules.offset(query)
         span = rules.instants(query, includes_end=behaviour.get("range_end") != "exclusive")
         labels = ("device", "browser", "platform", "country", "referrer")
-        clicks = Clicks(self._store, links, labels, span, offset=offset)
+        clicks = self._clicks(links, labels, span, offset=offset)
         data: dict[str, object] = {"total_clicks": clicks.total}
         first, last = _day(span[0], offset), _day(max(span[0], span[1] - 1), offset)
         if first < last or behaviour.get("day_clicks"):
@@ -222,7 +263,7 @@ class Service:
 
     def _period(self, links: Selection, span: tuple[int, int], offset: int) -> object:
         labels = ("browser", "country", "device", "platform", "referrer", "timezone")
-        clicks = Clicks(self._store, links, labels, span, offset=offset)
+        clicks = self._clicks(links, labels, span, offset=offset)
         breakdown: dict[str, dict[str, int]] = {}
         zeros = {str(month): 0 for month in range(1, 13)} if self._behaviour.get("zero_days") else {}
         for day, n in clicks.days.items():
@@ -241,7 +282,7 @@ class Service:
         """Answer endpoint 8, Country geo-location statistics."""
         links, offset = self._links(request.query), rules.offset(request.query)
         code, span = rules.country(request.query, offset)
-        clicks = Clicks(self._store, links, ("state", "city", "postalcode"), span, country=code)
+        clicks = self._clicks(links, ("state", "city", "postalcode"), span, country=code)
         data: dict[str, object] = {}
         for name, counts in clicks.maps.items():
             shown = dict(islice(counts.items(), self._behaviour.get("places", 50)))

@@ -5,14 +5,13 @@ import random
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import format_datetime
+from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from math import ceil
 from pathlib import Path
-from time import monotonic, time
+from time import monotonic
 from typing import Literal, Self, Unpack
 
 import msgspec
@@ -22,7 +21,7 @@ from anyio.from_thread import start_blocking_portal
 from .account import Account, seconds
 from .faults import NEEDS_ANSWER, Fault, FaultPlan, apply_fault, html_page
 from .generate import fill
-from .limits import Limiter, TokenBucket
+from .limits import TokenBucket
 from .routes import Behaviour, Envelope, Service, error_data
 from .rules import Request, split_target
 from .store import Store
@@ -41,7 +40,7 @@ class Arrival:
 
     `path` is as on the wire, percent-encoded; `at` is seconds since the start; `in_flight` counts the
     requests under way then, this one included; `no_cache` whether caches were asked for no answer; `status`
-    is None until one is sent; `fault` is the kind of its fault, or `"limit"` where a limiter refused it.
+    is None until one is sent; `fault` is the kind of its fault, or `"limit"` where it was one too many.
     """
 
     method: str
@@ -62,10 +61,9 @@ class Sandbox(Account):
 
     The account is generated from the numbers of `urls`, `clicks` and `tags`, from `seed`, `since` and
     `until`, or read from the file `store` if that holds one. Requests over `rate` a second (with `burst` at
-    once), or refused by a `limiter` instead, get a 429 with Retry-After in the form of `retry_after`. Each
-    answer takes `latency` seconds, or a random time between a pair of bounds. A request target longer than
-    `max_target` bytes gets a 414 with an HTML page. What the document leaves open is an option: see
-    Behaviour. Raises ValueError for a wrong value.
+    once) get a 429, with Retry-After unless `retry_after` is None. Each answer takes `latency` seconds, or a
+    random time between a pair of bounds. A request target longer than `max_target` bytes gets a 414 with an
+    HTML page. What the document leaves open is an option: see Behaviour. Raises ValueError for a wrong value.
 
     `requests` lists the requests that arrived so far, in order, and may be cleared; `latency`, `faults` and
     `headers`, which every answer has (another `Date`, or an `Age`), may be set while the sandbox runs.
@@ -86,8 +84,7 @@ class Sandbox(Account):
         apisecret: str = "sandboxsecret01",
         rate: float | None = None,
         burst: float = 10,
-        limiter: Limiter | None = None,
-        retry_after: Literal["seconds", "date"] | None = "seconds",
+        retry_after: Literal["seconds"] | None = "seconds",
         latency: float | tuple[float, float] = 0.0,
         faults: Iterable[Fault] = (),
         max_target: int = 8190,
@@ -95,13 +92,9 @@ class Sandbox(Account):
     ) -> None:
         if unknown := behaviour.keys() - Behaviour.__optional_keys__:
             raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
-        if retry_after not in ("seconds", "date", None):
-            raise ValueError(f"retry_after is 'seconds', 'date' or None, not {retry_after!r}")
         first, last = seconds(since), seconds(until)
         if last < first:
             raise ValueError(f"until ({until}) is before since ({since})")
-        if rate is not None and limiter is not None:
-            raise ValueError("give rate or limiter, not both")
         self._port = port
         self._tasks: set[asyncio.Task[object]] = set()
         self._thread: ExitStack | None = None
@@ -110,7 +103,7 @@ class Sandbox(Account):
         self.requests: list[Arrival] = []
         self.latency = latency
         self.headers: dict[str, str] = {}
-        self._limiter = limiter or (Limiter() if rate is None else TokenBucket(rate, burst))
+        self._limit = None if rate is None else TokenBucket(rate, burst)
         self._retry_after = retry_after
         self._max_target = max_target
         self._rng = random.Random(f"{seed}/latency")
@@ -213,14 +206,15 @@ class Sandbox(Account):
         path, query = split_target(request.raw_path)
         task = asyncio.current_task()
         assert task is not None
-        with ExitStack() as leaving:
-            self._tasks.add(task)
-            leaving.callback(self._tasks.discard, task)
-            no_cache = "no-cache" in request.headers.get("Cache-Control", "")
-            at, in_flight = monotonic() - self._began, len(self._tasks)
-            arrival = Arrival(request.method, path, query, at, in_flight, no_cache)
-            self.requests.append(arrival)
-            response = await self._respond(request, arrival, leaving)
+        self._tasks.add(task)
+        no_cache = "no-cache" in request.headers.get("Cache-Control", "")
+        at, in_flight = monotonic() - self._began, len(self._tasks)
+        arrival = Arrival(request.method, path, query, at, in_flight, no_cache)
+        self.requests.append(arrival)
+        try:
+            response = await self._respond(request, arrival)
+        finally:
+            self._tasks.discard(task)
         if response is None:
             return web.Response()  # never sent: the connection is gone
         arrival.status = response.status
@@ -228,16 +222,12 @@ class Sandbox(Account):
             response.headers.update(self.headers)
         return response
 
-    async def _respond(
-        self, request: web.BaseRequest, arrival: Arrival, leaving: ExitStack
-    ) -> web.StreamResponse | None:
+    async def _respond(self, request: web.BaseRequest, arrival: Arrival) -> web.StreamResponse | None:
         if len(request.raw_path.encode(errors="surrogateescape")) > self._max_target:
             response = html_page(414)
             response.force_close()
             return response
-        wait = self._limiter.admit(arrival.at)
-        if wait is None:
-            leaving.callback(self._limiter.release)
+        wait = None if self._limit is None else self._limit.admit(arrival.at)
         fault = self._plan.pick(arrival.method, arrival.path) if wait is None else None
         arrival.body = await request.read()
         if self.latency:
@@ -254,20 +244,14 @@ class Sandbox(Account):
             done = self._service.answer(asked)
             status, body = done.status, msgspec.json.encode(done)
         if fault is not None:
-            return await apply_fault(fault, request, status, body)
+            return await apply_fault(fault, request, body)
         response = web.Response(status=status, body=body, content_type="application/json")
         if status == HTTPStatus.METHOD_NOT_ALLOWED:
             response.headers["Allow"] = ", ".join(self._service.methods(arrival.path))
         return response
 
     def _refuse(self, path: str, wait: float) -> web.Response:
-        """Build the 429 of a limiter (unlike the 429 of the tag limit)."""
-        headers: dict[str, str] = {}
-        if self._retry_after == "seconds":
-            headers["Retry-After"] = str(max(1, ceil(wait)))
-        elif self._retry_after == "date":
-            # A date has whole seconds: round up, so that it is never too early.
-            when = datetime.fromtimestamp(ceil(time() + wait), UTC)
-            headers["Retry-After"] = format_datetime(when, usegmt=True)
+        """Build the 429 of the rate limit (unlike that of the tag limit)."""
+        headers = {"Retry-After": str(max(1, ceil(wait)))} if self._retry_after else {}
         body = msgspec.json.encode(Envelope(429, "Too many requests. Please slow down.", error_data(path)))
         return web.Response(status=429, body=body, content_type="application/json", headers=headers)

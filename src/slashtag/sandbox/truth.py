@@ -3,9 +3,8 @@
 Shares nothing with the endpoints, so that an error there shows as a difference.
 """
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from operator import itemgetter
@@ -40,11 +39,6 @@ class TrueRange(_TrueMaps):
     total_clicks: int
     clicks: dict[date, int]
 
-    @property
-    def total(self) -> int:
-        """The number of clicks."""
-        return self.total_clicks
-
 
 @dataclass(frozen=True, kw_only=True)
 class TruePeriod(_TrueMaps):
@@ -56,11 +50,6 @@ class TruePeriod(_TrueMaps):
     clicks_breakdown: dict[int, dict[int, int]]
     timezone: dict[str, int]
 
-    @property
-    def total(self) -> int:
-        """The number of clicks."""
-        return self.clicks_total
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrueCountry:
@@ -69,11 +58,6 @@ class TrueCountry:
     state: dict[str, int]
     city: dict[str, int]
     postalcode: dict[str, int]
-
-    @property
-    def total(self) -> int:
-        """The number of clicks."""
-        return sum(self.state.values())
 
 
 class Truth:
@@ -108,11 +92,11 @@ class Truth:
 
     def year(self, year: int, keys: Keys = None, tag: str | None = None, timezone: Zone = None) -> TruePeriod:
         """Count one calendar year."""
-        return self._period(self._rows(keys, tag, timezone, lambda day, _: day.year == year))
+        return self._period([row for row in self._rows(keys, tag, _zone(timezone)) if row[1].year == year])
 
     def alltime(self, keys: Keys = None, tag: str | None = None, timezone: Zone = None) -> TruePeriod:
         """Count every click."""
-        return self._period(self._rows(keys, tag, timezone, lambda _day, _at: True))
+        return self._period(self._rows(keys, tag, _zone(timezone)))
 
     def country(
         self,
@@ -143,39 +127,36 @@ class Truth:
         self, start: When, end: When, keys: Keys, tag: str | None, zone: Zone
     ) -> tuple[list[date], list[_Row]]:
         """Return every local date from `start` to `end`, and the clicks between them."""
-        first, last = _when(start), _when(end)
+        first, last, local = _when(start), _when(end), _zone(zone)
+        rows = self._rows(keys, tag, local)
         if isinstance(first, datetime) and isinstance(last, datetime):
-            low, high = first.timestamp(), last.timestamp()
-            rows = self._rows(keys, tag, zone, lambda _day, at: low <= at <= high)
-            first, last = (when.astimezone(_zone(zone)).date() for when in (first, last))
+            low, high, at = first.timestamp(), last.timestamp(), _COLUMNS.index("at")
+            rows = [row for row in rows if low <= row[at] <= high]
+            first, last = (when.astimezone(local).date() for when in (first, last))
         elif isinstance(first, datetime) or isinstance(last, datetime):
             raise TypeError("start and end are both dates or both datetimes")
         else:
-            rows = self._rows(keys, tag, zone, lambda day, _at: first <= day <= last)
+            rows = [row for row in rows if first <= row[1] <= last]
         return [first + timedelta(days=n) for n in range((last - first).days + 1)], rows
 
-    def _rows(
-        self, keys: Keys, tag: str | None, zone: Zone, holds: Callable[[date, int], bool]
-    ) -> list[_Row]:
-        """Return every selected click whose local date and Unix second `holds` accepts."""
+    def _rows(self, keys: Keys, tag: str | None, zone: tzinfo) -> list[_Row]:
+        """Return every selected click."""
         if keys is not None and tag is not None:
             raise TypeError("give keys or tag, not both")
         tag_ids = {found.name: found.id for found in self._store.tags()}
         if tag is not None and tag not in tag_ids:
             raise LookupError(f"no tag {tag!r}")
-        chosen, local = None if keys is None else set(keys), _zone(zone)
+        chosen = None if keys is None else set(keys)
         wanted = {
             id: slashtag
             for id, slashtag, tag_id in self._store.rows("SELECT id, slashtag, tag_id FROM link")
             if (chosen is None or slashtag in chosen) and (tag is None or tag_id == tag_ids[tag])
         }
-        rows: list[_Row] = []
-        for click in self._store.log():
-            if slashtag := wanted.get(click[0]):
-                day = datetime.fromtimestamp(click[1], local).date()
-                if holds(day, click[1]):
-                    rows.append((slashtag, day, *click))
-        return rows
+        return [
+            (wanted[click[0]], datetime.fromtimestamp(click[1], zone).date(), *click)
+            for click in self._store.log()
+            if click[0] in wanted
+        ]
 
     def _range(self, days: Iterable[date], rows: list[_Row]) -> TrueRange:
         counts = _count(rows, "day")
@@ -205,17 +186,9 @@ def _count(rows: list[_Row], column: str) -> Counter[Any]:
     return Counter(map(itemgetter(_COLUMNS.index(column)), rows))
 
 
-def read_instant(text: str) -> datetime:
-    """Read an ISO 8601 date-time; ValueError for 24:00, which only Python 3.14 and later would read."""
-    instant = datetime.fromisoformat(text)
-    if instant.day != date.fromisoformat(re.split("[T ]", text)[0]).day:
-        raise ValueError(f"the hour must be in 0..23: {text}")
-    return instant
-
-
 def _when(value: When) -> date | datetime:
     if isinstance(value, str):
-        value = date.fromisoformat(value) if len(value) == 10 else read_instant(value)
+        value = (date if len(value) == 10 else datetime).fromisoformat(value)
     if isinstance(value, datetime) and value.tzinfo is None:
         raise ValueError(f"a datetime needs an offset: {value}")
     return value

@@ -24,7 +24,7 @@ from ... import (
     Year,
 )
 from ...export import Column, Row, Table
-from ...sandbox import Link, Sandbox, TokenBucket, TrueCountry, TruePeriod, TrueRange
+from ...sandbox import Link, Sandbox, TrueCountry, TruePeriod, TrueRange
 from ..drawing import draw_rows
 from ..progress import Watch, bars
 from ..run import run_async
@@ -64,9 +64,8 @@ def demo(
         f"A made-up account of {urls:,} links and {clicks:,} clicks, served on this machine.\n"
         f"The service allows {rate:g} requests/s, which the client has to find out."
     )
-    limit = TokenBucket(rate, BURST)
     # The sandbox runs in a thread of its own, so that client and service do not share a loop.
-    with Sandbox(urls=urls, clicks=clicks, limiter=limit, retry_after=None, latency=LATENCY) as box:
+    with Sandbox(urls=urls, clicks=clicks, rate=rate, burst=BURST, retry_after=None, latency=LATENCY) as box:
         steps, learned_rate = run_async(_run(box))
     spent = [sum(numbers) for numbers in zip(*(step.spent for step in steps), strict=True)]
     wrong = [f"{step.name}: {', '.join(step.wrong)}" for step in steps if step.wrong]

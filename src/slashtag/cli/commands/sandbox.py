@@ -29,7 +29,7 @@ async def sandbox(
         Option(
             metavar="KIND",
             help="What goes wrong with one request in ten, chosen at random: a status such as 500, html-502, "
-            "envelope-400, truncated-json, truncated-body, reset, stall, stall-body, slow; may be repeated.",
+            "envelope-400, truncated-json, truncated-body, reset, stall; may be repeated.",
         ),
     ] = None,
     seed: Annotated[int, Option(help="The same seed makes the same account and faults.")] = 7,
