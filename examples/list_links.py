@@ -13,7 +13,8 @@ async def main() -> None:
     async with AsyncSession() as session:
         async for url in session.urls.list():
             count += 1
-            if top is None or url.hits > top.hits:
+            # A member that the service sends in another form is None.
+            if top is None or (url.hits or 0) > (top.hits or 0):
                 top = url
     print(f"{count} links")
     if top is not None:

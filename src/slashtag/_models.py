@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from functools import cache
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
+from msgspec import Meta
 from msgspec.structs import asdict, force_setattr
 
 from ._records import ArrowStream, Record, to_arrow
@@ -16,6 +17,8 @@ T = TypeVar("T")
 K = TypeVar("K")
 S = TypeVar("S", bound="Statistics")
 Span = tuple[date, date]
+#: Time of a record, without a zone.
+Time = Annotated[datetime, Meta(tz=False)]
 
 OTHER = "Other"
 
@@ -24,27 +27,31 @@ class ShortUrl(Record, frozen=True, kw_only=True, gc=False, rename="camel"):
     """One short URL of the account.
 
     `hits` is the click counter; `redirect_code` an HTTP status; timestamps have no zone, as the service
-    documents none; `tag_id` is None if the link has no tag. See docs/service.md, Short URL.
+    documents none; `tag_id` is None if the link has no tag. A member other than `id` that cannot be read is
+    None, so add up `url.hits or 0`; `metrics.unreadable` counts these. See docs/service.md, Short URL.
     """
 
     id: int
     destination: str | None = None
-    hits: int = 0
+    hits: int | None = None
     redirect_code: int | None = None
     short_url: str | None = None
-    slashtag: str
-    created_at: datetime | None = None
-    updated_at: datetime | None = None
+    slashtag: str | None = None
+    created_at: Time | None = None
+    updated_at: Time | None = None
     tag_id: int | None = None
 
 
 class Tag(Record, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """One tag of the account; `name` is unique. See docs/service.md, Tag."""
+    """One tag of the account; `name` is unique.
+
+    A member other than `id` that cannot be read is None. See docs/service.md, Tag.
+    """
 
     id: int
-    name: str
+    name: str | None = None
     description: str | None = None
-    created_at: datetime | None = None
+    created_at: Time | None = None
 
 
 class Page(Record, Generic[T], frozen=True, kw_only=True, rename="camel"):

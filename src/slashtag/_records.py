@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from importlib import import_module
 from operator import attrgetter
-from typing import Any, Protocol, cast, get_args
+from typing import Any, Protocol, cast, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -119,7 +119,8 @@ def to_arrow(columns: Mapping[str, type], rows: Iterable[Sequence[Any]]) -> Arro
 def records_to_arrow(page_type: Any, records: Iterable[object]) -> ArrowStream:
     """Return the records of pages of one type, each a row, as an Arrow table."""
     (record_type,) = get_args(page_type)
-    columns = {field.name: (get_args(field.type) or (field.type,))[0] for field in fields(record_type)}
+    types = get_type_hints(record_type)
+    columns = {name: (get_args(types[name]) or (types[name],))[0] for name in record_type.__struct_fields__}
     return to_arrow(columns, map(attrgetter(*columns), records))
 
 

@@ -266,14 +266,14 @@ def test_days_outside_with_clicks_are_left_out() -> None:
 
 
 def test_months_of_another_year_are_told_and_left_out() -> None:
-    answer = PeriodAnswer(5, 5, 0, clicks_breakdown={2024: {1: 2}, 2023: {12: 3}})
+    answer = PeriodAnswer(5, 5, 0, clicks_breakdown={"2024": {"01": 2}, "2023": {"12": 3}})
     stats, problem = Year(2024).to_statistics(answer, None)
     assert "other years than 2024" in (problem or "")
     assert stats.clicks_breakdown == {2024: {1: 2}}
 
 
 def test_a_breakdown_that_contradicts_the_total_is_told() -> None:
-    answer = PeriodAnswer(3, 2, 1, clicks_breakdown={2024: {1: 2}})
+    answer = PeriodAnswer(3, 2, 1, clicks_breakdown={"2024": {"1": 2}})
     assert answer.to_statistics(None)[1] == "3 clicks in all, but 2 in its months"
 
 
@@ -289,7 +289,7 @@ def test_empty_breakdowns_are_empty_in_each_form(breakdown: Any) -> None:
     ("answer", "expected"),
     [
         (RangeAnswer(total_clicks=0, device={"Desktop": 0}), RangeStats()),
-        (PeriodAnswer(0, 0, 0, clicks_breakdown={2024: {1: 0}}, browser={"Firefox": 0}), PeriodStats()),
+        (PeriodAnswer(0, 0, 0, clicks_breakdown={"2024": {"1": 0}}, browser={"Firefox": 0}), PeriodStats()),
         (GeoAnswer(state={"Ohio": 0, "Other": 0}), GeoStats(state={"Other": 0})),
     ],
 )
@@ -299,7 +299,7 @@ def test_labels_without_clicks_are_dropped_but_other(answer: Answer, expected: S
 
 def test_uniques_are_exact_of_one_answer_with_clicks() -> None:
     def of(*totals: int) -> PeriodStats:
-        answers = (PeriodAnswer(total, total, 0, clicks_breakdown={2024: {1: total}}) for total in totals)
+        answers = (PeriodAnswer(total, total, 0, clicks_breakdown={"2024": {"1": total}}) for total in totals)
         stats: PeriodStats = summed(PeriodStats, [answer.to_statistics(None)[0] for answer in answers])
         return stats
 

@@ -28,14 +28,16 @@ from typing import Annotated, Any, ClassVar, cast
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
-from .._models import GeoStats, PeriodStats, RangeStats, Statistics
+from .._models import GeoStats, PeriodStats, RangeStats, Statistics, add_counts
 from .windows import Window
 
 Nothing = Annotated[list[Any], Meta(max_length=0)]
 Count = Annotated[int, Meta(ge=0)]
 Counts = dict[str, Count] | Nothing | None
 Days = dict[date, Count] | Nothing | None
-Months = dict[int, dict[int, Count] | Nothing | None] | Nothing | None
+#: A year or a month, which may have a leading zero.
+Number = Annotated[str, Meta(pattern=r"^[0-9]{1,4}$")]
+Months = dict[Number, dict[Number, Count] | Nothing | None] | Nothing | None
 
 
 class Answer(Struct, gc=False, kw_only=True):
@@ -61,6 +63,9 @@ class Answer(Struct, gc=False, kw_only=True):
     def _read(self, window: Window | None, year: int | None) -> tuple[Statistics, str | None]:
         """Return the answer as public statistics, and a contradiction between its numbers."""
         raise NotImplementedError
+
+    def _maps(self) -> dict[str, Any]:
+        return {name: _counts(getattr(self, name)) for name in self.result_type.SUMS}
 
 
 class RangeAnswer(Answer, gc=False):
@@ -103,11 +108,7 @@ class RangeAnswer(Answer, gc=False):
             total_clicks=total,
             clicks=clicks,
             days_complete=complete,
-            device=_counts(self.device),
-            browser=_counts(self.browser),
-            platform=_counts(self.platform),
-            country=_counts(self.country),
-            referrer=_counts(self.referrer),
+            **self._maps(),
         )
         return stats, problem
 
@@ -130,8 +131,10 @@ class PeriodAnswer(Answer, gc=False):
     timezone: Counts = None
 
     def _read(self, window: Window | None, year: int | None) -> tuple[PeriodStats, str | None]:
-        years: dict[int, Any] = _counts(self.clicks_breakdown)
-        breakdown: dict[int, dict[int, int]] = {n: _counts(months) for n, months in years.items()}
+        breakdown: dict[int, dict[int, int]] = {}
+        for number, months in _counts(self.clicks_breakdown).items():
+            for month, n in _counts(months).items():
+                add_counts(breakdown.setdefault(int(number), {}), {int(month): n})
         total, unique, problem = self.clicks_total, self.clicks_unique, None
         counted = sum(sum(months.values()) for months in breakdown.values())
         if counted != total:
@@ -141,13 +144,13 @@ class PeriodAnswer(Answer, gc=False):
         if year is not None and any(any(months.values()) for n, months in breakdown.items() if n != year):
             problem = f"clicks in months of other years than {year}"
             breakdown = {year: breakdown.get(year, {})}
-        maps: dict[str, Any] = {name: _counts(getattr(self, name)) for name in PeriodStats.DIMENSIONS}
         stats = PeriodStats(
             clicks_total=total,
             clicks_unique=unique,
             clicks_repeated=self.clicks_repeated,
             clicks_breakdown=breakdown,
-            **maps,
+            languages=_counts(self.languages),
+            **self._maps(),
         )
         return stats, problem
 
@@ -162,8 +165,7 @@ class GeoAnswer(Answer, gc=False):
     postalcode: Counts = None
 
     def _read(self, window: Window | None, year: int | None) -> tuple[GeoStats, None]:
-        state, city, postalcode = map(_counts, (self.state, self.city, self.postalcode))
-        return GeoStats(state=state, city=city, postalcode=postalcode), None
+        return GeoStats(**self._maps()), None
 
 
 def _check_dimensions(stats: Statistics, incomplete: Sequence[str]) -> tuple[Statistics, str | None]:

@@ -211,6 +211,8 @@ def check_tag(name: object) -> str:
 def check_slashtag(key: object) -> str:
     """Return the slashtag of a str or a link, or raise InvalidRequestError if it cannot be requested."""
     slashtag = key if isinstance(key, str) else getattr(key, "slashtag", None)
+    if isinstance(key, ShortUrl) and slashtag is None:
+        raise InvalidRequestError(f"the slashtag of the link {key.id} could not be read")
     if not isinstance(slashtag, str):
         raise TypeError(f"keys must be slashtags or ShortUrls, not {type(key).__name__}")
     if not slashtag:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -23,8 +23,10 @@ from .._errors import (
     UnexpectedResponseError,
     UnknownTagError,
 )
+from .._records import Record
 from .answers import Answer
 from .call import Call
+from .odd_records import ReportUnreadable, read_members
 from .scrubber import SCRUBBED_BYTES, Scrubber
 from .throttle.headers import http_date
 from .throttle.headers import retry_after as parse_retry_after
@@ -74,6 +76,19 @@ def _decoder(returns: Any) -> msgspec.json.Decoder[Envelope[Any]]:
     return msgspec.json.Decoder(Envelope[returns], strict=False)
 
 
+def _decode(returns: Any, body: bytes | bytearray, report: ReportUnreadable) -> Envelope[Any]:
+    try:
+        return _decoder(returns).decode(body)
+    except msgspec.ValidationError:
+        kind = get_origin(returns) or returns
+        if not (isinstance(kind, type) and issubclass(kind, Record)):
+            raise
+    envelope = _decoder(Any).decode(body)
+    if envelope.status == 200:
+        envelope.data = read_members(returns, envelope.data, report)
+    return envelope
+
+
 def parse(
     call: Call[T],
     status: int,
@@ -81,12 +96,14 @@ def parse(
     body: bytes | bytearray,
     scrubber: Scrubber = _NO_SECRETS,
     now: float | None = None,
+    report: ReportUnreadable = lambda text: None,
 ) -> T:
     """Return the `data` of an answer, or raise its error.
 
     The HTTP status decides; in a 200 the envelope's status is treated exactly as that HTTP status.
     `scrubber` has the secrets that no error may show; `now` is the wall clock in seconds, for a Retry-After
-    date without a Date header. Raises APIError and its subclasses, and UnexpectedResponseError.
+    date without a Date header; `report` takes the members of records that are None, as they cannot be read.
+    Raises APIError and its subclasses, and UnexpectedResponseError.
     See docs/service.md, Errors.
 
     A 404 without the service's envelope is an UnexpectedResponseError that may be repeated: a load balancer
@@ -96,7 +113,7 @@ def parse(
     if status == 200:
         try:
             returns: Any = call.returns
-            envelope = _decoder(returns).decode(body)
+            envelope = _decode(returns, body, lambda text: report(scrubber.text(text)))
             if envelope.status != 200:
                 problem = f"the envelope says {envelope.status}"
             elif envelope.message == "ok" or is_ok(envelope.message):

@@ -105,7 +105,7 @@ async def read_batches(
 
 
 async def sort_by_activity(
-    keys: AsyncIterable[Key], earlier_hits: Mapping[str, int] | None = None
+    keys: AsyncIterable[Key], earlier_hits: Mapping[str, int | None] | None = None
 ) -> AsyncGenerator[Key]:
     """Yield links sorted by activity within blocks of `SORTED_AHEAD`; plain slashtags are not reordered."""
     ahead: list[Key] = []
@@ -119,7 +119,7 @@ async def sort_by_activity(
         yield link
 
 
-def by_activity(keys: Iterable[Any], earlier_hits: Mapping[str, int] | None = None) -> list[Any]:
+def by_activity(keys: Iterable[Any], earlier_hits: Mapping[str, int | None] | None = None) -> list[Any]:
     """Sort links so that those likely to have clicks are adjacent; slashtags keep their order.
 
     First the links whose `hits` differ most from those of an earlier listing, then those with most hits. The
@@ -131,7 +131,7 @@ def by_activity(keys: Iterable[Any], earlier_hits: Mapping[str, int] | None = No
         hits = getattr(link, "hits", None)
         if not isinstance(hits, int):
             return 0, 0
-        return -abs(hits - before.get(link.slashtag, 0)) if before else 0, -hits
+        return -abs(hits - (before.get(link.slashtag) or 0)) if before else 0, -hits
 
     return sorted(keys, key=rank)
 
@@ -326,7 +326,7 @@ class ProgressReporter:
                 raise error
             log.warning("a link is missing from the statistics: %s", error)
             return
-        selector = Selector(keys=(key if isinstance(key, str) else key.slashtag,))
+        selector = Selector(keys=(key if isinstance(key, str) else key.slashtag or "",))
         params, label = selector.params(), str(selector)
         call = Call(method="GET", path=self._query.path, params=params, returns=object, label=label)
         self._on_error(Failure(call, error))

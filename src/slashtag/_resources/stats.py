@@ -179,7 +179,7 @@ class Stats:
         timezone: Zone = None,
         ordered: bool = False,
         inferred: bool = True,
-        earlier_hits: Mapping[str, int] | None = None,
+        earlier_hits: Mapping[str, int | None] | None = None,
         progress: Progress | None = None,
         on_error: OnError | None = None,
     ) -> Results[tuple[str, R]]:
@@ -244,7 +244,7 @@ def sort_links(stats: Stats, query: Query[Any], links: AsyncIterable[Key]) -> As
 
 
 async def _sorted(
-    links: AsyncIterable[Key], earlier_hits: Mapping[str, int] | None, order: KeptOrder | None
+    links: AsyncIterable[Key], earlier_hits: Mapping[str, int | None] | None, order: KeptOrder | None
 ) -> AsyncGenerator[Key]:
     """Yield links by activity, or else as they were before, within blocks; slashtags as they come."""
     block: list[Key] = []

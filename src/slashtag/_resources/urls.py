@@ -52,7 +52,7 @@ class Urls(Resource[ShortUrl]):
             return found
         async with self.list(progress=progress) as links:
             async for link in links:
-                for name in (link.slashtag, _address(link.short_url or "")):
+                for name in (link.slashtag or "", _address(link.short_url or "")):
                     for key in keys_of.pop(name, ()):
                         missing -= found[key] is None
                         found[key] = found[key] or link

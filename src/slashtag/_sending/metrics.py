@@ -16,6 +16,7 @@ class Metrics:
     `requests`: calls started; `replayed`: those answered by the journal; `attempts`: requests sent;
     `retries`: attempts after a failure; `throttled`: 429s; `bytes_received`: of decompressed bodies;
     `inconsistent`: statistics answers that were added although they contradict themselves;
+    `unreadable`: members of records that are None because they cannot be read;
     `learned_rate`: requests per second that the service allows, None while unknown; `in_flight`, `waiting`:
     current numbers of requests; `paused_until`: the event loop's time before which nothing is sent, past if
     not paused; `oldest_answer`: the earliest time at which the service made an answer, in epoch seconds and
@@ -30,6 +31,7 @@ class Metrics:
     attempts: int = 0
     retries: int = 0
     bytes_received: int = 0
+    unreadable: int = 0
     oldest_answer: float = inf
     retry_at: float = 0.0
     #: The event loop's time less `time.monotonic()`: on macOS uvloop's clock runs on during sleep.

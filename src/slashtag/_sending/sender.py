@@ -92,7 +92,7 @@ class Sender:
             self.metrics.replayed += 1
             # Let other tasks run, because a replay does not wait for anything.
             await asyncio.sleep(0)
-            return parse(call, 200, {}, body, self.transport.scrubber)
+            return parse(call, 200, {}, body, self.transport.scrubber, report=self._report_unreadable)
         state = CallState(self.admission.order())
         try:
             data = await self._attempt(call, state)
@@ -127,7 +127,8 @@ class Sender:
                 )
                 metrics.bytes_received += len(body)
                 wall = None if status == 200 else time()
-                data = parse(call, status, headers, body, self.transport.scrubber, wall)
+                report = self._report_unreadable
+                data = parse(call, status, headers, body, self.transport.scrubber, wall, report)
             except SlashtagError as error:
                 after = loop.time()
                 is_stale = isinstance(error, TransportError) and error.stale
@@ -178,6 +179,11 @@ class Sender:
                 if log.isEnabledFor(logging.DEBUG):
                     log.debug("%s %s%s: 200, %d bytes", call.method, call.path, _details(call), len(body))
                 return data
+
+    def _report_unreadable(self, what: str) -> None:
+        """Count a member that is None because it cannot be read; the first as a warning, of thousands."""
+        log.log(logging.DEBUG if self.metrics.unreadable else logging.WARNING, "cannot be read: %s", what)
+        self.metrics.unreadable += 1
 
     async def _wait(self, call: Call[Any], state: CallState, now: float) -> Ticket:
         max_wait = self.policy.max_wait

@@ -34,7 +34,8 @@ class Links:
         self.by_key: dict[str | int, list[ShortUrl]] = {}
         for url in urls:
             self.by_key[url.id] = [url]
-            self.by_key.setdefault(url.slashtag, []).append(url)
+            if url.slashtag is not None:
+                self.by_key.setdefault(url.slashtag, []).append(url)
 
     def find(self, key: str | int) -> ShortUrl:
         """Return the link with a slashtag or an id; raises InvalidRequestError if there is not just one."""

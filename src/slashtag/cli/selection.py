@@ -114,7 +114,7 @@ class Selection:
             run.leave_out(f"no link has the slashtag {named}{more}; --no-check asks for it all the same")
         if len(unknown) == len(found):
             raise typer.Exit(SOME_FAILED)
-        return {"keys": [link.slashtag for link in found.values() if link is not None], "tags": None}
+        return {"keys": [link.slashtag or "" for link in found.values() if link is not None], "tags": None}
 
     @asynccontextmanager
     async def chosen(

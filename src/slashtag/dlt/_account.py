@@ -127,8 +127,9 @@ class Account:
             for link in links:
                 try:
                     # Statistics count a slashtag for all links that have it, on different domains.
-                    hits[check_slashtag(link)] += link.hits
-                    ids.setdefault(link.slashtag, []).append(link.id)
+                    slashtag = check_slashtag(link)
+                    hits[slashtag] += link.hits or 0
+                    ids.setdefault(slashtag, []).append(link.id)
                 except InvalidRequestError as error:
                     refused.append(error)
             if refused:

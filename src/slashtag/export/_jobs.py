@@ -148,6 +148,6 @@ async def _limited(links: AsyncIterable[Key], writer: Writer, days: int) -> Asyn
     """Yield links while the file can hold a row for each slashtag and day."""
     found: set[str] = set()
     async for link in links:
-        found.add(link if isinstance(link, str) else link.slashtag)
+        found.add(link if isinstance(link, str) else link.slashtag or "")
         check_rows(writer, len(found) * days)
         yield link

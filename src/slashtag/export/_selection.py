@@ -27,6 +27,8 @@ class Sharing:
 
     def take(self, url: ShortUrl, *, selected: bool) -> bool:
         """Take a link and return whether it is selected."""
+        if url.slashtag is None:
+            return selected
         if not selected:
             self._others.add(url.slashtag)
         elif url.slashtag in self._selected:
@@ -103,7 +105,7 @@ class Links:
 
 async def names_of_tags(session: AsyncSession, wanted: Iterable[str] = ()) -> dict[int, str]:
     """Return the names of all tags by id; raises InvalidRequestError if one that is wanted does not exist."""
-    names = {tag.id: tag.name for tag in await session.tags.list().to_list()}
+    names = {tag.id: tag.name or "" for tag in await session.tags.list().to_list()}
     for name in wanted:
         if name not in names.values():
             raise InvalidRequestError(f"the account has no tag {name!r}{did_you_mean(name, names.values())}")

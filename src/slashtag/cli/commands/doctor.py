@@ -104,9 +104,10 @@ async def examine(session: AsyncSession, keys: tuple[str, ...]) -> AsyncIterator
     many: tuple[str, ...] = ()
     if not keys:
         newest = await session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="-date")
-        links = sorted(oldest.items + newest.items, key=lambda url: -url.hits)
+        links = sorted(oldest.items + newest.items, key=lambda url: -(url.hits or 0))
         # A slashtag with a comma cannot be requested.
-        keys = tuple(dict.fromkeys(url.slashtag for url in links if "," not in url.slashtag))
+        slashtags = (url.slashtag or "," for url in links)
+        keys = tuple(dict.fromkeys(slashtag for slashtag in slashtags if "," not in slashtag))
         many, keys = keys[:MAX_KEYS], keys[:LINKS]
     known: list[date] | None = None
 

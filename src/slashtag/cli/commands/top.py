@@ -117,7 +117,7 @@ async def _slashtags(
         hits: Counter[str] = Counter()
         async for link in keys:
             if isinstance(link, ShortUrl):
-                hits[link.slashtag] += link.hits
+                hits[link.slashtag or ""] += link.hits or 0
         return [slashtag for slashtag, _ in hits.most_common()]
 
 

@@ -1,0 +1,92 @@
+"""Records with members in another form than documented: no record is lost, and it is said."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slashtag import AllTime, DateRange, UnexpectedResponseError
+from slashtag.export import export_urls
+from slashtag.export._table import NAMED_URLS
+from slashtag.export._xlsx import XlsxWriter
+from tests.resources.accounts import scripted
+from tests.support import wire
+
+TIME = "2024-05-01 10:00:00"
+USUAL = {"slashtag": "s", "hits": 3, "createdAt": TIME, "updatedAt": TIME}
+DAYS = DateRange("2024-05-01", "2024-05-01")
+
+
+def account(odd: dict[str, Any]) -> wire.Script:
+    """Serve three links, of which the second is odd, and a click of each slashtag."""
+    links = [{"id": n, **USUAL, "slashtag": f"s{n}", **(odd if n == 2 else {})} for n in (1, 2, 3)]
+
+    def answer(request: wire.Request) -> wire.Answer:
+        if request.path.endswith("/urls"):
+            return wire.ok({"page": 1, "pageSize": 500, "items": links})
+        return wire.ok({"total_clicks": len(request.query["url_keys"][0].split(","))})
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("odd", "name", "expected"),
+    [
+        ({"updatedAt": "0000-00-00 00:00:00"}, "updated_at", None),
+        ({"updatedAt": ""}, "updated_at", None),
+        ({"updatedAt": 1714557600}, "updated_at", None),
+        ({"createdAt": None}, "created_at", None),
+        ({"createdAt": "2024-05-01T12:00:00Z"}, "created_at", datetime(2024, 5, 1, 12)),
+        ({"createdAt": "2024-05-01 12:00:00+02:00"}, "created_at", datetime(2024, 5, 1, 12)),
+        ({"hits": "1,234"}, "hits", None),
+        ({"hits": None}, "hits", None),
+        ({"redirectCode": {}}, "redirect_code", None),
+        ({"tagId": ""}, "tag_id", None),
+        ({"slashtag": 2024}, "slashtag", None),
+    ],
+)
+async def test_an_odd_record_hides_nothing(
+    odd: dict[str, Any], name: str, expected: object, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    (given,) = odd.values()
+    unreadable = int(given is not None and expected is None)
+    async with scripted(account(odd)) as (_, api):
+        with caplog.at_level(logging.WARNING):
+            links = await api.urls.list().to_list()
+            await api.urls.list().to_list()
+        assert [link.id for link in links] == [1, 2, 3]
+        assert getattr(links[1], name) == expected
+        assert api.metrics.unreadable == 2 * unreadable
+        assert len(caplog.records) == unreadable
+
+        stats = await api.stats.collect(DAYS, keys=api.urls.list())
+        assert (stats.total, stats.complete) == ((3, True) if links[1].slashtag else (2, False))
+        keys = sorted(links, key=lambda link: -(link.hits or 0))
+        failures: list[Any] = []
+        each = await api.stats.collect_each(DAYS, keys=keys, on_error=failures.append).to_dict()
+        assert len(each) + len(failures) == 3
+        assert sum(clicks.total for clicks in each.values()) == stats.total
+
+        with (tmp_path / "links.xlsx").open("wb") as file:
+            writer = XlsxWriter(file, NAMED_URLS)
+            assert (await export_urls(api, writer)).rows == 3
+            writer.close()
+
+
+async def test_without_an_id_a_record_cannot_be_told_from_others() -> None:
+    async with scripted(account({"id": None})) as (_, api):
+        with pytest.raises(UnexpectedResponseError):
+            await api.urls.list().to_list()
+
+
+async def test_months_may_have_a_leading_zero() -> None:
+    months = {"clicks_total": 5, "clicks_unique": 5, "clicks_repeated": 0}
+    breakdown = {"2024": {"01": 2, "12": 3}}
+    async with scripted(lambda _: wire.ok({**months, "clicks_breakdown": breakdown})) as (_, api):
+        stats = await api.stats.collect(AllTime(), keys=["a"])
+    assert stats.clicks_breakdown == {2024: {1: 2, 12: 3}}
+    assert stats.reconciles
