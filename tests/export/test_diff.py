@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slashtag import ExportError, InvalidRequestError
+from slashtag import InvalidRequestError
 from slashtag.export import FORMATS, URLS, RowDifference, TableFile, clicks_table, compare_files
 
 LINK = (
@@ -68,5 +68,5 @@ def test_files_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
         list(compare_files(tmp_path / "odd.csv", tmp_path / "odd.csv"))
     for name in ("cut.parquet", "cut.xlsx", "cut.json", "cut.csv.gz"):
         (tmp_path / name).write_bytes(b"{")
-        with pytest.raises(ExportError):
+        with pytest.raises(InvalidRequestError):
             list(compare_files(links, tmp_path / name))

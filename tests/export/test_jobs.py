@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterable
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -129,32 +129,10 @@ async def test_links_bear_the_names_of_their_tags(box: Sandbox, session: AsyncSe
     assert {name for _, name in expected} == {None, *names.values()}
 
 
-async def test_a_tag_made_during_the_export_has_its_name(kept: Kept) -> None:
-    async with (
-        Sandbox(urls=520, clicks=0) as box,
-        AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session,
-    ):
-        box.add_tag("late")
-        box.add_url("late-link", tag="late")
-        hide = [("UPDATE tag SET id = -id WHERE name = ?", [("late",)])]
-        box.store.insert(*hide[0])
-
-        def progress(links: int, total: int | None) -> None:
-            if links > 500 and hide:
-                box.store.insert(*hide.pop())
-
-        await export_urls(session, kept, progress=progress)
-        assert [one.path for one in box.requests].count("/api/v1/tags") == 2
-    assert columns(NAMED_URLS, kept.rows, "slashtag", "tag_name")[-1] == ("late-link", "late")
-
-
-async def test_a_tag_that_nobody_knows_has_no_name_and_is_looked_for_once(
-    box: Sandbox, session: AsyncSession, kept: Kept
-) -> None:
+async def test_a_tag_that_nobody_knows_has_no_name(box: Sandbox, session: AsyncSession, kept: Kept) -> None:
     box.store.insert("DELETE FROM tag WHERE name = ?", [(box.truth.tags()[0].name,)])
     await export_urls(session, kept)
     assert None in {name for tag, name in columns(NAMED_URLS, kept.rows, "tag_id", "tag_name") if tag}
-    assert [one.path for one in box.requests].count("/api/v1/tags") == 1
 
 
 async def test_every_tag_is_a_row_in_order(box: Sandbox, session: AsyncSession, kept: Kept) -> None:
@@ -237,6 +215,21 @@ async def test_the_last_days_end_today(session: AsyncSession, kept: Kept) -> Non
     first, last = (cast("date", kept.rows[n][1]) for n in (0, -1))
     assert last - first == timedelta(days=2)
     assert abs(last - date.today()) <= timedelta(days=1)
+
+
+@pytest.mark.parametrize("dimensions", [False, True])
+async def test_a_range_that_is_not_over_ends_today(
+    box: Sandbox, session: AsyncSession, kept: Kept, dimensions: bool
+) -> None:
+    today = datetime.now(UTC).date()
+    start, end = today - timedelta(days=2), today + timedelta(days=400)
+    box.add_click(slashtags(box)[0], datetime.now(UTC), device="Desktop")
+    await export_clicks(session, DateRange(start, end), kept, timezone="+00:00", dimensions=dimensions)
+    assert {row[2 if dimensions else 1] for row in kept.rows} <= {start, start + timedelta(1), today}
+    assert sum(cast("int", row[-1]) for row in kept.rows if not dimensions or row[3] == "device") == 1
+    for nothing in (DateRange(today + timedelta(2), end), Day(end)):
+        with pytest.raises(InvalidRequestError, match="after today"):
+            await export_clicks(session, nothing, kept)
 
 
 async def test_no_keys_make_no_rows(box: Sandbox, session: AsyncSession, kept: Kept) -> None:

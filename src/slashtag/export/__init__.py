@@ -1,12 +1,16 @@
 """Links, tags and clicks of an account as rows, in files of several formats."""
 
+from ._diff import VOLATILE as VOLATILE
 from ._diff import RowDifference as RowDifference
 from ._diff import compare_files as compare_files
 from ._hours import hourly_clicks as hourly_clicks
 from ._jobs import Summary as Summary
+from ._jobs import begun as begun
 from ._jobs import export_clicks as export_clicks
 from ._jobs import export_tags as export_tags
 from ._jobs import export_urls as export_urls
+from ._reading import Source as Source
+from ._reading import read_table as read_table
 from ._selection import By as By
 from ._selection import Links as Links
 from ._selection import Sharing as Sharing
@@ -32,6 +36,5 @@ from ._writers import TableFile as TableFile
 from ._writers import TextFormat as TextFormat
 from ._writers import Writer as Writer
 from ._writers import arrow_schema as arrow_schema
-from ._writers import check_rows as check_rows
 from ._writers import format_of as format_of
 from ._writers import open_writer as open_writer

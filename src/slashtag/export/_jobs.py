@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Iterable
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 
 from msgspec import Struct
 
-from .. import AsyncSession, DateRange, Day, Failure, Keys, OnError, Progress, SlashtagError
-from .._internal import Key, in_thread, optional, parse_zone, sort_links
+from .. import (
+    AsyncSession,
+    DateRange,
+    Day,
+    Failure,
+    InvalidRequestError,
+    Keys,
+    OnError,
+    Progress,
+    SlashtagError,
+)
+from .._internal import in_thread, optional, parse_zone, sort_links
 from ._selection import By, Sharing, names_of_tags, selection
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row
-from ._writers import BATCH, Writer, check_rows
+from ._writers import BATCH, Writer
 
 
 class Summary(Struct, frozen=True, kw_only=True):
@@ -44,15 +54,10 @@ async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progre
     warning, if tags cannot be listed. Raises what a listing raises, and ExportError (List short URLs; List
     tags).
     """
-    written, names = 0, dict[int, str | None]()
-    found: dict[int, str] | None = {}
+    names = await optional(session, "names of tags", names_of_tags) or {}
+    written = 0
     async with session.urls.list(progress=progress).pages() as pages:
         async for page in pages:
-            unknown = {url.tag_id for url in page.items if url.tag_id is not None} - names.keys()
-            if unknown and found is not None:
-                # Also for a tag that was created meanwhile; one that stays unknown is looked for once.
-                found = await optional(session, "names of tags", names_of_tags)
-                names |= dict.fromkeys(unknown) | (found or {})
             written += await _write(writer, [named_url_row(url, names) for url in page.items])
     return Summary(rows=written)
 
@@ -81,6 +86,7 @@ async def export_clicks(
 ) -> Summary:
     """Write the clicks of a range of days, a row for every slashtag and day, zeros too.
 
+    A range that is not over ends with the present day, as it is so far.
     Rows come in the order of `keys` or of tags. Listed links come by `hits`, the most first, among as many as
     are read ahead (10,000), which takes fewer requests than the order of the listing (see `collect_each`); if
     an earlier run had them in another order, in that.
@@ -95,11 +101,9 @@ async def export_clicks(
     a wrong selector, ExportError, and what `collect_each` raises (Statistics for a date or date range).
     """
     zone = parse_zone(timezone)
-    # The present day is looked up once: a range that ends with it must not move at midnight.
-    now = datetime.now(UTC)
-    given_zone = None if timezone is None else zone
-    resolved = query.resolve(given_zone, now) if isinstance(query, DateRange) else query
-    start, end = resolved.span(zone)
+    # Once: a range that ends with the present day must not move at midnight.
+    query = begun(query, timezone)
+    start, end = query.span(zone)
     written, waiting, sharing = 0, list[Row](), Sharing()
     are_listed, answered, reconciles = keys is None, False, True
     failures = 0
@@ -111,18 +115,10 @@ async def export_clicks(
         return None if on_error is None else on_error(failure)
 
     async with selection(session, keys, tags, by, sharing=sharing) as (keys, tags):
-        if getattr(writer, "most_rows", None) is not None:
-            days = (end - start).days + 1
-            if isinstance(keys, AsyncIterable):
-                keys = _limited(keys, writer, days)
-            else:
-                keys = None if keys is None else list(keys)
-                tags = None if tags is None else list(tags)
-                check_rows(writer, len({getattr(key, "slashtag", key) for key in keys or tags or ()}) * days)
         if are_listed and isinstance(keys, AsyncIterable):
-            keys = sort_links(session.stats, resolved, keys)
+            keys = sort_links(session.stats, query, keys)
         each = session.stats.collect_each(
-            resolved,
+            query,
             keys=keys,
             tags=tags,
             timezone=zone,
@@ -144,10 +140,15 @@ async def export_clicks(
     return Summary(rows=written, failures=failures, reconciles=reconciles, shared=sharing.count)
 
 
-async def _limited(links: AsyncIterable[Key], writer: Writer, days: int) -> AsyncGenerator[Key]:
-    """Yield links while the file can hold a row for each slashtag and day."""
-    found: set[str] = set()
-    async for link in links:
-        found.add(link if isinstance(link, str) else link.slashtag or "")
-        check_rows(writer, len(found) * days)
-        yield link
+def begun(query: DateRange | Day, timezone: str | tzinfo | None) -> DateRange | Day:
+    """Return a range as it is today, without the days that have not begun.
+
+    Raises InvalidRequestError if none has.
+    """
+    zone, now = parse_zone(timezone), datetime.now(UTC)
+    if isinstance(query, DateRange):
+        query = query.resolve(None if timezone is None else zone, now)
+    (start, end), today = query.span(zone), now.astimezone(zone).date()
+    if start > today:
+        raise InvalidRequestError(f"{start} is after today, {today}: there are no clicks yet")
+    return DateRange(query.bounds[0], today) if isinstance(query, DateRange) and end > today else query

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from .. import RangeStats, ShortUrl, Tag
 
-Kind = Literal["text", "int", "date", "timestamp", "flag", "float"]
+Kind = Literal["text", "int", "date", "timestamp", "float"]
 Value = str | int | float | date | datetime | None
 Row = tuple[Value, ...]
 
@@ -24,10 +24,9 @@ class Column(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """The columns of a table; each value of the column `sheet_by` has a sheet of its own in a workbook."""
+    """The columns of a table."""
 
     columns: tuple[Column, ...]
-    sheet_by: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,7 +45,7 @@ URLS = Table(
         Column("tag_id", "int"),
         Column("created_at", "timestamp"),
         Column("updated_at", "timestamp"),
-    ),
+    )
 )
 NAMED_URLS = Table((*URLS.columns, Column("tag_name")))
 TAGS = Table(
@@ -72,7 +71,7 @@ def clicks_table(by: str | None) -> Table:
 
 def dimensions_table(by: str | None) -> Table:
     """Return the table of clicks by dimension and label; `by` as in `clicks_table`."""
-    return Table(((Column(by),) if by else ()) + _LABELS, sheet_by="dimension")
+    return Table(((Column(by),) if by else ()) + _LABELS)
 
 
 def named_url_row(url: ShortUrl, names: Mapping[int, str | None]) -> Row:

@@ -24,11 +24,14 @@ class AtomicFile:
     cannot be written; later where the disk is full.
     """
 
-    #: For libraries that check it: late writes are dropped instead of refused.
-    closed = False
-
     def __init__(self, path: str | os.PathLike[str], *, mode: int | None = None) -> None:
-        self.path = checked_path(path)
+        self.path = Path(path)
+        try:
+            if not os.fspath(path) or "\0" in os.fspath(path):
+                raise ValueError
+            os.fsencode(path)
+        except ValueError:
+            raise ExportError(f"{os.fspath(path)!r} cannot be the name of a file") from None
         self._target = Path(os.path.realpath(path))
         own_mode = self._check()
         self._mode = own_mode if mode is None else mode
@@ -71,27 +74,23 @@ class AtomicFile:
         else:
             self.commit()
 
-    def write(self, data: bytes, /) -> int:
-        """Write bytes; without effect once committed or discarded.
+    @property
+    def closed(self) -> bool:
+        """Whether it was committed or discarded."""
+        return self._file.closed
 
-        Parquet and gzip write the end of their file when they are dropped, also after an error.
-        """
-        if not self._file.closed:
-            try:
-                self._file.write(data)
-            except OSError as error:
-                raise self._failed(error.strerror or error) from None
-        return len(data)
+    def write(self, data: bytes, /) -> int:
+        """Write bytes."""
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            raise self._failed(error.strerror or error) from None
 
     def flush(self) -> None:
         """Do nothing, as `commit` flushes."""
 
     def commit(self) -> None:
-        """Make the file durable and give it its name.
-
-        Raises ExportError where that fails; its text names the temporary file if that cannot be removed, as
-        in a folder that has become read-only.
-        """
+        """Make the file durable and give it its name; raises ExportError where that fails."""
         try:
             with self._file:
                 self._file.flush()
@@ -100,16 +99,13 @@ class AtomicFile:
                 self._temporary.chmod(self._mode)
             self._temporary.replace(self._target)
             sync_folder(self._target.parent)
-        except BaseException as error:
+        except OSError as error:
+            raise self._failed(error.strerror) from None
+        finally:
             self.discard()
-            if not isinstance(error, OSError):
-                raise
-            left = os.path.exists(self._temporary)
-            stays = f"; what was written stays in {self._temporary}" if left else ""
-            raise self._failed(f"{error.strerror}{stays}") from None
 
     def discard(self) -> None:
-        """Remove what was written; safe to repeat.
+        """Remove what was written; safe to repeat, and without effect once committed.
 
         If the folder does not allow that, the next AtomicFile of the same target removes it.
         """
@@ -118,15 +114,6 @@ class AtomicFile:
             self._file.close()
         with suppress(OSError):
             self._temporary.unlink(missing_ok=True)
-
-
-def checked_path(path: str | os.PathLike[str]) -> Path:
-    """Return a path to write to; raises ExportError for one that is empty or that no system accepts."""
-    text = os.fspath(path)
-    with suppress(UnicodeEncodeError):
-        if text and b"\0" not in os.fsencode(text):
-            return Path(path)
-    raise ExportError(f"{text!r} cannot be the name of a file")
 
 
 def _remove_left(target: Path) -> None:

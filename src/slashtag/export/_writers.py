@@ -17,20 +17,18 @@ from typing import Any, Literal, Protocol, Self, get_args
 import msgspec
 
 from .. import ExportError
-from ._table import Column, Row, Table, Value
-from ._target import AtomicFile, checked_path
+from ._table import Row, Table, Value
+from ._target import AtomicFile
 from ._xlsx import XlsxWriter
 
 #: Rows that are turned into bytes at once, and those of a row group of Parquet.
 BATCH, ROW_GROUP = 5_000, 25_000
-_INT64 = 2**63
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _ARROW = {
     "text": "string",
     "int": "int64",
     "date": "date32",
     "timestamp": "timestamp[us]",
-    "flag": "bool",
     "float": "float64",
 }
 _encode_lines = msgspec.json.Encoder().encode_lines
@@ -118,7 +116,6 @@ class ParquetWriter:
 
     def __init__(self, file: Sink, table: Table) -> None:
         self._arrow, parquet = load_arrow()
-        self._columns = table.columns
         self._schema = arrow_schema(table)
         self._parquet: Any = parquet.ParquetWriter(file, self._schema, compression="zstd")
         self._rows: list[Row] = []
@@ -130,26 +127,23 @@ class ParquetWriter:
                 self._flush()
 
     def _flush(self) -> None:
-        columns = zip(self._columns, zip(*self._rows, strict=True), strict=True)
-        arrays = [self._array(column, values) for column, values in columns]
+        arrays = []
+        for field, values in zip(self._schema, zip(*self._rows, strict=True), strict=True):
+            try:
+                arrays.append(self._arrow.array(values, type=field.type))
+            except (OverflowError, self._arrow.ArrowInvalid) as error:
+                raise ExportError(
+                    f"{field.name} does not fit Parquet ({error}); export to .jsonl or .csv"
+                ) from None
         self._parquet.write_batch(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
         self._rows.clear()
 
-    def _array(self, column: Column, values: tuple[Any, ...]) -> Any:
-        try:
-            return self._arrow.array(values, type=self._schema.field(column.name).type)
-        except (OverflowError, self._arrow.ArrowInvalid):
-            for value in values:
-                if isinstance(value, int) and not -_INT64 <= value < _INT64:
-                    raise ExportError(
-                        f"{column.name} {value} does not fit Parquet's int64; export to .jsonl or .csv"
-                    ) from None
-            raise
-
     def close(self) -> None:
-        if self._rows:
-            self._flush()
-        self._parquet.close()
+        try:
+            if self._rows:
+                self._flush()
+        finally:
+            self._parquet.close()
 
 
 def arrow_schema(table: Table) -> Any:
@@ -199,13 +193,6 @@ def format_of(path: str | os.PathLike[str]) -> str:
     raise ExportError(f"{name}: its name must end in one of {', '.join(FORMATS)}")
 
 
-def check_rows(writer: Writer, rows: int) -> None:
-    """Raise ExportError if a file cannot hold so many rows."""
-    most = getattr(writer, "most_rows", None)
-    if most is not None and rows > most:
-        raise ExportError(f"{rows:,} rows are more than a sheet's {most:,}; export to .csv or .parquet")
-
-
 def open_writer(format: str, file: Sink, table: Table, *, excel_safe: bool = False) -> Writer:
     """Begin to write a table to a binary file, in one of FORMATS but not gzipped; `excel_safe` is for CSV."""
     make = _WRITERS.get(format.removeprefix("."))
@@ -223,7 +210,7 @@ class TableFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], table: Table, *, excel_safe: bool = False) -> None:
-        form = format_of(checked_path(path))
+        form = format_of(path)
         self._target = AtomicFile(path)
         #: Ends the writer, then what packs its bytes.
         self._parts = ExitStack()
@@ -238,7 +225,6 @@ class TableFile:
             self.abandon()
             raise
         self._parts.callback(self._writer.close)
-        self.most_rows: int | None = getattr(self._writer, "most_rows", None)
 
     def write(self, rows: Iterable[Row], /) -> None:
         """Write rows."""
@@ -255,10 +241,10 @@ class TableFile:
 
     def abandon(self) -> None:
         """Remove the file; safe to repeat, and without effect once closed."""
-        # First the file, which then takes what the others still write and drops it.
-        self._target.discard()
+        # Formats write their end now or when they are dropped, when there is no file any more.
         with suppress(Exception):
             self._parts.close()
+        self._target.discard()
 
     def __enter__(self) -> Self:
         return self

@@ -13,7 +13,7 @@ from ...export import (
     By,
     Summary,
     Writer,
-    check_rows,
+    begun,
     clicks_table,
     dimensions_table,
     export_clicks,
@@ -86,10 +86,10 @@ async def clicks(
     What fails goes to FILE.failures.jsonl while the rest goes on; the exit code is then 3. Where the service
     cannot be reached or nothing is answered, it stops with 1 and the file stays as it was.
     """
-    start, end = period.dates(timezone)
-    query = DateRange(start, end)
-    if (period.start, period.end) != (str(query.start), str(query.end)):
-        run.say(f"clicks of {query.start} to {query.end}")
+    counted = period.counted(timezone)
+    query = begun(DateRange(*counted.whole), timezone)
+    if (period.start, period.end) != tuple(map(str, counted.query.bounds)):
+        run.say(f"clicks of {counted.text}")
     if by == "tag":
         selection.require_tags(run)
     if dry_run:
@@ -103,8 +103,6 @@ async def clicks(
         return
 
     async def work(session: AsyncSession, writer: Writer, begin: Begin, failures: Failures | None) -> Summary:
-        if not (selection.tag or selection.every):
-            check_rows(writer, len(set(selection.slashtags)) * ((end - start).days + 1))
         return await export_clicks(
             session,
             query,

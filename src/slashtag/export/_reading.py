@@ -1,0 +1,94 @@
+"""Reader of tables: files of every format that is written here, and edited copies of them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .. import InvalidRequestError
+
+Source = str | os.PathLike[str] | io.BufferedIOBase
+#: The line of a row, from 1, and its cells.
+Cells = tuple[int, Sequence[Any]]
+
+
+def read_table(source: Source) -> list[tuple[int, list[str]]]:
+    """Return the rows of a file, each with the number of its line, and each cell as text; first the header.
+
+    The content tells the format: CSV with commas, semicolons or tabs, JSON, JSON Lines or Parquet, gzipped or
+    not, or a workbook with one sheet. Raises InvalidRequestError for other files.
+    """
+    where = "the input" if isinstance(source, io.BufferedIOBase) else str(source)
+    kind = "a gzipped file"
+    try:
+        data = source.read() if isinstance(source, io.BufferedIOBase) else Path(source).read_bytes()
+        data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+        kind, read = next(form[1:] for form in _FORMS if data.startswith(form[0]))
+        return [(line, list(map(_text, cells))) for line, cells in read(data) if cells]
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"{where} {error}") from None
+    except ImportError as error:
+        needed = f'{error.name}: pip install "slashtag[parquet,xlsx]"'
+        raise InvalidRequestError(f"{where}: {kind} needs {needed}") from None
+    except OSError as error:
+        raise InvalidRequestError(f"{where} cannot be read: {error.strerror or error}") from None
+    except Exception:  # many types, of several libraries
+        raise InvalidRequestError(f"{where} is not {kind}, or not a whole one") from None
+
+
+def _text(value: Any) -> str:
+    # Spreadsheets and data frames have whole numbers as floats.
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return "" if value is None else value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def _csv(data: bytes) -> Iterator[Cells]:
+    text = data.decode("utf-8-sig")
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    rows, before = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), 0
+    for cells in rows:
+        yield before + 1, cells
+        before = rows.line_num
+
+
+def _workbook(data: bytes) -> Iterator[Cells]:
+    book: Any = import_module("openpyxl").load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    sheets = [list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets]
+    sheets = [rows for rows in sheets if any(any(cell is not None for cell in row) for row in rows)]
+    if len(sheets) > 1:
+        raise InvalidRequestError("has several sheets; save the one that is meant as a file of its own")
+    yield from enumerate(sheets[0] if sheets else (), 1)
+
+
+def _records(records: Iterable[dict[str, Any]]) -> Iterator[Cells]:
+    rows = list(records)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return enumerate([names, *([row.get(name) for name in names] for row in rows)], 1)
+
+
+#: How each format begins, its name, and its reader.
+_FORMS: tuple[tuple[bytes, str, Callable[[bytes], Iterable[Cells]]], ...] = (
+    (b"PK\x03\x04", "an .xlsx workbook", _workbook),
+    (
+        b"PAR1",
+        "a Parquet file",
+        lambda data: _records(import_module("pyarrow.parquet").read_table(io.BytesIO(data)).to_pylist()),
+    ),
+    (b"[", "a JSON file", lambda data: _records(msgspec.json.decode(data, type=list[dict[str, Any]]))),
+    (
+        b"{",
+        "a file of JSON Lines",
+        lambda data: _records(msgspec.json.Decoder(dict[str, Any]).decode_lines(data)),
+    ),
+    (b"", "a CSV file in UTF-8", _csv),
+)
