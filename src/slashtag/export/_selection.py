@@ -105,7 +105,7 @@ class Links:
 
 async def names_of_tags(session: AsyncSession, wanted: Iterable[str] = ()) -> dict[int, str]:
     """Return the names of all tags by id; raises InvalidRequestError if one that is wanted does not exist."""
-    names = {tag.id: tag.name or "" for tag in await session.tags.list().to_list()}
+    names = {tag.id: tag.name for tag in await session.tags.list().to_list() if tag.name}
     for name in wanted:
         if name not in names.values():
             raise InvalidRequestError(f"the account has no tag {name!r}{did_you_mean(name, names.values())}")
