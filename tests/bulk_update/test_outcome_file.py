@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
+import resource
 import stat
-import time
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -42,19 +41,6 @@ def test_a_line_that_was_cut_is_written_anew(tmp_path: Path) -> None:
     assert len(path.read_bytes().splitlines()) == 151
 
 
-def test_it_is_binary_where_files_are_not_by_themselves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on Windows."""
-    open_ = Mock(side_effect=lambda path, flags, mode=0: open_file(path, flags & ~binary, mode))
-    binary, open_file = 1 << 30, os.open
-    monkeypatch.setattr(os, "O_BINARY", binary, raising=False)
-    monkeypatch.setattr(os, "open", open_)
-    path = tmp_path / "told.jsonl"
-    with opened(path):
-        assert all(call.args[1] & binary for call in open_.call_args_list if call.args[0] == path)
-
-
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
 def test_only_its_owner_may_read_it_whatever_the_umask(tmp_path: Path, umask: int) -> None:
     path = tmp_path / "told.jsonl"
@@ -65,51 +51,6 @@ def test_only_its_owner_may_read_it_whatever_the_umask(tmp_path: Path, umask: in
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-async def test_those_who_announce_at_once_wait_for_the_disk_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flushed: list[int] = []
-    fsync = os.fsync
-
-    def count(handle: int) -> None:
-        flushed.append(os.fstat(handle).st_size)
-        fsync(handle)
-
-    with opened(tmp_path / "told.jsonl") as file:
-        monkeypatch.setattr(os, "fsync", count)
-        await asyncio.gather(*(file.announce(ENTRY) for _ in range(50)))
-        size = file.path.stat().st_size
-    # Once for the first, once for the others, and once at the end.
-    assert len(flushed) <= 3
-    assert flushed[-1] == size
-    assert len(file.path.read_bytes().splitlines()) == 51
-
-
-async def test_a_file_is_not_closed_while_the_disk_is_busy_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    began, open_in_the_end = asyncio.Event(), []
-    loop = asyncio.get_running_loop()
-
-    def sync(handle: int) -> None:
-        loop.call_soon_threadsafe(began.set)
-        time.sleep(0.1)
-        os.fstat(handle)
-        open_in_the_end.append(True)
-
-    async def announce() -> None:
-        with opened(tmp_path / "told.jsonl") as file:
-            await file.announce(ENTRY)
-
-    monkeypatch.setattr("slashtag.bulk_update._outcome_file.os.fsync", sync)
-    task = asyncio.create_task(announce())
-    await began.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert open_in_the_end
 
 
 @pytest.mark.parametrize("before", [None, "unknown"])
@@ -132,23 +73,16 @@ async def test_a_change_that_was_not_sent_as_the_disk_failed_is_not_unknown(
         assert file.earlier.of[ENTRY.fingerprint].status == (before or "failed")
 
 
-def test_what_a_full_disk_took_of_a_line_spoils_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = os.write
-    path = tmp_path / "told.jsonl"
-
-    def fill(handle: int, data: memoryview) -> int:
-        if len(data) < 50:
-            raise OSError(28, "No space left on device")
-        return write(handle, data[: len(data) - 20])
-
+def test_what_a_full_disk_took_of_a_line_spoils_no_other(tmp_path: Path) -> None:
+    path, before = tmp_path / "told.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
     with opened(path) as file:
         file.append(ENTRY)
-        with monkeypatch.context() as full:
-            full.setattr(os, "write", fill)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, before[1]))
+        try:
             with pytest.raises(ExportError, match="cannot be written: No space left"):
                 file.append(ENTRY)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
         file.append(ENTRY)
     assert [json.loads(line)["key"] for line in path.read_bytes().splitlines()[1:]] == ["a1", "a1"]
 

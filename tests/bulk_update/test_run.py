@@ -8,13 +8,7 @@ from pathlib import Path
 import pytest
 
 from slashtag import AsyncSession, Change, ExportError, InvalidRequestError
-from slashtag.bulk_update import (
-    BulkSummary,
-    BulkUpdate,
-    ChangesError,
-    Difference,
-    preview,
-)
+from slashtag.bulk_update import BulkSummary, BulkUpdate, ChangesError, Difference, preview
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sending import connect
 from tests.support.wire import Answer, Request, Wire, ok
@@ -65,6 +59,24 @@ async def test_a_file_is_carried_out_and_the_next_run_skips_what_is_done(
         assert [outcome async for outcome in again] == []
     assert again.summary == BulkSummary(skipped=2)
     assert puts(box) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"slashtag":"a1","redirect_code":301}\n{"slashtag":"a2","destination":"https://other.example/"}\n',
+        '[{"slashtag":"a1","redirect_code":301.0},{"slashtag":"a2","destination":"https://other.example/"}]',
+    ],
+    ids=["jsonl", "json"],
+)
+async def test_changes_come_from_every_format_of_tables(
+    box: Sandbox, session: AsyncSession, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "changes").write_text(text)
+    async with BulkUpdate(session, tmp_path / "changes") as update:
+        assert {outcome.status async for outcome in update} == {"done"}
+    links = {url.slashtag: url for url in box.truth.urls()}
+    assert (links["a1"].redirect_code, links["a2"].destination) == (301, OTHER)
 
 
 async def test_changes_come_from_python_too_and_need_a_file_of_outcomes(

@@ -173,7 +173,7 @@ def test_keep_sends_what_the_listing_tells(cli: Cli, own: Sandbox, write: Write)
         ("slashtag,destination\na1,shop.example:80/\n", ["line 2: destination must have a scheme"]),
         ("slashtag,destination\na1,https://a.example/ b\n", ["line 2: destination must have"]),
         ("slashtag,new_slashtag\na1,a2\na2,a1\n", ["line 2: 'a2' is the slashtag that line 3", "line 3: "]),
-        ("id,new_slashtag\n1000002,a2\n1000003,b\n", ["line 2: 'a2' is the slashtag that line 3"]),
+        ("id,new_slashtag\n1000002,a2\n1000003,b\n", ["line 2: 'a2' is the slashtag of link 1000003"]),
         (
             "id,slashtag,redirect_code\n,a1,301\n1000002,,307\n",
             ["line 3: 1000002: it is the link of line 2"],

@@ -118,23 +118,21 @@ class OutcomeFile:
         self._written = self._durable = 0
         self._failed = False
         self._flushing = asyncio.Lock()
-        self._lock = FileLock(path)
-        binary = getattr(os, "O_BINARY", 0)  # Windows would write each line end as two characters
-        with ExitStack() as undo, _os_errors(path):
-            if not self._lock.acquire():
+        lock = FileLock(path)
+        with ExitStack() as opened, _os_errors(path):
+            if not lock.acquire():
                 raise ExportError(f"another run writes to {path}")
-            undo.callback(self._lock.release)
-            exists = path.exists()
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | binary, 0o600)
-            undo.callback(os.close, self._handle)
-            if not exists:
-                path.chmod(0o600)  # the umask may have removed some bits
-                sync_folder(path.parent)
+            opened.callback(lock.release)
             self.earlier = Outcomes(path, session)
-            os.ftruncate(self._handle, self.earlier.length)
+            exists = path.exists()
+            self._file = opened.enter_context(path.open("ab", buffering=0))
+            if not exists:
+                path.chmod(0o600)
+                sync_folder(path.parent)
+            self._file.truncate(self.earlier.length)
             if not self.earlier.length:
                 self._write(self.earlier.header)
-            undo.pop_all()
+            self._opened = opened.pop_all()
 
     def append(self, entry: RowOutcome) -> None:
         """Append an outcome; it is durable after the next `announce`, or when the file is closed."""
@@ -142,16 +140,16 @@ class OutcomeFile:
         self._written += 1
 
     def _write(self, entry: RowOutcome | dict[str, str]) -> None:
-        data = memoryview(msgspec.json.encode(entry) + b"\n")
+        line = msgspec.json.encode(entry) + b"\n"
         with _os_errors(self.path):
-            end = os.fstat(self._handle).st_size
+            end = os.fstat(self._file.fileno()).st_size
             try:
-                while data:
-                    data = data[os.write(self._handle, data) :]
+                if self._file.write(line) < len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             except OSError:
-                # Half a line, left by a full disk, would spoil the next one.
+                # Half a line would spoil the next one.
                 with suppress(OSError):
-                    os.ftruncate(self._handle, end)
+                    self._file.truncate(end)
                 raise
 
     async def announce(self, entry: RowOutcome) -> None:
@@ -171,7 +169,7 @@ class OutcomeFile:
                         if self._failed:
                             raise OSError(errno.EIO, os.strerror(errno.EIO))
                         self._failed = True
-                        await in_thread(partial(os.fsync, self._handle))
+                        await in_thread(partial(os.fsync, self._file.fileno()))
                     self._durable, self._failed = written, False
         except BaseException:
             before = self.earlier.of.get(entry.fingerprint)
@@ -184,13 +182,9 @@ class OutcomeFile:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
+        with self._opened, _os_errors(self.path):
             if error is None:
-                with _os_errors(self.path):
-                    os.fsync(self._handle)
-        finally:
-            os.close(self._handle)
-            self._lock.release()
+                os.fsync(self._file.fileno())
 
 
 @contextmanager

@@ -90,11 +90,7 @@ def _conflicts(rows: list[Row], links: Links) -> Iterator[tuple[int, str]]:
         for url in links.by_key.get(new or "", ()):
             if row.url is None or url.id == row.url.id or _domain(url) != _domain(row.url):
                 continue
-            holder = row_of.get(url.id)
-            if holder is not None and holder.change.slashtag is not None:
-                yield row.line, f"{new!r} is the slashtag that line {holder.line} changes: {RENAME_FIRST}"
-            else:
-                yield row.line, f"{new!r} is the slashtag of link {url.id} already"
+            yield row.line, f"{new!r} is the slashtag of link {url.id} already: {RENAME_FIRST}"
 
 
 def _domain(url: ShortUrl) -> str:

@@ -18,11 +18,11 @@ from msgspec.structs import replace
 
 from .. import AsyncSession, AuthenticationError, Change, Progress, ShortUrl
 from .._internal import AsyncReadable, in_thread
-from ..export import URLS, Table, TableFile
+from ..export import URLS, Source, Table, TableFile
 from ._links import Difference, Links, completed
 from ._outcome_file import OutcomeFile, Outcomes, RowOutcome, Status
 from ._planning import Row, plan
-from ._source import ChangeRow, Sheet, Source, checked, read_sheet
+from ._source import ChangeRow, Sheet, checked, read_sheet
 
 Changes = Source | Iterable[Change]
 
