@@ -9,8 +9,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from time import monotonic
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +25,6 @@ from slashtag import (
     Year,
 )
 from slashtag.dask import collect
-from slashtag.dask._collect import _checked, _Job, _Part
 from slashtag.sandbox import Sandbox
 
 if not os.environ.get("CI"):
@@ -72,7 +69,7 @@ def split_into(monkeypatch: pytest.MonkeyPatch, box: Sandbox) -> SplitInto:
     def patch(parts: int) -> int:
         requests = len(plan_of(box))
         size = -(-requests // parts)
-        for name in ("_FEWEST", "_FIRST", "_MOST"):
+        for name in ("_FEWEST", "_MOST"):
             monkeypatch.setattr(f"slashtag.dask._collect.{name}", size)
         return -(-requests // size)
 
@@ -202,19 +199,6 @@ def test_a_worker_that_dies_as_the_job_begins_changes_nothing(
     client.wait_for_workers(2, timeout=90)
 
 
-def test_a_cluster_that_is_lost_as_the_job_begins_is_an_error_of_ours(
-    client: Any, box: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("slashtag.dask._collect._PAUSE", 0.0)
-
-    async def lose(plugin: Any) -> None:
-        raise distributed.comm.core.CommClosedError("in <TCP (closed)>: Stream is closed")
-
-    monkeypatch.setattr(client, "register_plugin", lose)
-    with pytest.raises(TransportError, match="the cluster was lost"):
-        collect(client, plan_of(box))
-
-
 def test_a_part_that_kills_every_worker_is_an_error_of_ours(box: Sandbox, split_into: SplitInto) -> None:
     split_into(1)
     box.latency = 0.05
@@ -333,28 +317,6 @@ def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
     assert len(box.requests) < len(plan)
 
 
-@pytest.mark.parametrize(
-    ("took", "requests"),
-    [(0.1, 256), (1.0, 128), (4.0, 32), (60.0, 4)],
-    ids=["fast", "ample", "slow", "stuck"],
-)
-def test_a_part_takes_two_seconds_at_the_speed_of_the_last_one(
-    box: Sandbox, took: float, requests: int
-) -> None:
-    job = _Job(None, plan_of(box), "job")
-    now = monotonic()
-    job._began = now - 100
-    assert job._size_after(_Part(64, now - took)) == pytest.approx(requests, rel=0.1)
-    assert job._size_after(_Part(4000, now - 0.1)) == 4096
-
-
-def test_a_result_counts_although_its_worker_died_after_it() -> None:
-    stats = RangeStats(total_clicks=1)
-    assert _checked(SimpleNamespace(status="lost"), stats) is stats
-    with pytest.raises(TransportError):
-        _checked(SimpleNamespace(status="cancelled"), asyncio.CancelledError())
-
-
 def test_a_job_waits_for_the_first_worker(box: Sandbox, split_into: SplitInto) -> None:
     split_into(4)
     forget(box)
@@ -363,15 +325,3 @@ def test_a_job_waits_for_the_first_worker(box: Sandbox, split_into: SplitInto) -
         starter.start()
         assert is_true(box, collect(client, plan_of(box), base_url=box.base_url))
         starter.join()
-
-
-def test_a_cluster_whose_workers_have_no_threads_yet_gives_no_partial_sum(
-    client: Any, box: Sandbox, monkeypatch: pytest.MonkeyPatch, split_into: SplitInto
-) -> None:
-    split_into(4)
-
-    async def none(**options: Any) -> dict[str, int]:
-        return {"tcp://127.0.0.1:1": 0}
-
-    monkeypatch.setattr(client, "nthreads", none)
-    assert is_true(box, collect(client, plan_of(box)))

@@ -7,9 +7,6 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import wait
-from dataclasses import dataclass
-from math import ceil
-from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from .. import ConfigurationError, Plan, SlashtagError, Statistics, TransportError
@@ -21,10 +18,8 @@ Progress = Callable[[int, int], object]
 
 log = logging.getLogger("slashtag")
 
-#: Requests of a part: at least, of the first ones, and at most, which is what a worker's death may cost.
-_FEWEST, _FIRST, _MOST = 4, 64, 4096
-#: Seconds that a part should take, and share of the job's time so far if that is less.
-_SECONDS, _SHARE = 2.0, 0.5
+#: Requests of a part: at least, and at most, which is what a worker's death may cost.
+_FEWEST, _MOST = 4, 512
 #: Attempts to open the sessions, and seconds between them for the scheduler to notice that a worker died.
 _ATTEMPTS, _PAUSE = 5, 0.3
 #: Seconds that the workers have to end cancelled parts.
@@ -55,11 +50,11 @@ def collect(
     default, come from the workers' environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY, SLASHTAG_APISECRET): no
     credential is sent.
 
-    Each thread of the workers gets one part of the plan after the other, of 4 to 4,096 requests: as many as
-    take at most two seconds at the speed of the last one, so that no worker is left with much at the end. A
-    part whose worker died is run again by another one, as often as the cluster allows
-    (`distributed.scheduler.allowed-failures`), and counted once. `progress` is called with (requests done,
-    requests) by the client's event loop, which is another thread's for a synchronous client.
+    Each thread of the workers gets one part of the plan after the other, of 4 to 512 requests: fewer as less
+    is left, so that no worker has much to do at the end. A part whose worker died is run again by another
+    one, as often as the cluster allows (`distributed.scheduler.allowed-failures`), and counted once.
+    `progress` is called with (requests done, requests) by the client's event loop, which is another thread's
+    for a synchronous client.
 
     Raises what `run` raises, by the first part that fails; TransportError if a part's workers died too often
     or the scheduler was lost; ConfigurationError if `distributed` is missing or an option cannot be sent. See
@@ -91,48 +86,34 @@ def collect(
     return run() if client.asynchronous else _wait(client, run)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Part of a plan that runs: the number of its requests, and when it was submitted."""
-
-    requests: int
-    submitted: float
-
-
 class _Job(Generic[R]):
-    """Job on a cluster: a plan, and those of its parts that run, by their futures."""
+    """Job on a cluster: a plan, and the requests of its parts that run, by their futures."""
 
     def __init__(self, client: Any, plan: Plan[R], session: str) -> None:
-        self.running: dict[Any, _Part] = {}
+        self.running: dict[Any, int] = {}
         self._client, self._plan, self._session = client, plan, session
         self._next = plan.start
-        self._began = monotonic()
 
     async def run(self, progress: Progress | None) -> R:
         """Run all parts and return the sum of their results."""
         total, done = self._plan.query.running_sum(self._plan.span), 0
         ended = distributed.as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
-        size = _FIRST
-        while await self._submit_parts(ended, size):
+        while await self._submit_parts(ended):
             future, result = await anext(ended)
             total.add(_checked(future, result))
-            part = self.running.pop(future)
+            done += self.running.pop(future)
             future.release()
-            # For the thread that has become idle, which is the one of this part.
-            size = self._size_after(part)
-            done += part.requests
             if progress is not None:
                 progress(done, len(self._plan))
         return total.result()
 
-    async def _submit_parts(self, ended: Any, size: int) -> bool:
-        """Submit a part for each idle thread; return whether any part runs."""
+    async def _submit_parts(self, ended: Any) -> bool:
+        """Submit a part for each idle thread, smaller ones as less is left; return whether any part runs."""
         if self._next < self._plan.stop:
             # Without workers yet, the first one that starts gets a part.
             threads = sum((await self._client.nthreads()).values()) or 1
-            size = min(size, max(_FEWEST, ceil((self._plan.stop - self._next) / threads)))
-            while len(self.running) < threads and self._next < self._plan.stop:
-                self._submit(ended, size)
+            while len(self.running) < threads and (left := self._plan.stop - self._next) > 0:
+                self._submit(ended, min(left, _MOST, max(_FEWEST, left // (2 * threads))))
         return bool(self.running)
 
     def _submit(self, ended: Any, size: int) -> None:
@@ -141,7 +122,7 @@ class _Job(Generic[R]):
         The scheduler gives it to the worker with the least to do. Bound to a worker, it would never be run if
         all workers died.
         """
-        start, self._next = self._next, min(self._next + size, self._plan.stop)
+        start, self._next = self._next, self._next + size
         future = self._client.submit(
             run_part,
             self._session,
@@ -150,15 +131,8 @@ class _Job(Generic[R]):
             key=(f"{self._session}-part", start),
             pure=False,
         )
-        self.running[future] = _Part(self._next - start, monotonic())
+        self.running[future] = size
         ended.add(future)
-
-    def _size_after(self, part: _Part) -> int:
-        """Return the number of requests of the part that follows a finished one."""
-        now = monotonic()
-        seconds = min(_SECONDS, _SHARE * (now - self._began))
-        size = part.requests * min(4.0, seconds / max(now - part.submitted, 1e-6))
-        return min(_MOST, max(_FEWEST, int(size)))
 
 
 def _checked(future: Any, result: Any) -> Any:
