@@ -4,7 +4,7 @@ python benchmarks/sync.py [--only first|days] [--size FACTOR] [--rounds N] [--js
 
 First loads of 1,000, 5,000 and 10,000 links and three years into a DuckDB file, and exports of the same days
 to Parquet, each in a process of its own. Then ten days with late clicks, links that are new, gone, renamed,
-swapped or made again, a process killed midway and a dead service, into each kind of destination: rows that
+swapped or made again, a load interrupted midway and a dead service, into each kind of destination: rows that
 are not the truth, and requests, are counted. The days are printed to stderr.
 """
 

@@ -3,14 +3,26 @@
 --   psql postgresql://db.example/clicks < warehouse.sql
 
 -- Clicks of all links by month.
-SELECT month, sum(clicks) AS clicks FROM slashtag.clicks_monthly WHERE listed GROUP BY month ORDER BY month;
+SELECT CAST(date_trunc('month', date) AS date) AS month, sum(clicks) AS clicks
+FROM slashtag.clicks_daily
+WHERE slashtag IN (SELECT slashtag FROM slashtag.links)
+GROUP BY 1
+ORDER BY 1;
 
 -- The ten links with the most clicks.
-SELECT slashtag, destination, clicks FROM slashtag.top_links WHERE listed ORDER BY clicks DESC, slashtag LIMIT 10;
+SELECT slashtag, min(destination) AS destination, CAST(sum(clicks) AS bigint) AS clicks
+FROM slashtag.clicks_daily
+JOIN (SELECT slashtag, min(destination) AS destination FROM slashtag.links GROUP BY slashtag) AS listed
+    USING (slashtag)
+GROUP BY slashtag
+ORDER BY clicks DESC, slashtag
+LIMIT 10;
 
--- Clicks of each tag in the last 30 days that were over.
-SELECT tag, sum(clicks) AS clicks
-FROM slashtag.clicks_of_tags
+-- Clicks of each tag in the last 30 days that were over. Those of a slashtag count for the tags of all its links.
+SELECT name AS tag, sum(clicks) AS clicks
+FROM slashtag.clicks_daily
+JOIN (SELECT DISTINCT slashtag, tag_id FROM slashtag.links) AS tagged USING (slashtag)
+JOIN slashtag.tags ON tags.id = tagged.tag_id
 WHERE date > (SELECT max(date) FROM slashtag.clicks_daily WHERE final) - 30
   AND date <= (SELECT max(date) FROM slashtag.clicks_daily WHERE final)
 GROUP BY tag
@@ -19,9 +31,14 @@ ORDER BY clicks DESC, tag;
 -- The ten links that lost the most clicks from one month to the next.
 SELECT slashtag, month, clicks, clicks - before AS change
 FROM (
-    SELECT slashtag, month, clicks, lag(clicks) OVER (PARTITION BY slashtag ORDER BY month) AS before
-    FROM slashtag.clicks_monthly
-    WHERE listed
+    SELECT
+        slashtag,
+        CAST(date_trunc('month', date) AS date) AS month,
+        sum(clicks) AS clicks,
+        lag(sum(clicks)) OVER (PARTITION BY slashtag ORDER BY date_trunc('month', date)) AS before
+    FROM slashtag.clicks_daily
+    WHERE slashtag IN (SELECT slashtag FROM slashtag.links)
+    GROUP BY slashtag, date_trunc('month', date)
 ) AS months
 WHERE before IS NOT NULL
 ORDER BY change, slashtag, month

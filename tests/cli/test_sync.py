@@ -44,12 +44,10 @@ def test_a_file_is_loaded_and_brought_up_to_date(cli: Cli, box: Sandbox, tmp_pat
     first = cli("sync", str(path), *SINCE, "--by-tag")
     assert (first.code, first.out) == (0, "")
     assert "clicks_daily" in first.err
-    assert "made 3 views" in first.err
     assert clicks(path) == box.truth.range("2024-03-01", "2100-01-01").total_clicks
     again = cli("sync", str(path), *SINCE, "--by-tag")
     assert again.code == 0
     assert "clicks_daily" not in again.err
-    assert "views" not in again.err
     assert cli("sync", str(path), *SINCE, "--quiet").err == ""
     assert names(tmp_path) == ["clicks.duckdb", "dlt"]
 

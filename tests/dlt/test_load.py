@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from datetime import time as clock_time
 from math import ceil
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import dlt
-import duckdb
 import pytest
 from dlt.common.runtime import anon_tracker
 from dlt.destinations.impl.duckdb.duck import DuckDbClient
@@ -30,7 +29,7 @@ from slashtag import (
     RetryPolicy,
     UnexpectedResponseError,
 )
-from slashtag.dlt import Monitor, _clicks, create_views, load, local_pipeline, slashtag_source
+from slashtag.dlt import Monitor, _clicks, load, local_pipeline, slashtag_source
 from slashtag.dlt._account import Account, Listed
 from slashtag.dlt._load import _destination_locked, _file_locked
 from slashtag.sandbox import Arrival, Fault, Sandbox
@@ -260,30 +259,6 @@ def test_a_file_that_is_gone_after_a_load_was_killed_is_filled_anew(
     assert duck.daily() == truth(box, clock.today)
 
 
-def test_duckdb_takes_little_memory_in_a_first_load_unless_it_is_configured(
-    box: Sandbox, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limits: list[str] = []
-    run = dlt.Pipeline.load
-
-    def noted(pipeline: dlt.Pipeline) -> Any:
-        with pipeline.sql_client() as client:
-            limits.extend(*(client.execute_sql("SELECT current_setting('memory_limit')") or ()))
-        return run(pipeline)
-
-    monkeypatch.setattr(dlt.Pipeline, "load", noted)
-    with duckdb.connect(str(tmp_path / "clicks.duckdb")) as file:
-        default = file.execute("SELECT current_setting('memory_limit')").fetchone()
-        local("duckdb", tmp_path).load(box)
-        assert file.execute("SELECT current_setting('memory_limit')").fetchone() == default
-    local("duckdb", tmp_path).load(box)
-    monkeypatch.setenv("DESTINATION__DUCKDB__CREDENTIALS__GLOBAL_CONFIG", '{"memory_limit": "1GiB"}')
-    (tmp_path / "configured").mkdir()
-    local("duckdb", tmp_path / "configured").load(box)
-    assert default is not None
-    assert limits == ["30.5 MiB", default[0], "1.0 GiB"]
-
-
 def test_settings_for_parquet_files_are_those_of_the_load_only(
     box: Sandbox, clock: Clock, tmp_path: Path
 ) -> None:
@@ -297,7 +272,6 @@ def test_settings_for_parquet_files_are_those_of_the_load_only(
 def test_a_file_may_be_called_as_its_dataset(box: Sandbox, clock: Clock, tmp_path: Path) -> None:
     pipeline = local_pipeline("duckdb", tmp_path / "slashtag.duckdb", pipelines_dir=tmp_path / "pipelines")
     assert load(pipeline, slashtag_source(**options(box))).rows["links"] == 130
-    assert create_views(pipeline)
 
 
 def test_another_timezone_or_a_wrong_argument_is_refused(
@@ -369,20 +343,6 @@ def test_a_destination_into_which_another_loads_is_refused(
         target.load(box)
     target.load(box)
     assert target.daily() == truth(box, clock.today)
-
-
-def test_views_add_up_and_one_that_was_changed_stays(
-    box: Sandbox, clock: Clock, duck: Target, tmp_path: Path
-) -> None:
-    duck.load(box)
-    assert create_views(duck.pipeline()) == ["clicks_monthly", "clicks_of_tags", "top_links"]
-    total = sum(truth(box, clock.today).values())
-    with closing(duckdb.connect(str(tmp_path / "clicks.duckdb"))) as file:
-        for view in ("clicks_monthly", "top_links"):
-            assert file.execute(f"SELECT sum(clicks) FROM slashtag.{view}").fetchone() == (total,)
-        file.execute("CREATE OR REPLACE VIEW slashtag.top_links AS SELECT 1 AS mine")
-    assert create_views(duck.pipeline()) == []
-    assert duck.rows("top_links") == [(1,)]
 
 
 def test_telemetry_is_off_unless_the_user_turned_it_on(

@@ -15,7 +15,6 @@ from textwrap import dedent
 import duckdb
 import pytest
 
-from slashtag.dlt import create_views
 from slashtag.sandbox import Sandbox
 from tests.support.warehouses import DAY, Clock, Target, truth
 
@@ -70,7 +69,6 @@ def test_the_dagster_recipe_loads_a_file(box: Sandbox, tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["duckdb", "postgres"], indirect=True)
 def test_the_queries_of_the_example_answer(box: Sandbox, clock: Clock, target: Target) -> None:
     target.load(box)
-    create_views(target.pipeline())
     queries = (ROOT / "examples" / "warehouse.sql").read_text("utf-8")
     dataset = target.arguments.get("dataset", "slashtag")
     queries = re.sub(r"\bslashtag\.", f"{dataset}.", queries)

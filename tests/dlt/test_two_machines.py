@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, time
 from pathlib import Path
@@ -13,7 +12,7 @@ import dlt
 import pytest
 
 from slashtag import ExportError
-from slashtag.dlt import slashtag_source
+from slashtag.dlt import _load, slashtag_source
 from slashtag.sandbox import Sandbox
 from tests.support.warehouse_days import DESTINATIONS
 from tests.support.warehouses import DAY, Clock, Target, options, truth
@@ -35,19 +34,18 @@ def test_a_load_refuses_a_destination_that_another_has_changed_meanwhile(
     other = on_another_machine(target, tmp_path)
     target.load(box)
     click(box, clock)
-    normalize: Callable[..., Any] = dlt.Pipeline.normalize
+    locked = _load._destination_locked
 
     def overtaken(pipeline: dlt.Pipeline) -> Any:
         # All is requested. The other machine sees more clicks, and is the first to load.
-        click(box, clock)
-        with other.start(box, clock.now()) as running:
-            pass
-        assert running.returncode == 0
         patched.undo()
-        return normalize(pipeline)
+        click(box, clock)
+        other.load(box)
+        pipeline.activate()
+        return locked(pipeline)
 
     with monkeypatch.context() as patched:
-        patched.setattr(dlt.Pipeline, "normalize", overtaken)
+        patched.setattr(_load, "_destination_locked", overtaken)
         with pytest.raises(ExportError, match="run this one again"):
             target.load(box)
     assert target.daily() == truth(box, clock.today)

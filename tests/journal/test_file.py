@@ -13,7 +13,6 @@ import struct
 import subprocess
 import sys
 import textwrap
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -72,13 +71,9 @@ def unprivileged() -> Iterator[None]:
 # --- whose it is --------------------------------------------------------------------------------------
 
 
-async def test_the_journal_of_another_account_is_refused(path: Path) -> None:
+async def test_the_journal_of_another_account_or_service_is_refused(path: Path) -> None:
     await fill(path, b"body")
     await refused(path, "another account", apikey=KEY[::-1])
-
-
-async def test_the_journal_of_another_service_is_refused(path: Path) -> None:
-    await fill(path, b"body")
     await refused(path, "http://127.0.0.1:1/api/v1/, not", base_url="http://127.0.0.1:2")
 
 
@@ -121,25 +116,11 @@ async def test_answers_of_another_account_are_not_replayed_from_a_wal_that_lies_
     await ours.aclose()
 
 
-async def test_the_same_base_url_in_another_form_is_not_another_service(path: Path) -> None:
-    await fill(path, b"body")
-    for base_url in ("http://127.0.0.1:1", "http://127.0.0.1:1/", "http://127.0.0.1:1/api/v1"):
-        async with AsyncSession(base_url, apikey=KEY, apisecret="s" * 12, journal=path):
-            pass
-
-
 async def test_the_journal_of_another_format_is_refused(path: Path) -> None:
     await fill(path, b"body")
     with closing(sqlite3.connect(path)) as file:
         file.execute("PRAGMA user_version=99")
     await refused(path, "another version of slashtag")
-
-
-async def test_a_journal_without_its_owner_is_refused(path: Path) -> None:
-    await fill(path, b"body")
-    with closing(sqlite3.connect(path)) as file, file:
-        file.execute("DELETE FROM job WHERE name != 'base_url'")
-    await refused(path, "another account")
 
 
 # --- what it is ---------------------------------------------------------------------------------------
@@ -164,22 +145,9 @@ async def test_the_database_of_another_program_is_refused_and_not_even_opened(pa
         await refused(path, "not a journal of slashtag")
 
 
-async def test_an_empty_file_becomes_a_journal(path: Path) -> None:
-    path.touch()
-    await fill(path, b"body")
-    kept = journal(path)
-    kept.open()
-    assert body_of(kept, call(0)) == b"body"
-    await kept.aclose()
-
-
-async def test_a_folder_is_refused(path: Path) -> None:
-    path.mkdir()
-    await refused(path, "Is a directory")
-
-
-async def test_a_pipe_is_refused(path: Path) -> None:
-    os.mkfifo(path)
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_is_refused(path: Path, make: Any) -> None:
+    make(path)
     with pytest.raises(ConfigurationError, match="not a regular file"):
         journal(path).open()
 
@@ -262,44 +230,6 @@ def test_a_journal_in_use_in_this_process_is_refused_by_any_name(path: Path) -> 
     other = subprocess.run(command, input=b"", capture_output=True)
     assert b"in use by another session" in other.stderr
     asyncio.run(kept.aclose())
-
-
-async def test_of_two_that_open_it_at_once_the_second_is_refused(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await fill(path, b"body")
-    reading, go_on = threading.Event(), threading.Event()
-    connect = JournalFile._connect
-
-    def slow(self: JournalFile) -> sqlite3.Connection:
-        if not reading.is_set():
-            reading.set()
-            assert go_on.wait(60)
-        return connect(self)
-
-    monkeypatch.setattr(JournalFile, "_connect", slow)
-    first = journal(path)
-    opening = asyncio.create_task(first.start())
-    assert await asyncio.to_thread(reading.wait, 60)
-    try:
-        with pytest.raises(ConfigurationError, match="in use by another session"):
-            journal(path).open()
-    finally:
-        go_on.set()
-    await opening
-    command = [sys.executable, "-c", HOLD, str(path), BASE, KEY]
-    other = await asyncio.to_thread(subprocess.run, command, input=b"", capture_output=True)
-    assert b"in use by another session" in other.stderr
-    assert body_of(first, call(0)) == b"body"
-    await first.aclose()
-
-
-async def test_a_journal_that_was_refused_can_be_opened_later(path: Path) -> None:
-    path.write_bytes(b"not a journal")
-    for _ in range(2):
-        await refused(path, "not a journal")
-    path.unlink()
-    await fill(path, b"body")
 
 
 # --- what others can see ------------------------------------------------------------------------------
@@ -451,58 +381,6 @@ def test_a_full_disk_stops_the_job_and_the_rerun_completes(path: Path) -> None:
         box.latency = 0.0
         truth = box.truth.per_key("2022-01-01", "2024-12-31")
         assert asyncio.run(complete(box, path)) == {key: true.clicks for key, true in truth.items()}
-
-
-HOLDER = """
-import sys
-from pathlib import Path
-from slashtag import _files
-from slashtag._journal.file import JournalFile
-path, base, key = Path(sys.argv[1]), *sys.argv[2:]
-file = JournalFile(path, base, key)
-file.open()
-print("open", flush=True)
-sys.stdin.readline()
-file.close()
-path.unlink()
-print("gone", flush=True)
-"""
-
-
-def test_a_journal_that_another_process_ends_and_removes_meanwhile_is_in_use(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # SQLite would wait for its lock, get it on a file that is gone, and say "disk I/O error".
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(path), BASE, KEY],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as holder:
-        assert holder.stdin is not None
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "open\n"
-
-        second = JournalFile(path, BASE, KEY)
-        monkeypatch.setattr("slashtag._journal.file.BUSY_SECONDS", 30.0)
-        outcome: list[BaseException] = []
-
-        def begin() -> None:
-            try:
-                second.open()
-            except BaseException as error:
-                outcome.append(error)
-
-        waiting = threading.Thread(target=begin)
-        waiting.start()
-        waiting.join(1.0)
-        holder.stdin.write("end\n")
-        holder.stdin.flush()
-        assert holder.stdout.readline() == "gone\n"
-        waiting.join()
-        second.close()
-    (error,) = outcome
-    assert isinstance(error, JournalInUseError), error
 
 
 def test_a_journal_that_is_open_is_not_removed(path: Path) -> None:

@@ -87,9 +87,7 @@ class Job:
         rng, box = self.rng, self.box
         links = box.truth.urls()
         one, other = rng.sample(links, 2)
-        kind = rng.choice(
-            ("add", "remove", "rename", "swap", "old click", "new click", "rotate", "skew", "late")
-        )
+        kind = rng.choice(STEPS)
         self.skew = 0
         if kind == "add":
             self.add(f"new{len(self.names)}")

@@ -1,16 +1,15 @@
-"""Days of an account with late clicks, links that come, go and change, a killed load and a dead service."""
+"""Days of an account: late clicks, links that come, go and change, a load interrupted, a dead service."""
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from datetime import time as clock_time
 from math import ceil
 
-from slashtag import RetryPolicy, TransportError
+from slashtag import ExportError, RetryPolicy, TransportError
 from slashtag.dlt import Monitor
 from slashtag.sandbox import Fault, Sandbox
 
@@ -44,7 +43,7 @@ def simulate(box: Sandbox, clock: Clock, target: Target, days: int) -> Iterator[
     for n in range(days):
         if n == 1:
             held = target.daily()
-            _kill_midway(box, clock, target)
+            _interrupt(box, target)
             assert target.daily() == held
         if n == 2:
             # The service goes away midway: nothing of this attempt is in the destination.
@@ -99,14 +98,16 @@ def swap(box: Sandbox, one: str, other: str) -> None:
         rename(box, old, new)
 
 
-def _kill_midway(box: Sandbox, clock: Clock, target: Target) -> None:
-    """Start a load and kill its process when some of its clicks are answered."""
-    forget(box)
-    box.latency = 0.1
-    with target.start(box, clock.now(), session_options={"concurrency": 1}) as running:
-        while sum("stats" in arrival.path for arrival in list(box.requests)) < 6:
-            assert running.poll() is None
-            time.sleep(0.01)
-        running.kill()
-    box.latency = 0.0
-    settle(box)
+def _interrupt(box: Sandbox, target: Target) -> None:
+    """Start a load and interrupt it when some of its clicks are there."""
+
+    def progress(table: str, done: int, total: int | None) -> None:
+        if table == "clicks_daily" and done >= 3:
+            raise RuntimeError("stopped")
+
+    try:
+        target.load(box, Monitor(progress))
+    except ExportError:
+        settle(box)
+    else:
+        raise AssertionError("the load was over before")

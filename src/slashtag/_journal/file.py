@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
 import sqlite3
-import stat
 import struct
 import zlib
 from collections.abc import Iterable
@@ -20,45 +18,34 @@ from .._files import FileLock
 
 APPLICATION_ID = 0x736C7467  # "sltg"
 _HEADER_ID = struct.pack(">I", APPLICATION_ID)
-VERSION = 3
+VERSION = 4
 BUSY_SECONDS = 1.0
 
-# Responses are appended in the order of arrival. Updating an index at the same time would double the amount
-# written, so the index, `held`, is updated when the file is opened, by what was written since.
 _SCHEMA = (
     f"PRAGMA application_id={APPLICATION_ID}",
     f"PRAGMA user_version={VERSION}",
     "CREATE TABLE job (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE response (id INTEGER PRIMARY KEY, request BLOB NOT NULL, fetched REAL NOT NULL,"
-    " checksum INTEGER NOT NULL, body BLOB NOT NULL)",
-    "CREATE TABLE held (request BLOB PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID",
+    # In the order of arrival; an answer replaces one of the same request.
+    "CREATE TABLE response (id INTEGER PRIMARY KEY AUTOINCREMENT, request BLOB NOT NULL UNIQUE,"
+    " fetched REAL NOT NULL, checksum INTEGER NOT NULL, body BLOB NOT NULL)",
     # Batches of slashtags, with the last response before each.
     "CREATE TABLE batch (id INTEGER PRIMARY KEY, question BLOB NOT NULL, last INTEGER NOT NULL,"
     " checksum INTEGER NOT NULL, links BLOB NOT NULL)",
 )
-_INDEX = (
-    "DELETE FROM response WHERE id IN (SELECT held.id FROM response new JOIN held USING (request)"
-    " WHERE new.id > :last)",
-    "INSERT OR REPLACE INTO held SELECT request, id FROM response WHERE id > :last ORDER BY id",
-    "DELETE FROM response WHERE id > :last"
-    " AND id != (SELECT held.id FROM held WHERE held.request = response.request)",
-    "INSERT OR REPLACE INTO job SELECT 'indexed', max(id) FROM response HAVING max(id) > :last",
-)
-_KEEP = "INSERT INTO response (request, fetched, checksum, body) VALUES (?, ?, ?, ?)"
+_KEEP = "INSERT OR REPLACE INTO response (request, fetched, checksum, body) VALUES (?, ?, ?, ?)"
 _KEEP_BATCH = (
     "INSERT INTO batch (question, last, checksum, links) SELECT ?, coalesce(max(id), 0), ?, ? FROM response"
 )
-_FIND = "SELECT id, fetched, checksum, body FROM held JOIN response USING (id) WHERE held.request = ?"
+_FIND = "SELECT id, fetched, checksum, body FROM response WHERE request = ?"
 _BATCHES = "SELECT question, last, checksum, links FROM batch ORDER BY id"
 _LAST_FETCHED = "SELECT fetched FROM response ORDER BY id DESC LIMIT 1"
 
 
 class Stored(NamedTuple):
-    """Response in the file: its place in the order of arrival, time, checksum and body."""
+    """Response in the file: its place in the order of arrival, time and body."""
 
     id: int
     fetched: float
-    checksum: int
     body: bytes
 
 
@@ -124,23 +111,17 @@ class JournalFile:
         # the file.
         if not self._lock.acquire():
             raise self._in_use()
-        # Not created by SQLite, which would set the permissions by the umask. Closed before SQLite opens it:
-        # that would end SQLite's locks.
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        handle = os.open(self.path, flags, 0o600)
-        try:
-            mode = os.fstat(handle).st_mode
-            # Checked before SQLite opens it, which may change another program's database.
-            header = os.read(handle, 72) if stat.S_ISREG(mode) else b""
-        finally:
-            os.close(handle)
-        if not stat.S_ISREG(mode):
+        if not self.path.exists():
+            self.path.touch(0o600)
+        if not self.path.is_file():
             raise self._unusable("it is not a regular file")
-        is_journal = header.startswith(b"SQLite format 3\0") and header[68:] == _HEADER_ID
-        if header and not is_journal:
+        # Checked before SQLite opens it, which may change another program's database. Closed before, too:
+        # that would end SQLite's locks.
+        with self.path.open("rb") as file:
+            header = file.read(72)
+        if header and not (header.startswith(b"SQLite format 3\0") and header[68:] == _HEADER_ID):
             raise UnfitJournalError(f"{self.path} is not a journal of slashtag; it was left as it is")
-        if stat.S_IMODE(mode) != 0o600:
-            self.path.chmod(0o600)
+        self.path.chmod(0o600)
 
     def _unusable(self, reason: object) -> ConfigurationError:
         return ConfigurationError(f"the journal {str(self.path)!r} cannot be opened: {reason}")
@@ -159,10 +140,12 @@ class JournalFile:
                 for statement in _SCHEMA:
                     file.execute(statement)
             else:
-                last = {"last": self._check(file)}
-                for statement in _INDEX:
-                    file.execute(statement, last)
-                self._read_batches(file)
+                self._check(file)
+                for question, last, checksum, links in file.execute(_BATCHES):
+                    if checksum != self._checksum(question, 0.0, links):
+                        raise sqlite3.DatabaseError("a batch was altered, or comes from another journal")
+                    self.batches.append((question, last, links))
+                self.last_fetched = next((fetched for (fetched,) in file.execute(_LAST_FETCHED)), None)
             file.execute("COMMIT")
             if _one(file, "PRAGMA journal_mode=WAL") != "wal":
                 raise sqlite3.OperationalError("its file system does not allow a write-ahead log")
@@ -170,7 +153,7 @@ class JournalFile:
             file.execute("PRAGMA wal_autocheckpoint=0")
             if _one(file, "PRAGMA wal_checkpoint(TRUNCATE)"):
                 raise sqlite3.OperationalError("database is locked")
-            if _one(file, "SELECT EXISTS (SELECT 1 FROM held)"):
+            if self.last_fetched is not None:
                 uri = f"{path.as_uri()}?immutable=1"
                 self.snapshot = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         except BaseException:
@@ -178,8 +161,8 @@ class JournalFile:
             raise
         return file
 
-    def _check(self, file: sqlite3.Connection) -> int:
-        """Check whose file it is; return the last response that is in its index."""
+    def _check(self, file: sqlite3.Connection) -> None:
+        """Check whose file it is."""
         version = _one(file, "PRAGMA user_version")
         if version != VERSION:
             raise UnfitJournalError(
@@ -187,7 +170,7 @@ class JournalFile:
             )
         job = dict(file.execute("SELECT name, value FROM job"))
         if not job:
-            return 0
+            return
         if job.get("base_url") != self._base_url:
             raise UnfitJournalError(
                 f"the journal {self.path} belongs to a job with base_url {job.get('base_url')}, "
@@ -197,32 +180,26 @@ class JournalFile:
         if not hmac.compare_digest(job.get("account", ""), self._account()):
             raise UnfitJournalError(f"the journal {self.path} belongs to a job of another account")
         self._bound = True
-        return int(job.get("indexed", 0))
-
-    def _read_batches(self, file: sqlite3.Connection) -> None:
-        for question, last, checksum, links in file.execute(_BATCHES):
-            if checksum != self.checksum(question, 0.0, links):
-                raise sqlite3.DatabaseError("a batch was altered, or comes from another journal")
-            self.batches.append((question, last, links))
-        self.last_fetched = next((fetched for (fetched,) in file.execute(_LAST_FETCHED)), None)
 
     def _account(self) -> str:
         # Salted and slow to compute, so that the apikey cannot be guessed from the file.
         return hashlib.pbkdf2_hmac("sha256", self._apikey, self._salt.encode(), 5_000).hex()
 
     def find(self, request: bytes) -> Stored | None:
-        """Return a response that the file had when it was opened."""
+        """Return a response that the file had when it was opened; raises JournalError if it is damaged."""
         if self.snapshot is None:
             return None
         try:
             row = self.snapshot.execute(_FIND, (request,)).fetchone()
+            if row is None:
+                return None
+            id, fetched, checksum, body = row
+            if checksum != self._checksum(request, fetched, body):
+                raise sqlite3.DatabaseError("a response was altered, or comes from another journal")
         except sqlite3.DatabaseError as error:
-            raise self.damaged(str(error)) from None
-        return row and Stored(*row)
-
-    def damaged(self, problem: str) -> JournalError:
-        """Return the error for a damaged file."""
-        return JournalError(f"the journal {self.path} is damaged ({problem}); it was left as it is")
+            problem = f"the journal {self.path} is damaged ({error}); it was left as it is"
+            raise JournalError(problem) from None
+        return Stored(id, fetched, body)
 
     def append(self, rows: Iterable[tuple[bytes, float | None, bytes]]) -> str | None:
         """Commit responses (request, time, body) and batches (question, None, links) in this order.
@@ -238,7 +215,7 @@ class JournalFile:
                     job = {"salt": self._salt, "base_url": self._base_url, "account": self._account()}
                     file.executemany("INSERT INTO job VALUES (?, ?)", job.items())
                 for key, fetched, body in rows:
-                    checksum = self.checksum(key, fetched or 0.0, body)
+                    checksum = self._checksum(key, fetched or 0.0, body)
                     if fetched is None:
                         file.execute(_KEEP_BATCH, (key, checksum, body))
                     else:
@@ -248,7 +225,7 @@ class JournalFile:
         self._bound = True
         return None
 
-    def checksum(self, request: bytes, fetched: float, body: bytes) -> int:
+    def _checksum(self, request: bytes, fetched: float, body: bytes) -> int:
         """Return the checksum of a response.
 
         It includes the salt to detect responses of another journal: SQLite reads any `-wal` file next to

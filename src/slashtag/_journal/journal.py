@@ -26,7 +26,6 @@ from .._threads import in_thread
 from .file import JournalFile
 
 COMMIT_SECONDS = 0.2
-CROWDED_BYTES = 64 * 2**20
 
 log = logging.getLogger("slashtag")
 _links_decoder = msgspec.json.Decoder(list[Link])
@@ -62,7 +61,6 @@ class Journal:
         self._thread = ThreadPoolExecutor(1, "slashtag-journal")
         self._lock = threading.Lock()
         self._pending: list[tuple[bytes, float | None, bytes]] = []
-        self._pending_bytes = 0
         self._closed = threading.Event()
         self._failure: str | None = None
         self._reported = False
@@ -107,14 +105,11 @@ class Journal:
         # The statistics in the journal are of the slashtags that the links had then: links are listed anew.
         if self._batches and _is_page(call):
             return None
-        request = _request(call)
-        row = file.find(request)
+        row = file.find(_request(call))
         if row is None or not self._is_recent(row.fetched) or not is_final(call, row.fetched):
             return None
         if self._changed and any(self._changed.get(key, -1) >= row.id for key in call.keys):
             return None
-        if row.checksum != file.checksum(request, row.fetched, row.body):
-            raise file.damaged("a response was altered, or comes from another journal")
         return row.fetched, row.body
 
     def _is_recent(self, fetched: float) -> bool:
@@ -147,8 +142,8 @@ class Journal:
                 self._ids[slashtag] = link
                 self._changed[slashtag] = last
 
-    def keep(self, call: Call[Any], data: object, body: bytes, made: float | None = None) -> bool:
-        """Queue a complete response for writing; return True if the caller should `wait`.
+    def keep(self, call: Call[Any], data: object, body: bytes, made: float | None = None) -> None:
+        """Queue a complete response for writing.
 
         `made` is when the service made it, by its own clock. Without that it cannot be known whether a period
         had ended.
@@ -161,27 +156,17 @@ class Journal:
             if self._has_clock:
                 log.warning("answers bear no valid Date: the journal cannot keep statistics")
             self._has_clock = False
-            return False
+            return
         fetched = now if made is None else made
-        if self._closed.is_set() or not is_final(call, fetched, data):
-            return False
-        self.check()
-        return self._queue(_request(call), fetched, body)
+        if not self._closed.is_set() and is_final(call, fetched, data):
+            self.check()
+            self._queue(_request(call), fetched, body)
 
-    def _queue(self, key: bytes, fetched: float | None, body: bytes) -> bool:
+    def _queue(self, key: bytes, fetched: float | None, body: bytes) -> None:
         with self._lock:
             self._pending.append((key, fetched, body))
-            self._pending_bytes += len(body)
             if len(self._pending) == 1 and not self._closed.is_set():
                 self._thread.submit(self._commit)
-            return self._pending_bytes >= CROWDED_BYTES
-
-    async def wait(self) -> None:
-        """Wait until fewer bytes are queued."""
-        while self._pending_bytes >= CROWDED_BYTES and self._failure is None:  # noqa: ASYNC110
-            # Rare enough for a poll.
-            await asyncio.sleep(COMMIT_SECONDS / 4)
-        self.check()
 
     def check(self) -> None:
         """Raise JournalError if the file could not be written."""
@@ -196,11 +181,9 @@ class Journal:
         """Commit what was queued within an interval; runs in the thread."""
         self._closed.wait(COMMIT_SECONDS)
         with self._lock:
-            rows, self._pending, size = self._pending, [], self._pending_bytes
+            rows, self._pending = self._pending, []
         if self._failure is None:
             self._failure = self._file.append(rows)
-        with self._lock:
-            self._pending_bytes -= size
 
     async def aclose(self) -> None:
         """Commit queued responses and close the file; raises JournalError, once, if that fails."""

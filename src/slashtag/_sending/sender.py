@@ -174,8 +174,8 @@ class Sender:
                         method=call.method,
                         path=call.path,
                     )
-                if self.journal is not None and self.journal.keep(call, data, body, made):
-                    await self.journal.wait()
+                if self.journal is not None:
+                    self.journal.keep(call, data, body, made)
                 if log.isEnabledFor(logging.DEBUG):
                     log.debug("%s %s%s: 200, %d bytes", call.method, call.path, _details(call), len(body))
                 return data

@@ -15,6 +15,5 @@ that on the command line.
 from ._account import Monitor
 from ._load import Loaded, load, local_pipeline
 from ._source import slashtag_source
-from ._views import VIEWS, create_views
 
-__all__ = ["VIEWS", "Loaded", "Monitor", "create_views", "load", "local_pipeline", "slashtag_source"]
+__all__ = ["Loaded", "Monitor", "load", "local_pipeline", "slashtag_source"]

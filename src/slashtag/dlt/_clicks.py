@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -142,6 +143,10 @@ class Incremental:
         """Yield the rows that are new or different, series by series, and fill `_after`."""
         raise NotImplementedError
 
+    def _recorded(self, stats: RangeStats) -> dict[date, int]:
+        """Return the clicks that a record would have of an answer."""
+        raise NotImplementedError
+
     def _collect_each(self, session: AsyncSession, span: DateRange, keys: list[str], name: str) -> Any:
         return session.stats.collect_each(
             span,
@@ -153,22 +158,22 @@ class Incremental:
         )
 
     async def _find_different(
-        self,
-        session: AsyncSession,
-        span: DateRange,
-        keys: Iterable[str],
-        is_known: Callable[[list[str], RangeStats], bool],
+        self, session: AsyncSession, span: DateRange, known: Mapping[str, Mapping[date, int]]
     ) -> list[str]:
-        """Return the slashtags whose statistics may not be those of the load before.
+        """Return the slashtags whose clicks may not be the `known` ones of the load before.
 
-        They are requested in batches, and a batch whose sum `is_known` rejects is halved. Those of a batch
+        They are requested in batches, and a batch whose sum is another is halved. Those of a batch
         that fails may be different: requested one by one, the one at fault is a failure.
         """
         different: list[str] = []
 
         async def compare(batch: list[str]) -> Iterable[list[str]] | None:
             try:
-                if is_known(batch, await session.stats.collect(span, keys=batch, timezone=self._zone)):
+                stats = await session.stats.collect(span, keys=batch, timezone=self._zone)
+                expected: Counter[date] = Counter()
+                for key in batch:
+                    expected.update(known[key])
+                if stats.reconciles and stats.days_complete and expected == Counter(self._recorded(stats)):
                     return None
                 if len(batch) > _FEW:
                     return [list(half) for half in halves(batch)]
@@ -178,7 +183,7 @@ class Incremental:
             different.extend(batch)
             return None
 
-        keys = list(keys)
+        keys = list(known)
         batches = [keys[at : at + _BATCH] for at in range(0, len(keys), _BATCH)]
         await WorkerPool(batches, compare, _WORKERS).run()
         return different
@@ -187,24 +192,23 @@ class Incremental:
 class DailyClicks(Incremental):
     """Table of clicks by day of each slashtag or tag.
 
-    Slashtags with the same hits as before are requested in batches: a batch whose sums equal those of the
-    record is unchanged.
+    Slashtags with the same hits as before are requested in batches.
     """
 
     values = ("clicks", "final")
 
     async def _rows(self, session: AsyncSession) -> AsyncGenerator[Rows, None]:
         before, listed = self._before, self._listed
-        same = [
-            key for key in before if before[key].hits is not None and before[key].hits == listed[key].hits
-        ]
-        span = DateRange(self._first, self._today)
-        unchanged = dict.fromkeys(same)
-        for key in await self._find_different(session, span, same, self._is_known):
+        present = list(days(self._first, self._today))
+        unchanged = {
+            key: {day: last.clicks.get(day, 0) for day in present}
+            for key, last in before.items()
+            if last.hits is not None and last.hits == listed[key].hits
+        }
+        for key in await self._find_different(session, DateRange(self._first, self._today), unchanged):
             del unchanged[key]
-        for key in unchanged:
-            clicks = before[key].clicks
-            yield self._changes(key, {day: clicks.get(day, 0) for day in days(self._first, self._today)})
+        for key, clicks in unchanged.items():
+            yield self._changes(key, clicks)
         new = [key for key in listed if key not in before]
         changed = [key for key in before if key not in unchanged]
         for keys, first in ((new, self.since), (changed, self._first)):
@@ -229,13 +233,8 @@ class DailyClicks(Incremental):
         rows = ((day, (count, day < self._today)) for day, count in clicks.items())
         return ((key, day, *row) for day, row in rows if row != known.get(day))
 
-    def _is_known(self, batch: list[str], stats: RangeStats) -> bool:
-        expected = dict.fromkeys(days(self._first, self._today), 0)
-        for key in batch:
-            for day, count in self._before[key].clicks.items():
-                if day in expected:
-                    expected[day] += count
-        return stats.clicks == expected and stats.reconciles and stats.days_complete
+    def _recorded(self, stats: RangeStats) -> dict[date, int]:
+        return stats.clicks
 
 
 class MonthlyDimensions(Incremental):
@@ -256,14 +255,10 @@ class MonthlyDimensions(Incremental):
             span = DateRange(max(start, self.since), min(last_day(month), self._today))
             keys = new
             if month in recent:
-                expected = {key: series.clicks.get(start, 0) for key, series in self._before.items()}
-
-                def is_known(batch: list[str], stats: RangeStats, n: Mapping[str, int] = expected) -> bool:
-                    return stats.reconciles and stats.total_clicks == sum(n[key] for key in batch)
-
-                different = await self._find_different(session, span, expected, is_known)
-                for key in expected.keys() - different:
-                    totals[key][start] = expected[key]
+                known = {key: {start: series.clicks.get(start, 0)} for key, series in self._before.items()}
+                different = await self._find_different(session, span, known)
+                for key in known.keys() - different:
+                    totals[key] |= known[key]
                 keys = new + different
             missing = set(keys)
             async with self._collect_each(session, span, keys, f"{self.name} {start:%Y-%m}") as each:
@@ -271,12 +266,15 @@ class MonthlyDimensions(Incremental):
                     if stats.reconciles:
                         missing.discard(key)
                     if month in recent:
-                        totals[key][start] = stats.total_clicks
+                        totals[key] |= self._recorded(stats)
                     yield self._labels(key, start, stats)
             failed |= missing
         for key in totals.keys() - failed:
             clicks = {start: count for start, count in totals[key].items() if count}
             self._after[key] = replace(self._listed[key], clicks=clicks)
+
+    def _recorded(self, stats: RangeStats) -> dict[date, int]:
+        return {day.replace(day=1): stats.total_clicks for day in stats.clicks}
 
     def _labels(self, key: str, month: date, stats: RangeStats) -> Rows:
         """Return the rows of a month, or one that deletes those that another load may have brought."""

@@ -35,9 +35,6 @@ _OWN = (SlashtagError, KeyboardInterrupt)
 _BUSY = "another load of this pipeline or into its destination is under way"
 _COUNT = "SELECT count(*) FROM {}"
 _LOCK = "SELECT pg_try_advisory_lock(hashtext(%s))"
-_HAS_CLICKS = "FROM duckdb_tables() WHERE starts_with(table_name, 'clicks_') AND estimated_size > 0"
-#: Without it DuckDB's cache grows with the file. To replace rows would take more.
-_FIRST_LOAD = "SET GLOBAL memory_limit = '32MB'; SET GLOBAL threads = 1"
 
 
 class Loaded(Struct, frozen=True):
@@ -152,7 +149,7 @@ def _loads_at_destination(pipeline: dlt.Pipeline) -> int:
 
 @contextmanager
 def _destination_locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
-    """Refuse a second load into a DuckDB or SQLite file, or a dataset of PostgreSQL; limit a first load."""
+    """Refuse a second load into a DuckDB or SQLite file, or a dataset of PostgreSQL."""
     name = pipeline.destination.destination_name
     with ExitStack() as stack:
         if name in ("duckdb", "postgres", "sqlalchemy"):
@@ -160,27 +157,11 @@ def _destination_locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
             connection: Any = pipeline.sql_client()
             client = stack.enter_context(connection)
             dataset = client.fully_qualified_dataset_name()
-            if name == "duckdb":
-                stack.enter_context(_first_load_limited(client))
             if name == "postgres" and client.execute_sql(_LOCK, dataset) != [(True,)]:
                 raise ExportError(_BUSY)
             if getattr(client, "dialect_name", None) == "sqlite":
                 stack.enter_context(_file_locked(Path(client.engine.url.database)))
         yield
-
-
-@contextmanager
-def _first_load_limited(client: Any) -> Generator[None, None, None]:
-    """Limit DuckDB's memory and threads while its file gets its first clicks."""
-    is_first = not client.execute_sql(_HAS_CLICKS)
-    if is_first:
-        client.execute_sql(_FIRST_LOAD)
-    try:
-        yield
-    finally:
-        if is_first:
-            # They hold for other connections of this process, too.
-            client.execute_sql("RESET GLOBAL memory_limit; RESET GLOBAL threads")
 
 
 @contextmanager

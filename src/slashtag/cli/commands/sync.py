@@ -91,14 +91,11 @@ def sync(
         run.say_when_stopped("stopped; run the same command again to go on")
         with failures:
             loaded = loading.load(pipeline, source)
-            views = loading.create_views(pipeline)
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"
     run.say(
         f"{rows} to {target or destination}; requests: {monitor.metrics.replayed:,} replayed, "
         f"{monitor.metrics.attempts:,} sent; {many(monitor.metrics.throttled, 'time')} 429; "
         f"{loaded.seconds:.1f} s"
     )
-    if views:
-        run.say(f"made {many(len(views), 'view')}: {', '.join(views)}")
     run.report_inconsistent(monitor.metrics.inconsistent)
     failures.conclude(run)
