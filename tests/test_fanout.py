@@ -63,27 +63,6 @@ async def test_workers_reach_their_number_and_never_exceed_it(workers: int, asyn
     assert load.most == workers
 
 
-async def test_no_more_tasks_than_there_is_work() -> None:
-    most = 0
-
-    async def work(_: int) -> None:
-        nonlocal most
-        await asyncio.sleep(0.001)
-        most = max(most, len(asyncio.all_tasks()))
-
-    await WorkerPool(range(2), work, 100).run()
-    assert most <= 4  # this test's, two at work, one that found nothing
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-@pytest.mark.parametrize("workers", [1, 5])
-async def test_an_empty_source_ends_at_once(workers: int, asynchronous: bool) -> None:
-    load = Load()
-    async with asyncio.timeout(30):
-        await WorkerPool(later(()) if asynchronous else (), load, workers).run()
-    assert load.done == []
-
-
 async def test_what_follows_comes_before_what_is_new_and_in_its_order() -> None:
     done: list[str] = []
 
@@ -152,26 +131,6 @@ async def test_an_async_source_is_asked_by_one_worker_at_a_time() -> None:
     assert load.most > 2
 
 
-async def test_after_a_pause_of_the_source_all_workers_are_at_work_again() -> None:
-    load = Load(0.02)
-    again = asyncio.Barrier(4)
-
-    async def source() -> AsyncIterator[int]:
-        for wave in range(2):
-            for item in range(4):
-                yield 10 * wave + item
-            await asyncio.sleep(0.05)  # all workers rest, but for the one that asks
-
-    async def work(item: int) -> list[int]:
-        if item >= 10:
-            await again.wait()
-        return await load(item)
-
-    async with asyncio.timeout(30):
-        await WorkerPool(source(), work, 4).run()
-    assert load.most == 4
-
-
 async def test_a_slow_source_does_not_stall_what_is_ready() -> None:
     ready = asyncio.Event()
 
@@ -187,22 +146,6 @@ async def test_a_slow_source_does_not_stall_what_is_ready() -> None:
     async with asyncio.timeout(30):
         await WorkerPool(source(), work, 4).run()
     assert ready.is_set()
-
-
-async def test_follow_ups_are_shared_among_resting_workers_while_the_source_waits() -> None:
-    met = asyncio.Barrier(3)
-
-    async def source() -> AsyncIterator[int]:
-        yield 0
-        await met.wait()
-
-    async def work(item: int) -> list[int]:
-        if item:
-            await met.wait()
-        return [] if item else [1, 2]
-
-    async with asyncio.timeout(30):
-        await WorkerPool(source(), work, 4).run()
 
 
 async def test_the_gate_is_passed_before_each_new_item_but_not_by_what_follows() -> None:
@@ -293,25 +236,6 @@ async def test_a_failing_source_cancels_the_work(asynchronous: bool) -> None:
     assert load.cancelled == 3
 
 
-async def test_a_failing_gate_ends_the_run() -> None:
-    async def gate() -> None:
-        raise Boom
-
-    with pytest.raises(Boom):
-        await WorkerPool(range(3), Load(), 2, gate).run()
-
-
-async def test_an_error_that_is_no_exception_is_raised_as_itself() -> None:
-    class Halt(BaseException):
-        pass
-
-    async def work(_: int) -> None:
-        raise Halt
-
-    with pytest.raises(Halt):
-        await WorkerPool(range(3), work, 2).run()
-
-
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_cancelling_a_run_cancels_its_work_and_its_source(asynchronous: bool) -> None:
     load = Load(60)
@@ -334,23 +258,6 @@ async def test_cancelling_a_run_cancels_its_work_and_its_source(asynchronous: bo
     assert load.cancelled == 3
     assert load.now == 0
     assert ended is asynchronous
-
-
-async def test_a_timeout_around_a_run_is_a_timeout() -> None:
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.005):
-            await WorkerPool(range(3), Load(60), 2).run()
-
-
-async def test_a_group_that_the_work_raises_is_raised_as_it_is() -> None:
-    group = ExceptionGroup("of the caller", [Boom("first"), Boom("second")])
-
-    async def work(_: int) -> None:
-        raise group
-
-    with pytest.raises(ExceptionGroup) as raised:
-        await WorkerPool(range(3), work, 2).run()
-    assert raised.value is group
 
 
 # --- Tasks -------------------------------------------------------------------------------------------
@@ -422,14 +329,6 @@ async def test_dropping_cancels_from_another_thread() -> None:
     thread.join()
     await asyncio.wait((task,), timeout=30)
     assert task.cancelled()
-
-
-def test_dropping_after_the_loop_has_gone_does_nothing() -> None:
-    loop = asyncio.new_event_loop()
-    loop.close()
-    tasks = Tasks()
-    tasks._tasks.add(_Gone(loop))  # type: ignore[arg-type]
-    tasks.drop()
 
 
 class _Gone:
@@ -532,10 +431,6 @@ async def test_a_dropped_stream_cancels_its_task() -> None:
     gc.collect()
     await asyncio.wait((task,), timeout=30)
     assert task.cancelled()
-
-
-async def test_a_stream_that_was_never_made_whole_can_be_dropped() -> None:
-    Numbers.__new__(Numbers).__del__()
 
 
 # --- ResultQueue ---------------------------------------------------------------------------------------

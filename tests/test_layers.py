@@ -1,6 +1,7 @@
 """The structure of the package: imports point down, and each concern has one place.
 
-Each rule is a function that yields the problems of a parsed file, and is tested on a file that breaks it.
+Each rule is a function that yields the problems of a parsed file. What only one file
+may import stands in the settings of the linter.
 """
 
 from __future__ import annotations
@@ -154,31 +155,6 @@ def imports_of_ours_are_relative(file: File) -> Iterator[str]:
             yield f"line {found.line}: {found.name} is not imported relatively"
 
 
-def only_the_sender_imports_tenacity(file: File) -> Iterator[str]:
-    for found in file.imports:
-        if found.root == "tenacity" and file.path != "_sending/sender.py":
-            yield f"line {found.line}: tenacity outside _sending/sender.py"
-
-
-def only_fanout_has_task_groups(file: File) -> Iterator[str]:
-    imported = {found.line for found in file.imports if found.name.endswith("create_task_group")}
-    expressions = (node for node in file.nodes if isinstance(node, ast.expr))
-    used = {node.lineno for node in expressions if _last_name(node) == "create_task_group"}
-    for line in imported | used:
-        if file.path != "_fanout.py":
-            yield f"line {line}: a task group outside _fanout.py"
-
-
-def only_the_transport_creates_client_sessions(file: File) -> Iterator[str]:
-    for node in file.nodes:
-        if (
-            isinstance(node, ast.Call)
-            and _last_name(node.func) == "ClientSession"
-            and file.path != "_sending/transport.py"
-        ):
-            yield f"line {node.lineno}: an aiohttp session created outside _sending/transport.py"
-
-
 def core_is_pure(file: File) -> Iterator[str]:
     if file.unit != "_core":
         return
@@ -228,9 +204,6 @@ RULES: list[Rule] = [
     imports_point_down,
     satellites_import_declared_names,
     imports_of_ours_are_relative,
-    only_the_sender_imports_tenacity,
-    only_fanout_has_task_groups,
-    only_the_transport_creates_client_sessions,
     core_is_pure,
     functions_import_only_heavy_extras,
     names_of_files_say_something,
@@ -283,27 +256,6 @@ def circles(given: Iterable[File]) -> list[str]:
 
 def test_no_modules_import_each_other() -> None:
     assert circles(files()) == []
-
-
-#: For each rule a file that breaks it.
-BROKEN: list[tuple[Rule, str, str]] = [
-    (imports_point_down, "_core/call.py", "from .._sending.sender import Sender"),
-    (imports_point_down, "sandbox/store.py", "from .._models import ShortUrl"),
-    (satellites_import_declared_names, "report/_draw.py", "from .._core.windows import months"),
-    (imports_of_ours_are_relative, "cli/urls.py", "from slashtag import AsyncSession"),
-    (only_the_sender_imports_tenacity, "_sending/transport.py", "import tenacity"),
-    (only_fanout_has_task_groups, "_resources/urls.py", "import anyio\ngroup = anyio.create_task_group()"),
-    (only_the_transport_creates_client_sessions, "_session.py", "import aiohttp\naiohttp.ClientSession()"),
-    (core_is_pure, "_core/windows.py", "from datetime import date\ndate.today()"),
-    (functions_import_only_heavy_extras, "_sending/sender.py", "def send():\n import json"),
-    (names_of_files_say_something, "_utils.py", ""),
-    (files_are_short, "_sending/sender.py", "x = 1\n" * (MOST_LINES + 1)),
-]
-
-
-@pytest.mark.parametrize(("rule", "path", "text"), BROKEN)
-def test_a_file_that_breaks_the_rule_is_reported(rule: Rule, path: str, text: str) -> None:
-    assert list(rule(File(path, text)))
 
 
 def test_the_list_of_layers_names_each_unit_once() -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import pickle
-import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,7 +26,6 @@ from slashtag import (
     SlashtagError,
     UnexpectedResponseError,
 )
-from slashtag.sandbox import Sandbox
 
 from .support import wire as wires
 from .support.sending import (
@@ -94,19 +91,6 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_base_url_ends_in_the_prefix_of_the_service(base_url: str, told: str) -> None:
     assert repr(make(base_url)).startswith(f"<AsyncSession {told} (")
-
-
-@pytest.mark.parametrize("suffix", ["", "/", "/api/v1", "/api/v1/", "//"])
-async def test_requests_go_below_the_prefix(suffix: str) -> None:
-    async with Wire([ok(PAGE)]) as wire, connect(wire.base_url + suffix) as session:
-        await get(session)
-    assert wire.requests[0].path == "/api/v1/urls"
-
-
-async def test_a_service_may_live_deeper() -> None:
-    async with Wire([ok(PAGE)]) as wire, connect(f"{wire.base_url}/a%2Fb/c%20d") as session:
-        await get(session)
-    assert wire.requests[0].path == "/a%2Fb/c%20d/api/v1/urls"
 
 
 @pytest.mark.parametrize(
@@ -395,13 +379,6 @@ async def test_a_given_session_of_another_loop_is_refused() -> None:
     other.close()
 
 
-def test_a_session_whose_constructor_failed_has_a_repr() -> None:
-    made = object.__new__(AsyncSession)
-    with pytest.raises(ConfigurationError):
-        made.__init__("no URL", apikey=APIKEY, apisecret=APISECRET)  # type: ignore[misc]
-    assert repr(made) == str(made) == "<AsyncSession (not initialised)>"
-
-
 async def test_nothing_is_opened_before_the_first_request() -> None:
     async with Wire([]) as wire:
         async with connect(wire) as session:
@@ -453,14 +430,6 @@ async def test_a_view_has_its_own_timeout_retry_and_size() -> None:
         assert told.value.attempts == 1
 
 
-async def test_a_view_shares_concurrency() -> None:
-    async with Sandbox(urls=1, clicks=0, tags=0, latency=0.005) as box:
-        async with connect(box, concurrency=2) as session:
-            views = [session, *(session.with_options(timeout=n) for n in (1, 2, 3))]
-            await asyncio.gather(*(get(view) for view in views for _ in range(5)))
-        assert box.max_in_flight == 2
-
-
 async def test_a_view_shares_the_gate() -> None:
     async with Wire(html(503, retry_after=60)) as wire, connect(wire) as session:
         impatient = session.with_options(retry=RetryPolicy(max_wait=1))
@@ -482,18 +451,6 @@ async def test_a_view_shares_life_both_ways() -> None:
                 with pytest.raises(SessionClosedError):
                     await get(one)
             await wire.abandoned()
-
-
-async def test_views_that_are_dropped_are_forgotten() -> None:
-    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
-        views = []
-        for _ in range(20):
-            view = session.with_options(timeout=1)
-            await get(view)
-            views.append(weakref.ref(view))
-        del view
-        gc.collect()
-        assert not any(view() for view in views)
 
 
 # --- the end -------------------------------------------------------------------------------------------
@@ -697,14 +654,6 @@ async def test_leaving_the_block_by_an_error_ends_what_is_under_way() -> None:
         with pytest.raises(SessionClosedError):
             await call
         await wire.abandoned()
-
-
-async def test_metrics_show_their_numbers() -> None:
-    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
-        await get(session)
-        shown = repr(session.metrics)
-    assert "requests=1" in shown
-    assert f"bytes_received={session.metrics.bytes_received}" in shown
 
 
 async def test_a_session_that_is_closed_keeps_its_metrics() -> None:

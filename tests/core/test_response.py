@@ -448,20 +448,6 @@ def test_data_of_an_error_is_kept_but_not_what_is_too_deep_to_pickle() -> None:
     assert json.dumps(nested(500)).count("[") == 32
 
 
-def test_a_null_message_is_an_empty_one() -> None:
-    assert error_of(STATS, 400, b'{"status":400,"message":null}').message == ""
-
-
-def test_a_bytearray_is_read_as_bytes() -> None:
-    assert parse(STATS, 200, CIMultiDict(), bytearray(GOOD)).total_clicks == 5
-    assert error_of(STATS, 200, bytearray(b"x")).excerpt == b"x"
-
-
-def test_an_error_of_decoding_is_not_its_context() -> None:
-    error = error_of(STATS, 200, b"x")
-    assert (error.__context__, error.__cause__) == (None, None)
-
-
 # --- secrets -------------------------------------------------------------------------------------------
 
 APIKEY = "k/y+&<%>'\"=?~0123456789"

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-import anyio
 import pytest
 
 from slashtag import (
@@ -28,7 +27,6 @@ from ..support.sending import (
     PAGE,
     QUICK,
     Operation,
-    admission_of,
     budget_of,
     connect,
     get,
@@ -194,21 +192,6 @@ async def test_an_asyncio_timeout_around_a_call_is_a_timeout_and_not_ours(
         assert task.cancelling() == 0
 
 
-@pytest.mark.parametrize("stage", STAGES)
-async def test_an_anyio_scope_around_a_call_ends_it(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with reached(stage, monkeypatch) as (_, session, there):
-        async with anyio.create_task_group() as group:
-
-            async def ask() -> None:
-                await get(session)
-                raise AssertionError("answered")
-
-            group.start_soon(ask)
-            await there()
-            group.cancel_scope.cancel()
-        assert group.cancel_scope.cancel_called
-
-
 async def test_our_timeout_within_an_asyncio_timeout_is_ours() -> None:
     async with Wire(wires.stall()) as wire, connect(wire, timeout=0.03, retry=TWICE) as session:
         async with asyncio.timeout(5) as scope:
@@ -218,20 +201,6 @@ async def test_our_timeout_within_an_asyncio_timeout_is_ours() -> None:
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
-
-
-async def test_both_timeouts_at_once_end_the_call_by_one_of_them() -> None:
-    async with Wire(wires.stall()) as wire, connect(wire, timeout=0.02, retry=ONCE) as session:
-        task = asyncio.current_task()
-        assert task is not None
-        for _ in range(10):
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(get(session), 0.02)
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.02):
-                    await get(session)
-            assert task.cancelling() == 0
-        assert session.metrics.in_flight == 0
 
 
 async def test_a_task_group_ends_the_others_and_surfaces_the_failure() -> None:
@@ -248,20 +217,6 @@ async def test_a_task_group_ends_the_others_and_surfaces_the_failure() -> None:
             await together(session)
         assert [type(error).__name__ for error in told.value.exceptions] == ["NotFoundError"]
         assert session.metrics.in_flight == 0
-
-
-async def test_a_cancelled_call_lets_the_next_in() -> None:
-    async with Wire(wires.stall()) as wire, connect(wire, concurrency=2, timeout=60) as session:
-        calls = [asyncio.create_task(session.urls.page(n)) for n in range(1, 7)]
-        for n in range(0, 6, 2):
-            await wire.arrived(n + 2)
-            assert session.metrics.in_flight == 2
-            for call in calls[n : n + 2]:
-                call.cancel()
-        await asyncio.wait(calls)
-        assert all(call.cancelled() for call in calls)
-        assert [request.query["page"][0] for request in wire.requests] == ["1", "2", "3", "4", "5", "6"]
-        assert admission_of(session).waiting == session.metrics.in_flight == 0
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -285,17 +240,6 @@ async def test_calls_cancelled_at_any_instant_leave_nothing(seed: int) -> None:
         assert (session.metrics.in_flight, session.metrics.waiting) == (0, 0)
         assert not budget_of(session)._lone
         assert {task for task in others() if "slashtag._" in repr(task)} == set()
-
-
-async def test_backing_off_is_ended_by_cancellation_though_tenacity_is_in_between() -> None:
-    """A negative predicate of tenacity would take CancelledError for a failure and go on."""
-    async with Wire(html(500)) as wire, connect(wire, retry=LONG) as session:
-        for delay in (0.0, 0.001, 0.01, 0.05):
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(get(session), delay)
-            arrived = len(wire.requests)
-            await asyncio.sleep(0.02)
-            assert len(wire.requests) <= arrived + 1
 
 
 async def consume(session: AsyncSession) -> Any:

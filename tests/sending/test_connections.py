@@ -10,11 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import Mock
 
 import aiohttp
 import pytest
-from aiohttp.client_proto import ResponseHandler
 from benchmarks.chaos import rounds
 
 from slashtag import (
@@ -24,7 +22,7 @@ from slashtag import (
     SessionClosedError,
     TransportError,
 )
-from slashtag._sending.connection import MAX_INTERIM, has_leftover, readable
+from slashtag._sending.connection import MAX_INTERIM
 from slashtag._sending.fast_path import KEEP_ALIVE, keep_alive
 
 from ..support import wire as wires
@@ -129,18 +127,6 @@ async def test_the_end_of_a_connection_is_seen_where_select_has_no_poll(
             assert session.metrics.attempts == server.requests == 3
 
 
-async def test_a_closed_socket_is_no_reason_to_fail_where_select_has_no_poll(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delattr(select, "poll")
-    ours, theirs = socket.socketpair()
-    with theirs:
-        look = readable(Mock(get_extra_info=Mock(return_value=ours)))
-        assert not look()
-        ours.close()
-        assert look()
-
-
 @pytest.mark.parametrize(
     "behind",
     [
@@ -161,17 +147,6 @@ async def test_bytes_behind_an_answer_end_the_connection(behind: bytes) -> None:
         await get(session)
         await get(session)
         assert [request.connection for request in wire.requests] == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("tail", "leftover"), [(b"", False), (b"\r\n", False), (b"H", True), (b"HTTP/1.1 200 OK\r\nX: ", True)]
-)
-async def test_the_parser_knows_what_is_left_over(tail: bytes, leftover: bool) -> None:
-    protocol = ResponseHandler(asyncio.get_running_loop())
-    protocol.set_response_params(read_until_eof=True)
-    protocol.data_received(message(200, b"{}") + tail)
-    assert has_leftover(protocol._parser) is leftover
-    assert has_leftover(None)
 
 
 @pytest.mark.parametrize("code", [100, 102, 103, 199])

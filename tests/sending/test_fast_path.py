@@ -316,16 +316,6 @@ async def test_another_protocol_is_no_answer() -> None:
         assert [request.connection for request in wire.requests] == [1, 2]
 
 
-@pytest.mark.parametrize("code", ["000", "099"])
-async def test_a_status_that_is_none_is_an_answer_all_the_same(code: str) -> None:
-    odd = b"HTTP/1.1 %s Odd\r\nContent-Length: 0\r\n\r\n" % code.encode()
-    async with Wire(wires.raw(odd, keep_alive=True)) as wire, connect(wire, retry=ONCE) as session:
-        for operation in (get, put):
-            with pytest.raises(UnexpectedResponseError) as told:
-                await operation(session)
-            assert told.value.status == int(code)
-
-
 @pytest.mark.usefixtures("way")
 async def test_what_bears_a_body_or_could_says_how_long_it_is() -> None:
     async with Wire(ok({})) as wire, connect(wire) as session:
@@ -347,15 +337,6 @@ async def test_what_bears_a_body_or_could_says_how_long_it_is() -> None:
 def test_what_is_no_path_or_method_of_the_service_is_no_call(given: dict[str, str]) -> None:
     with pytest.raises(InvalidRequestError, match="method" if "method" in given else "path"):
         Call(**{"method": "GET", "path": "urls", "returns": dict} | given)
-
-
-@pytest.mark.usefixtures("way")
-async def test_what_is_no_method_is_not_sent() -> None:
-    async with Wire([]) as wire, connect(wire) as session:
-        with pytest.raises(ValueError, match="ethod"):
-            await session.send(Call(method="GET\r\nX: y", path="tags", returns=dict))
-        assert session.metrics.in_flight == 0
-    assert wire.requests == []
 
 
 # --- connections at rest -------------------------------------------------------------------------------
@@ -473,17 +454,6 @@ async def test_an_answer_that_is_not_read_to_its_end_gives_no_connection_back() 
             assert fast_path_of(session)._idle == []
             await get(session)
         assert session.metrics.retries == 0
-
-
-async def test_connections_that_are_at_rest_end_with_the_session() -> None:
-    async with Wire(ok(PAGE)) as wire:
-        session = connect(wire, concurrency=4)
-        await asyncio.gather(*(get(session) for _ in range(8)))
-        path = fast_path_of(session)
-        assert path._idle
-        await session.aclose()
-        assert not path._idle
-        await wire.abandoned()
 
 
 async def test_sessions_that_are_dropped_hold_no_connection(recwarn: pytest.WarningsRecorder) -> None:

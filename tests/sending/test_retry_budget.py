@@ -79,20 +79,6 @@ async def test_a_retry_that_succeeds_gives_its_cost_back(budget: RetryBudget) ->
     assert budget._left == 0
 
 
-async def test_a_retry_that_was_never_sent_gives_its_cost_back(budget: RetryBudget) -> None:
-    budget.give_back(FREE, succeeded=None)
-    assert budget._left == 1
-
-
-async def test_a_flaky_service_is_always_retried() -> None:
-    budget = RetryBudget(lambda _: 60)
-    for _ in range(1_000):
-        permit = await budget.take(0)
-        assert permit == FREE
-        budget.give_back(permit, succeeded=True)
-    assert budget._left == CAPACITY
-
-
 async def test_requests_that_need_no_retry_earn_some(budget: RetryBudget) -> None:
     for _ in range(round(1 / EARNED)):
         budget.earn()
@@ -155,16 +141,6 @@ async def test_an_outage_is_logged_once_and_only_if_it_lasts(
             await until(lambda n=n: len(sent(queued)) >= n)
             budget.give_back(LONE, succeeded=n > failures)
     assert [record.levelname for record in caplog.records] == told
-
-
-async def test_the_queue_is_first_in_first_out(
-    enqueue: Callable[[int], Retries], budget: RetryBudget
-) -> None:
-    queued = enqueue(4)
-    for n in range(1, 5):
-        await until(lambda n=n: len(sent(queued)) == n)
-        assert [task.done() for task in queued] == [True] * n + [False] * (4 - n)
-        budget.give_back(LONE, succeeded=False)
 
 
 async def test_the_queue_empties_exponentially(

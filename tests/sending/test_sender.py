@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from contextlib import suppress
 from email.utils import formatdate
 from itertools import pairwise
 from time import time
@@ -31,16 +30,13 @@ from slashtag import (
     TagLimitError,
     TransportError,
     UnexpectedResponseError,
-    UnknownTagError,
 )
-from slashtag._sending.sender import Sender
 
 from ..support import wire as wires
 from ..support.sending import (
     OPERATIONS,
     PAGE,
     TAG,
-    admission_of,
     budget_of,
     connect,
     get,
@@ -135,34 +131,6 @@ async def test_an_undocumented_status_is_unexpected_and_not_asked_again(
     assert (told.value.status, told.value.attempts, told.value.path) == (status, 1, "urls")
     assert ("redirects are never followed" in str(told.value)) == (status >= 300)
     assert sent(answers) == ["GET"]
-
-
-async def test_an_unknown_tag_is_told_as_such(answers: aioresponses) -> None:
-    answers.get(
-        re.compile(".*"),
-        status=400,
-        payload={"status": 400, "message": "Bad request. Tag does not exists.", "data": []},
-    )
-    async with connect(BASE) as session:
-        with pytest.raises(UnknownTagError) as told:
-            await session.stats.collect(slashtag.AllTime(), tag="spring")
-    assert told.value.path == "stats/alltime"
-
-
-async def test_the_attempts_are_told(answers: aioresponses) -> None:
-    answers.get(re.compile(".*"), status=500, payload={"status": 500, "message": "Oops."}, repeat=True)
-    async with connect(BASE) as session:
-        with pytest.raises(ServerError, match=r"GET urls: 500 Oops\. \(after 5 attempts\)") as told:
-            await get(session)
-    assert told.value.attempts == 5
-
-
-async def test_a_page_of_a_proxy_is_told_as_its_text(answers: aioresponses) -> None:
-    answers.get(re.compile(".*"), status=403, body="<html>No entrance</html>", content_type="text/html")
-    async with connect(BASE) as session:
-        with pytest.raises(APIError, match="403 <html>No entrance</html>") as told:
-            await get(session)
-    assert told.value.data is None
 
 
 # --- what is sent again --------------------------------------------------------------------------------
@@ -653,13 +621,6 @@ async def test_max_elapsed_does_not_count_waiting_for_admission(no_jitter: None)
         assert wire.requests[-1].at - wire.requests[0].at >= 0.99
 
 
-async def test_no_time_to_retry_means_no_retry() -> None:
-    async with Wire([html(500)]) as wire, connect(wire, retry=RetryPolicy(max_elapsed=0)) as session:
-        with pytest.raises(ServerError):
-            await get(session)
-        assert session.metrics.retries == 0
-
-
 async def test_the_backoff_doubles_up_to_its_cap(no_jitter: None, caplog: pytest.LogCaptureFixture) -> None:
     policy = RetryPolicy(max_attempts=5, backoff_base=0.02, backoff_cap=0.05)
     with caplog.at_level(logging.INFO, "slashtag"):
@@ -681,14 +642,6 @@ async def test_a_retry_that_finds_no_turn_in_time_tells_the_last_failure() -> No
             await get(session)
         assert told.value.attempts == 1
         assert session.metrics.retries == 0
-
-
-async def test_a_timeout_tells_how_long_it_waited() -> None:
-    async with Wire(wires.stall()) as wire, connect(wire, timeout=0.05, retry=ONCE) as session:
-        with pytest.raises(RequestTimeoutError, match=r"GET urls: no complete answer within 0\.05 s") as told:
-            await get(session)
-    assert isinstance(told.value, TimeoutError)
-    assert told.value.attempts == 1
 
 
 async def test_a_drip_is_ended_by_the_timeout_and_its_connection_given_up() -> None:
@@ -763,34 +716,6 @@ async def test_an_outage_of_a_second_is_survived_by_all_with_few_requests() -> N
         )
 
 
-@pytest.mark.unmeasured
-async def test_a_flaky_service_is_survived_by_all() -> None:
-    def script(request: Request) -> Answer:
-        return html(502) if len(wire.requests) % 3 == 0 else ok(PAGE)
-
-    policy = RetryPolicy(max_attempts=50, backoff_base=0.001, backoff_cap=0.01)
-    async with Wire(script) as wire, connect(wire, retry=policy) as session:
-        await asyncio.gather(*(get(session) for _ in range(1_000)))
-        assert budget_of(session)._left > 40
-
-
-async def test_a_request_that_succeeds_at_once_earns_for_the_budget() -> None:
-    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
-        await spend(budget_of(session))
-        for _ in range(10):
-            await get(session)
-        assert budget_of(session)._left == pytest.approx(2)
-
-
-@pytest.mark.parametrize("answer", [ok(PAGE), envelope(404, "Not found.", None)], ids=["200", "404"])
-async def test_any_answer_to_a_retry_shows_that_the_service_is_well(answer: Answer) -> None:
-    async with Wire([html(500), answer]) as wire, connect(wire) as session:
-        left = budget_of(session)._left
-        with suppress(NotFoundError):
-            await get(session)
-        assert budget_of(session)._left == left
-
-
 # --- what is counted and logged ------------------------------------------------------------------------
 
 
@@ -849,25 +774,6 @@ async def test_a_hundred_slashtags_are_logged_as_their_number(caplog: pytest.Log
     line = next(record.getMessage() for record in caplog.records if ": 200," in record.getMessage())
     assert "100 slashtags from 'key0' to 'key99'" in line
     assert "key50" not in line
-
-
-async def test_nothing_is_made_up_for_a_log_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slashtag._sending.sender._details", lambda call: pytest.fail("described"))
-    logging.getLogger("slashtag").setLevel(logging.WARNING)
-    try:
-        async with Wire(ok(PAGE)) as wire, connect(wire) as session:
-            await get(session)
-    finally:
-        logging.getLogger("slashtag").setLevel(logging.NOTSET)
-
-
-async def test_the_senders_of_a_session_share_its_admission() -> None:
-    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
-        view = session.with_options(timeout=1)
-        senders = [one.urls._send.__self__ for one in (session, view)]  # type: ignore[attr-defined]
-        assert all(isinstance(sender, Sender) for sender in senders)
-        assert len({id(sender) for sender in senders}) == 2
-        assert {id(sender.admission) for sender in senders} == {id(admission_of(session))}
 
 
 @pytest.mark.unmeasured

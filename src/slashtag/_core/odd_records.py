@@ -27,7 +27,7 @@ def read_members(returns: Any, data: Any, report: ReportUnreadable) -> Any:
     Only an id, and the members of the page itself, are indispensable.
     """
     if get_origin(returns) is not Page:
-        return _record(returns, data, report)
+        return _record(returns, msgspec.convert(data, dict[str, Any]), report)
     page: Page[dict[str, Any]] = msgspec.convert(data, Page[dict[str, Any]], strict=False)
     return replace(page, items=[_record(get_args(returns)[0], item, report) for item in page.items])
 
