@@ -73,14 +73,6 @@ def test_any_span_has_a_picture_and_a_page_of_a4_or_longer(days: int) -> None:
     assert upper == 842 if days == 1 else upper > 842
 
 
-def test_characters_that_no_font_has_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    report([1], top=["spring", "весна"]).to_png(scale=0.1)
-    assert caplog.messages == []
-    report([1], top=["spring-\U0010fffe"]).to_png(scale=0.1)
-    (message,) = caplog.messages
-    assert "\U0010fffe" in message
-
-
 @pytest.mark.parametrize("scale", [0, -1, 11, float("nan")])
 def test_a_scale_that_cannot_be_is_refused(scale: float) -> None:
     with pytest.raises(ExportError, match="scale"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from collections.abc import Mapping
@@ -22,15 +21,10 @@ CHART_DAILY = 120
 #: In a longer span than this days are summed by month and weekday.
 WEEKS_DAILY = 92
 
-log = logging.getLogger("slashtag")
-
-#: The last character that fonts for Latin script have, which come with vl-convert.
-LATIN = "\u02af"
 DAY = timedelta(days=1)
 EPOCH = date(1970, 1, 1)
 # In a page the style sheet has the colours, for light and dark.
 _CSS = {name: f"var(--{name})" for name in ("accent", "soft", "muted", "line", "card", "ink")}
-_MARKUP = re.compile("<[^>]*>")
 _ROOT = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
 
 
@@ -242,7 +236,10 @@ class Report(Struct, frozen=True, kw_only=True):
         return render("page.html", report=self)
 
     def to_png(self, scale: float = 2) -> bytes:
-        """Return the main charts and all caveats as one picture, 1,200 x `scale` pixels wide."""
+        """Return the main charts and all caveats as one picture, 1,200 x `scale` pixels wide.
+
+        Characters that no font of the machine has are boxes.
+        """
         if not 0 < scale <= 10:
             raise ExportError(f"scale is {scale}; it must be a positive number up to 10")
         return self._drawn("png", 1200, 0, scale=scale)
@@ -253,11 +250,6 @@ class Report(Struct, frozen=True, kw_only=True):
 
     def _drawn(self, kind: str, width: int, min_height: int, **options: Any) -> bytes:
         picture = render("picture.svg", report=self, width=width, min_height=min_height)
-        if missing := characters_without_font(picture):
-            log.warning(
-                "no font here has %s: boxes are in the picture. Install fonts of Noto, or write a .html",
-                " ".join(missing),
-            )
         document: bytes = getattr(extra("vl_convert"), f"svg_to_{kind}")(picture, **options)
         return document
 
@@ -292,20 +284,6 @@ class Report(Struct, frozen=True, kw_only=True):
         )
         svg: str = extra("vl_convert").vegalite_to_svg(spec, allowed_base_urls=[])
         return _ROOT.sub(r'<svg viewBox="0 0 \1 \2" aria-hidden="true" focusable="false">', svg, count=1)
-
-
-def characters_without_font(picture: str) -> list[str]:
-    """Return the characters of an SVG that no font of this machine has, which are drawn as boxes."""
-
-    def drawn(character: str) -> bytes:
-        text = f'<text y="30" font-family="{fmt.font_of(character)}">{character}</text>'
-        svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40">{text}</svg>'
-        png: bytes = extra("vl_convert").svg_to_png(svg, scale=1)
-        return png
-
-    found = sorted(each for each in set(_MARKUP.sub("", picture)) if each > LATIN)
-    box = drawn("\U0010fffd") if found else b""
-    return [each for each in found if drawn(each) == box]
 
 
 def _change(now: int, before: int) -> float | None:
