@@ -77,19 +77,17 @@ def check(box: Sandbox, report: Report, keys: list[str] | None = None, zone: Any
 
 
 @pytest.mark.unmeasured
-@pytest.mark.parametrize("places", [10, 0])
 @pytest.mark.parametrize(
-    ("start", "end", "zone"),
+    ("start", "end", "zone", "places"),
     [
-        ("2024-01-01", "2024-12-31", "UTC"),
-        ("2024-03-01", "2024-03-31", "Europe/London"),
-        ("2024-02-11", "2024-09-17", "UTC"),
-        ("2025-05-05", "2025-05-05", "Asia/Tokyo"),
-        ("2023-01-01", "2025-12-31", "UTC"),
-        ("2021-01-01", "2021-12-31", "UTC"),
-        ("2024-01-01", "2024-12-31", "Europe/Berlin"),
-        ("2024-03-10", "2024-11-20", "America/New_York"),
-        ("2024-03-01", "2024-06-30", "Asia/Kolkata"),
+        ("2024-01-01", "2024-12-31", "UTC", 10),
+        ("2024-03-01", "2024-03-31", "Europe/London", 10),
+        ("2024-03-01", "2024-06-30", "Asia/Kolkata", 0),
+        ("2025-05-05", "2025-05-05", "Asia/Tokyo", 10),
+        ("2023-01-01", "2025-12-31", "UTC", 0),
+        ("2021-01-01", "2021-12-31", "UTC", 10),
+        ("2024-01-01", "2024-12-31", "Europe/Berlin", 0),
+        ("2024-03-10", "2024-11-20", "America/New_York", 10),
     ],
 )
 async def test_every_figure_is_the_truth(serve: Serve, start: str, end: str, zone: str, places: int) -> None:
@@ -100,7 +98,7 @@ async def test_every_figure_is_the_truth(serve: Serve, start: str, end: str, zon
         assert (report.zone, report.requests) == (zone, len(box.requests))
 
 
-@pytest.mark.parametrize("kind", ["404", "html-404", "500", "envelope-500", "302"])
+@pytest.mark.parametrize("kind", ["404", "500"])
 async def test_what_a_report_can_do_without_may_fail(
     serve: Serve, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -120,15 +118,15 @@ async def test_what_a_report_can_do_without_may_fail(
 async def test_unique_clicks_of_a_year_are_exact_for_one_batch_and_bounded_for_more(serve: Serve) -> None:
     async with serve() as box:
         keys = names(box, 80)
-        one = await reported(box, "2024-01-01", "2024-12-31", keys=keys)
+        one = await reported(box, "2024-01-01", "2024-12-31", keys=keys, places=0)
         assert (one.unique, one.unique_is_exact) == (box.truth.year(2024, keys).clicks_unique, True)
         many = await reported(box, "2024-01-01", "2024-12-31", places=0)
         assert not many.unique_is_exact
         assert many.unique is not None
         assert box.truth.year(2024).clicks_unique <= many.unique <= many.total
         for other in (("2024-02-01", "2024-02-29"), ("2024-01-01", "2024-12-30")):
-            assert (await reported(box, *other)).unique is None
-        two = await reported(box, "2023-01-01", "2024-12-31", keys=keys)
+            assert (await reported(box, *other, places=0)).unique is None
+        two = await reported(box, "2023-01-01", "2024-12-31", keys=keys, places=0)
         bound = sum(box.truth.year(year, keys).clicks_unique for year in (2023, 2024))
         assert (two.unique, two.unique_is_exact) == (bound, False)
 
