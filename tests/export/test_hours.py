@@ -176,13 +176,11 @@ async def test_hours_that_do_not_add_up_are_logged(
     assert "2024-10-30" in caplog.text
 
 
-@pytest.mark.parametrize("days", [33, 60])
 async def test_more_than_32_days_are_refused_before_anything_is_sent(
-    session: AsyncSession, box: Sandbox, days: int
+    session: AsyncSession, box: Sandbox
 ) -> None:
-    start = date(2024, 1, 1)
     with pytest.raises(InvalidRequestError, match="32 days"):
-        await hourly_clicks(session, start, start + timedelta(days=days - 1))
+        await hourly_clicks(session, "2024-01-01", "2024-02-02")
     assert box.requests == []
 
 

@@ -25,7 +25,6 @@ from slashtag import ExportError
 from slashtag.export import FORMATS, TAGS, URLS, Column, Row, Table, TableFile, format_of, open_writer
 from slashtag.export import _writers as writers
 
-pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 ALL = Table(
@@ -152,36 +151,29 @@ def test_parquet_is_typed() -> None:
 
 
 @pytest.mark.parametrize("count", [2**63, -(2**63) - 1, 10**30])
-def test_a_count_over_int64_is_a_clear_error_and_leaves_no_file(tmp_path: Path, count: int) -> None:
+def test_a_count_over_int64_is_a_clear_error_of_parquet_alone(tmp_path: Path, count: int) -> None:
+    row = ("x", count, None, None)
     with (
         pytest.raises(ExportError, match=r"n does not fit Parquet .*; export to .jsonl or .csv"),
         TableFile(tmp_path / "out.parquet", ALL) as out,
     ):
-        out.write([("x", 2**63 - 1, None, None), ("x", count, None, None)])
+        out.write([("x", 2**63 - 1, None, None), row])
     assert list(tmp_path.iterdir()) == []
+    assert f'"n":{count},'.encode() in written(".jsonl", ALL, [row])
+    assert f",{count},".encode() in written(".csv", ALL, [row])
 
 
-def test_json_lines_and_csv_hold_any_count() -> None:
-    row = ("x", 10**30, None, None)
-    assert b'"n":1000000000000000000000000000000,' in written(".jsonl", ALL, [row])
-    assert b",1000000000000000000000000000000," in written(".csv", ALL, [row])
-
-
-@pytest.mark.parametrize("size", [1, 7, 100])
-def test_row_groups_are_written_as_they_fill(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(writers, "ROW_GROUP", size)
+def test_row_groups_are_written_as_they_fill(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writers, "ROW_GROUP", 7)
     file = io.BytesIO()
     writer = open_writer(".parquet", file, TAGS)
-    sizes: list[int] = []
+    sizes: set[int] = set()
     for n in range(40):
         writer.write([(n, str(n), None, None)])
-        sizes.append(len(file.getvalue()))
+        sizes.add(len(file.getvalue()))
     writer.close()
-    told = parquet.ParquetFile(file).metadata
-    whole, rest = divmod(40, size)
-    groups = [told.row_group(n).num_rows for n in range(told.num_row_groups)]
-    assert groups == [size] * whole + [rest] * bool(rest)
-    assert len(set(sizes)) == whole + (size > 1)  # the first may come with the file's header
+    assert parquet.ParquetFile(file).metadata.num_row_groups == 6
+    assert len(sizes) == 6
     assert [row[0] for row in read_parquet(file.getvalue())] == list(range(40))
 
 
