@@ -35,7 +35,7 @@ from slashtag.dlt._load import _destination_locked, _file_locked
 from slashtag.sandbox import Arrival, Fault, Sandbox
 from tests.support.journals import asked, committed
 from tests.support.sandboxes import forget, refused_link
-from tests.support.warehouse_days import DESTINATIONS, swap
+from tests.support.warehouse_days import swap
 from tests.support.warehouses import DAY, START, Clock, Target, as_date, local, options, truth
 
 
@@ -58,7 +58,7 @@ def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
 TABLES = ("links", "tags", "clicks_daily", "clicks_by_tag", "clicks_by_dimension")
 
 
-@pytest.mark.parametrize("target", DESTINATIONS, indirect=True)
+@pytest.mark.parametrize("target", ["filesystem", "postgres"], indirect=True)
 def test_tags_and_dimensions_are_the_truth_after_another_day(
     box: Sandbox, clock: Clock, target: Target
 ) -> None:
@@ -129,29 +129,14 @@ def test_an_earlier_start_and_more_lookback_are_filled(box: Sandbox, clock: Cloc
     assert duck.daily() == truth(box, clock.today)
 
 
-def test_links_that_fail_are_told_and_made_up_for(box: Sandbox, clock: Clock, duck: Target) -> None:
-    box.faults = [Fault(kind="400", path="*/stats*", every=2)]
-    failures: list[Failure] = []
-    duck.load(box, Monitor(on_error=failures.append))
-    failed = {key for failure in failures for key in failure.call.keys}
-    assert failed
-    assert failed.isdisjoint(series for series, _ in duck.daily())
-    box.faults = ()
-    duck.load(box)
-    assert duck.daily() == truth(box, clock.today)
-
-
-@pytest.mark.parametrize("status", [400, 403, 500])
-def test_one_link_that_fails_does_not_stop_the_others(
-    box: Sandbox, clock: Clock, duck: Target, status: int
-) -> None:
+def test_one_link_that_fails_does_not_stop_the_others(box: Sandbox, clock: Clock, duck: Target) -> None:
     retry = {"retry": RetryPolicy(max_attempts=2, backoff_base=0.001)}
     duck.load(box, dimensions=("country",))
     clock.today += DAY
     one, *_, other = sorted({url.slashtag for url in box.truth.urls()})
     box.add_click(other, datetime.combine(clock.today, clock_time(9), UTC))
     failures: list[Failure] = []
-    with refused_link(box, one, status):
+    with refused_link(box, one, 500):
         duck.load(box, Monitor(on_error=failures.append), dimensions=("country",), session_options=retry)
     assert {failure.call.keys for failure in failures} == {(one,)}
     true, found = truth(box, clock.today), duck.daily()
@@ -177,16 +162,7 @@ def test_months_that_fail_are_loaded_by_the_next_load(box: Sandbox, clock: Clock
     assert len({tuple(row[:4]) for row in rows}) == len(rows)
 
 
-def test_a_destination_that_is_gone_is_filled_anew(
-    box: Sandbox, clock: Clock, duck: Target, tmp_path: Path
-) -> None:
-    duck.load(box)
-    (tmp_path / "clicks.duckdb").unlink()
-    duck.load(box)
-    assert duck.daily() == truth(box, clock.today)
-
-
-@pytest.mark.parametrize("target", DESTINATIONS, indirect=True)
+@pytest.mark.parametrize("target", ["duckdb", "filesystem"], indirect=True)
 def test_tables_that_were_dropped_are_filled_anew(
     box: Sandbox, clock: Clock, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,24 +181,6 @@ def test_tables_that_were_dropped_are_filled_anew(
     loaded = target.load(box)
     assert target.daily() == truth(box, clock.today)
     assert loaded.rows["links"] == len(box.truth.urls())
-
-
-@pytest.mark.parametrize("days", [12, 30, -30])
-def test_a_wrong_clock_is_refused_and_loses_no_clicks(
-    box: Sandbox, clock: Clock, duck: Target, days: int
-) -> None:
-    duck.load(box)
-    clock.ahead = days * DAY
-    with pytest.raises(ConfigurationError, match="clock"):
-        duck.load(box)
-    clock.ahead = 0 * DAY
-    for _ in range(2):
-        clock.today += 15 * DAY
-        box.add_click(
-            box.truth.urls()[0].slashtag, datetime.combine(clock.today - 8 * DAY, clock_time(9), UTC)
-        )
-        duck.load(box)
-        assert duck.daily() == truth(box, clock.today)
 
 
 @pytest.mark.parametrize(("ahead", "age"), [(18, "0"), (0, "54000")])
@@ -374,9 +332,9 @@ def test_a_first_load_that_is_killed_goes_on_and_is_merged_once(
 ) -> None:
     box.latency = 0.03
     now = datetime.now(UTC)
-    options = {"since": "2023-01-01", "session_options": {"concurrency": 4}}
+    options = {"since": "2024-01-01", "session_options": {"concurrency": 4}}
     with duck.start(box, now, **options) as running:
-        while len(settled(box)) < 60 and running.poll() is None:
+        while len(settled(box)) < 20 and running.poll() is None:
             time.sleep(0.01)
         # All but the last four were answered, and come into the journal.
         known = settled(box)[:-4]
@@ -391,23 +349,9 @@ def test_a_first_load_that_is_killed_goes_on_and_is_merged_once(
         pass
     assert running.returncode == 0
     assert set(known).isdisjoint(settled(box))
-    true = box.truth.range("2023-01-01", now.date().isoformat())
+    true = box.truth.range("2024-01-01", now.date().isoformat())
     assert sum(duck.daily().values()) == true.total_clicks
     assert not list((tmp_path / "pipelines").rglob("*.journal"))
-
-
-def test_what_was_requested_before_a_kill_is_not_requested_again(
-    box: Sandbox, clock: Clock, duck: Target
-) -> None:
-    # As if the process had been killed before it loaded what it had requested.
-    since = START - 90 * DAY
-    duck.pipeline().extract(slashtag_source(**options(box, since=since)))
-    forget(box)
-    duck.load(box, since=since)
-    # Links and tags, and the window that is not over.
-    periods = {arrival.query.get("date_range") for arrival in box.requests}
-    assert len(periods - {None}) == 1
-    assert truth(box, clock.today).items() <= duck.daily().items()
 
 
 def name_of(arrival: Arrival) -> tuple[object, ...]:
