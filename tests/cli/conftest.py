@@ -7,7 +7,9 @@ import io
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import pytest
 
 from slashtag.bulk_update import COLUMNS
 from slashtag.cli import credentials_file, main
-from slashtag.sandbox import Sandbox
+from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import forget
 
 VARIABLES = ("SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET", "FORCE_COLOR", "TTY_COMPATIBLE")
@@ -46,6 +48,8 @@ class Ran:
 
 
 Cli = Callable[..., Ran]
+Serve = Callable[..., AbstractContextManager[Sandbox]]
+Write = Callable[..., Path]
 
 
 def objects(text: str) -> list[Any]:
@@ -97,8 +101,9 @@ def cli(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Cli:
     """Call main() as the installed script does."""
-    # main() replaces the hook; it is restored after the test.
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    # main() replaces the hooks; they are restored after the test.
+    for hook in ("excepthook", "unraisablehook"):
+        monkeypatch.setattr(sys, hook, getattr(sys, hook))
 
     def run(*arguments: str) -> Ran:
         monkeypatch.setattr(sys, "argv", ["slashtag", *arguments])
@@ -134,20 +139,52 @@ def logged_in(cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.Mon
 
 
 @pytest.fixture
+def serve(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AbstractContextManager[Sandbox]]:
+    """Serve another account, by default of a few links, and name it in the environment."""
+
+    @contextmanager
+    def serve(**options: Any) -> Iterator[Sandbox]:
+        given = {"urls": 3, "clicks": 3, "apikey": APIKEY, "apisecret": APISECRET, **options}
+        with Sandbox(**given) as box:
+            monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+            yield box
+
+    return serve
+
+
+@pytest.fixture
+def own(serve: Serve) -> Iterator[Sandbox]:
+    """Serve an account that tests may change: links a0 to a59 and nothing else."""
+    with serve(urls=0, clicks=0) as box:
+        for n in range(60):
+            box.add_url(f"a{n}", destination=f"https://www.example/{n}", redirect_code=302, password="old")
+        yield box
+
+
+@contextmanager
+def failing(box: Sandbox, *faults: Fault) -> Iterator[None]:
+    """Let requests of the shared account fail."""
+    box.faults = faults
+    try:
+        yield
+    finally:
+        box.faults = ()
+
+
+@contextmanager
+def one_more_link(box: Sandbox, slashtag: str, **members: Any) -> Iterator[int]:
+    """Add a link to the shared account; yields its id."""
+    try:
+        yield box.add_url(slashtag, **members)
+    finally:
+        box.remove_url(slashtag)
+
+
+@pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retry without backoff, so that a service that is down is noticed sooner."""
     for module in ("_sending.sender", "_sending.retry_budget"):
         monkeypatch.setattr(f"slashtag.{module}.backoff", lambda *_, **__: 0.001)
-
-
-@pytest.fixture
-def own(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
-    """Serve an account that tests may change: links a0 to a59 and nothing else."""
-    with Sandbox(urls=0, clicks=0, apikey=APIKEY, apisecret=APISECRET) as box:
-        for n in range(60):
-            box.add_url(f"a{n}", destination=f"https://www.example/{n}", redirect_code=302, password="old")
-        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
-        yield box
 
 
 @pytest.fixture
@@ -163,3 +200,20 @@ def write(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+def told(path: Path) -> dict[str, Any]:
+    """What the file of results of a bulk update has in the end, by fingerprint."""
+    results = path.with_name(f"{path.stem}.results.jsonl")
+    entries = objects("\n".join(results.read_text("utf-8").splitlines()[1:]))
+    return {entry["fingerprint"]: entry for entry in entries}
+
+
+def puts(box: Sandbox) -> list[Any]:
+    """The changes that arrived."""
+    return [arrival for arrival in list(box.requests) if arrival.method == "PUT"]
+
+
+def sent(box: Sandbox) -> Counter[str]:
+    """How often a change of each of the links a0 to a59 arrived."""
+    return Counter(f"a{int(arrival.path.rpartition('/')[2]) - 1_000_001}" for arrival in puts(box))

@@ -14,8 +14,8 @@ import pytest
 
 from slashtag.sandbox import Fault, Sandbox
 
-from .changing import SLASHTAG, Write, puts, sent, told
-from .conftest import Cli, objects
+from .conftest import Cli, Write, objects, puts, sent, told
+from .test_entry import SCRIPT
 
 LOST = Fault(kind="reset", every=5, method="PUT", after_work=True)
 #: Links a0 to a29 lead elsewhere, of which five get a password too; the others are renamed by slashtag.
@@ -107,7 +107,7 @@ def test_killed_halfway_no_row_is_carried_out_twice(
     own.latency = 0.02
     own.faults = [LOST]
     path = write(*ROWS)
-    command = [*SLASHTAG, "urls", "update", "--from", str(path), "--concurrency", "4"]
+    command = [SCRIPT, "urls", "update", "--from", str(path), "--concurrency", "4"]
     for killed_at in (15, 40):
         running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while len(puts(own)) < killed_at and running.poll() is None:
@@ -130,7 +130,7 @@ def test_killed_halfway_no_row_is_carried_out_twice(
     assert {key for key, times in sent(own).items() if times > 1} <= unknown
     assert all(changed(own, key) for key in KEYS)
     # The first run wrote down all links as they were.
-    undo = [*SLASHTAG, "urls", "update", "--from", str(path.with_name("changes.undo.csv"))]
+    undo = [SCRIPT, "urls", "update", "--from", str(path.with_name("changes.undo.csv"))]
     assert subprocess.run(undo, capture_output=True, check=False, timeout=60).returncode == 0
     assert {url.slashtag: url.destination for url in own.truth.urls()} == {
         key: f"https://www.example/{key[1:]}" for key in KEYS

@@ -239,15 +239,6 @@ def test_ctrl_c_and_sigterm_say_how_to_go_on(
     assert names(tmp_path) == ["a.csv"]
 
 
-def test_ctrl_c_before_any_answer_leaves_nothing(start: Start, slow: Sandbox, tmp_path: Path) -> None:
-    slow.latency = 5.0
-    running = start("export", "urls", "-o", str(tmp_path / "a.csv"))
-    arrived(slow, 1)
-    running.send(signal.SIGINT)
-    assert running.wait() == (130, "stopped\n")
-    assert names(tmp_path) == []
-
-
 @pytest.mark.parametrize("limit", [150_000, 400_000])
 def test_a_full_disk_is_one_line_and_the_journal_stays(
     start: Start, slow: Sandbox, tmp_path: Path, limit: int
@@ -271,31 +262,3 @@ def test_a_full_disk_is_one_line_and_the_journal_stays(
     assert code == 0
     assert " replayed, " in said
     assert names(tmp_path) == ["a.csv"]
-
-
-def test_the_second_of_two_exports_to_one_file_is_refused(
-    start: Start, slow: Sandbox, tmp_path: Path, starter: subprocess.Popen[str]
-) -> None:
-    # The other run is one of its own, as the starter waits for its child.
-    script = str(Path(sys.executable).with_name("slashtag"))
-    environment = {
-        **os.environ,
-        "SLASHTAG_BASE_URL": slow.base_url,
-        "SLASHTAG_APIKEY": APIKEY,
-        "SLASHTAG_APISECRET": APISECRET,
-    }
-    slow.latency = 20.0
-    command = ["export", "urls", "-o", str(tmp_path / "a.csv")]
-    running = start(*command)
-    arrived(slow, 1)
-    second = subprocess.run(
-        [script, *command], capture_output=True, text=True, check=False, timeout=60, env=environment
-    )
-    assert second.returncode == 1
-    (line,) = second.stderr.splitlines()
-    assert "in use" in line
-    assert line.endswith(f"another export to {tmp_path / 'a.csv'} is under way")
-    assert [name for name in names(tmp_path) if name.endswith(".journal")] == [".a.csv.journal"]
-    running.send(signal.SIGINT)
-    assert running.wait()[0] == 130
-    assert names(tmp_path) == []

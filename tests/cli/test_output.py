@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from slashtag.cli import progress
 from slashtag.cli.progress import Watch
 from slashtag.sandbox import Fault, Sandbox
 
-from .conftest import APIKEY, APISECRET, Cli
+from .conftest import Cli, Serve, objects
 
 EVIL = "https://example.com/\x1b]0;x\x07\x9b31m\r\x7f\u202e\U000e0041end"
 
@@ -33,7 +32,7 @@ def test_rows_cannot_steer_the_terminal(
     assert out.replace("\n", "").isprintable()
     assert "évil" in out
     if form == "jsonl":
-        assert EVIL in {json.loads(line)["destination"] for line in out.splitlines()}
+        assert EVIL in {row["destination"] for row in objects(out)}
 
 
 def test_rows_in_a_file_or_pipe_stay_as_they_are(cli: Cli, own: Sandbox) -> None:
@@ -77,9 +76,12 @@ def looked() -> Any:
     return counters, after, printed
 
 
-def test_a_wait_for_the_limit_is_shown_with_its_seconds(looked: Any) -> None:
+@pytest.mark.parametrize("offset", [0.0, 36_000.0])
+def test_a_wait_for_the_limit_is_shown_with_its_seconds(looked: Any, offset: float) -> None:
+    """By the clock of the event loop, which may be another."""
     counters, after, printed = looked
-    counters.paused_until, counters.waiting = 1_043.0, 3
+    counters.clock_offset = offset
+    counters.paused_until, counters.waiting = offset + 1_043.0, 3
     assert after(1) == "waiting 42 s for the service's limit"
     assert after(41.5) == "0 requests/s"
     counters.waiting = 0
@@ -114,51 +116,19 @@ def test_the_seconds_to_a_retry_are_counted_down(looked: Any) -> None:
     assert after(1) == "no answer for 3 s"
     counters.in_flight, counters.attempts, counters.retry_at = 0, 2, 1_016.5
     assert after(1) == "retrying in 12 s"
+    # A pause between unanswered attempts counts as silence.
     assert after(12) == "no answer for 16 s"
-
-
-def test_the_clock_of_the_event_loop_may_be_another(looked: Any) -> None:
-    counters, after, _ = looked
-    counters.clock_offset = 36_000.0
-    counters.retry_at = 37_006.0
-    assert after(1) == "retrying in 5 s"
-    counters.paused_until, counters.waiting = 37_043.0, 3
-    assert after(1) == "waiting 41 s for the service's limit"
 
 
 def test_a_drawn_bar_shows_waits_and_nothing_is_printed(looked: Any) -> None:
     counters, after, printed = looked
     counters.display.disable = False
-    counters.watch._every = 1.0
     counters.attempts = counters.in_flight = 1
     assert after(40) == "no answer for 40 s"
     assert printed == []
     counters.watch.display = None
     after(1)
     assert printed == ["no answer for 41 s"]
-
-
-def test_another_session_begins_anew(looked: Any) -> None:
-    counters, after, printed = looked
-    counters.attempts = counters.in_flight = 100
-    assert after(9) == "no answer for 9 s"
-    other = Counters(attempts=1, in_flight=1)
-    counters.watch.source = lambda: other
-    assert after(1) == "1 requests/s"
-    assert after(9) == "no answer for 9 s"
-    assert printed == []
-
-
-def test_pauses_between_unanswered_attempts_count_as_silence(looked: Any) -> None:
-    counters, after, _ = looked
-    counters.attempts, counters.in_flight, counters.bytes_received = 4, 2, 100
-    assert after(1) == "4 requests/s"
-    counters.in_flight = 0
-    assert after(20) == "3 requests/s"
-    counters.attempts += 1
-    assert after(1) == "no answer for 21 s"
-    counters.bytes_received += 1
-    assert after(1) == "2 requests/s"
 
 
 def test_speed_limit_and_time_left_are_shown_and_printed_every_30_s(looked: Any) -> None:
@@ -182,31 +152,17 @@ def test_speed_limit_and_time_left_are_shown_and_printed_every_30_s(looked: Any)
 
 
 @pytest.mark.usefixtures("quick_retries")
-def test_a_service_that_was_never_reached_is_named_at_its_first_failure(cli: Cli) -> None:
+def test_the_first_failure_is_named_unless_the_service_has_answered(cli: Cli, serve: Serve) -> None:
     ran = cli("urls", "list", "--base-url", "http://127.0.0.1:1")
     first, last = ran.lines
     assert first.startswith("warning: GET tags: Cannot connect to host 127.0.0.1:1 ")
     assert first.endswith("; attempt 1 failed, again in 0.00 s")
     assert last.startswith("error: ")
-
-
-@pytest.mark.usefixtures("quick_retries")
-def test_another_service_at_the_address_is_named_at_its_first_failure(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    faults = [Fault(kind="html-200")]
-    with Sandbox(urls=3, clicks=3, apikey=APIKEY, apisecret=APISECRET, faults=faults) as box:
-        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
-        ran = cli("urls", "list")
-    assert "not the documented answer" in ran.err.splitlines()[0]
-    assert "attempt 1 failed, again in" in ran.err.splitlines()[0]
-
-
-@pytest.mark.usefixtures("quick_retries")
-def test_one_failure_after_an_answer_is_no_news(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    faults = [Fault(kind="500", every=2)]
-    with Sandbox(urls=3, clicks=3, apikey=APIKEY, apisecret=APISECRET, faults=faults) as box:
-        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+    with serve(faults=[Fault(kind="html-200")]):
+        first = cli("urls", "list").lines[0]
+    assert "not the documented answer" in first
+    assert "attempt 1 failed, again in" in first
+    with serve(faults=[Fault(kind="500", every=2)]) as box:
         assert cli("urls", "list").err == ""
         assert len(box.requests) > 2
 
@@ -214,30 +170,16 @@ def test_one_failure_after_an_answer_is_no_news(cli: Cli, monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("quick_retries")
 def test_every_line_can_be_json(cli: Cli) -> None:
     ran = cli("stats", "alltime", "--all", "--log-format", "json")
-    line, end = [json.loads(line) for line in ran.err.splitlines()][-2:]
+    line, end = objects(ran.err)[-2:]
     assert line["level"] == "info"
     assert (end["exit_code"], end["requests"] > 0, end["seconds"] > 0) == (0, True, True)
     assert line["message"].startswith("all time: ")
     ran = cli("urls", "list", "--log-format", "json", "--base-url", "http://127.0.0.1:1")
-    warning, error, end = (json.loads(line) for line in ran.err.splitlines())
+    warning, error, end = objects(ran.err)
     assert (warning["level"], error["level"]) == ("warning", "error")
     assert (end["event"], end["command"], end["exit_code"]) == ("end", "slashtag urls list", 1)
     assert end["attempts"] > end["retries"] > 0
     assert cli("urls", "list", "--base-url", "http://127.0.0.1:1", "-q").error.startswith("error: ")
-
-
-@pytest.mark.usefixtures("quick_retries")
-def test_a_wait_is_shown_in_the_progress_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(progress, "SHOWN_AFTER", 0.5)
-    monkeypatch.setattr(progress, "INTERVAL", 0.05)
-    faults = [Fault(kind="429", headers={"Retry-After": "2"}, times=1)]
-    with Sandbox(urls=3, clicks=3, apikey=APIKEY, apisecret=APISECRET, faults=faults) as box:
-        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
-        ran = cli("stats", "alltime", "--all")
-    assert ran.code == 0
-    assert "retrying in" in ran.err
 
 
 #: Commands without a bar, with one, and with one whose session runs in another thread.
@@ -245,7 +187,6 @@ COMMANDS = [
     ("api", "GET", "urls"),
     ("stats", "alltime", "--all"),
     ("sync", "clicks.duckdb", "--since", "2024-06-01"),
-    ("login", "--status"),
 ]
 
 
@@ -269,7 +210,9 @@ def test_every_command_says_that_it_retries(
     assert ran.code == 1
     lines = ran.lines
     if form == "json":
-        lines = [json.loads(line)["message"] for line in lines]
+        *_, end = records = objects(ran.err)
+        lines = [record["message"] for record in records]
+        assert end["attempts"] > end["retries"] > 0
     assert lines[0].endswith("attempt 1 failed, again in 1.50 s")
     assert lines[1] == "retrying in 2 s"
 
@@ -277,24 +220,25 @@ def test_every_command_says_that_it_retries(
 @pytest.mark.usefixtures("retried_later")
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_every_command_says_that_nothing_answers(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+    cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(progress, "PRINTED_AFTER", 0.2)
     monkeypatch.setattr(progress, "SHOWN_AFTER", 0.1)
-    with Sandbox(urls=3, clicks=3, apikey=APIKEY, apisecret=APISECRET, latency=0.4) as box:
-        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+    with serve(latency=0.4):
         ran = cli(*command)
     assert ran.code == 0
     assert ran.lines[0] == "no answer for 0 s"
 
 
 @pytest.mark.usefixtures("retried_later")
-def test_a_retry_is_counted_down_in_the_progress_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("headers", [{}, {"Retry-After": "2"}])
+def test_a_retry_is_counted_down_in_the_progress_line(
+    cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
+) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
-    faults = [Fault(kind="500", times=1, path="*/stats*")]
-    with Sandbox(urls=3, clicks=3, apikey=APIKEY, apisecret=APISECRET, faults=faults) as box:
-        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+    kind = "429" if headers else "500"
+    with serve(faults=[Fault(kind=kind, headers=headers, times=1, path="*/stats*")]):
         ran = cli("stats", "alltime", "--all")
     assert ran.code == 0
     assert "retrying in 2 s" in ran.err

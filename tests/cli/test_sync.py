@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -18,7 +17,7 @@ import pytest
 from slashtag.sandbox import Sandbox
 from tests.support.sandboxes import refused_link
 
-from .conftest import APISECRET, Cli, names
+from .conftest import Cli, names, objects
 
 if not os.environ.get("CI"):
     pytest.importorskip("dlt")
@@ -39,25 +38,20 @@ def clicks(path: Path) -> int:
         return int(file.execute("SELECT sum(clicks) FROM slashtag.clicks_daily").fetchall()[0][0])
 
 
-def test_a_file_is_loaded_and_brought_up_to_date(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
-    path = tmp_path / "clicks.duckdb"
-    first = cli("sync", str(path), *SINCE, "--by-tag")
-    assert (first.code, first.out) == (0, "")
-    assert "clicks_daily" in first.err
-    assert clicks(path) == box.truth.range("2024-03-01", "2100-01-01").total_clicks
-    again = cli("sync", str(path), *SINCE, "--by-tag")
-    assert again.code == 0
-    assert "clicks_daily" not in again.err
-    assert cli("sync", str(path), *SINCE, "--quiet").err == ""
-    assert names(tmp_path) == ["clicks.duckdb", "dlt"]
-
-
-def test_progress_is_printed_without_a_terminal(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_file_is_loaded_and_brought_up_to_date(
+    cli: Cli, box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slashtag.cli.progress.INTERVAL", 0.001)
-    ran = cli("sync", str(tmp_path / "clicks.duckdb"), *SINCE, "--log-every", "0.000001")
-    assert re.search(r" clicks_daily: [\d,]+ of [\d,]+ links; [\d,]+ requests/s", ran.err, re.M)
+    path = tmp_path / "clicks.duckdb"
+    first = cli("sync", str(path), *SINCE, "--by-tag", "--log-every", "0.000001")
+    assert (first.code, first.out) == (0, "")
+    # Progress is printed without a terminal.
+    assert re.search(r" clicks_daily: [\d,]+ of [\d,]+ links; [\d,]+ requests/s", first.err, re.M)
+    assert clicks(path) == box.truth.range("2024-03-01", "2100-01-01").total_clicks
+    again = cli("sync", str(path), *SINCE, "--by-tag", "--log-every", "0")
+    assert again.code == 0
+    assert "clicks_daily" not in again.err
+    assert names(tmp_path) == ["clicks.duckdb", "dlt"]
 
 
 def test_ctrl_c_is_no_error_of_the_destination(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
@@ -90,32 +84,25 @@ def test_the_documented_schedules_load_a_file(
     (job,) = re.findall(r"^ +- run: (slashtag sync .+)$", page, re.M)
     # Into a file here, and from a day on that the account has.
     path = tmp_path / "clicks.duckdb"
-    assert "/srv/clicks.duckdb" in cron
-    assert "--destination bigquery" in job
+    line = cron.replace("/srv/clicks.duckdb", str(path)).replace("2022-01-01", "2024-03-01")
+    assert job.replace(" --destination bigquery", "") == cron.replace(" /srv/clicks.duckdb", "")
     found = {**os.environ, **environment}
     found["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), found["PATH"]])
-    for line in (
-        cron.replace("/srv/clicks.duckdb", str(path)),
-        job.replace("--destination bigquery", str(path)),
-    ):
-        line = line.replace("2022-01-01", "2024-03-01")
-        ran = subprocess.run(["sh", "-c", line], env=found, capture_output=True, text=True, check=False)
-        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
-        assert clicks(path) == box.truth.range("2024-03-01", "2100-01-01").total_clicks
+    ran = subprocess.run(["sh", "-c", line], env=found, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    assert clicks(path) == box.truth.range("2024-03-01", "2100-01-01").total_clicks
 
 
-@pytest.mark.parametrize("status", [400, 403, 500])
 def test_a_link_that_fails_is_listed_and_the_exit_code_is_3(
-    cli: Cli, own: Sandbox, quick_retries: None, tmp_path: Path, status: int
+    cli: Cli, own: Sandbox, quick_retries: None, tmp_path: Path
 ) -> None:
     path = tmp_path / "clicks.duckdb"
-    for _ in range(2):
-        with refused_link(own, "a7", status):
-            ran = cli("sync", str(path), "--since", "2024-06-01")
-        assert ran.code == 3
-        assert "that failed, listed in" in ran.err
-        (failed,) = (tmp_path / "clicks.duckdb.failures.jsonl").read_text().splitlines()
-        assert json.loads(failed)["slashtag"] == "a7"
+    with refused_link(own, "a7", 403):
+        ran = cli("sync", str(path), "--since", "2024-06-01")
+    assert ran.code == 3
+    assert "that failed, listed in" in ran.err
+    (failed,) = objects((tmp_path / "clicks.duckdb.failures.jsonl").read_text())
+    assert failed["slashtag"] == "a7"
     assert cli("sync", str(path), "--since", "2024-06-01").code == 0
     assert not (tmp_path / "clicks.duckdb.failures.jsonl").exists()
 
@@ -134,20 +121,11 @@ def test_a_full_disk_is_one_line_and_costs_no_answers(
     limited = {**found, "PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(command, env=limited, capture_output=True, text=True, check=False)
     assert ran.returncode == 1
-    # Files of other libraries that are cut may complain when they are collected; ours is one line.
-    (line,) = [line for line in ran.stderr.splitlines() if line.startswith("error: ")]
+    (line,) = ran.stderr.splitlines()
     assert re.match(r"error: \w+ failed: ", line)
     sent = len(box.requests)
     assert subprocess.run(sync, env=found, check=False).returncode == 0
     assert len(box.requests) - sent < sent
-
-
-def test_wrong_credentials_are_one_line(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLASHTAG_APISECRET", f"{APISECRET}x")
-    ran = cli("sync", str(tmp_path / "clicks.duckdb"), *SINCE)
-    assert ran.code == 1
-    assert ran.error.startswith("error: GET ")
-    assert "run `slashtag login`" in ran.error
 
 
 @pytest.mark.parametrize(
@@ -164,7 +142,7 @@ def test_wrong_credentials_are_one_line(cli: Cli, tmp_path: Path, monkeypatch: p
 def test_wrong_usage_exits_with_2(cli: Cli, box: Sandbox, arguments: tuple[str, ...], says: str) -> None:
     ran = cli("sync", *arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert says in " ".join(ran.err.replace("│", " ").split())
+    assert says in ran.error
     assert not box.requests
 
 
@@ -176,10 +154,3 @@ def test_without_dlt_the_extra_is_named(cli: Cli, tmp_path: Path, monkeypatch: p
     ran = cli("sync", str(tmp_path / "clicks.duckdb"), *SINCE)
     assert ran.code == 1
     assert ran.error == 'error: sync needs dlt: pip install "slashtag[dlt]"'
-
-
-def test_the_profile_that_is_named_is_used(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
-    ran = cli("sync", str(tmp_path / "c.duckdb"), "--since", "2024-01-01", "--profile", "nosuch")
-    assert ran.code == 1
-    assert "'nosuch'" in ran.error
-    assert box.requests == []

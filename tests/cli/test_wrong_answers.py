@@ -19,6 +19,7 @@ from .conftest import Cli
 
 SPAN = ("2024-03-01", "2024-04-20")
 DAYS = 51
+LABELS = ("device", "browser", "platform", "country", "referrer")
 
 
 class OneClickADay:
@@ -41,7 +42,9 @@ class OneClickADay:
             first, last = first - timedelta(days=20), last - timedelta(days=20)
         days = [first + timedelta(days=n) for n in range((last - first).days + 1)]
         keys = len(request.query["url_keys"][0].split(","))
-        return wire.ok({"total_clicks": len(days) * keys, "clicks": dict.fromkeys(map(str, days), keys)})
+        total = len(days) * keys
+        labels: dict[str, object] = {name: {"x": total} for name in LABELS}
+        return wire.ok(labels | {"total_clicks": total, "clicks": dict.fromkeys(map(str, days), keys)})
 
 
 @contextmanager

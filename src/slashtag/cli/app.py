@@ -2,8 +2,8 @@
 
 import os
 import sys
-from functools import cache
 from importlib import import_module
+from shutil import get_terminal_size
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +13,9 @@ from typer.core import TyperCommand, TyperGroup
 from .. import __version__
 from .commands import COMMANDS
 
+#: Columns from which help is drawn in panels: on a narrower terminal they would cut names of options.
+PANELS_FROM = 80
+
 
 class LazyGroup(TyperGroup):
     """Group that imports a command when it is called; otherwise it has the command's line in the list."""
@@ -20,19 +23,18 @@ class LazyGroup(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = {
-            name: TyperCommand(name, help=text, rich_markup_mode=self.rich_markup_mode)
+            name: TyperCommand(name, short_help=text, rich_markup_mode=self.rich_markup_mode)
             for name, (_, text) in COMMANDS.items()
         }
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
-        return name, _load(name) if name in COMMANDS else command, rest
+        return name, _load(name, self.rich_markup_mode) if name in COMMANDS else command, rest
 
 
-@cache
-def _load(name: str) -> Any:
+def _load(name: str, markup: Any) -> Any:
     found = getattr(import_module(f".commands.{name}", __package__), COMMANDS[name][0])
-    holder = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    holder = typer.Typer(add_completion=False, rich_markup_mode=markup)
     # A callback makes typer return a group even for a single command.
     holder.callback()(lambda: None)
     if isinstance(found, typer.Typer):
@@ -40,7 +42,11 @@ def _load(name: str) -> Any:
     else:
         holder.command(name)(found)
     group: Any = typer.main.get_command(holder)
-    return group.commands[name]
+    command = group.commands[name]
+    for each in getattr(command, "commands", {}).values():
+        # Otherwise the line in the list is cut.
+        each.short_help = each.help.partition("\n\n")[0]
+    return command
 
 
 app = typer.Typer(
@@ -50,7 +56,6 @@ app = typer.Typer(
     epilog="Credentials come from the environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY, SLASHTAG_APISECRET) "
     "or from `slashtag login`. No account at hand? Start one with `slashtag sandbox`.",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
     # A traceback with local variables would show credentials; a plain one is easier to send to somebody.
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
@@ -83,10 +88,11 @@ def run() -> int:
     if len(sys.argv) > 2 and sys.argv[1] in ("--show-completion", "--install-completion"):
         # With this variable typer reads which shell is meant, instead of asking which one runs.
         os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
-    code = 0
+    app.rich_markup_mode = "markdown" if get_terminal_size().columns >= PANELS_FROM else None
     try:
-        app(prog_name="slashtag")
+        code = int(app(prog_name="slashtag", standalone_mode=False) or 0)
     except SystemExit as end:
+        # Completion, and a closed stdout.
         code = end.code if isinstance(end.code, int) else 1
     except Exception as error:
         code = _report(error)
@@ -101,10 +107,12 @@ def run() -> int:
 
 
 def _report(error: Exception) -> int:
-    """Print an error, unless whoever reads the output has seen enough; return the exit code."""
-    if isinstance(error, BrokenPipeError):
-        return 1
+    """Print an error and return the exit code."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        # With rich, typer has printed the help.
+        print(error, file=sys.stderr)
+        return 2
     # Imported here, as errors need the library and --help does not.
     text, code = import_module(".errors", __package__).describe(error)
-    import_module(".lines", __package__).Lines().print(text, label="error: ", style="bold red")
+    import_module(".lines", __package__).Lines().error(text)
     return int(code)

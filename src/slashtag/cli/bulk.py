@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from .. import AsyncSession, SlashtagError
+from .. import AsyncSession, InvalidRequestError, SlashtagError
 from .._internal import many
 from ..bulk_update import COLUMNS, BulkUpdate, ChangesError, preview
 from ..export import Column, Table
@@ -55,16 +55,16 @@ class Bulk:
 
     def __post_init__(self) -> None:
         if self.source is None and (self.dry_run or self.keep or self.repeat_lost or self.results):
-            raise typer.BadParameter("--dry-run, --keep, --repeat-lost and --results belong to --from")
+            raise InvalidRequestError("--dry-run, --keep, --repeat-lost and --results belong to --from")
 
 
 async def update_from(run: Run, bulk: Bulk, source: Path, output: Output) -> None:
     """Make the changes of a file that are left to make; exit with 3 where some were not made."""
     piped = str(source) == "-"
     if piped and bulk.results is None and not bulk.dry_run:
-        raise typer.BadParameter("--from - needs --results FILE")
+        raise InvalidRequestError("--from - needs --results FILE")
     if not piped and not source.is_file():
-        raise typer.BadParameter(f"--from names no file: {source}")
+        raise InvalidRequestError(f"--from names no file: {source}")
     changes = BytesIO(sys.stdin.buffer.read()) if piped else source
     try:
         async with run.session() as session:
@@ -74,10 +74,10 @@ async def update_from(run: Run, bulk: Bulk, source: Path, output: Output) -> Non
                 left = await _update(run, session, bulk, changes, output)
     except ChangesError as error:
         for problem in error.problems[:MOST_ERRORS]:
-            run.say_loudly(str(problem), "error: ")
+            run.lines.error(str(problem))
         if more := error.problems[MOST_ERRORS:]:
-            run.say_loudly(f"and {len(more):,} more", "error: ")
-        run.say_loudly(error.summary, "error: ")
+            run.lines.error(f"and {len(more):,} more")
+        run.lines.error(error.summary)
         raise typer.Exit(1) from None
     if left:
         raise typer.Exit(SOME_FAILED)

@@ -4,6 +4,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from errno import EADDRINUSE
 
+import typer
+
 from .. import (
     APIError,
     AuthenticationError,
@@ -51,6 +53,18 @@ def as_usage() -> Generator[None, None, None]:
 
 def describe(error: Exception) -> tuple[str, int]:
     """Return what to print of the error that ended a command, and the exit code; raise an unexpected one."""
+    # Typer's errors have no public base class.
+    format_message = getattr(error, "format_message", None)
+    if isinstance(error, BrokenPipeError):
+        # Whoever read the output has seen enough.
+        return "", 1
+    if isinstance(error, typer.Abort):
+        return "aborted", 1
+    if format_message is not None:
+        # Typer asks pydantic where that is installed, which names the kind of the error first.
+        text = format_message().replace("Value error, ", "").rstrip(".")
+        command = getattr(getattr(error, "ctx", None), "command_path", "slashtag")
+        return f"{text}; see `{command} --help`", 2
     if isinstance(error, SlashtagError):
         parts = [str(error).rstrip("."), *getattr(error, "__notes__", ())]
         if isinstance(error, NotFoundError) and error.method == "PUT":

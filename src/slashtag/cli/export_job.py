@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing, nullcontext, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from os.path import realpath
 from pathlib import Path
@@ -18,7 +18,7 @@ from .progress import Begin
 from .run import Run
 from .selection import note_of_shared
 
-Work = Callable[[AsyncSession, Writer, Begin, Failures | None], Awaitable[Summary]]
+Work = Callable[[AsyncSession, Writer, Begin, Failures], Awaitable[Summary]]
 
 
 @dataclass
@@ -47,17 +47,14 @@ async def export(
     table: Table,
     work: Work,
     *,
-    max_failures: int | None = None,
+    max_failures: int = 0,
 ) -> None:
-    """Write a table to a file or stdout, and print how it went.
-
-    `work` is called with Failures if there are `max_failures`.
-    """
+    """Write a table to a file or stdout, and print how it went."""
     target = destination.output
-    failures = None if max_failures is None else Failures(run.lines, target, max_failures)
+    failures = Failures(run.lines, target, max_failures)
     written: list[Summary] = []
     try:
-        with failures or nullcontext():
+        with failures:
             async with _session(run, target, fresh=destination.fresh) as session:
                 with destination.writer(table) as writer, run.bars() as begin:
                     summary = await work(session, writer, begin, failures)
@@ -67,9 +64,17 @@ async def export(
         if not written:
             raise
     (summary,) = written
-    _conclude(run, target, summary, failures)
+    run.say(
+        f"{many(summary.rows, 'row')} to {target or 'stdout'}; {run.cost()}", rows=summary.rows, file=target
+    )
+    if not summary.reconciles:
+        run.mark_incomplete()
+        run.say("SOME FIGURES are missing, or do not add up to the totals that the service gave")
+    if summary.shared:
+        run.say(note_of_shared(summary.shared))
+    failures.conclude(run)
     # Not if another run may get an answer to what failed.
-    if target is not None and (failures is None or not failures.may_come_right):
+    if target is not None and not failures.may_come_right:
         journal = journal_of(target)
         if not remove_journal(journal):
             run.say(f"{journal} cannot be removed; give --fresh next time, or its answers are taken again")
@@ -117,20 +122,3 @@ def _can_go_on(error: BaseException) -> bool:
     """Return whether the same command may succeed later; not if the format cannot hold the rows."""
     is_of_format = isinstance(error, ExportError) and not isinstance(error.__context__, OSError)
     return isinstance(error, SlashtagError) and not is_of_format
-
-
-def _conclude(run: Run, file: Path | None, summary: Summary, failures: Failures | None) -> None:
-    """Print how an export went, and exit with 3 if keys failed."""
-    parts = [f"{many(summary.rows, 'row')} to {file or 'stdout'}", run.cost()]
-    if not summary.reconciles:
-        run.mark_incomplete()
-        parts.append(
-            "THE DAYS OF SOME WINDOWS are missing or do not add up to the total that the service gave"
-        )
-    elif failures is not None:
-        parts.append(f"the days {'of what was answered ' * bool(failures.count)}add up to the totals")
-    run.say("; ".join(parts), rows=summary.rows, file=file)
-    if summary.shared:
-        run.say(note_of_shared(summary.shared))
-    if failures is not None:
-        failures.conclude(run)

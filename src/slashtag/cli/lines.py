@@ -45,6 +45,11 @@ class Lines:
         moment = f"{now} " if dated and not self.console.is_terminal else ""
         self.console.print(Text.assemble(moment, (label, style), one_line(text)), soft_wrap=True)
 
+    def error(self, text: str) -> None:
+        """Print the error that ended a command, if there is anything to say about it."""
+        if text:
+            self.print(text, label="error: ", style="bold red")
+
     @contextmanager
     def of_log(self, level: int) -> Generator[None, None, None]:
         """Print what the library logs from a level on; what records bear as `extra` are fields."""

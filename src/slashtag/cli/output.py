@@ -10,9 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO, ClassVar, Literal, TypeVar
 
-import typer
-
-from .. import ShortUrl, Tag
+from .. import InvalidRequestError, ShortUrl, Tag
 from .._internal import Resource, many
 from ..export import FORMATS, Row, Table, TableFile, TextFormat, Writer, format_of, open_writer
 from .drawing import draw_rows
@@ -55,13 +53,13 @@ class Output:
             self.form = self.form or ("table" if self.drawn_by_default and sys.stdout.isatty() else "jsonl")
             ending = f".{self.form}"
         elif self.form is not None:
-            raise typer.BadParameter("--format is for stdout; the name of a file says its format")
+            raise InvalidRequestError("--format is for stdout; the name of a file says its format")
         else:
             with as_usage():
                 ending = format_of(self.output)
             TableFile(self.output, Table(())).abandon()
         if self.excel_safe and not ending.startswith(".csv"):
-            raise typer.BadParameter("--excel is for CSV; .xlsx needs no option")
+            raise InvalidRequestError("--excel is for CSV; .xlsx needs no option")
 
     @contextmanager
     def writer(self, table: Table, shown: Mapping[str, int] | None = None) -> Generator[Writer, None, None]:
@@ -76,12 +74,8 @@ class Output:
             writer = open_writer(f".{self.form}", stdout(), table, excel_safe=self.excel_safe)
         yield writer
         writer.close()
-        try:
-            # A full disk is reported now, not after a summary.
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # Whoever read the output has seen enough.
-            raise typer.Exit(1) from None
+        # A full disk is reported now, not after a summary.
+        sys.stdout.flush()
 
     def print(self, table: Table, rows: Iterable[Row], shown: Mapping[str, int] | None = None) -> None:
         """Write rows that are all there; a table has the columns `shown`, see `draw_rows`."""
@@ -118,13 +112,13 @@ async def print_listing(
 ) -> None:
     """Print the records of one kind that are `wanted`, page by page or as one table.
 
-    After a page with a record that `is_last` no more are read. Raises BadParameter for a column that the
-    table does not have.
+    After a page with a record that `is_last` no more are read. Raises InvalidRequestError for an unknown
+    column.
     """
     names = listed.names or list(table.names)
     for name in names:
         if name not in table.names:
-            raise typer.BadParameter(f"no column {name!r}; there are {', '.join(table.names)}")
+            raise InvalidRequestError(f"no column {name!r}; there are {', '.join(table.names)}")
     places = [table.names.index(name) for name in names]
     table = Table(tuple(table.columns[n] for n in places))
     count, left = 0, listed.limit

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Annotated, NamedTuple
 
-import typer
 from typer import Argument, Option
 
-from .. import DateRange
+from .. import DateRange, InvalidRequestError
 from .._internal import parse_zone
 
 Bounds = tuple[date, date]
@@ -45,7 +44,7 @@ class Period:
         """Return the first and the last day or second, in a time zone; raises InvalidRequestError."""
         span = self.start or self.last or default
         if not span or (self.last is not None and (self.start is not None or self.end is not None)):
-            raise typer.BadParameter("give a SPAN such as last-month, START and END, or --last 30d")
+            raise InvalidRequestError("give a SPAN such as last-month, START and END, or --last 30d")
         zone = parse_zone(timezone)
         text = span if self.end is None else f"{span}..{self.end}"
         return DateRange.parse(text).resolve(zone, datetime.now(zone)).bounds

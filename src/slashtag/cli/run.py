@@ -2,19 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from importlib import import_module
 from inspect import Parameter, signature
-from signal import SIGTERM
+from signal import SIG_DFL, SIGINT, SIGTERM, raise_signal, signal
 from time import perf_counter
 from typing import Any, TypeVar
 
 import typer
 
-from .. import AsyncSession, Metrics, SlashtagError
+from .. import AsyncSession, Metrics
 from .._internal import many
 from .credentials_file import Found
 from .errors import SOME_FAILED, describe
@@ -37,11 +37,9 @@ class Run:
         self.lines = Lines(as_json=options.log_format == "json")
         self._name = name
         self._began = perf_counter()
-        self._session_began = self._began
         self._is_incomplete = False
         self._when_stopped = "stopped"
-        #: The metrics of all sessions made.
-        self._metrics: list[Metrics] = []
+        self._sources: list[Callable[[], Metrics | None]] = []
         self._fields: dict[str, Any] = {}
         self._watch = Watch(self._say_progress, options.log_every)
 
@@ -57,24 +55,31 @@ class Run:
             base_url, apikey=apikey, apisecret=apisecret, **self.options.of_session(), **options
         )
         self.follow(lambda: session.metrics)
-        self._session_began = perf_counter()
-        self._metrics.append(session.metrics)
         return session
 
     def follow(self, source: Callable[[], Metrics | None]) -> None:
-        """Show progress and waits by the counters that `source` returns, None while there are none."""
+        """Report and show the progress of what `source` counts; it returns None while there is no session."""
         self._watch.source = source
+        self._sources.append(source)
+
+    def _sum(self, counter: str) -> int:
+        found = [metrics for source in self._sources if (metrics := source()) is not None]
+        return sum(getattr(metrics, counter) for metrics in found)
 
     def cost(self) -> str:
-        """Return the requests and the time that the last session took, and the limit that it learnt."""
-        metrics = self._metrics[-1]
-        replayed = f"{metrics.replayed:,} replayed, " if metrics.replayed else ""
-        retries = f", {many(metrics.retries, 'retry', 'retries')}" if metrics.retries else ""
-        limit = "" if metrics.learned_rate is None else f", {metrics.learned_rate:.0f} requests/s allowed"
-        return (
-            f"{replayed}{many(metrics.attempts, 'request')}{retries}, {many(metrics.throttled, 'time')} 429, "
-            f"{perf_counter() - self._session_began:.1f} s{limit}"
-        )
+        """Return the requests and the time that the command took, and the limit that was learnt."""
+        replayed, retries = self._sum("replayed"), self._sum("retries")
+        metrics = self._watch.source()
+        rate = None if metrics is None else metrics.learned_rate
+        parts = [
+            f"{replayed:,} replayed" * bool(replayed),
+            many(self._sum("attempts"), "request"),
+            many(retries, "retry", "retries") * bool(retries),
+            f"{many(self._sum('throttled'), 'time')} 429",
+            f"{perf_counter() - self._began:.1f} s",
+            "" if rate is None else f"{rate:.0f} requests/s allowed",
+        ]
+        return ", ".join(filter(None, parts))
 
     # -- what it reports
 
@@ -84,28 +89,25 @@ class Run:
         if not self.options.quiet:
             self.lines.print(text, **fields)
 
-    def say_loudly(self, text: str, label: str) -> None:
+    def warn(self, text: str, label: str) -> None:
         """Print one line on stderr, also with --quiet."""
         self.lines.print(text, label=label, style="bold red")
 
     def leave_out(self, text: str) -> None:
         """Print what is left out, also with --quiet; the exit code is then 3."""
-        self.say_loudly(text, "left out: ")
+        self.warn(text, "left out: ")
         self.mark_incomplete()
 
     def mark_incomplete(self) -> None:
         """Note that something failed, was left out or contradicts itself: the exit code is then 3."""
         self._is_incomplete = True
 
-    def report_inconsistent(self, answers: int = 0) -> None:
-        """Print how many inconsistent answers are in the figures, if any; the exit code is then 3."""
-        answers += sum(metrics.inconsistent for metrics in self._metrics)
-        if answers:
+    def report_cut(self, dimensions: Iterable[str]) -> None:
+        """Print which dimensions lack clicks, if any; the exit code is then 3."""
+        if names := ", ".join(dimensions):
             self.mark_incomplete()
-            self.say_loudly(
-                f"the figures may be wrong: {many(answers, 'answer')} of the service "
-                "contradicted the total or the days requested",
-                "inconsistent: ",
+            self.say(
+                f"not every click is counted by {names}: the service left labels out; the total is exact"
             )
 
     def say_when_stopped(self, text: str) -> None:
@@ -127,29 +129,31 @@ class Run:
     def running(self) -> Generator[None, None, None]:
         """Print waits and what the library logs, and report how the command ends.
 
-        Raises typer.Exit with the exit code of a library error, a signal, or of what was left out.
+        Raises typer.Exit with the exit code of an error, a signal, or of what was left out.
         """
         levels = (logging.WARNING, logging.INFO, logging.DEBUG)
         level = logging.ERROR if self.options.quiet else levels[min(self.options.verbose, 2)]
+        #: What is to end the command; the last one does.
+        signals: list[int] = [SIGINT]
         code = 1
         try:
-            with self.lines.of_log(level), self._watch.running():
+            with _sigterm_as_sigint(signals), self.lines.of_log(level), self._watch.running():
                 yield
-            self.report_inconsistent()
+            if inconsistent := self._sum("inconsistent"):
+                self.mark_incomplete()
+                answers = f"{many(inconsistent, 'answer')} of the service"
+                text = f"the figures may be wrong: {answers} contradicted the total or the days requested"
+                self.warn(text, "inconsistent: ")
             code = SOME_FAILED if self._is_incomplete else 0
-        except (Terminated, KeyboardInterrupt) as stop:
-            code = stop.exit_code if isinstance(stop, Terminated) else 130
-            self.say(self._when_stopped)
-            raise
-        except BrokenPipeError:
-            raise
-        except (SlashtagError, OSError) as error:
-            text, code = describe(error)
-            self.say_loudly(text, "error: ")
+        except KeyboardInterrupt:
+            code = 128 + signals[-1]
+            if self._sources:
+                self.say(self._when_stopped)
+        except typer.Exit as end:
+            code = end.exit_code
         except Exception as error:
-            # Of typer: an exit, or wrong usage.
-            code = getattr(error, "exit_code", code)
-            raise
+            text, code = describe(error)
+            self.lines.error(text)
         finally:
             self._say_end(code)
         if code:
@@ -158,18 +162,30 @@ class Run:
     def _say_end(self, code: int) -> None:
         if self.lines.as_json:
             counters = ("requests", "attempts", "retries", "throttled", "replayed", "inconsistent")
-            sums = {name: sum(getattr(metrics, name) for metrics in self._metrics) for name in counters}
             seconds = round(perf_counter() - self._began, 3)
             end: dict[str, Any] = {"event": "end", "command": self._name, "exit_code": code}
-            end |= {"seconds": seconds, **sums, **self._fields}
+            end |= {"seconds": seconds, **{name: self._sum(name) for name in counters}, **self._fields}
             self.lines.print("ended", **end)
 
 
-class Terminated(typer.Exit):
-    """End of a command by SIGTERM, with the exit code that shells have for it."""
+@contextmanager
+def _sigterm_as_sigint(signals: list[int]) -> Generator[None, None, None]:
+    """Let SIGTERM do what Ctrl-C does, and add it to the signals."""
 
-    def __init__(self) -> None:
-        super().__init__(128 + SIGTERM)
+    def terminate(*_: object) -> None:
+        signals.append(SIGTERM)
+        # A second one ends the process at once.
+        signal(SIGTERM, SIG_DFL)
+        raise_signal(SIGINT)
+
+    before: Any = None
+    with suppress(ValueError):  # not in the main thread
+        before = signal(SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal(SIGTERM, before)
 
 
 def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:
@@ -198,13 +214,11 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
     def execute(context: typer.Context, **given: Any) -> None:
         for name, (group, options) in groups.items():
             given[name] = group(**{each.name: given.pop(each.name) for each in options})
+        run = Run(SessionOptions(), context.command_path)
         for name, value in given.items():
             if isinstance(value, SessionOptions):
                 run = given[name] = Run(value, context.command_path)
-                break
-        else:
-            run = None
-        with nullcontext() if run is None else run.running():
+        with run.running():
             if (work := function(**given)) is not None:
                 run_async(work)
 
@@ -215,39 +229,9 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run on a new event loop, uvloop's if it is installed; Ctrl-C cancels, and so does SIGTERM.
-
-    Raises KeyboardInterrupt after Ctrl-C and Terminated after SIGTERM.
-    """
+    """Run on a new event loop, uvloop's if it is installed."""
     uvloop: Any = None
     with suppress(ImportError):
         uvloop = import_module("uvloop")
-    is_terminated = False
-
-    async def cancelled_by_sigterm() -> T:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-
-        def terminate() -> None:
-            nonlocal is_terminated
-            is_terminated = True
-            # A second signal ends the process at once.
-            loop.remove_signal_handler(SIGTERM)
-            task.cancel()
-
-        # Not on Windows, and not in a thread.
-        with suppress(NotImplementedError, ValueError, RuntimeError):
-            loop.add_signal_handler(SIGTERM, terminate)
-        try:
-            return await work
-        finally:
-            with suppress(NotImplementedError, ValueError, RuntimeError):
-                loop.remove_signal_handler(SIGTERM)
-
     with asyncio.Runner(loop_factory=uvloop and uvloop.new_event_loop) as runner:
-        try:
-            return runner.run(cancelled_by_sigterm())
-        except asyncio.CancelledError:
-            if is_terminated:
-                raise Terminated from None
-            raise
+        return runner.run(work)

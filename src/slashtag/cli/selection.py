@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from .. import AsyncSession, InvalidRequestError, Keys, Progress, ShortUrl, SlashtagError, UnknownTagError
+from .. import AsyncSession, InvalidRequestError, Keys, Progress, SlashtagError, UnknownTagError
 from .._internal import check_slashtag, did_you_mean, optional
 from ..export import By, Sharing, names_of_tags, selection
 from .errors import SOME_FAILED
@@ -60,10 +60,8 @@ class Selection:
         None, metavar="NAME", help="The links of this tag; may be repeated.", autocompletion=complete_tags
     )
     every: bool = _option(False, "--all", help="Every link of the account.")
-    check: bool | None = _option(
-        None,
-        "--check/--no-check",
-        help=f"Name slashtags that no link has; the default up to {CHECKED:,} slashtags.",
+    no_check: bool = _option(
+        False, "--no-check", help=f"Do not look up slashtags in the account; over {CHECKED:,} never are."
     )
 
     #: What the links listed so far share.
@@ -73,7 +71,7 @@ class Selection:
         given = sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.every])
         if given != 1:
             question = "" if given else "; did you mean --all?"
-            raise typer.BadParameter(
+            raise InvalidRequestError(
                 f"exactly one of --keys, --keys-file, --tag and --all says which links{question}"
             )
         if not self.tag and not self.every:
@@ -81,9 +79,9 @@ class Selection:
             self.slashtags  # noqa: B018
 
     def require_tags(self, run: Run) -> None:
-        """Raise BadParameter where slashtags are selected, for --by tag; print what it leaves out."""
+        """Raise InvalidRequestError where slashtags are selected, for --by tag; print what it leaves out."""
         if not (self.tag or self.every):
-            raise typer.BadParameter("--by tag goes with --tag or --all")
+            raise InvalidRequestError("--by tag goes with --tag or --all")
         if self.every:
             run.say("links without a tag are in no row")
 
@@ -96,21 +94,21 @@ class Selection:
         """
         if self.tag or self.every:
             return {"keys": None, "tags": self.tag or None}
-        keys = self.slashtags
-        is_needed = self.check or any("://" in key for key in keys)
-        found: dict[str, ShortUrl | None] | None = None
-        if is_needed:
+        keys, found = self.slashtags, None
+        if any("://" in key for key in keys):
             found = await session.urls.find(keys, progress=progress)
-        elif self.check is None and len(keys) <= CHECKED:
+        elif not self.no_check and len(keys) <= CHECKED:
             found = await optional(
                 session, "the check of slashtags", lambda few: few.urls.find(keys, progress=progress)
             )
         if found is None:
             return {"keys": keys, "tags": None}
-        unknown = [key for key, link in found.items() if link is None]
-        if unknown:
+        if unknown := [key for key, link in found.items() if link is None]:
             named = ", ".join(map(repr, unknown[:NAMED]))
             more = f" and {len(unknown) - NAMED:,} more" if len(unknown) > NAMED else ""
+            if len(unknown) == 1:
+                listed = await session.urls.list().to_list()
+                more = did_you_mean(unknown[0], (link.slashtag for link in listed))
             run.leave_out(f"no link has the slashtag {named}{more}; --no-check asks for it all the same")
         if len(unknown) == len(found):
             raise typer.Exit(SOME_FAILED)
@@ -131,9 +129,7 @@ class Selection:
 
         A dry run does not check whether links have the slashtags.
         """
-
-        if dry_run:
-            self.check = False
+        self.no_check |= dry_run
         selector = await self.selector(run, session, progress)
         async with selection(
             session,
@@ -146,11 +142,9 @@ class Selection:
         ) as selected:
             try:
                 yield selected
-            except UnknownTagError as error:
-                names = (await names_of_tags(session)).values()
-                for tag in self.tag or ():
-                    if tag not in names and (question := did_you_mean(tag, names)):
-                        error.add_note(f"there is no tag {tag!r}{question}")
+            except UnknownTagError:
+                # Says which it is, and whether one has a name like it.
+                await names_of_tags(session, self.tag or ())
                 raise
 
     @cached_property
@@ -175,8 +169,8 @@ class Selection:
         for key in found:
             if "://" not in key:
                 check_slashtag(key)
-            elif self.check is False:
-                raise InvalidRequestError(f"{key!r} is a short URL; only --check finds its slashtag")
+            elif self.no_check:
+                raise InvalidRequestError(f"{key!r} is a short URL, whose slashtag is looked up")
         return found
 
 

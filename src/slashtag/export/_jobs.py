@@ -28,10 +28,10 @@ from ._writers import BATCH, Writer
 class Summary(Struct, frozen=True, kw_only=True):
     """Result of an export.
 
-    `rows` were written; `failures` went to `on_error`; `reconciles` is False where days were left out or do
-    not add up to the totals; `shared` slashtags of the listed links belong to links on other domains too,
-    selected or not, whose clicks are in the rows, as the service counts by slashtag. `session.metrics` has
-    the requests.
+    `rows` were written; `failures` went to `on_error`; `reconciles` is False where days, or labels of a
+    dimension, were left out or do not add up to the totals; `shared` slashtags of the listed links belong to
+    links on other domains too, selected or not, whose clicks are in the rows, as the service counts by
+    slashtag. `session.metrics` has the requests.
     """
 
     rows: int
@@ -129,7 +129,7 @@ async def export_clicks(
         async with each:
             async for name, stats in each:
                 answered = True
-                reconciles &= stats.reconciles and stats.complete
+                reconciles &= stats.complete and not (dimensions and stats.incomplete_dimensions)
                 waiting += dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
                 if len(waiting) >= BATCH:
                     written, waiting = written + await _write(writer, waiting), []

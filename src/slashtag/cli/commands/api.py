@@ -4,10 +4,9 @@ import sys
 from typing import Annotated, Any, Literal
 
 import msgspec
-import typer
 from typer import Argument
 
-from ... import Call
+from ... import Call, InvalidRequestError
 from ..output import stdout
 from ..run import Run, command
 
@@ -29,10 +28,10 @@ async def api(
     for parameter in parameters or ():
         name, equals, value = parameter.partition("=")
         if not equals:
-            raise typer.BadParameter("parameters have the form NAME=VALUE")
+            raise InvalidRequestError("parameters have the form NAME=VALUE")
         pairs.append((name, value))
     if ".." in path.split("/"):
-        raise typer.BadParameter("PATH is below /api/v1: it has no ..")
+        raise InvalidRequestError("PATH is below /api/v1, so it has no '..' in it")
     call = Call(
         method=method, path=path.strip("/").removeprefix("api/v1/"), params=tuple(pairs), returns=object
     )

@@ -4,9 +4,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from typer import Argument, Option
 
+from ... import InvalidRequestError
 from ...export import Column, RowDifference, Table, compare_files
 from ..lines import Lines
 from ..output import Output
@@ -31,7 +31,7 @@ def diff(
     """
     for path in (old, new):
         if not path.is_file():
-            raise typer.BadParameter(f"no such file: {path}")
+            raise InvalidRequestError(f"no such file: {path}")
     names = [name.strip() for name in (columns or "").split(",") if name.strip()]
     found = list(compare_files(old, new, names))
     output.print(DIFFERENCES, ((each.change, each.key, each.column, each.old, each.new) for each in found))

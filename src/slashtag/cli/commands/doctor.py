@@ -11,24 +11,14 @@ from typing import Annotated, Literal, NamedTuple
 
 from typer import Option
 
-from ... import (
-    AllTime,
-    AsyncSession,
-    BadRequestError,
-    DateRange,
-    PaginationError,
-    RetryPolicy,
-    SlashtagError,
-)
-from ..._internal import MAX_KEYS, MAX_PAGESIZE, flattened, folded, last_day, midnight
+from ... import AllTime, AsyncSession, DateRange, PaginationError, RetryPolicy, SlashtagError
+from ..._internal import MAX_PAGESIZE, flattened, last_day, midnight
 from ...export import Column, Table
 from ..output import Output
 from ..run import Run, command
 
 #: Returns the clicks from one second to another, both sent as they are.
 Count = Callable[[datetime, datetime], Awaitable[int]]
-#: Returns days with clicks.
-Days = Callable[[], Awaitable[Sequence[date]]]
 
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 #: Waits for a rate limit, but does not spend minutes on a service that is down.
@@ -58,10 +48,6 @@ EXCLUSIVE = Finding(
     'range_end="exclusive"',
 )
 ZONE_OBEYED = Finding("timezone", "ok", "days are those of the zone asked for")
-DIFFERENT = Finding("similar slashtags", "ok", "case and accents are told apart")
-SIMILAR = Finding(
-    "similar slashtags", "differs", "slashtags that differ in case or accents only are counted as one"
-)
 ZONE_IGNORED = Finding("timezone", "differs", "days ignore `timezone`: leave it out")
 
 
@@ -76,7 +62,7 @@ async def diagnose(
 ) -> None:
     """Find out how the service behaves where its document leaves it open, and which options to use.
 
-    Sends about 65 read requests, one after the other. Exit code 1 if the credentials are refused, 3 if a
+    Sends about 60 read requests, one after the other. Exit code 1 if the credentials are refused, 3 if a
     check failed.
     """
     chosen_keys = tuple(key.strip() for key in (keys or "").split(",") if key.strip())
@@ -91,7 +77,7 @@ async def diagnose(
     run.say(run.cost())
 
 
-async def examine(session: AsyncSession, keys: tuple[str, ...]) -> AsyncIterator[Finding]:
+async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[Finding]:
     """Yield the findings; raises what keeps the first requests from an answer."""
     oldest = await session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="date")
     yield Finding("credentials", "ok", "accepted")
@@ -100,30 +86,16 @@ async def examine(session: AsyncSession, keys: tuple[str, ...]) -> AsyncIterator
     else:
         found = f"at most {oldest.page_size} a page instead of {MAX_PAGESIZE}; listings adapt to it"
         yield Finding("page size", "differs", found)
-    # Of links that are named, no others are asked about.
-    many: tuple[str, ...] = ()
     if not keys:
         newest = await session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="-date")
         links = sorted(oldest.items + newest.items, key=lambda url: -(url.hits or 0))
         # A slashtag with a comma cannot be requested.
         slashtags = (url.slashtag or "," for url in links)
-        keys = tuple(dict.fromkeys(slashtag for slashtag in slashtags if "," not in slashtag))
-        many, keys = keys[:MAX_KEYS], keys[:LINKS]
-    known: list[date] | None = None
-
-    async def days() -> Sequence[date]:
-        """Return the days with clicks, requested once unless that fails."""
-        nonlocal known
-        if known is None:
-            known = await _days_with_clicks(session, keys)
-        return known
-
+        keys = [*dict.fromkeys(slashtag for slashtag in slashtags if "," not in slashtag)][:LINKS]
     checks: dict[str, Callable[[], Awaitable[Finding]]] = {
         "paging": partial(check_paging, session),
-        "range end": partial(check_range_end, session, keys, days),
-        "timezone": partial(check_timezone, session, keys, days),
-        "several slashtags": partial(check_keys, session, many, days),
-        "similar slashtags": partial(check_similar, session, many, days),
+        "range end": partial(check_range_end, session, keys),
+        "timezone": partial(check_timezone, session, keys),
     }
     for name, check in checks.items():
         try:
@@ -149,13 +121,13 @@ async def check_paging(session: AsyncSession) -> Finding:
     return Finding(check, "differs", f"{sizes} list different links: listings may be incomplete")
 
 
-async def check_range_end(session: AsyncSession, keys: Sequence[str], days: Days) -> Finding:
+async def check_range_end(session: AsyncSession, keys: Sequence[str]) -> Finding:
     """Read how ends of ranges are treated at the first clicks of some days."""
 
     async def count(start: datetime, end: datetime) -> int:
         return (await session.stats.collect(DateRange(start, end), keys=keys)).total
 
-    spans = [(midnight(day), midnight(day + DAY)) for day in await days()]
+    spans = [(midnight(day), midnight(day + DAY)) for day in await days_with_clicks(session, keys)]
     votes: list[Finding] = []
     # What is left of a day is read after the other days, so that days differ where they can.
     for start, end in spans:
@@ -192,10 +164,10 @@ async def read_end(count: Count, start: datetime, end: datetime) -> tuple[Findin
     return EXCLUSIVE if until + since == whole else None, last
 
 
-async def check_timezone(session: AsyncSession, keys: Sequence[str], days: Days) -> Finding:
+async def check_timezone(session: AsyncSession, keys: Sequence[str]) -> Finding:
     """Check whether the clicks of a UTC day get the dates of the zone asked for."""
     votes: list[Finding] = []
-    for day in (await days())[:2]:
+    for day in (await days_with_clicks(session, keys))[:2]:
         is_other: list[bool] = []
         for zone, first, other in (("+13:00", day - DAY, day + DAY), ("-11:00", day, day - DAY)):
             # Two days, as an answer for one may come without `clicks`.
@@ -209,54 +181,7 @@ async def check_timezone(session: AsyncSession, keys: Sequence[str], days: Days)
     return agreed("timezone", votes)
 
 
-async def check_keys(session: AsyncSession, keys: Sequence[str], days: Days) -> Finding:
-    """Compare the clicks of many links in one request with those of each half of them."""
-    check, span = "several slashtags", await _recent(days)
-    # Both halves have links with many hits.
-    parts: tuple[Sequence[str], ...] = keys[::2], keys[1::2]
-    if span is None or not parts[1]:
-        return agreed(check, [])
-    counts = [
-        (await session.stats.collect(span, keys=part)).total for part in ([*parts[0], *parts[1]], *parts)
-    ]
-    if not all(counts[1:]):
-        return agreed(check, [])
-    if counts[0] == counts[1] + counts[2]:
-        return Finding(check, "ok", f"{len(keys)} in one request are all counted")
-    found = f"of {len(keys)} in one request not all are counted, or some twice: tables request each alone"
-    return Finding(check, "differs", found)
-
-
-async def check_similar(session: AsyncSession, keys: Sequence[str], days: Days) -> Finding:
-    """Check whether slashtags with other case or accents have the clicks of the original ones."""
-    check, span = "similar slashtags", await _recent(days)
-    if span is None:
-        return agreed(check, [])
-    votes: list[Finding] = []
-    for key in {folded(key): key for key in keys}.values():
-        similar = [key.swapcase(), f"{key[0]}\N{COMBINING ACUTE ACCENT}{key[1:]}"]
-        if key != similar[0] and key.isascii() and (await session.stats.collect(span, keys=[key])).total:
-            counts = [await _count_similar(session, span, each) for each in similar]
-            votes.append(DIFFERENT if not any(counts) else SIMILAR)
-        if len(votes) == 2:
-            break
-    return agreed(check, votes)
-
-
-async def _recent(days: Days) -> DateRange | None:
-    """Return a window that ends with the latest day with clicks."""
-    found = await days()
-    return DateRange(found[0] - 31 * DAY, found[0]) if found else None
-
-
-async def _count_similar(session: AsyncSession, span: DateRange, key: str) -> int:
-    try:
-        return (await session.stats.collect(span, keys=[key])).total
-    except BadRequestError:
-        return 0  # unknown
-
-
-async def _days_with_clicks(session: AsyncSession, keys: Sequence[str]) -> list[date]:
+async def days_with_clicks(session: AsyncSession, keys: Sequence[str]) -> list[date]:
     """Return the latest days that are over and have clicks."""
     ever = await session.stats.collect(AllTime(), keys=keys)
     months = [month for month, n in flattened(ever.clicks_breakdown).items() if n]

@@ -102,7 +102,7 @@ async def clicks(
             )
         return
 
-    async def work(session: AsyncSession, writer: Writer, begin: Begin, failures: Failures | None) -> Summary:
+    async def work(session: AsyncSession, writer: Writer, begin: Begin, failures: Failures) -> Summary:
         return await export_clicks(
             session,
             query,

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
+from ... import InvalidRequestError
 from .. import credentials_file
 from ..run import Run, command
 
@@ -59,5 +60,5 @@ def _ask(what: str, *, shown: bool = False) -> str:
         return str(typer.prompt(what, hide_input=not shown, err=True)).strip()
     line = sys.stdin.readline().strip()
     if not line:
-        raise typer.BadParameter(f"no {what} on stdin")
+        raise InvalidRequestError(f"no {what} on stdin")
     return line

@@ -66,6 +66,7 @@ async def report(
     write(found, output)
     if found.refused or not found.stats.complete:
         run.mark_incomplete()
+    run.report_cut(found.stats.incomplete_dimensions)
     run.say(f"{start} to {end}: {many(found.total, 'click')}; {run.cost()}")
     if found.unfinished:
         run.say(f"Not over yet: {found.unfinished}")

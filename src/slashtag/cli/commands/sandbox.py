@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from typer import Option
 
+from ... import InvalidRequestError
 from ...sandbox import Fault, Sandbox
 from ..lines import Lines
 from ..run import command
@@ -46,7 +46,7 @@ async def sandbox(
     try:
         faults = [Fault(kind=kind, share=SHARE) for kind in fault or ()]
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+        raise InvalidRequestError(str(error)) from None
     async with Sandbox(
         port=port,
         urls=urls,

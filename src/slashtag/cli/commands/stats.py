@@ -13,6 +13,7 @@ from ... import (
     DateRange,
     Day,
     GeoStats,
+    InvalidRequestError,
     PeriodStats,
     Query,
     RangeStats,
@@ -88,7 +89,7 @@ async def stats_day(
     """Count the clicks of one day, with the same dimensions as `range`."""
     start, end = Period(day).dates(shown.timezone)
     if start != end:
-        raise typer.BadParameter(f"{day} is more than one day: ask with `stats range`")
+        raise InvalidRequestError(f"{day} is more than one day: ask with `stats range`")
     query = DateRange(start, start) if shown.by == "hour" else Day(start)
     await _answer(query, Period(day).counted(shown.timezone).text, selection, run, shown)
 
@@ -144,7 +145,7 @@ async def _answer(
         empty = await session.stats.collect(query, keys=(), timezone=timezone)
         known = {"tag", *empty.DIMENSIONS.values(), *MORE[type(empty)]}
         if by is not None and by not in known:
-            raise typer.BadParameter(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
+            raise InvalidRequestError(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
         if by == "hour" and isinstance(query, DateRange):
             await hourly_clicks(session, *query.bounds, keys=(), timezone=timezone)
         with run.bars() as begin:
@@ -185,13 +186,14 @@ async def _answer(
                     stats = await session.stats.collect(query, **selected)
     if by not in ("tag", "hour"):
         counts = labels(stats, by)
-    if isinstance(stats, RangeStats):
-        shows_days = by in (None, "day", "week", "month")
-        if not stats.reconciles or (shows_days and not stats.days_complete):
-            run.mark_incomplete()
     _show(stats, by, counts, shown)
     for caveat in _caveats(stats, by):
         run.say(caveat)
+    shows_days = isinstance(stats, RangeStats) and by in (None, "day", "week", "month")
+    if not stats.reconciles or (shows_days and not stats.complete):
+        run.mark_incomplete()
+    cut = (stats.DIMENSIONS[name] for name in stats.incomplete_dimensions)
+    run.report_cut(dimension for dimension in cut if by in (None, dimension))
     run.say(f"{span}: {many(stats.total, 'click')}; {run.cost()}")
 
 
@@ -213,8 +215,8 @@ def _caveats(stats: Statistics, by: Dimension | None) -> Iterator[str]:
     """Yield what is not exact of the figures that are shown, and how."""
     if isinstance(stats, RangeStats) and not stats.days_complete:
         yield "the service left out the days of some windows: the days are incomplete, the total is complete"
-    if isinstance(stats, RangeStats) and not stats.reconciles:
-        yield "the days of some windows do not add up to the total that the service gave for them"
+    if not stats.reconciles:
+        yield "some figures do not add up to the totals that the service gave"
     if by is None and isinstance(stats, PeriodStats) and not stats.unique_is_exact:
         yield "several answers were added up: unique clicks are an upper bound, repeated ones a lower bound"
     if isinstance(stats, GeoStats) and not stats.places_are_exact:

@@ -1,19 +1,20 @@
 """`slashtag sync`: the account loaded into a database, a warehouse or files, incrementally."""
 
+import logging
+import sys
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from typer import Argument, Option
 
-from ... import ConfigurationError, DateRange
-from ..._internal import many
+from ... import ConfigurationError, DateRange, InvalidRequestError
 from ..failures import Failures, MaxFailures
 from ..options import Timezone
 from ..run import Run, command
 
+log = logging.getLogger("slashtag")
 LOCAL = ("duckdb", "sqlite", "filesystem")
 
 
@@ -59,12 +60,14 @@ def sync(
     DateRange(since, since)  # refused before anything is imported or sent
     if (target is None) == (destination in LOCAL):
         wants = "needs the PATH of its file or folder" if target is None else "takes no PATH"
-        raise typer.BadParameter(f"--destination {destination} {wants}")
+        raise InvalidRequestError(f"--destination {destination} {wants}")
     base_url, apikey, apisecret = run.options.credentials()
     try:
         loading: Any = import_module("...dlt", __package__)
     except ImportError:
         raise ConfigurationError('sync needs dlt: pip install "slashtag[dlt]"') from None
+    # Files of its that could not be completed complain when they are collected.
+    sys.unraisablehook = lambda unraisable: log.debug("%r", unraisable.exc_value)
     failures = Failures(run.lines, target, max_failures)
     with run.bars() as start:
         bar = cache(start)
@@ -92,10 +95,5 @@ def sync(
         with failures:
             loaded = loading.load(pipeline, source)
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"
-    run.say(
-        f"{rows} to {target or destination}; requests: {monitor.metrics.replayed:,} replayed, "
-        f"{monitor.metrics.attempts:,} sent; {many(monitor.metrics.throttled, 'time')} 429; "
-        f"{loaded.seconds:.1f} s"
-    )
-    run.report_inconsistent(monitor.metrics.inconsistent)
+    run.say(f"{rows} to {target or destination}; {run.cost()}", rows=sum(loaded.rows.values()))
     failures.conclude(run)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from ... import ShortUrl
+from ... import InvalidRequestError, ShortUrl
 from ..._internal import REDIRECT_CODES, optional, parse_span
 from ...export import NAMED_URLS, Column, Table, named_url_row, names_of_tags
 from ..bulk import Bulk, update_from
@@ -91,7 +91,7 @@ def _first_moment(text: str | None) -> datetime:
     if not isinstance(since, datetime):
         return datetime.combine(since, time())
     if since.tzinfo is not None:
-        raise typer.BadParameter(f"{text} has an offset; the service's times bear no zone")
+        raise InvalidRequestError(f"{text} has an offset; the service's times bear no zone")
     return since
 
 
@@ -101,7 +101,7 @@ async def list_urls(run: Run, listed: Listed, filter_: Filter) -> None:
     """List the short URLs of the account."""
     # Refused before anything is sent.
     if filter_.tag and filter_.untagged:
-        raise typer.BadParameter("--untagged goes without --tag")
+        raise InvalidRequestError("--untagged goes without --tag")
     filter_.since  # noqa: B018
     filter_.updated_since  # noqa: B018
     async with run.session() as session:
@@ -154,11 +154,11 @@ async def update_url(
     if bulk.source is not None:
         members = (key, destination, slashtag, redirect_code, domain_id, password)
         if any(member is not None for member in members):
-            raise typer.BadParameter("with --from the file says which links are changed, and how")
+            raise InvalidRequestError("with --from the file says which links are changed, and how")
         await update_from(run, bulk, bulk.source, output)
         return
     if key is None:
-        raise typer.BadParameter("give the KEY of one link, or --from FILE")
+        raise InvalidRequestError("give the KEY of one link, or --from FILE")
     new_password = _password() if password else None if password is None else ""
     async with run.session() as session:
         rows = await session.urls.update(
@@ -177,5 +177,5 @@ def _password() -> str:
     if given := environ.get(PASSWORD_VARIABLE):
         return given
     if not sys.stdin.isatty():
-        raise typer.BadParameter(f"no terminal to ask for the password; set {PASSWORD_VARIABLE}")
+        raise InvalidRequestError(f"no terminal to ask for the password; set {PASSWORD_VARIABLE}")
     return str(typer.prompt("password of the link", hide_input=True, confirmation_prompt=True, err=True))
