@@ -62,7 +62,6 @@ class Sheet(Struct, frozen=True):
     where: str
     is_listing: bool
     rows: list[tuple[int, dict[str, str]]]
-    problems: list[Problem]
 
     def changes(
         self, links: Links, tag_names: Mapping[int, str], is_own: Callable[[ShortUrl], bool]
@@ -72,7 +71,7 @@ class Sheet(Struct, frozen=True):
         Raises ChangesError with all errors of the rows, such as a changed read-only column, or an
         `updated_at` that is not the link's, unless the link `is_own`: as own changes left it.
         """
-        problems = [*self.problems]
+        problems: list[Problem] = []
         rows: list[ChangeRow] = []
         for line, cells in self.rows:
             try:
@@ -87,11 +86,9 @@ class Sheet(Struct, frozen=True):
 
 
 def read_sheet(source: Source) -> Sheet:
-    """Read the cells of a file; raises ChangesError for its header, InvalidRequestError for other files."""
+    """Read the cells of a file; raises ChangesError for its columns, InvalidRequestError for other files."""
     where = "the input" if isinstance(source, io.BufferedIOBase) else str(source)
-    (_, names), *lines = read_table(source) or [(1, [])]
-    # Spreadsheets change blanks and capitals, and add empty cells.
-    header = [name.strip().lower().replace(" ", "_") for name in _without_end(names)]
+    header, rows = read_table(source)
     if not header:
         raise InvalidRequestError(f"{where} is empty: the columns are {', '.join(COLUMNS)}")
     is_listing = {"id", "slashtag"} <= {*header} and not {*READ_ONLY, *VOLATILE}.isdisjoint(header)
@@ -99,28 +96,14 @@ def read_sheet(source: Source) -> Sheet:
     wrong = [
         f"no column can be called {name!r}; there are {', '.join(COLUMNS)}" for name in {*header} - known
     ]
-    if len(set(header)) < len(header):
-        wrong.append("a column is there twice")
-    if not {"slashtag", "id"} & set(header):
+    if not {"slashtag", "id"} & {*header}:
         wrong.append("there must be a column slashtag or id")
     if wrong:
         raise ChangesError(where, [Problem(1, text) for text in wrong])
-    sheet = Sheet(where, is_listing, [], [])
-    for line, cells in lines:
-        values = cells[: len(header)] + _without_end(cells[len(header) :])
-        if any(values) and len(values) != len(header):
-            sheet.problems.append(Problem(line, f"{len(values)} cells, and {len(header)} columns"))
-        elif any(values):
-            row = dict(zip(header, values, strict=True))
-            # Data frames write numbers so, in a column with gaps.
-            row |= {name: row[name].removesuffix(".0") for name in _NUMBERS & row.keys()}
-            sheet.rows.append((line, row))
-    return sheet
-
-
-def _without_end(cells: list[str]) -> list[str]:
-    """Return cells without the empty ones at the end."""
-    return cells[: max((n for n, cell in enumerate(cells, 1) if cell), default=0)]
+    for _, row in rows:
+        # Data frames write numbers with a point in a column with gaps.
+        row.update({name: row[name].removesuffix(".0") for name in _NUMBERS & row.keys()})
+    return Sheet(where, is_listing, rows)
 
 
 def checked(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -40,13 +40,13 @@ def compare_files(
     `columns`, by default all that both files have but hits and updated_at. Both files are held in memory.
     Raises InvalidRequestError for files that cannot be read or compared.
     """
-    before, after = _rows(old), _rows(new)
-    names = [name for name in after[0] if name in before[0]] if before and after else []
-    names = names or list((before or after or [{}])[0])
+    (names, before), (others, after) = read_table(old), read_table(new)
+    # Formats of lines without rows have no columns.
+    names = [name for name in names if name in others] or names or others
     keys = ("id",) if "id" in names else tuple(name for name in KEYS if name in names)
     if unknown := [name for name in columns if name not in names]:
         raise InvalidRequestError(f"not a column of both files: {', '.join(unknown)}")
-    if (before or after) and not keys:
+    if names and not keys:
         raise InvalidRequestError(f"none of {', '.join(('id', *KEYS))} is a column of both files")
     compared = columns or [name for name in names if name not in (*keys, *VOLATILE)]
     earlier, later = _by_key(before, keys, old), _by_key(after, keys, new)
@@ -62,14 +62,6 @@ def compare_files(
                 yield RowDifference("changed", ", ".join(key), name, known[name], row[name])
 
 
-def _rows(path: str | os.PathLike[str]) -> list[dict[str, str]]:
-    (_, header), *rows = read_table(path) or [(1, [])]
-    for line, cells in rows:
-        if len(cells) != len(header):
-            raise InvalidRequestError(f"{path}, line {line}: {len(cells)} cells, and {len(header)} columns")
-    return [dict(zip(header, map(_plain, cells), strict=True)) for _, cells in rows]
-
-
 def _plain(text: str) -> str:
     """Return a cell as every format has it."""
     # An apostrophe that keeps a spreadsheet from running what follows.
@@ -79,10 +71,11 @@ def _plain(text: str) -> str:
 
 
 def _by_key(
-    rows: Iterable[Mapping[str, str]], keys: Sequence[str], path: str | os.PathLike[str]
-) -> dict[tuple[str, ...], Mapping[str, str]]:
-    found: dict[tuple[str, ...], Mapping[str, str]] = {}
-    for row in rows:
+    rows: Iterable[tuple[int, dict[str, str]]], keys: Sequence[str], path: str | os.PathLike[str]
+) -> dict[tuple[str, ...], dict[str, str]]:
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    for _, cells in rows:
+        row = {name: _plain(cell) for name, cell in cells.items()}
         key = tuple(row[name] for name in keys)
         if key in found:
             raise InvalidRequestError(f"{path}: several rows of {', '.join(key)}")

@@ -10,30 +10,55 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from .. import InvalidRequestError
 
 Source = str | os.PathLike[str] | io.BufferedIOBase
-#: The line of a row, from 1, and its cells.
-Cells = tuple[int, Sequence[Any]]
+#: The number of a line, from 1, and its cells.
+Line = tuple[int, Sequence[Any]]
 
 
-def read_table(source: Source) -> list[tuple[int, list[str]]]:
-    """Return the rows of a file, each with the number of its line, and each cell as text; first the header.
+class Cells(NamedTuple):
+    """Table as it was read: the names of its columns, and its rows with the numbers of their lines."""
+
+    columns: list[str]
+    rows: list[tuple[int, dict[str, str]]]
+
+
+def read_table(source: Source) -> Cells:
+    """Return the cells of a file as text, without empty rows; names of columns are in lower case.
 
     The content tells the format: CSV with commas, semicolons or tabs, JSON, JSON Lines or Parquet, gzipped or
-    not, or a workbook with one sheet. Raises InvalidRequestError for other files.
+    not, or a workbook with one sheet. Raises InvalidRequestError for other files, and for rows with more or
+    fewer cells than there are columns.
     """
     where = "the input" if isinstance(source, io.BufferedIOBase) else str(source)
+    (_, names), *lines = _lines(source, where) or [(1, [])]
+    # Spreadsheets change blanks and capitals, and add empty cells.
+    columns = [name.strip().lower().replace(" ", "_") for name in _without_end(names)]
+    if len(set(columns)) < len(columns):
+        raise InvalidRequestError(f"{where}: a column is there twice")
+    rows: list[tuple[int, dict[str, str]]] = []
+    for line, cells in lines:
+        values = cells[: len(columns)] + _without_end(cells[len(columns) :])
+        if any(values):
+            if len(values) != len(columns):
+                numbers = f"{len(values)} cells, and {len(columns)} columns"
+                raise InvalidRequestError(f"{where}, line {line}: {numbers}")
+            rows.append((line, dict(zip(columns, values, strict=True))))
+    return Cells(columns, rows)
+
+
+def _lines(source: Source, where: str) -> list[tuple[int, list[str]]]:
     kind = "a gzipped file"
     try:
         data = source.read() if isinstance(source, io.BufferedIOBase) else Path(source).read_bytes()
         data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
         kind, read = next(form[1:] for form in _FORMS if data.startswith(form[0]))
-        return [(line, list(map(_text, cells))) for line, cells in read(data) if cells]
+        return [(line, list(map(_text, cells))) for line, cells in read(data)]
     except InvalidRequestError as error:
         raise InvalidRequestError(f"{where} {error}") from None
     except ImportError as error:
@@ -45,6 +70,11 @@ def read_table(source: Source) -> list[tuple[int, list[str]]]:
         raise InvalidRequestError(f"{where} is not {kind}, or not a whole one") from None
 
 
+def _without_end(cells: list[str]) -> list[str]:
+    """Return cells without the empty ones at the end."""
+    return cells[: max((n for n, cell in enumerate(cells, 1) if cell), default=0)]
+
+
 def _text(value: Any) -> str:
     # Spreadsheets and data frames have whole numbers as floats.
     if isinstance(value, float) and value.is_integer():
@@ -52,7 +82,7 @@ def _text(value: Any) -> str:
     return "" if value is None else value.isoformat() if isinstance(value, datetime) else str(value)
 
 
-def _csv(data: bytes) -> Iterator[Cells]:
+def _csv(data: bytes) -> Iterator[Line]:
     text = data.decode("utf-8-sig")
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
     rows, before = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), 0
@@ -61,7 +91,7 @@ def _csv(data: bytes) -> Iterator[Cells]:
         before = rows.line_num
 
 
-def _workbook(data: bytes) -> Iterator[Cells]:
+def _workbook(data: bytes) -> Iterator[Line]:
     book: Any = import_module("openpyxl").load_workbook(io.BytesIO(data), read_only=True, data_only=True)
     sheets = [list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets]
     sheets = [rows for rows in sheets if any(any(cell is not None for cell in row) for row in rows)]
@@ -70,14 +100,14 @@ def _workbook(data: bytes) -> Iterator[Cells]:
     yield from enumerate(sheets[0] if sheets else (), 1)
 
 
-def _records(records: Iterable[dict[str, Any]]) -> Iterator[Cells]:
+def _records(records: Iterable[dict[str, Any]]) -> Iterator[Line]:
     rows = list(records)
     names = list(dict.fromkeys(name for row in rows for name in row))
     return enumerate([names, *([row.get(name) for name in names] for row in rows)], 1)
 
 
 #: How each format begins, its name, and its reader.
-_FORMS: tuple[tuple[bytes, str, Callable[[bytes], Iterable[Cells]]], ...] = (
+_FORMS: tuple[tuple[bytes, str, Callable[[bytes], Iterable[Line]]], ...] = (
     (b"PK\x03\x04", "an .xlsx workbook", _workbook),
     (
         b"PAR1",
