@@ -48,6 +48,8 @@ class Service:
     ) -> None:
         self.records = list(range(n))
         self.requests = 0
+        #: The page size that is requested.
+        self.pagesize = 500
         self._next = n
         self._size = size
         self._length = min(size, cap or size)
@@ -63,21 +65,21 @@ class Service:
         stray = self._strays.get(self.requests)
         self.requests += 1
         self._change()
-        ids = self.records
+        length, ids = min(self._length, self.pagesize), self.records
         if self._ties > 1:
             ids = sorted(ids, key=lambda id: (id // self._ties, self._random.random()))
         ids = ids[::-1] if self._latest_first else ids
         said = number
-        if self._beyond != "empty" and number > 1 and (number - 1) * self._length >= len(ids):
+        if self._beyond != "empty" and number > 1 and (number - 1) * length >= len(ids):
             if self._beyond == "404":
                 return None
-            said = max(1, -(-len(ids) // self._length))
-        found = ids[(said - 1) * self._length : said * self._length]
+            said = max(1, -(-len(ids) // length))
+        found = ids[(said - 1) * length : said * length]
         if stray == "404" and number > 1:
             return None
         if isinstance(stray, int):
             said = stray
-        return page(said, [] if stray in ("empty", "404") else found, self._size)
+        return page(said, [] if stray in ("empty", "404") else found, min(self._size, self.pagesize))
 
     def _change(self) -> None:
         for _ in range(self._inserts()):
@@ -109,6 +111,8 @@ def read(
         rounds.append(asked)
         waiting.update(asked)
         early = random.sample(sorted(waiting), random.randint(0, len(waiting))) if random else []
+        if isinstance(answer, Service):
+            answer.pagesize = cursor.pagesize
         for number in [*early, *({cursor.page} & waiting - set(early))]:
             waiting.discard(number)
             answered[number] = answer(number)

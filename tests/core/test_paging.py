@@ -202,10 +202,9 @@ def test_a_cap_that_the_service_does_not_tell_is_found(n: int, cap: int, prefetc
     assert read(cursor(prefetch=prefetch), Service(n, 100, cap=cap))[0] == list(range(n))
 
 
-@pytest.mark.parametrize(("n", "pages"), [(99, 1), (100, 2), (110, 2), (250, 2), (251, 1)])
-def test_a_length_that_looks_like_a_cap_costs_one_request(n: int, pages: int) -> None:
-    asked = list(chain(*read(cursor(), listing(n, 500))[1]))
-    assert asked == list(range(1, pages + 1))
+@pytest.mark.parametrize(("n", "pages"), [(99, [1]), (100, [1, 2, 2]), (110, [1, 2, 2]), (251, [1])])
+def test_a_length_that_looks_like_a_cap_costs_two_requests(n: int, pages: list[int]) -> None:
+    assert list(chain(*read(cursor(), listing(n, 500))[1])) == pages
 
 
 @pytest.mark.parametrize("said", [1, None], ids=["its own number", "the number requested"])
@@ -304,8 +303,7 @@ def test_ties_in_any_order_make_no_listing_short_or_give_an_item_twice(
     random = Random(seed)
 
     def inserts() -> int:
-        # If links arrive at the front too, they can be taken for those that are missing.
-        return random.randrange(3) if arrives and not latest_first and random.random() < 0.3 else 0
+        return int(arrives and random.random() < 0.1)
 
     service = Service(n, size, latest_first=latest_first, inserts=inserts, ties=ties, random=random)
     try:

@@ -88,12 +88,12 @@ async def test_one_page_is_one_request_with_the_defaults_of_the_document(account
         pytest.param(99, 1, id="short"),
         pytest.param(499, 1, id="short"),
         pytest.param(0, 2, id="empty, confirmed"),
-        pytest.param(100, 2, id="as long as a cap might be"),
+        pytest.param(100, 3, id="as long as a cap might be"),
         # The next two pages are requested, and the empty one again.
         pytest.param(500, 4, id="full"),
     ],
 )
-async def test_a_small_account_costs_one_request_and_a_doubt_one_more(links: int, requests: int) -> None:
+async def test_a_small_account_costs_one_request_and_a_doubt_a_few_more(links: int, requests: int) -> None:
     async with serving() as (box, api):
         fill(box, links)
         assert len(await api.urls.list().to_list()) == links
@@ -352,7 +352,8 @@ async def test_one_stray_404_of_the_first_page_is_not_believed() -> None:
 
 async def test_one_wrong_answer_behind_the_only_page_is_not_believed() -> None:
     only = page_of(1, range(20), 500)
-    async with scripted([only, only, page_of(2, [], 500)]) as (_, api):
+    none = page_of(2, [], 500)
+    async with scripted([only, only, none, none]) as (_, api):
         assert len(await api.urls.list().to_list()) == 20
 
 

@@ -2,40 +2,39 @@
 
 Answers have no total and no end mark. See docs/service.md, List short URLs. Meaning of an answer to page n:
 
-    answer               first time             asked once more          behind the end
-    -------------------  ---------------------  -----------------------  ---------------------------------
-    full page            next page              next page                not the end: read again
-    short page           the end; where its     as the first time        not the end: read again
-                         length looks like a
-                         cap, once the next
-                         page holds nothing
-    empty page, or 404   ask once more          the end, once the next   nothing
-                                                page holds nothing too
-    known items only     ask once more          next page; under         nothing; error if there was
-                                                another number: the end  only one page
-    an item twice        ask once more          next page                not the end: read again
-    another number       ask once more          error                    not the end: read again
-    another pageSize     ask once more          read again               not the end: read again
-    400                  error                  error                    nothing
+    answer               first time      asked once more      behind the end
+    -------------------  --------------  -------------------  -----------------------------------
+    full page            next page       next page            read again
+    short page           the end         the end              read again
+    empty page, or 404   ask once more   the end              nothing
+    known items only     ask once more   next page            read again; nothing if they are the
+                                                              last of a page, but not of the only one
+    an item twice        ask once more   next page            read again
+    another number or    ask once more   read again; the end  as known items
+    pageSize                             if it is repeated
+    400                  error           error                nothing
 
 - A page is short if it holds fewer items than its own pageSize and than were requested. A length that is a
-  multiple of 10 looks like a cap on the length of pages. It is one if page 1 was not the end, and has the
-  same length when read again; each shorter page is then confirmed by the next page.
-- "Behind the end" are pages requested before the end was known, and the page that confirms it.
+  multiple of 10 looks like a cap: the end is then confirmed by two answers to the next page.
+- "Behind the end" are pages requested before the end was known, and the page that confirms it. Other answers
+  than nothing are asked once more.
 - A listing is complete if as many different items were given as there are records on its pages. A repeated
   item takes the place of another one: records were inserted while we read "-date", or the order of records
-  created at the same time differs from page to page. The listing is then read again from its start, in
-  pages of other sizes, until it is complete. Without progress in several readings it is an error.
-- After an insertion, pages requested ahead may miss items, and are requested again. If all repeated items can
-  be the result of insertions, the next reading ends once it has given as many items as were missing.
+  created at the same time differs from page to page.
+- "Read again" begins at the start, in smaller pages. So it is done until the listing is complete; it is a
+  PaginationError after several readings in a row without progress. Only the pageSize of a whole reading may
+  be smaller than requested.
+- An insertion moves the last items of a page to the start of the next one, and leaves all ids in descending
+  order. Pages requested ahead are then requested again. If nothing else has repeated items, the next reading
+  ends once it has given as many items as were missing.
 - If pages hold more known items than new ones, or if the items of a late page of "-date" are newer than those
-  of page 1, the listing does not advance, which is an error.
-- Errors are PaginationErrors, except a 400 and a 404 of the first page, which are raised as they are.
+  of page 1, the listing does not advance, which is a PaginationError.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import inf
 from typing import Generic, Literal, Protocol, TypeVar, get_args
 
@@ -55,16 +54,17 @@ class HasId(Protocol):
 T = TypeVar("T", bound=HasId)
 Order = Literal["date", "-date"]
 
-#: A short page whose length is a multiple of this may be the result of an undocumented cap.
+#: A short page 1 whose length is a multiple of this may be the result of an undocumented cap.
 CAP_STEP = 10
 #: With so many pages more of known items than of new ones, a listing does not advance.
 MOST_KNOWN_PAGES = 8
+#: So many readings in a row that leave as many items missing as before are an error.
+MOST_READINGS_IN_VAIN = 5
 TOO_FAST = (
     "the listing does not advance: records are inserted faster than pages are read, or the service repeats "
     'pages; use orderby="date", which appends new records'
 )
-#: So many readings in a row that leave as many items missing as before are an error.
-MOST_READINGS_IN_VAIN = 5
+REPEATS = "pages repeat items of others: the order of records created at the same time may differ"
 
 
 class Paging(Struct, frozen=True):
@@ -99,14 +99,12 @@ class PageCursor(Generic[T]):
         self.done = self._options.limit == 0
         self.pagesize = self._options.pagesize
         self._left = inf if self._options.limit is None else self._options.limit
-        self._reading: Reading[T] = self._begin(None)
+        self._reading: Reading[T] = Reading(self._options, self.pagesize)
         self._given = self._reading.seen
-        self._first_id: int | None = None  # of this reading
-        # The largest number of records in any reading, and how many are missing.
-        self._records = 0.0
+        self._records = 0  # the most of any reading
         self._lacking = inf
-        self._ends_early = False
         self._in_vain = 0
+        self._ends_early = False
 
     @property
     def page(self) -> int:
@@ -121,8 +119,7 @@ class PageCursor(Generic[T]):
     @property
     def again(self) -> bool:
         """Whether `page` was answered before, and the answer is in doubt."""
-        is_repeated = self._given is not self._reading.seen and self.pagesize == self._options.pagesize
-        return self._reading.again or is_repeated
+        return self._reading.doubt is not None or self._given is not self._reading.seen
 
     def ask(self) -> int | None:
         """Return the next page to request, None while enough pages are under way."""
@@ -136,8 +133,6 @@ class PageCursor(Generic[T]):
     def take(self, page: Page[T]) -> Sequence[T]:
         """Process the answer to `page`; return its new items."""
         items = self._reading.take(page)
-        if items and self._options.orderby != "date":
-            self._check_order([item.id for item in items])
         if items and self._given is not self._reading.seen:
             new = self._given.new({item.id for item in items})
             self._given.add(new)
@@ -147,75 +142,65 @@ class PageCursor(Generic[T]):
         self._check_end()
         return items
 
-    def _begin(self, cap: int | None) -> Reading[T]:
-        options = self._options
-        return Reading(options.start_page, self.pagesize, shifts=options.orderby != "date", cap=cap)
-
     def _check_end(self) -> None:
         """End the listing if it is complete; after a reading that did not complete it, begin another one."""
-        reading = self._reading
-        self.done = not self._left or (self._ends_early and len(self._given) >= self._records)
+        reading, given = self._reading, len(self._given)
+        self.done = not self._left or (self._ends_early and given >= self._records)
         if self.done or not reading.done:
             return
-        if reading.records < inf:
-            self._records = max(self._records, reading.records)
-        lacking = max(self._records, reading.records) - len(self._given)
+        self._records = max(self._records, reading.records)
+        lacking = inf if reading.problem else self._records - given
         self.done = lacking <= 0
         if self.done:
             return
         self._in_vain = 0 if lacking < self._lacking else self._in_vain + 1
         self._lacking = min(lacking, self._lacking)
         if self._in_vain == MOST_READINGS_IN_VAIN:
-            raise PaginationError(
-                f"{len(self._given)} items were found, but others are missing, also when the pages are read "
-                "again: some repeat items of others, are too short or empty; the order of records created at "
-                "the same time may differ from page to page"
-            )
-        self._ends_early = reading.shifts
+            why = reading.problem or REPEATS
+            raise PaginationError(f"{given} items were found, but others may be missing: {why}")
+        self._ends_early = reading.shifts and not reading.problem
         if self._options.start_page == 1:
-            # Where the order of equal dates depends on the limits of a page, others may show other items.
-            self.pagesize = max(1, self.pagesize - 1)
-        self._reading, self._first_id = self._begin(reading.cap), None
-
-    def _check_order(self, ids: list[int]) -> None:
-        """Raise PaginationError if a late page has only records that are newer than those of page 1."""
-        if self._first_id is None:
-            self._first_id = ids[0]
-        is_newer = ids[-1] > self._first_id and all(map(int.__gt__, ids, ids[1:]))
-        if is_newer and self.page > self._options.start_page + MOST_KNOWN_PAGES:
-            raise PaginationError(TOO_FAST)
+            # Where the order of equal dates depends on the limits of a page, others may show other items. Pages
+            # that were too short twice are as long as the service allows.
+            is_capped = self._in_vain > 1 and 0 < reading.records < self.pagesize
+            self.pagesize = reading.records if is_capped else max(1, reading.page_size - 1)
+        self._reading = Reading(self._options, self.pagesize)
 
 
 class Reading(Generic[T]):
     """One reading of a listing from its start page to its end, by the table above."""
 
-    def __init__(self, start_page: int, pagesize: int, *, shifts: bool, cap: int | None) -> None:
-        self.page = start_page
+    def __init__(self, options: Paging, pagesize: int) -> None:
+        self.page = options.start_page
         self.under_way: set[int] = set()
-        self.again = False
-        #: The items of this reading, and the number of records on its pages; inf: it ended too early.
+        #: What the answer to `page` has held, if it is requested once more.
+        self.doubt: Literal["items", "nothing"] | None = None
+        #: The items of this reading, and the number of records on its pages.
         self.seen = SeenIds()
-        self.records = 0.0
+        self.records = 0
+        #: What is wrong with a page, also with the second answer: the reading ends there.
+        self.problem: str | None = None
         #: Whether all repeated items can be the result of insertions.
-        self.shifts = shifts
-        #: The length of page 1, once that was short in two readings, but not the end.
-        self.cap = cap
-        self._pagesize = pagesize
-        self._page_size: int | None = None  # that of the answers
+        self.shifts = options.orderby != "date"
+        #: The number of items that a full page has.
+        self.page_size = self._pagesize = pagesize
         self._window = 1
         self._end = inf  # the last page, or the one that confirms it
+        self._last: list[int] = []  # the ids of the last page
 
     @property
     def done(self) -> bool:
-        return self.page > self._end and not self.under_way
+        is_over = self.page > self._end and not self.under_way and self.doubt is None
+        return is_over or self.problem is not None
 
     def ask(self, prefetch: int, left: float) -> int | None:
         """Return the next page to request; see `PageCursor.ask`."""
         number = self.page
         if number in self.under_way:
             # While a page is being confirmed, only that page is requested.
-            doubt, ahead = self.again or self._end < inf, len(self.under_way)
-            if doubt or ahead >= min(self._window, prefetch) or ahead * (self._page_size or 0) >= left:
+            doubt, ahead = self.doubt is not None or self._end < inf, len(self.under_way)
+            most = min(self._window, prefetch)
+            if doubt or ahead >= most or ahead * self.page_size >= left:
                 return None
             number = max(self.under_way) + 1
         self.under_way.add(number)
@@ -225,92 +210,96 @@ class Reading(Generic[T]):
         """Process an error; see `PageCursor.missing`."""
         # A page behind the end may be refused. Two 404s for the first page are for the path.
         is_refused = isinstance(error, BadRequestError) and self._end < inf
-        may_end = isinstance(error, NotFoundError) and (self.records > 0 or not self.again)
+        may_end = isinstance(error, NotFoundError) and (self.records > 0 or not self.doubt)
         if not is_refused and not may_end:
             raise error
-        self._nothing(self._answered())
+        self._take_nothing()
 
     def take(self, page: Page[T]) -> Sequence[T]:
         """Process the answer to `page`; return those of its items that are new in this reading."""
-        again, is_behind = self._answered(), self._end < inf
         ids = [item.id for item in page.items]
-        unique = {*ids}
-        fresh = self.seen.new(unique)
-        if (is_behind and fresh) or (again and not is_behind and self._is_resized(page)):
-            return self._end_too_early()
-        if not ids or (is_behind and len(ids) < len(self.seen)):
-            return self._nothing(again)
-        if not self.records and len(ids) != self.cap:
-            self.cap = None
-        problem = self._problem(page, repeats=not fresh)
-        if problem and again:
-            raise PaginationError(problem)
-        if not again and (problem or not fresh or len(unique) < len(ids) or self._is_resized(page)):
-            self.again = True
+        fresh = self.seen.new({*ids})
+        problem = self._problem(page, ids, fresh)
+        is_behind = self._end < inf
+        if not problem and (not ids or is_behind or page.page != self.page):
+            return self._take_nothing()
+        is_repeated = self._answered("items")
+        if not is_repeated and (problem or not fresh or len({*ids}) < len(ids)):
+            self.doubt = "items"
             return ()
-        if page.page != self.page:
-            return self._nothing(again)
-        if self.shifts and len(fresh) < len(unique):
-            # Pages requested ahead may miss items.
+        if problem:
+            self.problem = problem
             self.under_way.clear()
-            self._window = 0
-            self.shifts = fresh == {*ids[len(ids) - len(fresh) :]}
-        return self._accept(page, len(unique), fresh)
+            return ()
+        return self._accept(page, ids, fresh)
 
-    def _accept(self, page: Page[T], length: int, fresh: set[int]) -> Sequence[T]:
-        self._page_size = size = min(page.page_size, self._pagesize)
-        self.records += length
+    def _problem(self, page: Page[T], ids: list[int], fresh: set[int]) -> str | None:
+        """Return why the listing must be read again if an answer to `page` is the same once more."""
+        number, is_behind, size = self.page, self._end < inf, min(page.page_size, self._pagesize)
+        if self._last and not is_behind and size != self.page_size and (ids or size):
+            return f"page {number} has a pageSize of {page.page_size}, and those before it {self.page_size}"
+        is_last = not fresh and ids == self._last[-len(ids) :]
+        is_all = len(ids) >= len(self.seen)
+        if not ids or (is_last and not is_all and page.page <= number):
+            return None
+        if page.page != number:
+            return f"page {number} was requested, but the answer is page {page.page}"
+        if is_behind and is_last:
+            return (
+                f"page {number} repeats the only page before it: the service may ignore `page`, or repeat "
+                "its last page; try a smaller pagesize to find out"
+            )
+        if is_behind:
+            return f"page {number} has items, although the listing seemed to end before it"
+        if self._last and self.shifts and max(ids) > self._last[0]:
+            return TOO_FAST
+        return None
+
+    def _accept(self, page: Page[T], ids: list[int], fresh: set[int]) -> Sequence[T]:
+        if not self._last:
+            self.page_size = min(page.page_size, self._pagesize)
+        repeated = len({*ids}) - len(fresh)
+        if self.shifts:
+            self._check_order(ids, repeated)
+        self.records += len(fresh) + repeated
         self.seen.add(fresh)
-        if self.records > 2 * len(self.seen) + MOST_KNOWN_PAGES * size:
+        if self.records > 2 * len(self.seen) + MOST_KNOWN_PAGES * self.page_size:
             raise PaginationError(TOO_FAST)
-        if len(page.items) < (size if self.cap is None else self.cap):
-            self._end = self.page + (self.cap is not None or length % CAP_STEP == 0)
+        if len(ids) < self.page_size:
+            self._end = self.page + (len(ids) % CAP_STEP == 0)
+        self._last = ids
         self._window += 1
         self.page += 1
         return _choose(page.items, fresh)
 
-    def _answered(self) -> bool:
-        """Record an answer to `page`; return whether it is the second one."""
-        self.under_way.discard(self.page)
-        again, self.again = self.again, False
-        return again
+    def _check_order(self, ids: list[int], repeated: int) -> None:
+        """Note whether a page continues the one before it as after insertions, if any."""
+        if repeated:
+            # Pages requested ahead may miss items.
+            self.under_way.clear()
+            self._window = 0
+        is_next = ids[:repeated] == self._last[len(self._last) - repeated :] and repeated < len(ids)
+        row = ids if repeated else [*self._last[-1:], *ids]
+        self.shifts = is_next and all(a > b for a, b in pairwise(row))
 
-    def _nothing(self, again: bool) -> Sequence[T]:
-        """Process an answer without items: the page is behind the end, or must be requested again."""
-        if self._end == inf:
-            self.again = not again
-            if not again:
-                return ()
+    def _answered(self, kind: str) -> bool:
+        """Record an answer to `page`; return whether it is the second one of its kind."""
+        self.under_way.discard(self.page)
+        doubt, self.doubt = self.doubt, None
+        return doubt == kind
+
+    def _take_nothing(self) -> Sequence[T]:
+        """Process an answer that adds nothing: the page is behind the end, or must be requested again."""
+        is_first = self._end == inf
+        confirms_cap = len(self._last) < self.page_size and self.page <= self._end
+        if not self._answered("nothing") and (is_first or confirms_cap):
+            self.doubt = "nothing"
+            return ()
+        if is_first:
             # A page behind it must confirm that this is not a gap.
             self._end = self.page + (self.records > 0)
         self.page += 1
         return ()
-
-    def _end_too_early(self) -> Sequence[T]:
-        """End this reading at a page with new items behind the apparent end, or of another size."""
-        if self.cap is None and self.records < (self._page_size or 0):
-            self.cap = int(self.records)
-        self.records, self.shifts, self._end = inf, False, 0
-        self.under_way.clear()
-        return ()
-
-    def _problem(self, page: Page[T], *, repeats: bool) -> str | None:
-        """Return what makes an answer to `page` an error if it is the same once more."""
-        is_all = repeats and len(page.items) >= len(self.seen)
-        if page.page != self.page and (not repeats or is_all or page.page > self.page):
-            return f"page {self.page} was requested twice, but the answer is page {page.page}"
-        if self._end < inf and is_all:
-            return (
-                f"page {self.page} repeats the only page before it: the service may ignore `page`, or repeat "
-                "its last page; try a smaller pagesize to find out"
-            )
-        return None
-
-    def _is_resized(self, page: Page[T]) -> bool:
-        """Return whether a page has another pageSize than those before it, or is longer than their cap."""
-        size, length = min(page.page_size, self._pagesize), len(page.items)
-        changed = self._page_size not in (None, size) and (size > 0 or length > 0)
-        return changed or (self.cap is not None and length > self.cap)
 
 
 def _choose(items: Sequence[T], ids: set[int]) -> Sequence[T]:

@@ -96,9 +96,9 @@ class Resource(Generic[T]):
         records are also added meanwhile, only "date" is complete.
 
         Answers contain no total. A page shorter than its own pageSize ends the listing; if its length is a
-        multiple of 10, only if the next page is empty, since the service may have an undocumented cap. An
-        empty page, a 404 and a page with a wrong number end it once confirmed by a second request. The
-        listing can end early if the service filters records after paging, or caps pages at another length.
+        multiple of 10, only if the next page is empty, since the service may have an undocumented cap. Empty
+        pages, 404s and pages with a wrong number are requested twice. The listing can end early if the service
+        filters records after paging, or caps pages at another length.
 
         `progress` is called with (records so far, None). `anew` reads the present state, past the journal and
         caches, over a new connection a page. Raises InvalidRequestError at once; iterating raises
