@@ -160,8 +160,8 @@ class PageCursor(Generic[T]):
             raise PaginationError(f"{given} items were found, but others may be missing: {why}")
         self._ends_early = reading.shifts and not reading.problem
         if self._options.start_page == 1:
-            # Where the order of equal dates depends on the limits of a page, others may show other items. Pages
-            # that were too short twice are as long as the service allows.
+            # Where the order of equal dates depends on the limits of a page, others may show other items.
+            # Pages that were too short twice are as long as the service allows.
             is_capped = self._in_vain > 1 and 0 < reading.records < self.pagesize
             self.pagesize = reading.records if is_capped else max(1, reading.page_size - 1)
         self._reading = Reading(self._options, self.pagesize)

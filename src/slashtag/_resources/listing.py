@@ -97,8 +97,8 @@ class Resource(Generic[T]):
 
         Answers contain no total. A page shorter than its own pageSize ends the listing; if its length is a
         multiple of 10, only if the next page is empty, since the service may have an undocumented cap. Empty
-        pages, 404s and pages with a wrong number are requested twice. The listing can end early if the service
-        filters records after paging, or caps pages at another length.
+        pages, 404s and pages with a wrong number are requested twice. The listing can end early if the
+        service filters records after paging, or caps pages at another length.
 
         `progress` is called with (records so far, None). `anew` reads the present state, past the journal and
         caches, over a new connection a page. Raises InvalidRequestError at once; iterating raises
