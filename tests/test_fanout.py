@@ -473,17 +473,6 @@ async def test_a_producer_that_left_does_not_take_the_turn_of_another() -> None:
         await waiting
 
 
-async def test_results_held_elsewhere_take_room_until_they_are_gone() -> None:
-    queue: ResultQueue[int] = ResultQueue(2)
-    queue.hold(2)
-    producer = asyncio.create_task(queue.wait_for_capacity())
-    await asyncio.sleep(0)
-    assert not producer.done()
-    queue.hold(0)
-    async with asyncio.timeout(30):
-        await producer
-
-
 async def test_an_asynchronous_iterator_in_a_plain_loop_says_what_to_write() -> None:
     stream: Stream[int] = Stream(Tasks())
     with pytest.raises(TypeError, match="async for"):

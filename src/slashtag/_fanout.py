@@ -235,7 +235,6 @@ class ResultQueue(Generic[T]):
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._ready: asyncio.Queue[Any] = asyncio.Queue()
-        self._held = 0
         self._has_capacity = asyncio.Event()
         self._has_capacity.set()
 
@@ -247,11 +246,6 @@ class ResultQueue(Generic[T]):
     def end(self, _: object = None) -> None:
         """Mark the end of the results."""
         self._ready.put_nowait(_END)
-
-    def hold(self, results: int) -> None:
-        """Set the number of results outside the queue that count towards the capacity."""
-        self._held = results
-        self._update()
 
     async def get(self) -> T:
         """Return the next result, once there is one; raises StopAsyncIteration at the end."""
@@ -267,7 +261,7 @@ class ResultQueue(Generic[T]):
         await self._has_capacity.wait()
 
     def _update(self) -> None:
-        if self._ready.qsize() + self._held < self._capacity:
+        if self._ready.qsize() < self._capacity:
             self._has_capacity.set()
         else:
             self._has_capacity.clear()
