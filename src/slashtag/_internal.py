@@ -7,7 +7,6 @@ may change without notice. Add one only if the public interface is not sufficien
 from ._core.batches import MAX_KEYS as MAX_KEYS
 from ._core.batches import Key as Key
 from ._core.batches import check_slashtag as check_slashtag
-from ._core.batches import folded as folded
 from ._core.batches import halves as halves
 from ._core.call import MAX_PAGESIZE as MAX_PAGESIZE
 from ._core.call import REDIRECT_CODES as REDIRECT_CODES

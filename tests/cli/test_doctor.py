@@ -61,6 +61,7 @@ DEFAULT = {
     "paging": "ok",
     "range end": "ok",
     "timezone": "ok",
+    "slashtags": "ok",
 }
 
 
@@ -99,9 +100,10 @@ def test_clicks_near_the_ends_of_days_mislead_nobody(
 def test_many_clicks_an_hour_are_no_obstacle(examine: Examine) -> None:
     start = datetime(2024, 2, 28, tzinfo=UTC)
     clicks = [(start + timedelta(minutes=3 * n)).isoformat() for n in range(960)]
-    assert results(examine(*clicks)) == DEFAULT
+    # One link is named.
+    assert results(examine(*clicks)) == {**DEFAULT, "slashtags": "unknown"}
     found = examine(*clicks, range_end="exclusive")
-    assert results(found) == {**DEFAULT, "range end": "differs"}
+    assert results(found) == {**DEFAULT, "slashtags": "unknown", "range end": "differs"}
 
 
 @pytest.mark.parametrize("range_end", ["inclusive", "exclusive"])
@@ -219,3 +221,17 @@ def test_answers_without_days_show_no_zone(examine: Examine, monkeypatch: pytest
     monkeypatch.setattr(Stats, "collect", dayless)
     found = examine()
     assert (found["range end"]["result"], found["timezone"]["result"]) == ("ok", "unknown")
+
+
+@pytest.mark.parametrize(
+    ("options", "result"),
+    [
+        ({"unknown_keys": "error"}, "ok"),
+        ({"counted_keys": 20}, "differs"),
+        ({"ignores_case": True}, "differs"),
+    ],
+)
+def test_what_a_service_counts_of_several_and_of_similar_slashtags_is_found(
+    examine: Examine, options: dict[str, Any], result: str
+) -> None:
+    assert examine(clicks=4_000, **options)["slashtags"]["result"] == result

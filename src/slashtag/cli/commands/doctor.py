@@ -11,8 +11,16 @@ from typing import Annotated, Literal, NamedTuple
 
 from typer import Option
 
-from ... import AllTime, AsyncSession, DateRange, PaginationError, RetryPolicy, SlashtagError
-from ..._internal import MAX_PAGESIZE, flattened, last_day, midnight
+from ... import (
+    AllTime,
+    AsyncSession,
+    BadRequestError,
+    DateRange,
+    PaginationError,
+    RetryPolicy,
+    SlashtagError,
+)
+from ..._internal import MAX_KEYS, MAX_PAGESIZE, flattened, last_day, midnight
 from ...export import Column, Table
 from ..output import Output
 from ..run import Run, command
@@ -49,6 +57,7 @@ EXCLUSIVE = Finding(
 )
 ZONE_OBEYED = Finding("timezone", "ok", "days are those of the zone asked for")
 ZONE_IGNORED = Finding("timezone", "differs", "days ignore `timezone`: leave it out")
+SIMILAR = Finding("slashtags", "differs", "those that differ in case or accents only are counted as one")
 
 
 @command
@@ -62,7 +71,7 @@ async def diagnose(
 ) -> None:
     """Find out how the service behaves where its document leaves it open, and which options to use.
 
-    Sends about 60 read requests, one after the other. Exit code 1 if the credentials are refused, 3 if a
+    Sends about 70 read requests, one after the other. Exit code 1 if the credentials are refused, 3 if a
     check failed.
     """
     chosen_keys = tuple(key.strip() for key in (keys or "").split(",") if key.strip())
@@ -91,11 +100,13 @@ async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[F
         links = sorted(oldest.items + newest.items, key=lambda url: -(url.hits or 0))
         # A slashtag with a comma cannot be requested.
         slashtags = (url.slashtag or "," for url in links)
-        keys = [*dict.fromkeys(slashtag for slashtag in slashtags if "," not in slashtag)][:LINKS]
+        keys = [*dict.fromkeys(slashtag for slashtag in slashtags if "," not in slashtag)]
+    many, keys = keys[:MAX_KEYS], keys[:LINKS]
     checks: dict[str, Callable[[], Awaitable[Finding]]] = {
         "paging": partial(check_paging, session),
         "range end": partial(check_range_end, session, keys),
         "timezone": partial(check_timezone, session, keys),
+        "slashtags": partial(check_slashtags, session, many),
     }
     for name, check in checks.items():
         try:
@@ -179,6 +190,33 @@ async def check_timezone(session: AsyncSession, keys: Sequence[str]) -> Finding:
         if len(is_other) == 2:
             votes.append(ZONE_OBEYED if any(is_other) else ZONE_IGNORED)
     return agreed("timezone", votes)
+
+
+async def check_slashtags(session: AsyncSession, keys: Sequence[str]) -> Finding:
+    """Check that a request counts each of its slashtags once, and tells case and accents apart."""
+    check, days = "slashtags", await days_with_clicks(session, keys[:LINKS])
+    span = DateRange(days[0] - 31 * DAY, days[0]) if days else None
+
+    async def count(*keys: str) -> int:
+        try:
+            return (await session.stats.collect(span, keys=keys)).total if span else 0
+        except BadRequestError:
+            return 0  # no link has them
+
+    # Both halves have links with many hits.
+    halves = [await count(*keys[::2]), await count(*keys[1::2])]
+    if not all(halves):
+        return agreed(check, [])
+    if await count(*keys) != sum(halves):
+        found = f"of {len(keys)} in one request not all are counted, or some twice"
+        return Finding(check, "differs", f"{found}: tables request each alone")
+    votes: list[Finding] = []
+    for key in keys:
+        similar = {key.swapcase(), f"{key[0]}\N{COMBINING ACUTE ACCENT}{key[1:]}"}
+        if len(votes) < 2 and key.isascii() and similar.isdisjoint(keys) and await count(key):
+            is_same = [await count(each) > 0 for each in similar]
+            votes.append(SIMILAR if any(is_same) else Finding(check, "ok", "each is counted once"))
+    return agreed(check, votes)
 
 
 async def days_with_clicks(session: AsyncSession, keys: Sequence[str]) -> list[date]:
