@@ -127,7 +127,7 @@ class ParquetWriter:
                 self._flush()
 
     def _flush(self) -> None:
-        arrays = []
+        arrays: list[Any] = []
         for field, values in zip(self._schema, zip(*self._rows, strict=True), strict=True):
             try:
                 arrays.append(self._arrow.array(values, type=field.type))
