@@ -238,7 +238,8 @@ class Reading(Generic[T]):
         number, is_behind, size = self.page, self._end < inf, min(page.page_size, self._pagesize)
         if self._last and not is_behind and size != self.page_size and (ids or size):
             return f"page {number} has a pageSize of {page.page_size}, and those before it {self.page_size}"
-        is_last = not fresh and ids == self._last[-len(ids) :]
+        # An insertion moves some of the last items behind the end, but not to a page that confirms it.
+        is_last = ids == self._last or (self.shifts and number > self._end and ids == self._last[-len(ids) :])
         is_all = len(ids) >= len(self.seen)
         if not ids or (is_last and not is_all and page.page <= number):
             return None

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from .._core.batches import Batcher, Key, Selector, halves
 from .._core.call import Call
+from .._core.kept_order import KeptOrder
 from .._core.options import plain_callback
 from .._core.plan import Failure, Plan, StatsRequest
 from .._core.queries import Query
@@ -105,17 +106,24 @@ async def read_batches(
 
 
 async def sort_by_activity(
-    keys: AsyncIterable[Key], earlier_hits: Mapping[str, int | None] | None = None
+    keys: AsyncIterable[Key],
+    earlier_hits: Mapping[str, int | None] | None = None,
+    order: KeptOrder | None = None,
 ) -> AsyncGenerator[Key]:
-    """Yield links sorted by activity within blocks of `SORTED_AHEAD`; plain slashtags are not reordered."""
-    ahead: list[Key] = []
+    """Yield links by activity, or else in an earlier order, within blocks; slashtags as they come."""
+    block: list[Key] = []
+
+    def arranged() -> list[Key]:
+        links = by_activity(block, earlier_hits)
+        block.clear()
+        return links if order is None else order.arrange(links)
+
     async for key in keys:
-        ahead.append(key)
-        if isinstance(key, str) or len(ahead) == SORTED_AHEAD:
-            for link in by_activity(ahead, earlier_hits):
+        block.append(key)
+        if isinstance(key, str) or len(block) == SORTED_AHEAD:
+            for link in arranged():
                 yield link
-            ahead.clear()
-    for link in by_activity(ahead, earlier_hits):
+    for link in arranged():
         yield link
 
 

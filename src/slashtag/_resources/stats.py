@@ -19,7 +19,6 @@ from .._fanout import Results, Tasks, WorkerPool
 from .._models import Statistics
 from .._sending.sender import Send
 from .collect import (
-    SORTED_AHEAD,
     OnError,
     ProgressReporter,
     ServiceTraits,
@@ -224,7 +223,7 @@ class Stats:
             reporter.total = sum(len(selector.keys) or 1 for selector in plan.selectors)
             return run.start(None, self._tasks)
         keys = aiter(keys)
-        links = _sorted(keys, earlier_hits, order) if sorts else keys
+        links = sort_by_activity(keys, earlier_hits, order) if sorts else keys
         batcher = Batcher(self._max_keys_bytes, reporter.report_bad_key, order)
         return run.start(read_batches(links, batcher, keys), self._tasks)
 
@@ -240,19 +239,4 @@ class Stats:
 
 def sort_links(stats: Stats, query: Query[Any], links: AsyncIterable[Key]) -> AsyncGenerator[Key]:
     """Sort links by activity, or as an earlier run of the job had them in what it collected next."""
-    return _sorted(links, None, stats._kept_order(query.path, is_next=True))
-
-
-async def _sorted(
-    links: AsyncIterable[Key], earlier_hits: Mapping[str, int | None] | None, order: KeptOrder | None
-) -> AsyncGenerator[Key]:
-    """Yield links by activity, or else as they were before, within blocks; slashtags as they come."""
-    block: list[Key] = []
-    async for link in sort_by_activity(links, earlier_hits):
-        block.append(link)
-        if isinstance(link, str) or len(block) == SORTED_AHEAD:
-            for each in block if order is None else order.arrange(block):
-                yield each
-            block.clear()
-    for each in block if order is None else order.arrange(block):
-        yield each
+    return sort_by_activity(links, None, stats._kept_order(query.path, is_next=True))
