@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 
 from slashtag import RangeStats
 from slashtag._resources.stats import Stats
-from slashtag.cli.selection import complete_tags
 from slashtag.sandbox import Sandbox
 
 from .conftest import Cli, objects
@@ -80,28 +78,6 @@ def test_links_bear_the_names_of_their_tags(cli: Cli, box: Sandbox) -> None:
     before = len(box.requests)
     cli("urls", "list", "--columns", "slashtag")
     assert not any("/tags" in arrival.path for arrival in box.requests[before:])
-
-
-def test_one_request_is_printed_as_json(cli: Cli, box: Sandbox) -> None:
-    ran = cli("api", "GET", "/api/v1/urls", "page=2", "pagesize=3", "orderby=date")
-    data = json.loads(ran.out)
-    assert (data["page"], [item["id"] for item in data["items"]]) == (
-        2,
-        [u.id for u in box.truth.urls()[3:6]],
-    )
-    assert cli("api", "GET", "urls?page=2").code == 2
-    assert "Date is required" in cli("api", "GET", "stats", f"tag={box.truth.tags()[0].name}").error
-
-
-def test_names_of_tags_are_completed(cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = box.truth.tags()[0].name
-    assert complete_tags(name[:2]) == [tag.name for tag in box.truth.tags() if tag.name.startswith(name[:2])]
-    monkeypatch.setenv("_SLASHTAG_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", f"slashtag top --tag {name[:2]}")
-    monkeypatch.setenv("COMP_CWORD", "3")
-    assert name in cli().out
-    monkeypatch.setenv("SLASHTAG_APIKEY", "")
-    assert complete_tags("") == []
 
 
 def test_tags_list_prints_every_tag(cli: Cli, box: Sandbox) -> None:

@@ -10,13 +10,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from slashtag import PaginationError
-from slashtag._resources.listing import Listing
 from slashtag._resources.stats import Stats
-from slashtag.cli.commands import doctor
 from slashtag.sandbox import Fault
-from tests.resources.accounts import scripted
-from tests.resources.test_odd_listings import SERVICES, Paged
 
 from .conftest import Cli, Ran, Serve
 
@@ -58,7 +53,6 @@ def results(found: dict[str, Any]) -> dict[str, str]:
 DEFAULT = {
     "credentials": "ok",
     "page size": "ok",
-    "paging": "ok",
     "range end": "ok",
     "timezone": "ok",
     "slashtags": "ok",
@@ -133,47 +127,6 @@ def test_links_that_cannot_be_asked_about_are_passed_over(cli: Cli, serve: Serve
         assert findings(cli("doctor"))["range end"]["result"] == "ok"
 
 
-@pytest.mark.parametrize(
-    ("service", "result"),
-    [
-        ("empty pages beyond the end", "ok"),
-        ("pages capped at 100 in silence", "ok"),
-        ("page ignored, page 1 told", "differs"),
-        ("page ignored, any page told", "differs"),
-    ],
-)
-async def test_services_that_page_oddly_are_named_where_listings_fail(service: str, result: str) -> None:
-    odd, latest_first, _ = SERVICES[service]
-    async with scripted(Paged(odd, latest_first=latest_first)) as (_, api):
-        finding = await doctor.check_paging(api)
-    assert finding.result == result
-
-
-def test_a_service_whose_pages_cannot_be_told_apart_is_named(
-    examine: Examine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def to_list(*_: object, **__: object) -> Any:
-        raise PaginationError("page 2 repeats page 1")
-
-    monkeypatch.setattr(Listing, "to_list", to_list)
-    found = examine()["paging"]
-    assert found["result"] == "differs"
-    assert found["found"].endswith("pages cannot be told apart: page 2 repeats page 1")
-
-
-def test_pages_that_depend_on_their_size_are_named(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    to_list = Listing.to_list
-
-    async def shifted(self: Any, limit: int) -> Any:
-        return (await to_list(self, limit))[limit == 30 and next(calls) :]
-
-    calls = iter([0, 1])
-    monkeypatch.setattr(Listing, "to_list", shifted)
-    found = examine()["paging"]
-    assert found["result"] == "differs"
-    assert "list different links" in found["found"]
-
-
 @pytest.mark.usefixtures("quick_retries")
 def test_only_what_fails_at_first_ends_it(cli: Cli, serve: Serve) -> None:
     with serve(apisecret="another-secret-1") as box:
@@ -186,7 +139,7 @@ def test_only_what_fails_at_first_ends_it(cli: Cli, serve: Serve) -> None:
     found = findings(ran)
     assert ran.code == 3
     assert found["range end"]["result"] == "failed"
-    assert found["paging"]["result"] == "ok"
+    assert found["page size"]["result"] == "ok"
 
 
 @pytest.mark.parametrize("hour", ["00:00:00", "10:59:59", "11:00:00", "23:59:58"])

@@ -89,9 +89,6 @@ def test_a_misspelt_tag_is_asked_about(cli: Cli, box: Sandbox, command: tuple[st
         (("stats", "year", "24", "--all"), "1000"),
         (("urls", "list", "--apikey", "x"), "--apikey; see `slashtag urls list --help`"),
         (("export", "clicks", *RANGE[2:], "--keys", "a", "--by", "tag"), "goes with --tag or --all"),
-        (("api", "PUT", "urls/a"), "PUT"),
-        (("api", "GET", "urls", "page"), "NAME=VALUE"),
-        (("api", "GET", "../urls"), "below /api/v1"),
     ],
 )
 def test_wrong_usage_exits_with_2(cli: Cli, arguments: tuple[str, ...], says: str) -> None:

@@ -73,7 +73,6 @@ def test_the_keyring_has_the_secrets_and_the_file_has_none(cli: Cli, memory: Mem
     assert kept.path().read_text() == f'{{"base_url":"{box.base_url}"}}'
     assert list(memory.entries) == [("slashtag", "credentials")]
     assert cli("tags", "list").code == 0
-    assert cli("login", "--status").err == f"{box.base_url} accepts the credentials of the system's keyring\n"
     assert cli("login", "--list").out == f"(no name)\t{box.base_url}\tthe system's keyring\n"
     assert cli("login", "--remove").code == 0
     assert memory.entries == {}
@@ -103,9 +102,7 @@ def test_profiles_have_entries_of_their_own(
 
 
 @pytest.mark.parametrize("error", [KeyringLocked("locked"), RuntimeError("no bus"), OSError("broken")])
-@pytest.mark.parametrize(
-    "command", [("tags", "list"), ("login", "--status"), ("login", "--remove"), ("login",)]
-)
+@pytest.mark.parametrize("command", [("tags", "list"), ("login", "--remove"), ("login",)])
 def test_a_keyring_that_raises_is_told_in_one_line(
     cli: Cli,
     memory: Memory,
@@ -141,7 +138,6 @@ def test_a_locked_keyring_does_not_matter_to_the_environment(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert cli("tags", "list").code == 0
-    assert cli("login", "--status").code == 0
     assert cli("login", "--list").code == 0
     # The saved address does for a key and secret of the environment.
     monkeypatch.delenv("SLASHTAG_BASE_URL")

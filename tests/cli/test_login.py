@@ -149,7 +149,6 @@ def test_profiles_are_kept_apart_and_chosen_by_name(
     assert len(cli("urls", "list", "--profile", "client-a").out.splitlines()) == 60
     monkeypatch.setenv("SLASHTAG_PROFILE", "client-a")
     assert len(cli("urls", "list").out.splitlines()) == 60
-    assert cli("login", "--status").err == f"{own.base_url} accepts the credentials of {file}\n"
     logged_in.with_name("credentialsfoo.json").touch()
     listed = [line.split("\t") for line in cli("login", "--list").out.splitlines()]
     assert [name for name, *_ in listed] == ["(no name)", "client-a"]
@@ -157,7 +156,3 @@ def test_profiles_are_kept_apart_and_chosen_by_name(
     assert cli("login", "--remove").err == f"removed {file}\n"
     assert "there is no profile 'client-a'" in cli("tags", "list").error
     assert "letters" in cli("tags", "list", "--profile", "../x").error
-
-
-def test_status_names_the_environment(cli: Cli, box: Sandbox) -> None:
-    assert cli("login", "--status").err == f"{box.base_url} accepts the credentials of the environment\n"

@@ -8,10 +8,10 @@ import os
 import re
 import stat
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
@@ -43,8 +43,9 @@ def credentials(base_url: str | None, profile: str | None = None) -> Found:
     """
     if profile and base_url == os.environ.get("SLASHTAG_BASE_URL"):
         base_url = None
-    if not in_environment(profile) and (profile or path().exists()):
-        return load(profile, base_url)
+    is_in_environment = any(map(os.environ.get, VARIABLES))
+    if profile or (not is_in_environment and path().exists()):
+        return _load(profile, base_url)
     if not base_url:
         base_url = (read() or {}).get("base_url", "")
     given = {name: os.environ.get(name, "") for name in VARIABLES}
@@ -57,11 +58,6 @@ def credentials(base_url: str | None, profile: str | None = None) -> Found:
         )
     apikey, apisecret = given.values()
     return base_url, apikey, apisecret
-
-
-def in_environment(profile: str | None) -> bool:
-    """Return whether the environment has the credentials to use, or a part of them."""
-    return not profile and any(map(os.environ.get, VARIABLES))
 
 
 def path(profile: str | None = None) -> Path:
@@ -78,7 +74,7 @@ def profiles() -> list[str]:
     return [""] * path().exists() + sorted(filter(_NAME.fullmatch, named))
 
 
-def load(profile: str | None = None, base_url: str | None = None) -> Found:
+def _load(profile: str | None, base_url: str | None) -> Found:
     """Return saved credentials, if need be only those for `base_url`; raises ConfigurationError."""
     members = read(profile)
     if members is None:
@@ -97,9 +93,9 @@ def load(profile: str | None = None, base_url: str | None = None) -> Found:
     if "apikey" not in members:
         keyring = _keyring()
         text = keyring and _answer(lambda: keyring.get_password(SERVICE, path(profile).stem))
-        members = _parsed(text or "{}")
+        members = _parsed((text or "").encode())
         # Another folder of settings may have a profile of this name; its credentials are for its own service.
-        if members is None or members["base_url"] != saved_for or "apikey" not in members:
+        if members.get("base_url") != saved_for or "apikey" not in members:
             problem = "is not available here" if keyring is None else "has none for this service"
             raise ConfigurationError(
                 f"the credentials for {saved_for} are in the system's keyring, which {problem}; "
@@ -115,27 +111,25 @@ def read(profile: str | None = None) -> dict[str, str] | None:
     """
     file = path(profile)
     try:
-        mode = file.stat().st_mode
-        text = file.read_text("utf-8")
+        mode, data = file.stat().st_mode, file.read_bytes()
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         raise ConfigurationError(f"{file} cannot be read; run `slashtag login` again") from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise ConfigurationError(f"{file} can be read by others; run: chmod 600 {file}")
-    members = _parsed(text)
-    if members is None:
+    if not (members := _parsed(data)):
         raise ConfigurationError(f"{file} is damaged; run `slashtag login` again")
     return members
 
 
-def _parsed(text: str) -> dict[str, str] | None:
-    try:
-        members = msgspec.json.decode(text, type=dict[str, str])
-    except msgspec.DecodeError:
-        return None
-    whole = ({"base_url"}, {"base_url", "apikey", "apisecret"})
-    return members if set(members) in whole else None
+def _parsed(data: bytes) -> dict[str, str]:
+    """Return the address, and with it key and secret or neither; nothing of what is damaged."""
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        members = msgspec.json.decode(data, type=dict[str, str])
+        if set(members) in ({"base_url"}, {"base_url", "apikey", "apisecret"}):
+            return members
+    return {}
 
 
 def place(profile: str | None = None) -> str:
@@ -186,13 +180,13 @@ class _NoAnswerError(ConfigurationError):
 
 def _answer(ask: Callable[[], Any]) -> Any:
     """Return what the keyring answers; whatever it raises, and no answer, is a ConfigurationError."""
-    answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+    answer: Future[Any] = Future()
 
     def run() -> None:
         try:
-            answers.put((ask(), None))
+            answer.set_result(ask())
         except BaseException as error:
-            answers.put((None, error))
+            answer.set_exception(error)
 
     # A keyring may wait for ever: for a dialogue that nobody sees, or for another process.
     Thread(target=run, daemon=True).start()
@@ -201,10 +195,10 @@ def _answer(ask: Callable[[], Any]) -> Any:
         "to save in a file"
     )
     try:
-        found, error = answers.get(timeout=PATIENCE)
-    except Empty:
+        error = answer.exception(PATIENCE)
+    except TimeoutError:
         raise _NoAnswerError(f"the system's keyring did not answer in {PATIENCE:g} s; {advice}") from None
     if error is not None:
         # Without its text, which may quote what was to be saved.
         raise ConfigurationError(f"the system's keyring cannot be used: {type(error).__name__}; {advice}")
-    return found
+    return answer.result()

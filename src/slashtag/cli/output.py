@@ -149,22 +149,21 @@ async def print_listing(
 
 
 class TerminalSafe:
-    """Binary file that passes text on to a terminal with control characters escaped, as JSON has it.
+    """Binary file that passes text on to a terminal without what may steer it.
 
-    The text comes from the service, and a link's destination may hold sequences that steer the terminal.
+    The text comes from the service, such as the destination of a link.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
     def write(self, data: bytes, /) -> None:
-        """Write whole UTF-8 text."""
+        """Write whole UTF-8 text, with JSON's escapes for what cannot be printed."""
         text = data.decode()
         if not text.replace("\n", "").isprintable():
             text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
-            # JSON leaves DEL as it is.
-            text = text.replace("\x7f", r"\u007f")
-        self._file.write(text.encode())
+        # JSON leaves DEL as it is.
+        self._file.write(text.replace("\x7f", r"\u007f").encode())
 
 
 def stdout() -> BinaryIO | TerminalSafe:

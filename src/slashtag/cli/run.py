@@ -10,7 +10,7 @@ from importlib import import_module
 from inspect import Parameter, signature
 from signal import SIG_DFL, SIGINT, SIGTERM, raise_signal, signal
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
 import typer
 
@@ -21,8 +21,6 @@ from .errors import SOME_FAILED, describe
 from .lines import Lines
 from .options import SessionOptions
 from .progress import Begin, Watch, bars
-
-T = TypeVar("T")
 
 
 class Run:
@@ -188,6 +186,15 @@ def _sigterm_as_sigint(signals: list[int]) -> Generator[None, None, None]:
             signal(SIGTERM, before)
 
 
+def _new_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes an event loop: uvloop if it is installed."""
+    uvloop: Any = None
+    with suppress(ImportError):
+        uvloop = import_module("uvloop")
+    found: Callable[[], asyncio.AbstractEventLoop] | None = uvloop and uvloop.new_event_loop
+    return found
+
+
 def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:
     """Turn a function, mostly async, into a command.
 
@@ -220,18 +227,10 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
                 run = given[name] = Run(value, context.command_path)
         with run.running():
             if (work := function(**given)) is not None:
-                run_async(work)
+                with asyncio.Runner(loop_factory=_new_loop()) as runner:
+                    runner.run(work)
 
     # Typer prefers the annotations of the function, which has the groups.
     execute.__annotations__ = {}
     vars(execute)["__signature__"] = takes.replace(parameters=parameters, return_annotation=None)
     return execute
-
-
-def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run on a new event loop, uvloop's if it is installed."""
-    uvloop: Any = None
-    with suppress(ImportError):
-        uvloop = import_module("uvloop")
-    with asyncio.Runner(loop_factory=uvloop and uvloop.new_event_loop) as runner:
-        return runner.run(work)

@@ -1,7 +1,5 @@
 """The options that say which links a command is about."""
 
-import asyncio
-import os
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,34 +8,16 @@ from typing import Any
 
 import typer
 
-from .. import AsyncSession, InvalidRequestError, Keys, Progress, SlashtagError, UnknownTagError
+from .. import AsyncSession, InvalidRequestError, Keys, Progress, UnknownTagError
 from .._internal import check_slashtag, did_you_mean, optional
 from ..export import By, Sharing, names_of_tags, selection
 from .errors import SOME_FAILED
-from .options import SessionOptions, option
+from .options import option
 from .run import Run
 
 _option = partial(option, rich_help_panel="Which links (one of these)")
 #: So many slashtags are looked up in the account by default, and so many unknown ones are named.
 CHECKED, NAMED = 1_000, 10
-#: Seconds after which the shell completes no names of tags.
-PATIENCE = 3.0
-
-
-def complete_tags(incomplete: str) -> list[str]:
-    """Return the names of tags that begin so; none if the service does not answer soon."""
-
-    async def names() -> list[str]:
-        given = os.environ.get
-        run = Run(SessionOptions(given("SLASHTAG_BASE_URL"), profile=given("SLASHTAG_PROFILE")))
-        async with asyncio.timeout(PATIENCE), run.session() as session:
-            return list((await names_of_tags(session)).values())
-
-    try:
-        return [name for name in asyncio.run(names()) if name.startswith(incomplete)]
-    except (SlashtagError, OSError, TimeoutError):
-        # A message would end up in the line that is typed.
-        return []
 
 
 def note_of_shared(slashtags: int) -> str:
@@ -56,9 +36,7 @@ class Selection:
     keys_file: typer.FileBinaryRead | None = _option(
         None, metavar="FILE", lazy=False, help="Slashtags from a file, one a line; - reads stdin."
     )
-    tag: list[str] | None = _option(
-        None, metavar="NAME", help="The links of this tag; may be repeated.", autocompletion=complete_tags
-    )
+    tag: list[str] | None = _option(None, metavar="NAME", help="The links of this tag; may be repeated.")
     every: bool = _option(False, "--all", help="Every link of the account.")
     no_check: bool = _option(
         False, "--no-check", help=f"Do not look up slashtags in the account; over {CHECKED:,} never are."

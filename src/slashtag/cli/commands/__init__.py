@@ -12,7 +12,6 @@ COMMANDS = {
     "sync": ("sync", "Load links, tags and clicks into a database or warehouse, incrementally."),
     "report": ("report", "Show the clicks of a span on one page, or as a picture."),
     "doctor": ("diagnose", "Find out how the service behaves, and which options to use."),
-    "api": ("api", "Send one GET and print the answer as JSON."),
     "login": ("login", "Save credentials for later commands."),
     "demo": ("demo", "Run the main job on a sandbox and check every number."),
     "sandbox": ("sandbox", "Serve a made-up account on this machine, to try things on."),

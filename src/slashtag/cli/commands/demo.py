@@ -1,6 +1,6 @@
 """`slashtag demo`: the main job on a sandbox, every number checked."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict
 from datetime import date
 from functools import partial
@@ -24,10 +24,10 @@ from ... import (
     Year,
 )
 from ...export import Column, Row, Table
-from ...sandbox import Link, Sandbox, TrueCountry, TruePeriod, TrueRange
+from ...sandbox import Link, Sandbox, TrueCountry, TruePeriod, TrueRange, Truth
 from ..drawing import draw_rows
-from ..progress import Watch, bars
-from ..run import run_async
+from ..progress import Begin, Watch, bars
+from ..run import command
 
 YEAR = 2024
 FIRST, LAST = date(YEAR, 1, 1), date(YEAR, 12, 31)
@@ -43,13 +43,13 @@ class Step(NamedTuple):
 
     name: str
     found: str
-    #: Requests, 429s and retries.
-    spent: Sequence[int]
-    seconds: float
+    #: Requests, 429s, retries and seconds.
+    spent: tuple[float, ...]
     wrong: Sequence[str]
 
 
-def demo(
+@command
+async def demo(
     urls: Annotated[int, Option(min=1, help="Links of the made-up account.")] = 5_000,
     clicks: Annotated[int, Option(min=1, help="Clicks on them.")] = 200_000,
     rate: Annotated[float, Option(min=1, help="Requests/s that the sandbox allows.")] = 60,
@@ -66,16 +66,19 @@ def demo(
     )
     # The sandbox runs in a thread of its own, so that client and service do not share a loop.
     with Sandbox(urls=urls, clicks=clicks, rate=rate, burst=BURST, retry_after=None, latency=LATENCY) as box:
-        steps, learned_rate = run_async(_run(box))
-    spent = [sum(numbers) for numbers in zip(*(step.spent for step in steps), strict=True)]
+        # Eight in flight are plenty 20 ms away, and fewer run into a limit that is not known yet.
+        session = AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret, concurrency=8)
+        with bars(Watch(print, 0), Console(stderr=True)) as start:
+            async with session:
+                steps = [step async for step in _steps(session, box.truth, start)]
+    spent = tuple(map(sum, zip(*(step.spent for step in steps), strict=True)))
     wrong = [f"{step.name}: {', '.join(step.wrong)}" for step in steps if step.wrong]
-    total = Step("total", "", spent, sum(step.seconds for step in steps), wrong)
     rows: list[Row] = []
-    for name, found, counts, seconds, differing in (*steps, total):
+    for name, found, (*counts, seconds), differing in (*steps, Step("total", "", spent, wrong)):
         numbers = *(f"{n:,}" for n in counts), f"{seconds:.1f} s", f"{counts[0] / seconds:.0f}"
         rows.append((name, found, *numbers, "NO" if differing else "yes"))
     draw_rows(STEPS, rows, None)
-    if learned_rate is not None:
+    if (learned_rate := session.metrics.learned_rate) is not None:
         console.print(f"Limit as learnt from the answers: {learned_rate:.0f} requests/s")
     if not wrong:
         console.print("Exact: every field of each link, every total and map of each answer.")
@@ -84,40 +87,35 @@ def demo(
     raise typer.Exit(1 if wrong else 0)
 
 
-async def _run(box: Sandbox) -> tuple[list[Step], float | None]:
-    """Run all steps; return them and the learned limit."""
-    truth, steps = box.truth, list[Step]()
-    # Eight in flight are plenty 20 ms away, and fewer run into a limit that is not known yet.
-    session = AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret, concurrency=8)
-    metrics = session.metrics
+async def _steps(session: AsyncSession, truth: Truth, start: Begin) -> AsyncIterator[Step]:
+    """Yield each step once it is done."""
 
-    async def step(name: str, work: Awaitable[Any], compare: Callable[[Any], list[str]]) -> Any:
-        before, began = (metrics.attempts, metrics.throttled, metrics.retries), perf_counter()
-        answer = await work
-        seconds = perf_counter() - began
-        after = metrics.attempts, metrics.throttled, metrics.retries
-        spent = [now - earlier for now, earlier in zip(after, before, strict=True)]
+    def spent() -> tuple[float, ...]:
+        metrics = session.metrics
+        return metrics.attempts, metrics.throttled, metrics.retries, perf_counter()
+
+    async def step(name: str, work: Awaitable[Any], compare: Callable[[Any], list[str]]) -> tuple[Any, Step]:
+        before, answer = spent(), await work
+        took = tuple(now - earlier for now, earlier in zip(spent(), before, strict=True))
         found = f"{answer.total:,} clicks" if isinstance(answer, Statistics) else f"{len(answer):,} links"
-        steps.append(Step(name, found, spent, seconds, compare(answer)))
-        return answer
+        return answer, Step(name, found, took, compare(answer))
 
-    async with session:
-        with bars(Watch(print, 0), Console(stderr=True)) as start:
-            listing = session.urls.list(progress=start("all links", "links")).to_list()
-            links = await step("all links", listing, partial(listing_differences, truth.urls()))
-            ids = [url.tag_id for url in links]
-            tag = max(truth.tags(), key=lambda tag: ids.count(tag.id)).name
-            year, country = DateRange(FIRST, LAST), CountryGeo(COUNTRY, FIRST, LAST)
-            asked: list[tuple[str, Query[Any], dict[str, Any], Any]] = [
-                (f"{YEAR} by day", year, {"keys": links}, truth.range(FIRST, LAST)),
-                (f"{YEAR}, tag {tag}", Year(YEAR), {"tag": tag}, truth.year(YEAR, tag=tag)),
-                ("all time", AllTime(), {"keys": links}, truth.alltime()),
-                (f"{YEAR}, {COUNTRY}", country, {"keys": links}, truth.country(COUNTRY, FIRST, LAST)),
-            ]
-            for name, query, of, true in asked:
-                collecting = session.stats.collect(query, **of, progress=start(name, "requests"))
-                await step(name, collecting, partial(differences, true))
-    return steps, metrics.learned_rate
+    listing = session.urls.list(progress=start("all links", "links")).to_list()
+    links, done = await step("all links", listing, partial(listing_differences, truth.urls()))
+    yield done
+    ids = [url.tag_id for url in links]
+    tag = max(truth.tags(), key=lambda tag: ids.count(tag.id)).name
+    year, country = DateRange(FIRST, LAST), CountryGeo(COUNTRY, FIRST, LAST)
+    asked: list[tuple[str, Query[Any], dict[str, Any], Any]] = [
+        (f"{YEAR} by day", year, {"keys": links}, truth.range(FIRST, LAST)),
+        (f"{YEAR}, tag {tag}", Year(YEAR), {"tag": tag}, truth.year(YEAR, tag=tag)),
+        ("all time", AllTime(), {"keys": links}, truth.alltime()),
+        (f"{YEAR}, {COUNTRY}", country, {"keys": links}, truth.country(COUNTRY, FIRST, LAST)),
+    ]
+    for name, query, of, true in asked:
+        collecting = session.stats.collect(query, **of, progress=start(name, "requests"))
+        _, done = await step(name, collecting, partial(differences, true))
+        yield done
 
 
 def differences(truth: TrueRange | TruePeriod | TrueCountry, stats: Statistics) -> list[str]:

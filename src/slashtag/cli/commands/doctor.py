@@ -11,15 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from typer import Option
 
-from ... import (
-    AllTime,
-    AsyncSession,
-    BadRequestError,
-    DateRange,
-    PaginationError,
-    RetryPolicy,
-    SlashtagError,
-)
+from ... import AllTime, AsyncSession, BadRequestError, DateRange, RetryPolicy, SlashtagError
 from ..._internal import MAX_KEYS, MAX_PAGESIZE, flattened, last_day, midnight
 from ...export import Column, Table
 from ..output import Output
@@ -33,8 +25,6 @@ SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 RETRY = RetryPolicy(max_attempts=3, max_wait=10.0)
 #: Links with the most hits, whose clicks are counted together unless --keys names others.
 LINKS = 20
-#: Pages of this size are compared with one large page.
-SMALL_PAGE = 10
 #: Days of the click history that are read, and days with clicks among them that are searched for clicks.
 HISTORY, DAYS = timedelta(days=365), 4
 
@@ -103,7 +93,6 @@ async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[F
         keys = [*dict.fromkeys(slashtag for slashtag in slashtags if "," not in slashtag)]
     many, keys = keys[:MAX_KEYS], keys[:LINKS]
     checks: dict[str, Callable[[], Awaitable[Finding]]] = {
-        "paging": partial(check_paging, session),
         "range end": partial(check_range_end, session, keys),
         "timezone": partial(check_timezone, session, keys),
         "slashtags": partial(check_slashtags, session, many),
@@ -114,22 +103,6 @@ async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[F
         except SlashtagError as error:
             finding = Finding(name, "failed", str(error))
         yield finding
-
-
-async def check_paging(session: AsyncSession) -> Finding:
-    """Compare the links on small pages with those on a large one."""
-    urls, check = session.urls, "paging"
-    try:
-        large = await urls.list(pagesize=MAX_PAGESIZE).to_list(limit=3 * SMALL_PAGE)
-        small = await urls.list(pagesize=SMALL_PAGE).to_list(limit=3 * SMALL_PAGE)
-        # Past the first large page, where a service that lowers page sizes in silence shows it.
-        await urls.list(pagesize=MAX_PAGESIZE).to_list(limit=MAX_PAGESIZE + 1)
-    except PaginationError as error:
-        return Finding(check, "differs", f"listings fail, as pages cannot be told apart: {error}")
-    if [url.id for url in small] == [url.id for url in large]:
-        return Finding(check, "ok", "pages of different sizes list the same links")
-    sizes = f"pages of {SMALL_PAGE} and of {MAX_PAGESIZE}"
-    return Finding(check, "differs", f"{sizes} list different links: listings may be incomplete")
 
 
 async def check_range_end(session: AsyncSession, keys: Sequence[str]) -> Finding:

@@ -15,9 +15,6 @@ from ..run import Run, command
 async def login(
     run: Run,
     remove: Annotated[bool, Option("--remove", help="Remove the saved credentials.")] = False,
-    status: Annotated[
-        bool, Option("--status", help="Show which credentials are used, and check them.")
-    ] = False,
     list_: Annotated[bool, Option("--list", help="Show the saved profiles and their services.")] = False,
 ) -> None:
     """Save credentials for later commands.
@@ -39,18 +36,10 @@ async def login(
             base_url = (credentials_file.read(name) or {}).get("base_url", "")
             print(name or credentials_file.NAMELESS, base_url, credentials_file.place(name), sep="\t")
         return
-    if status:
-        base_url, apikey, apisecret = run.options.credentials()
-    else:
-        base_url = run.options.base_url or _ask("address of the service", shown=True)
-        apikey, apisecret = _ask("apikey"), _ask("apisecret")
+    base_url = run.options.base_url or _ask("address of the service", shown=True)
+    apikey, apisecret = _ask("apikey"), _ask("apisecret")
     async with run.session((base_url, apikey, apisecret)) as session:
         await session.urls.page(pagesize=1)
-    if status:
-        is_given = credentials_file.in_environment(profile)
-        where = "the environment" if is_given else credentials_file.place(profile)
-        run.say(f"{base_url} accepts the credentials of {where}")
-        return
     credentials_file.save(base_url, apikey, apisecret, profile)
     run.say(f"the service accepts them; saved in {credentials_file.place(profile)}")
 

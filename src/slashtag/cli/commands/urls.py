@@ -19,7 +19,6 @@ from ..bulk import Bulk, update_from
 from ..options import option
 from ..output import Listed, Output, print_listing
 from ..run import Run, command
-from ..selection import complete_tags
 
 app = typer.Typer(help="Short URLs of the account.", no_args_is_help=True)
 
@@ -44,9 +43,7 @@ _option = partial(option, rich_help_panel="Which links")
 class Filter:
     """Options of which links are listed; the service lists all, so all are read."""
 
-    tag: list[str] | None = _option(
-        None, metavar="NAME", help="Links of this tag; may be repeated.", autocompletion=complete_tags
-    )
+    tag: list[str] | None = _option(None, metavar="NAME", help="Links of this tag; may be repeated.")
     untagged: bool = _option(False, "--untagged", help="Links without a tag.")
     search: str | None = _option(
         None, metavar="TEXT", help="Links with this text in short URL or destination."
