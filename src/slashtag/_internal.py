@@ -4,6 +4,7 @@ They use public names of `slashtag` and otherwise only these; tests/test_layers.
 may change without notice. Add one only if the public interface is not sufficient.
 """
 
+from ._core.batches import MAX_KEYS as MAX_KEYS
 from ._core.batches import Key as Key
 from ._core.batches import check_slashtag as check_slashtag
 from ._core.batches import halves as halves
