@@ -80,9 +80,9 @@ class AtomicFile:
         return self._file.closed
 
     def write(self, data: bytes, /) -> int:
-        """Write bytes."""
+        """Write bytes; without effect once discarded, when archives that were cut are dropped."""
         try:
-            return self._file.write(data)
+            return len(data) if self._file.closed else self._file.write(data)
         except OSError as error:
             raise self._failed(error.strerror or error) from None
 

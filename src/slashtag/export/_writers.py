@@ -127,14 +127,11 @@ class ParquetWriter:
                 self._flush()
 
     def _flush(self) -> None:
-        arrays: list[Any] = []
-        for field, values in zip(self._schema, zip(*self._rows, strict=True), strict=True):
-            try:
-                arrays.append(self._arrow.array(values, type=field.type))
-            except (OverflowError, self._arrow.ArrowInvalid) as error:
-                raise ExportError(
-                    f"{field.name} does not fit Parquet ({error}); export to .jsonl or .csv"
-                ) from None
+        columns = zip(self._schema, zip(*self._rows, strict=True), strict=True)
+        try:
+            arrays = [self._arrow.array(values, type=field.type) for field, values in columns]
+        except (OverflowError, self._arrow.ArrowInvalid) as error:
+            raise ExportError(f"{error}: Parquet cannot hold it; export to .jsonl or .csv") from None
         self._parquet.write_batch(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
         self._rows.clear()
 

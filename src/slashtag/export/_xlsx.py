@@ -26,6 +26,8 @@ class XlsxWriter:
             xlsxwriter = import_module("xlsxwriter")
         except ImportError:
             raise ExportError('a workbook needs xlsxwriter: pip install "slashtag[xlsx]"') from None
+        #: Of the temporary files of sheets.
+        self._errors = (OSError, xlsxwriter.exceptions.XlsxFileError)
         self._book: Any = xlsxwriter.Workbook(file, {"constant_memory": True})
         self._sheet = self._book.add_worksheet()
         self._names = table.names
@@ -47,9 +49,12 @@ class XlsxWriter:
             self._rows += 1
             if self._rows > MOST_ROWS:
                 raise ExportError(f"a sheet holds {MOST_ROWS:,} rows; export to .csv or .parquet")
-            for n, value in enumerate(row):
-                if value is not None:
-                    self._write(n, value)
+            try:
+                for n, value in enumerate(row):
+                    if value is not None:
+                        self._write(n, value)
+            except self._errors as error:
+                raise ExportError(f"the workbook cannot be written: {error}") from None
 
     def _write(self, n: int, value: Any) -> None:
         if isinstance(value, int) and abs(value) > EXACT:
@@ -61,5 +66,8 @@ class XlsxWriter:
 
     def close(self) -> None:
         """Complete the workbook and remove its temporary files; safe to repeat."""
-        if not self._book.fileclosed:
-            self._book.close()
+        try:
+            if not self._book.fileclosed:
+                self._book.close()
+        except self._errors as error:
+            raise ExportError(f"the workbook cannot be written: {error}") from None
