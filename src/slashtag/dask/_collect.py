@@ -18,8 +18,8 @@ Progress = Callable[[int, int], object]
 
 log = logging.getLogger("slashtag")
 
-#: Requests of a part: at least, and at most, which is what a worker's death may cost.
-_FEWEST, _MOST = 4, 512
+#: Requests of a part: at least, as many as a session sends at once; at most, to be lost if its worker dies.
+_FEWEST, _MOST = 32, 512
 #: Attempts to open the sessions, and seconds between them for the scheduler to notice that a worker died.
 _ATTEMPTS, _PAUSE = 5, 0.3
 #: Seconds that the workers have to end cancelled parts.
@@ -50,7 +50,7 @@ def collect(
     default, come from the workers' environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY, SLASHTAG_APISECRET): no
     credential is sent.
 
-    Each thread of the workers gets one part of the plan after the other, of 4 to 512 requests: fewer as less
+    Each thread of the workers gets one part of the plan after the other, of 32 to 512 requests: fewer as less
     is left, so that no worker has much to do at the end. A part whose worker died is run again by another
     one, as often as the cluster allows (`distributed.scheduler.allowed-failures`), and counted once.
     `progress` is called with (requests done, requests) by the client's event loop, which is another thread's
