@@ -107,19 +107,6 @@ def test_an_error_pickles_with_its_notes(error: SlashtagError) -> None:
         assert pickle.loads(pickle.dumps(noted, protocol)).__notes__ == ["while asking for it"]
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=repr)
-def test_an_error_is_copied_whole(error: SlashtagError) -> None:
-    assert state(copy.deepcopy(error)) == state(copy.copy(error)) == state(error)
-
-
-def test_an_error_of_ones_own_pickles_too() -> None:
-    assert state(pickle.loads(pickle.dumps(Own("why", status=400)))) == state(Own("why", status=400))
-
-
-class Own(BadRequestError):
-    """Stand for a user's subclass."""
-
-
 @pytest.mark.parametrize(
     ("error", "text"),
     [
@@ -152,11 +139,3 @@ def test_an_error_of_the_service_tells_all_of_it() -> None:
         error.retry_after,
     )
     assert told == ("why", 400, [], "GET", "urls", 2, 1.0)
-
-
-def test_a_transport_error_was_sent_unless_it_says_so() -> None:
-    assert (TransportError("x").unsent, RequestTimeoutError("x").unsent, unsent().unsent) == (
-        False,
-        False,
-        True,
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -131,38 +130,6 @@ async def test_an_async_source_is_asked_by_one_worker_at_a_time() -> None:
     assert load.most > 2
 
 
-async def test_a_slow_source_does_not_stall_what_is_ready() -> None:
-    ready = asyncio.Event()
-
-    async def source() -> AsyncIterator[int]:
-        yield 0
-        await ready.wait()
-
-    async def work(item: int) -> list[int]:
-        if item == 30:
-            ready.set()
-        return [item + 1] if 0 < item < 30 else [] if item else [1]
-
-    async with asyncio.timeout(30):
-        await WorkerPool(source(), work, 4).run()
-    assert ready.is_set()
-
-
-async def test_the_gate_is_passed_before_each_new_item_but_not_by_what_follows() -> None:
-    events: list[str] = []
-
-    async def gate() -> None:
-        await asyncio.sleep(0)
-        events.append("gate")
-
-    async def work(item: str) -> list[str]:
-        events.append(item)
-        return [item + "+"] if len(item) == 1 else []
-
-    await WorkerPool(["a", "b"], work, 1, gate).run()
-    assert events == ["gate", "a", "a+", "gate", "b", "b+", "gate"]
-
-
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_a_shut_gate_holds_the_source_back_for_all_workers(asynchronous: bool) -> None:
     opened = asyncio.Event()
@@ -275,22 +242,6 @@ async def test_closing_tasks_ends_those_of_their_children_and_starts_none_any_mo
     await parent.aclose()
 
 
-async def test_closing_a_child_leaves_its_parent_open() -> None:
-    parent = Tasks()
-    await Tasks(parent).aclose()
-    assert await parent.spawn(asyncio.sleep(0, "result")) == "result"
-
-
-async def test_a_failure_that_nobody_asks_for_is_not_told_by_the_loop() -> None:
-    async def fail() -> None:
-        raise Boom
-
-    tasks = Tasks()
-    tasks.spawn(fail())
-    await turns()
-    gc.collect()  # the guard fails the test where the loop was told
-
-
 @pytest.mark.parametrize("ends", ["as it was", "with an error"])
 async def test_a_failure_in_a_thread_after_a_cancellation_is_logged(
     ends: str, caplog: pytest.LogCaptureFixture
@@ -315,12 +266,6 @@ async def test_a_failure_in_a_thread_after_a_cancellation_is_logged(
     assert all("the disk is full" in line for line in logged)
 
 
-async def test_a_task_may_close_what_it_belongs_to() -> None:
-    tasks = Tasks()
-    async with asyncio.timeout(30):
-        await tasks.spawn(tasks.aclose())
-
-
 async def test_dropping_cancels_from_another_thread() -> None:
     tasks = Tasks()
     task = tasks.spawn(asyncio.sleep(60))
@@ -329,17 +274,6 @@ async def test_dropping_cancels_from_another_thread() -> None:
     thread.join()
     await asyncio.wait((task,), timeout=30)
     assert task.cancelled()
-
-
-class _Gone:
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        return self.loop
-
-    def cancel(self) -> None:
-        raise AssertionError("its loop is closed")
 
 
 # --- Stream ------------------------------------------------------------------------------------------
@@ -380,85 +314,7 @@ async def test_a_stream_is_asked_by_one_task_at_a_time() -> None:
         assert await anext(numbers) == 1
 
 
-async def test_a_stream_that_failed_has_ended() -> None:
-    numbers = Numbers(Tasks(), Boom())
-    numbers.go.set()
-    with pytest.raises(Boom):
-        await anext(numbers)
-    assert [n async for n in numbers] == []
-
-
-async def test_a_cancelled_consumer_may_come_back() -> None:
-    async with Numbers(Tasks()) as numbers:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.001):
-                await anext(numbers)
-        numbers.go.set()
-        assert await anext(numbers) == 1
-
-
-@pytest.mark.parametrize("whole", [False, True], ids=["the stream", "the session"])
-async def test_closing_under_a_waiting_consumer_is_an_error_to_it_and_no_cancellation(whole: bool) -> None:
-    parent = Tasks()
-    numbers = Numbers(parent)
-    consumer = asyncio.create_task(anext(numbers))
-    await turns()
-    await (parent.aclose() if whole else numbers.aclose())
-    with pytest.raises(SessionClosedError):
-        await consumer
-    assert not consumer.cancelled()
-    with pytest.raises(StopAsyncIteration):
-        await anext(numbers)
-
-
-async def test_a_consumer_that_is_thrown_away_ends_without_complaint() -> None:
-    numbers = Numbers(Tasks())
-    step = numbers.__anext__()
-    step.send(None)
-    step.close()
-    await numbers.aclose()
-
-
-async def test_a_dropped_stream_cancels_its_task() -> None:
-    tasks = Tasks()
-    numbers = Numbers(tasks)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.001):
-            await anext(numbers)
-    task = numbers.task
-    assert task is not None
-    del numbers
-    gc.collect()
-    await asyncio.wait((task,), timeout=30)
-    assert task.cancelled()
-
-
 # --- ResultQueue ---------------------------------------------------------------------------------------
-
-
-async def test_a_queue_gives_in_order_what_was_put_and_ends() -> None:
-    queue: ResultQueue[int] = ResultQueue(10)
-    waiting = asyncio.create_task(queue.get())
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    queue.put(1)
-    queue.put(2)
-    queue.end()
-    assert [await waiting, await queue.get()] == [1, 2]
-    with pytest.raises(StopAsyncIteration):
-        await queue.get()
-
-
-async def test_there_is_room_again_once_results_are_taken() -> None:
-    queue: ResultQueue[int] = ResultQueue(2)
-    await queue.wait_for_capacity()
-    queue.put(1)
-    queue.put(2)
-    producer = asyncio.create_task(queue.wait_for_capacity())
-    await asyncio.sleep(0)
-    assert not producer.done()
-    await queue.get()
-    await producer
 
 
 async def test_a_producer_that_left_does_not_take_the_turn_of_another() -> None:
@@ -471,10 +327,3 @@ async def test_a_producer_that_left_does_not_take_the_turn_of_another() -> None:
     await queue.get()
     async with asyncio.timeout(30):
         await waiting
-
-
-async def test_an_asynchronous_iterator_in_a_plain_loop_says_what_to_write() -> None:
-    stream: Stream[int] = Stream(Tasks())
-    with pytest.raises(TypeError, match="async for"):
-        list(stream)  # type: ignore[call-overload]
-    await stream.aclose()

@@ -34,13 +34,10 @@ from .support.sending import (
     OPERATIONS,
     PAGE,
     Operation,
-    admission_of,
-    budget_of,
     connect,
     get,
     post,
     put,
-    spend,
     turns,
     until,
 )
@@ -256,14 +253,6 @@ def test_a_retry_policy_that_cannot_work_is_refused_by_its_name(options: dict[st
         RetryPolicy(**options)
 
 
-@pytest.mark.parametrize(
-    "options", [{"timeout": 0}, {"max_response_bytes": 0}, {"retry": 0}, {"retry": 5}], ids=str
-)
-def test_a_view_with_an_option_that_cannot_work_is_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(options))):
-        make().with_options(**options)
-
-
 # --- the environment -----------------------------------------------------------------------------------
 
 
@@ -277,12 +266,6 @@ async def test_the_environment_stands_in_for_what_is_not_passed(monkeypatch: pyt
             await get(session)
     sent = [(request.headers["apikey"], request.headers["apisecret"]) for request in wire.requests]
     assert sent == [("e" * 20, "s" * 12), (APIKEY, APISECRET)]
-
-
-def test_an_empty_variable_is_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLASHTAG_APIKEY", "")
-    with pytest.raises(ConfigurationError, match="apikey has 0 characters"):
-        AsyncSession(BASE, apisecret=APISECRET)
 
 
 # --- what a session is ---------------------------------------------------------------------------------
@@ -346,23 +329,6 @@ async def test_another_loop_or_thread_is_refused_before_anything_is_sent(
                 assert "event loop" in str(error)
             await session.urls.page(2)  # it still works where it belongs
         assert len(wire.requests) == 2
-
-
-def test_a_session_of_a_loop_that_has_ended_is_refused() -> None:
-    """Not, as with uvloop before, an abort of the interpreter."""
-    sessions: list[AsyncSession] = []
-
-    async def first() -> None:
-        async with Wire(ok(PAGE)) as wire:
-            session = connect(wire)
-            sessions.append(session)
-            await get(session)
-            await session._transport.aclose()
-
-    asyncio.run(first())
-    for use in (get, post, closed):
-        with pytest.raises(ConfigurationError, match="another event loop"):
-            asyncio.run(use(sessions[0]))
 
 
 async def test_a_given_session_of_another_loop_is_refused() -> None:
@@ -596,16 +562,6 @@ async def test_closing_refuses_those_who_wait_for_a_place(http: aiohttp.ClientSe
         assert len(wire.requests) == 1
 
 
-async def test_closing_refuses_those_who_wait_for_the_gate(http: aiohttp.ClientSession | None) -> None:
-    async with Wire(html(429, retry_after=60)) as wire:
-        session = connect(wire, http=http)
-        calls = begin(*(get(session) for _ in range(20)))
-        await until(lambda: session.metrics.throttled and not session.metrics.in_flight)
-        arrived = len(wire.requests)
-        assert set(await ended(session, calls)) == {SessionClosedError}
-        assert len(wire.requests) == arrived
-
-
 async def test_closing_ends_a_backoff(
     http: aiohttp.ClientSession | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -617,24 +573,6 @@ async def test_closing_ends_a_backoff(
         await turns()
         assert await ended(session, calls) == [SessionClosedError, OutcomeUnknownError]
         assert len(wire.requests) == 2
-
-
-async def test_closing_ends_the_line_of_the_budget(http: aiohttp.ClientSession | None) -> None:
-    async with Wire(html(500)) as wire:
-        session = connect(wire, http=http)
-        await spend(budget_of(session))
-        calls = begin(*(get(session) for _ in range(20)))
-        await until(lambda: len(budget_of(session)._queue) >= 19)
-        assert set(await ended(session, calls)) == {SessionClosedError}
-
-
-async def test_closing_ends_streams(http: aiohttp.ClientSession | None) -> None:
-    async with Wire(wires.stall()) as wire:
-        session = connect(wire, http=http)
-        calls = begin(listed(session), iterated(session), collected(session), collected_each(session))
-        await wire.arrived(4)
-        assert set(await ended(session, calls)) == {SessionClosedError}
-        await wire.abandoned()
 
 
 async def test_leaving_the_block_by_an_error_ends_what_is_under_way() -> None:
@@ -654,14 +592,6 @@ async def test_leaving_the_block_by_an_error_ends_what_is_under_way() -> None:
         with pytest.raises(SessionClosedError):
             await call
         await wire.abandoned()
-
-
-async def test_a_session_that_is_closed_keeps_its_metrics() -> None:
-    async with Wire(ok(PAGE)) as wire:
-        async with connect(wire) as session:
-            await get(session)
-        assert session.metrics.requests == session.metrics.attempts == 1
-        assert admission_of(session).waiting == 0
 
 
 async def test_no_timer_outlives_a_session() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag import BadRequestError, NotFoundError, Page, PaginationError, Tag
+from slashtag import Page, PaginationError, Tag
 
 from .simulated_listing import Answer, Beyond, Service, Stray, cursor, page, read
 
@@ -126,17 +126,6 @@ def test_a_page_that_stays_empty_before_one_that_is_not_is_an_error(prefetch: in
         read(cursor(prefetch=prefetch), lambda number: page(number, []) if number == 4 else hole(number))
 
 
-def test_after_a_short_page_nothing_more_is_asked_for() -> None:
-    listed = cursor()
-    assert listed.ask() == 1
-    listed.take(page(1, [1, 2, 3]))
-    assert [listed.ask(), listed.ask(), listed.ask()] == [2, 3, None]
-    listed.take(page(2, [4]))
-    assert (listed.ask(), listed.done) == (None, False)
-    listed.take(page(3, []))
-    assert listed.done
-
-
 @pytest.mark.parametrize("latest_first", [False, True])
 @pytest.mark.parametrize(
     "stray",
@@ -154,40 +143,6 @@ def test_an_answer_that_was_wrong_once_loses_nothing(stray: Page[Tag], latest_fi
 def test_an_item_that_stays_twice_in_its_page_is_given_once() -> None:
     twice = fixed(page(1, [1, 2, 2]), page(2, [3, 3, 4]), page(3, [5]))
     assert read(cursor(), twice)[0] == [1, 2, 3, 4, 5]
-
-
-def test_the_first_page_has_to_exist() -> None:
-    listed = cursor(start_page=5)
-    missing = NotFoundError("no such page", status=404)
-    assert listed.ask() == 5
-    listed.missing(missing)
-    assert listed.ask() == 5
-    with pytest.raises(NotFoundError):
-        listed.missing(missing)
-
-
-def test_a_page_may_be_refused_only_past_the_end() -> None:
-    listed = cursor()
-    listed.ask()
-    listed.take(page(1, [1, 2, 3]))
-    assert [listed.ask(), listed.ask()] == [2, 3]
-    refused = BadRequestError("no such page", status=400)
-    with pytest.raises(BadRequestError):
-        listed.missing(refused)
-    listed.take(page(2, [4]))
-    assert not listed.done
-    listed.missing(refused)
-    assert listed.done
-
-
-def test_items_under_another_number_twice_are_an_error() -> None:
-    with pytest.raises(PaginationError, match=r"page 2 .* page 1"):
-        read(cursor(), fixed(page(1, [1, 2, 3]), page(1, [7, 8, 9])))
-
-
-def test_another_page_than_the_first_is_an_error_and_not_an_empty_account() -> None:
-    with pytest.raises(PaginationError, match=r"page 1 .* page 0"):
-        read(cursor(), fixed(page(0, [1])))
 
 
 def test_an_empty_first_page_of_any_number_is_an_empty_account() -> None:
@@ -227,10 +182,6 @@ def test_the_page_size_of_an_empty_page_does_not_matter() -> None:
     assert read(cursor(), fixed(page(1, [1, 2, 3]), page(2, [], size=0)))[0] == [1, 2, 3]
 
 
-def test_more_items_than_the_page_size_do_not_end_the_listing() -> None:
-    assert read(cursor(), fixed(page(1, [1, 2, 3, 4]), page(2, [5])))[0] == [1, 2, 3, 4, 5]
-
-
 @pytest.mark.parametrize("lying", [range(1, 2), range(2, 3), range(1, 99)])
 def test_a_page_size_over_the_one_requested_does_not_end_the_listing(lying: range) -> None:
     def answer(number: int) -> Page[Tag]:
@@ -240,20 +191,11 @@ def test_a_page_size_over_the_one_requested_does_not_end_the_listing(lying: rang
     assert read(cursor(pagesize=3), answer)[0] == list(range(10))
 
 
-def test_an_item_that_a_page_holds_twice_is_given_once() -> None:
-    assert read(cursor(), fixed(page(1, [1, 2, 2]), page(2, [3])))[0] == [1, 2, 3]
-
-
 def test_a_service_that_answers_with_its_last_page_past_the_end_is_read_to_the_end() -> None:
     last = page(3, [7])
     clamped = listing(7, 3)
     assert read(cursor(), lambda n: clamped(n) if n < 3 else page(n, [7]))[0] == [0, 1, 2, 3, 4, 5, 7]
     assert read(cursor(), lambda n: clamped(n) if n < 3 else last)[0] == [0, 1, 2, 3, 4, 5, 7]
-
-
-def test_a_limit_is_filled_with_what_is_new() -> None:
-    drifted = fixed(page(1, [1, 2, 3]), page(2, [3, 4, 5]), page(3, [6, 7, 8]))
-    assert read(cursor(limit=6), drifted) == ([1, 2, 3, 4, 5, 6], [[1], [2], [3]])
 
 
 def test_a_listing_that_begins_again_is_told() -> None:
@@ -273,16 +215,6 @@ def test_a_listing_whose_page_size_changes_is_read_again(
         cursor(prefetch=prefetch), lambda number: new(number) if old.requests > changes_at else old(number)
     )
     assert found == list(range(n))
-
-
-def test_one_page_of_another_size_is_requested_again_and_not_from_a_journal() -> None:
-    listed = cursor(prefetch=1)
-    listed.ask()
-    listed.take(page(1, [1, 2, 3]))
-    listed.ask()
-    assert listed.take(page(2, [5, 6], size=2)) == ()
-    assert (listed.ask(), listed.again) == (2, True)
-    assert [tag.id for tag in listed.take(page(2, [4, 5, 6]))] == [4, 5, 6]
 
 
 # --- an order that differs from page to page ------------------------------------------------------------
@@ -377,12 +309,6 @@ def test_after_links_arrived_one_page_is_requested_and_then_more() -> None:
     assert sorted(found) == list(range(103))
     # Page 7 repeats items: 8 to 10, which were requested ahead, are requested again.
     assert rounds[3:10] == [[6, 7], [8], [9], [10], [8], [9, 10], [11, 12]]
-
-
-def test_while_links_arrive_one_page_is_requested_at_a_time() -> None:
-    service = Service(2_000, 17, latest_first=True, inserts=lambda: 2)
-    rounds = read(cursor(latest_first=True), service)[1]
-    assert {len(asked) for asked in rounds[3:100]} == {1}
 
 
 @pytest.mark.parametrize("prefetch", [1, 8])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from datetime import UTC, date, datetime, timedelta, timezone
 from itertools import product
 from typing import Any
@@ -83,13 +82,6 @@ def test_the_results_of_the_parts_add_up_to_the_result(log: list[Click], plan: P
     service = Service(log, named_states=2)
     whole = run(plan, service)
     assert type(whole).merge(run(part, service) for part in plan.split(n)) == whole
-
-
-@given(plans, st.integers(1, 5))
-def test_plans_and_their_calls_pickle(plan: Plan[Any], n: int) -> None:
-    for part in (plan, *plan.split(n)):
-        again = pickle.loads(pickle.dumps(part))
-        assert (again, list(again.calls()), len(again)) == (part, list(part.calls()), len(part))
 
 
 @pytest.mark.parametrize("n", [0, -1])

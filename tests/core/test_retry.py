@@ -6,7 +6,6 @@ import re
 from asyncio import CancelledError
 from collections.abc import Callable
 from functools import partial
-from math import inf, nan
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from slashtag import (
     APIError,
     AuthenticationError,
     BadRequestError,
-    ConfigurationError,
     NotFoundError,
     OutcomeUnknownError,
     PaginationError,
@@ -119,12 +117,6 @@ def decided(call: Call[Any], make: Callable[[], SlashtagError]) -> str:
     return ", then ".join(words) or "fail"
 
 
-def test_the_table_has_every_kind_of_call() -> None:
-    assert {name: row[0] for name, row in documented().items()} == {
-        name: f'"{call.repeat}"' for name, call in CALLS.items()
-    }
-
-
 @pytest.mark.parametrize("make", [make for kinds in COLUMNS for make in kinds])
 def test_a_post_is_never_repeated_unless_unsent_whatever_its_call_says(
     make: Callable[[], SlashtagError],
@@ -173,12 +165,6 @@ def test_only_errors_of_ours_are_retried(error: BaseException) -> None:
 ERRORS = [*(make for column in COLUMNS for make in column), *FINAL.values()]
 
 
-@pytest.mark.parametrize("lost", [False, True])
-def test_a_get_fails_with_its_last_error(lost: bool) -> None:
-    for error in (make() for make in ERRORS):
-        assert final_error(GET, error, 3, lost=lost) is error
-
-
 @pytest.mark.parametrize("call", [PUT, RENAME, POST], ids=["PUT", "RENAME", "POST"])
 def test_a_write_whose_answer_was_lost_has_an_unknown_outcome(call: Call[Any]) -> None:
     for error in (make() for make in ERRORS):
@@ -209,12 +195,6 @@ def test_a_rename_that_is_not_found_after_a_failure_has_an_unknown_outcome() -> 
     ]
 
 
-def test_an_error_of_a_request_has_its_attempts() -> None:
-    for error in (make() for make in ERRORS):
-        if not isinstance(error, SessionClosedError | PaginationError):
-            assert final_error(GET, error, 4, lost=False).attempts == 4  # type: ignore[attr-defined]
-
-
 # --- how long ----------------------------------------------------------------------------------------
 
 seconds = st.floats(0, 1e9)
@@ -237,22 +217,3 @@ def test_jitter_is_full(policy: RetryPolicy, failures: int) -> None:
 @given(policies, st.integers(1, 50))
 def test_backoff_never_shrinks(policy: RetryPolicy, failures: int) -> None:
     assert backoff(policy, failures + 1, 1.0) >= backoff(policy, failures, 1.0)
-
-
-def test_the_defaults_are_the_documented_ones() -> None:
-    assert RetryPolicy() == RetryPolicy(
-        max_attempts=8, max_elapsed=300.0, backoff_base=0.25, backoff_cap=20.0, max_wait=900.0
-    )
-
-
-@pytest.mark.parametrize("attempts", [0, -1])
-def test_a_policy_makes_at_least_one_attempt(attempts: int) -> None:
-    with pytest.raises(ConfigurationError, match="max_attempts"):
-        RetryPolicy(max_attempts=attempts)
-
-
-@pytest.mark.parametrize("name", ["max_elapsed", "backoff_base", "backoff_cap", "max_wait"])
-@pytest.mark.parametrize("value", [-1, -0.001, inf, nan])
-def test_a_policy_counts_in_finite_seconds(name: str, value: float) -> None:
-    with pytest.raises(ConfigurationError, match=name):
-        RetryPolicy(**{name: value})  # type: ignore[arg-type]

@@ -14,20 +14,17 @@ from hypothesis import strategies as st
 
 from slashtag import InvalidRequestError
 from slashtag._core.windows import (
-    Month,
     Window,
     format_offset,
     month_of,
     months,
     offsets,
-    only_offset,
     parse_zone,
     segments,
     split_by_utc_offset,
     windows,
     windows_of_month,
 )
-from slashtag._models import days
 
 from . import clicklog
 from .clicklog import TURNS, ZONES
@@ -80,10 +77,6 @@ def test_a_system_without_time_zones_is_told_what_to_install(monkeypatch: pytest
         parse_zone("Europe/Berlin")
 
 
-def test_no_timezone_is_utc() -> None:
-    assert parse_zone(None) is UTC
-
-
 @given(clicklog.zones())
 def test_a_tzinfo_is_taken_as_it_is(zone: tzinfo) -> None:
     assert parse_zone(zone) is zone
@@ -125,18 +118,6 @@ def test_segments_tile_and_are_cut_at_the_second_of_a_transition(name: str) -> N
         assert {_offset(zone, start), _offset(zone, end - SECOND)} == {offset}
     assert all(_offset(zone, start) != _offset(zone, start - SECOND) for start, _, _ in cut[1:])
     assert offsets(zone, first, last) == list(dict.fromkeys(offset for _, _, offset in cut))
-
-
-def test_segments_of_nothing_are_none() -> None:
-    first = datetime(2024, 1, 1, tzinfo=UTC)
-    assert list(segments(ZoneInfo("Europe/Dublin"), first, first)) == []
-
-
-def test_only_offset_refuses_two() -> None:
-    hour = timedelta(hours=1)
-    assert only_offset(UTC, [hour, hour], "it") == hour
-    with pytest.raises(InvalidRequestError, match="2 UTC offsets within it"):
-        only_offset(UTC, [hour, 2 * hour, hour], "it")
 
 
 def _offset(zone: tzinfo, instant: datetime) -> timedelta | None:
@@ -205,11 +186,6 @@ def test_a_window_ends_at_the_end_of_a_day_or_of_an_offset(span: tuple[date, dat
         assert midnight or _offset(zone, tile.end) != _offset(zone, tile.end + SECOND)
 
 
-@given(spans, clicklog.zones())
-def test_windows_are_in_order(span: tuple[date, date], zone: tzinfo) -> None:
-    assert all(a.end < b.start for a, b in pairwise(windows(*span, zone)))
-
-
 @given(spans, clicklog.offsets())
 def test_in_a_fixed_offset_there_are_as_few_windows_as_can_be(
     span: tuple[date, date], zone: timezone
@@ -273,29 +249,9 @@ def test_windows_of_months_cover_exactly_their_seconds(
         assert len(tiles) == len(chosen)
 
 
-def test_a_leap_january_and_two_days_are_32_days_and_then_1() -> None:
-    tiles = windows(date(2024, 1, 1), date(2024, 2, 2), UTC)
-    assert [str(tile) for tile in tiles] == ["2024-01-01..2024-02-01", "2024-02-02"]
-
-
-def test_three_years_are_35_windows() -> None:
-    assert len(windows(date(2023, 1, 1), date(2025, 12, 31), UTC)) == 35
-
-
 def test_a_date_that_the_zone_skips_has_no_window() -> None:
     skipped = date(2011, 12, 30)
     assert windows(skipped, skipped, ZoneInfo("Pacific/Apia")) == []
-
-
-def test_an_hour_that_comes_twice_ends_where_it_was_said_to() -> None:
-    zone = ZoneInfo("America/New_York")
-    first = datetime(2024, 11, 3, 1, 0, 0, tzinfo=zone)
-    assert _seconds(windows(first, datetime(2024, 11, 3, 1, 59, 59, tzinfo=zone), zone)) == 3_600
-    assert _seconds(windows(first, datetime(2024, 11, 3, 1, 59, 59, tzinfo=zone, fold=1), zone)) == 7_200
-
-
-def _seconds(tiles: Sequence[Window]) -> float:
-    return sum((tile.end - tile.start + SECOND).total_seconds() for tile in tiles)
 
 
 @pytest.mark.parametrize(
@@ -305,11 +261,3 @@ def _seconds(tiles: Sequence[Window]) -> float:
 def test_what_lies_outside_the_calendar_is_refused(start: date, end: date) -> None:
     with pytest.raises(InvalidRequestError, match="outside the calendar"):
         windows(start, end, ZoneInfo("Europe/Dublin"))
-
-
-@given(spans)
-def test_months_and_days_list_the_span(span: tuple[date, date]) -> None:
-    listed = list(days(*span))
-    assert (listed[0], listed[-1], len(listed)) == (*span, (span[1] - span[0]).days + 1)
-    told: list[Month] = list(dict.fromkeys(map(month_of, listed)))
-    assert months(*span) == told

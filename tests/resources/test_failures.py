@@ -242,14 +242,3 @@ async def test_a_callback_that_would_have_to_be_awaited_is_refused(
         with pytest.raises(TypeError, match="awaited"):
             await work(api)
         assert wrapped or not box.requests
-
-
-async def test_progress_counts_requests(account: Account) -> None:
-    told: list[tuple[int, int | None]] = []
-    async with account.serve() as box, client(box) as api:
-        for keys, total in ((account.keys[:250], 36), (slowly(account.keys[:250]), None)):
-            told.clear()
-            await api.stats.collect(
-                DateRange("2024-01-01", "2024-12-31"), keys=keys, progress=lambda *done: told.append(done)
-            )
-            assert told == [(n, total) for n in range(1, 37)]

@@ -19,7 +19,6 @@ from tests.resources.accounts import (
     page_of,
     period,
     scripted,
-    serving,
 )
 from tests.support import wire
 
@@ -90,26 +89,6 @@ async def test_all_kinds_at_once_change_nothing(account: Account) -> None:
         assert period(every) == period(box.truth.alltime(keys=account.keys[:100]))
         assert failed(box) > 20
         assert box.max_in_flight <= 32 + 10  # those that the client gave up are still under way there
-
-
-async def test_a_failing_page_is_asked_again_and_not_skipped() -> None:
-    async with serving(faults=[Fault(kind="reset", every=2)]) as (box, api):
-        for n in range(50):
-            box.add_url(f"s{n}", created_at=f"2024-01-01T00:00:{n:02d}")
-        assert [url.slashtag async for url in api.urls.list(pagesize=5)] == [f"s{n}" for n in range(50)]
-
-
-async def test_a_listing_that_grows_is_complete_under_faults() -> None:
-    async with serving(faults=[Fault(kind="503", every=4)], latency=0.001) as (box, api):
-        seen: list[str] = []
-        for n in range(60):
-            box.add_url(f"s{n}", created_at=f"2024-01-01T00:00:{n:02d}")
-        async for url in api.urls.list(pagesize=5):
-            seen.append(url.slashtag)
-            if len(seen) <= 40:
-                box.add_url(f"new{len(seen)}")
-        assert seen == [url.slashtag for url in box.truth.urls()]
-        assert len(seen) == 100
 
 
 async def test_what_fails_for_good_is_raised_after_the_attempts_allowed(account: Account) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -236,47 +235,6 @@ async def test_links_that_arrive_meanwhile_are_appended_none_twice(prefetch: int
     assert len(seen) == 119
 
 
-async def test_links_that_arrive_at_the_very_end_are_read_or_not_but_nothing_breaks() -> None:
-    for full in (20, 25):
-        async with serving() as (box, api):
-            fill(box, full)
-            seen = []
-            async for url in api.urls.list(pagesize=10):
-                seen.append(url.slashtag)
-                if len(seen) == full:
-                    fill(box, 30, first=full)
-            assert seen[:full] == [f"s{n}" for n in range(full)]
-            assert len(set(seen)) == len(seen)
-
-
-@pytest.mark.parametrize("prefetch", [1, 4])
-@pytest.mark.parametrize("burst", [1, 3, 10])
-async def test_latest_first_gives_none_twice_while_links_arrive(prefetch: int, burst: int) -> None:
-    async with serving() as (box, api):
-        fill(box, 100)
-        seen: list[str] = []
-        async for url in api.urls.list(pagesize=10, orderby="-date", prefetch=prefetch):
-            seen.append(url.slashtag)
-            if len(seen) in (10, 40):
-                fill(box, burst, first=100 + len(seen))
-        assert [n for n, times in Counter(seen).items() if times > 1] == []
-        # What was there when the reading began is complete: what arrives only shifts it to later pages.
-        assert set(seen) >= {f"s{n}" for n in range(100)}
-
-
-async def test_deleted_links_can_hide_others_but_none_comes_twice_and_order_is_kept() -> None:
-    async with serving() as (box, api):
-        fill(box, 100)
-        seen: list[int] = []
-        async for url in api.urls.list(pagesize=10, prefetch=2):
-            seen.append(int(url.slashtag[1:]))
-            if len(seen) == 15:
-                for n in range(5):
-                    box.remove_url(f"s{n}")
-        assert seen == sorted(set(seen))
-        assert len(seen) >= 90
-
-
 # --- how a listing may end ----------------------------------------------------------------------------------
 
 
@@ -388,26 +346,6 @@ async def test_a_service_that_always_answers_page_1_is_not_taken_for_an_account_
             await api.urls.list(pagesize=3).to_list()
 
 
-async def test_a_listing_that_does_not_advance_is_an_error() -> None:
-    def answer(request: wire.Request) -> wire.Answer:
-        return page_of(int(request.query["page"][0]), ids(1), 3)
-
-    async with scripted(answer) as (server, api):
-        with pytest.raises(PaginationError):
-            await api.urls.list(pagesize=3).to_list()
-        assert len(server.requests) < 40
-
-
-async def test_a_page_that_was_repeated_by_mistake_is_requested_again() -> None:
-    def answer(request: wire.Request) -> wire.Answer:
-        page = int(request.query["page"][0])
-        repeated = page == 2 and numbered(server).count(2) == 1
-        return page_of(page, ids(1) if repeated else ids(page) if page < 4 else (), 3)
-
-    async with scripted(answer) as (server, api):
-        assert [url.id for url in await api.urls.list(pagesize=3).to_list()] == [*ids(1), *ids(2), *ids(3)]
-
-
 @pytest.mark.parametrize("orderby", ["date", "-date"])
 async def test_a_bulk_import_in_an_order_that_differs_from_page_to_page_is_listed_whole(orderby: Any) -> None:
     async with serving(tie_order="unstable") as (box, api):
@@ -427,26 +365,6 @@ async def test_pages_are_given_in_order_whatever_order_they_come_in() -> None:
     async with scripted(answer) as (_, api):
         links = await api.urls.list(pagesize=3).to_list()
     assert [url.id for url in links] == list(range(3, 60))
-
-
-async def test_two_listings_at_once_do_not_disturb_each_other(account: Account) -> None:
-    most = 0
-
-    async def watch() -> None:
-        # By what the client has under way: what it gave up may still be at the server.
-        nonlocal most
-        while True:
-            most = max(most, api.metrics.in_flight)
-            await asyncio.sleep(0)
-
-    async with account.serve(latency=0.01) as box, client(box, concurrency=3) as api:
-        watching = asyncio.create_task(watch())
-        one, two = await asyncio.gather(
-            api.urls.list(pagesize=100).to_list(), api.urls.list(pagesize=150, orderby="-date").to_list()
-        )
-        watching.cancel()
-        assert [url.id for url in one] == [url.id for url in reversed(two)]
-        assert most == 3
 
 
 async def test_a_listing_of_a_closed_session_is_refused(account: Account) -> None:

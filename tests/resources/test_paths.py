@@ -57,13 +57,6 @@ async def test_a_confirmed_404_leads_to_the_path_of_the_samples_which_is_remembe
         assert paths(box) == [SAMPLES]
 
 
-async def test_many_batches_at_once_learn_it_together(account: Account) -> None:
-    async with account.serve(paths="samples") as box, client(box) as api:
-        stats = await api.stats.collect(Year(2024), keys=account.keys)
-        assert period(stats) == period(box.truth.year(2024, keys=account.keys))
-        assert 15 <= len(box.requests) <= 39
-
-
 async def test_without_either_path_the_404_is_raised_and_remembered(account: Account) -> None:
     # /stats answers "Date is required" here: it does not read these questions.
     async with account.serve() as box, client(box) as api:
@@ -127,21 +120,6 @@ async def test_unknown_slashtags_are_set_apart_on_the_path_of_the_samples(accoun
         stats = await api.stats.collect(Year(2024), keys=keys, on_error=failures.append)
         assert period(stats) == period(box.truth.year(2024, keys=keys[:9]))
     assert [failure.call.keys for failure in failures] == [("update-2",)]
-
-
-async def test_other_failures_of_the_path_of_the_samples_are_raised() -> None:
-    script = [*[wire.envelope(404, "Not found.", [])] * 2, wire.envelope(403, "No.", [])]
-    async with scripted(script) as (_, api):
-        with pytest.raises(Exception, match="403") as caught:
-            await api.stats.collect(Year(2024), tag="spring")
-        assert [note.endswith("tag 'spring', year 2024") for note in caught.value.__notes__] == [True]
-
-
-async def test_ranges_and_countries_have_no_other_path() -> None:
-    async with scripted(wire.envelope(404, "Not found.", [])) as (server, api):
-        with pytest.raises(NotFoundError):
-            await api.stats.collect(DateRange("2024-01-01", "2024-01-02"), keys=["a"])
-        assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("query", [DateRange("2024-01-01", "2024-01-02"), Year(2024), AllTime()])

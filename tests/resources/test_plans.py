@@ -11,22 +11,14 @@ from typing import Any
 import pytest
 
 from slashtag import (
-    AllTime,
-    CountryGeo,
     DateRange,
-    Day,
-    InvalidRequestError,
     RangeStats,
-    Year,
 )
 from tests.resources.accounts import (
-    END,
-    START,
     YEARS,
     Account,
     client,
     counts,
-    scripted,
 )
 
 
@@ -58,18 +50,6 @@ async def test_the_parts_of_a_plan_add_up(account: Account, parts: int) -> None:
         assert len(box.requests) == 36
 
 
-async def test_a_part_of_a_part_carries_only_its_slashtags(account: Account) -> None:
-    async with scripted(()) as (_, api):
-        plan = api.stats.plan(YEARS, keys=account.keys)
-    part = plan.split(5)[3].split(4)[1]
-    assert len(part.selectors) <= 2
-    assert [call for piece in plan.split(5) for half in piece.split(4) for call in half.calls()] == list(
-        plan.calls()
-    )
-    with pytest.raises(InvalidRequestError):
-        plan.split(0)
-
-
 RUN = """
 import asyncio, pickle, sys
 from slashtag import AsyncSession
@@ -98,17 +78,6 @@ def test_a_plan_is_run_by_another_process(account: Account) -> None:
         )
         truth = box.truth.range("2024-01-01", "2024-03-31", keys=keys)
     assert counts(pickle.loads(ran.stdout)) == counts(truth)
-
-
-@pytest.mark.parametrize(
-    "query", [YEARS, Day("2024-05-05"), Year(2024), AllTime(), CountryGeo("US", START, END)]
-)
-async def test_every_question_can_be_planned_and_pickled(query: Any) -> None:
-    async with scripted(()) as (_, api):
-        plan = api.stats.plan(query, tag="spring", timezone="-03:00")
-    again = pickle.loads(pickle.dumps(plan))
-    assert again == plan
-    assert list(again.calls()) == list(plan.calls())
 
 
 async def test_several_collects_share_the_places_of_a_session(account: Account) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from slashtag import (
     AllTime,
-    APIError,
     AsyncSession,
     CountryGeo,
     DateRange,
@@ -117,12 +116,6 @@ async def test_a_listing_is_read_while_its_slashtags_are_asked_about(account: Ac
     assert paths.index("stats") < len(paths) - 1 - paths[::-1].index("urls")
 
 
-async def test_a_plan_takes_no_asynchronous_slashtags() -> None:
-    async with scripted(()) as (_, api):
-        with pytest.raises(TypeError, match="to_list"):
-            api.stats.plan(YEARS, keys=slowly(["a"]))  # type: ignore[arg-type]
-
-
 class Ambiguous(list[str]):
     """As a column of a data frame: neither true nor false."""
 
@@ -216,14 +209,6 @@ async def test_a_414_halves_the_batch(account: Account, on_error: Any) -> None:
     assert progress[-1] == (answered, answered)
 
 
-async def test_a_414_of_one_slashtag_is_raised() -> None:
-    async with serving(max_target=50) as (box, api):
-        with pytest.raises(APIError) as caught:
-            await api.stats.collect(Day("2024-01-01"), keys=["a", "b"])
-        assert len(box.requests) in (2, 3)
-    assert caught.value.status == 414
-
-
 COMMA = ShortUrl(id=7, slashtag="a,b")
 
 
@@ -254,16 +239,6 @@ async def test_with_on_error_a_link_that_cannot_be_asked_for_is_a_failure(listed
     assert stats.total == 0
     (failure,) = failures
     assert isinstance(failure.error, InvalidRequestError)
-
-
-async def test_a_zone_may_be_given_by_its_name() -> None:
-    async with scripted(()) as (_, api):
-        query = DateRange("2024-03-01", "2024-04-10")
-        plans = [
-            api.stats.plan(query, keys=["a"], timezone=zone)
-            for zone in ("Europe/Berlin", ZoneInfo("Europe/Berlin"))
-        ]
-        assert list(plans[0].calls()) == list(plans[1].calls())
 
 
 @pytest.mark.parametrize("query", ["2024-01-01", Year, None, 2024])

@@ -166,17 +166,6 @@ async def test_a_day_equals_the_truth_on_whatever_date(
     )
 
 
-async def test_the_last_days_end_today() -> None:
-    async with serving() as (box, api):
-        box.add_url("a")
-        now = datetime.now(UTC)
-        for days in (0, 6, 7):
-            box.add_click("a", now - timedelta(days=days))
-        stats = await api.stats.collect(DateRange.last(7), keys=["a"])
-    assert len(stats.clicks) == 7
-    assert stats.total == 2
-
-
 # --- years, all time, countries ----------------------------------------------------------------------
 
 
@@ -284,16 +273,6 @@ async def test_only_the_first_contradiction_of_a_session_is_a_warning(
 
 def answer_of(first: str, second: str, clicks: int) -> wire.Answer:
     return wire.ok({"total_clicks": clicks * 2, "clicks": {first: clicks, second: clicks}})
-
-
-async def test_one_answer_about_other_days_is_requested_once_more() -> None:
-    right, wrong = answer_of("2024-01-01", "2024-01-02", 2), answer_of("2023-12-31", "2024-01-01", 7)
-    async with scripted([wrong, right, wrong, right]) as (_, api):
-        for _ in range(2):
-            stats = await api.stats.collect(DateRange("2024-01-01", "2024-01-02"), keys=["a"])
-            assert (stats.clicks, stats.total) == ({date(2024, 1, 1): 2, date(2024, 1, 2): 2}, 4)
-            assert stats.reconciles
-        assert api.metrics.inconsistent == 0
 
 
 async def test_a_service_that_always_contradicts_itself_is_asked_once_more_only_at_first() -> None:

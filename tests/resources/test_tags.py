@@ -12,7 +12,6 @@ from slashtag import (
     InvalidRequestError,
     OutcomeUnknownError,
     ServerError,
-    Tag,
     TagLimitError,
 )
 from slashtag.sandbox import Fault
@@ -44,20 +43,6 @@ async def test_what_the_document_does_not_allow_is_refused_before_sending(
         with pytest.raises(InvalidRequestError):
             await api.tags.create(name, description=description)
         assert server.requests == []
-
-
-async def test_ensure_refuses_a_name_before_it_looks_for_it() -> None:
-    async with scripted(()) as (server, api):
-        with pytest.raises(InvalidRequestError):
-            await api.tags.ensure("x" * 26)
-        assert server.requests == []
-
-
-async def test_a_name_that_is_taken_is_an_error_to_create() -> None:
-    async with serving() as (box, api):
-        box.add_tag("spring")
-        with pytest.raises(BadRequestError, match="already exists"):
-            await api.tags.create("spring")
 
 
 async def test_the_limit_of_tags_is_told_by_one_request() -> None:
@@ -144,8 +129,3 @@ async def test_a_creation_whose_answer_is_lost_is_sent_once() -> None:
             with pytest.raises((OutcomeUnknownError, ServerError)):
                 await api.tags.create("spring")
             assert len(box.requests) == len(box.truth.tags()) == 1
-
-
-async def test_null_may_stand_where_a_text_is_missing() -> None:
-    async with scripted(wire.ok(TAG | {"description": None, "createdAt": None})) as (_, api):
-        assert await api.tags.create("spring") == Tag(id=9, name="spring")

@@ -148,14 +148,6 @@ async def test_what_the_document_does_not_allow_is_refused_before_sending(key: A
     assert not any(secret in repr(caught.value) for secret in ("secret", "314159"))
 
 
-async def test_the_longest_that_the_document_allows_is_sent() -> None:
-    async with serving() as (box, api):
-        id = box.add_url("x" * 100)
-        assert await api.urls.update("x" * 100, password="p" * 50) == 1
-        assert await api.urls.update(id, slashtag="y" * 100) == 1
-        assert (link(box, id).slashtag, link(box, id).password) == ("y" * 100, "p" * 50)
-
-
 async def test_a_rename_by_slashtag_whose_answer_is_lost_is_not_repeated() -> None:
     async with serving() as (box, api):
         id = box.add_url("spring")
@@ -179,21 +171,6 @@ async def test_many_updates_at_once_each_reach_their_link() -> None:
         assert rows == [1] * 40
         assert all(url.destination == f"https://new.example/{url.id}" for url in box.truth.urls())
         assert box.max_in_flight <= 4
-
-
-async def test_one_str_is_no_iterable_of_slashtags() -> None:
-    async with scripted(()) as (server, api):
-        with pytest.raises(TypeError):
-            await api.urls.find("abc")
-        assert server.requests == []
-
-
-async def test_rows_updated_is_what_the_service_says() -> None:
-    async with scripted(wire.ok({"rows_updated": "0"})) as (_, api):
-        assert await api.urls.update(5, redirect_code=302) == 0
-        (outcome,) = [outcome async for outcome in api.urls.update_many([Change(5, redirect_code=302)])]
-    assert (outcome.status, outcome.rows_updated) == ("unknown", 0)
-    assert isinstance(outcome.error, OutcomeUnknownError)
 
 
 @pytest.mark.parametrize(("name", "sent"), [("PUT", QUICK.max_attempts), ("rename", 1), ("POST", 1)])

@@ -15,7 +15,6 @@ from slashtag import (
     DateRange,
     RequestTimeoutError,
     RetryPolicy,
-    ServerError,
     SlashtagError,
 )
 from slashtag.sandbox import Sandbox
@@ -37,7 +36,6 @@ from ..support.sending import (
 )
 from ..support.wire import Answer, Request, Wire, html, ok
 
-ONCE = RetryPolicy(max_attempts=1)
 TWICE = RetryPolicy(max_attempts=2, backoff_base=0)
 LONG = RetryPolicy(backoff_base=60, backoff_cap=60)
 
@@ -203,22 +201,6 @@ async def test_our_timeout_within_an_asyncio_timeout_is_ours() -> None:
         assert task.cancelling() == 0
 
 
-async def test_a_task_group_ends_the_others_and_surfaces_the_failure() -> None:
-    def script(request: Request) -> Answer:
-        return wires.envelope(404, "Not found.", None) if request.query["page"] == ["7"] else wires.stall()
-
-    async def together(session: AsyncSession) -> None:
-        async with asyncio.TaskGroup() as group:
-            for page in range(1, 8):
-                group.create_task(session.urls.page(page))
-
-    async with Wire(script) as wire, connect(wire, timeout=60) as session:
-        with pytest.raises(ExceptionGroup) as told:
-            await together(session)
-        assert [type(error).__name__ for error in told.value.exceptions] == ["NotFoundError"]
-        assert session.metrics.in_flight == 0
-
-
 @pytest.mark.parametrize("seed", range(3))
 async def test_calls_cancelled_at_any_instant_leave_nothing(seed: int) -> None:
     """Faults of all kinds, and calls cancelled after a while of their own each."""
@@ -318,11 +300,3 @@ async def test_a_cancelled_task_is_told_its_timeouts_too() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert len(wire.requests) == 2
-
-
-async def test_a_failure_is_not_lost_to_a_cancellation_that_comes_later() -> None:
-    async with Wire(html(500)) as wire, connect(wire) as session:
-        call = asyncio.create_task(get(session))
-        with pytest.raises(ServerError):
-            await call
-        assert not call.cancel()

@@ -17,7 +17,6 @@ from aiohttp.client_proto import ResponseHandler
 
 from slashtag import (
     AsyncSession,
-    InvalidRequestError,
     OutcomeUnknownError,
     RetryPolicy,
     TransportError,
@@ -296,15 +295,6 @@ async def test_both_ways_send_the_same() -> None:
     assert (change.target, change.body) == ("/api/v1/urls/%C3%BC%20%2F%2C", body)
 
 
-async def test_what_comes_before_the_answer_is_passed_over() -> None:
-    early = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"
-    async with Wire(wires.raw(early + message(200, PAGE_BYTES), keep_alive=True)) as wire:
-        async with connect(wire) as session:
-            await get(session)
-            await get(session)
-        assert wire.connections == 1
-
-
 async def test_another_protocol_is_no_answer() -> None:
     switching = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: other\r\nConnection: upgrade\r\n\r\n"
     async with Wire([wires.raw(switching, keep_alive=True), ok(PAGE)]) as wire:
@@ -323,20 +313,6 @@ async def test_what_bears_a_body_or_could_says_how_long_it_is() -> None:
         await session.send(Call(method="GET", path="tags", returns=dict, body=b"{}"))
     assert [request.headers["content-length"] for request in wire.requests] == ["0", "2"]
     assert [request.body for request in wire.requests] == [b"", b"{}"]
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        *({"path": path} for path in ("urls?page=2", "urls#top", "urls/a b", "urls/\r\n", "urls/\x7f")),
-        *({"path": path} for path in ("urls/ü", "", "urls/\x00", "urls\n")),
-        *({"method": method} for method in ("HEAD", "PATCH", "OPTIONS", "CONNECT", "get", "", "G ET")),
-    ],
-    ids=str,
-)
-def test_what_is_no_path_or_method_of_the_service_is_no_call(given: dict[str, str]) -> None:
-    with pytest.raises(InvalidRequestError, match="method" if "method" in given else "path"):
-        Call(**{"method": "GET", "path": "urls", "returns": dict} | given)
 
 
 # --- connections at rest -------------------------------------------------------------------------------
@@ -387,14 +363,6 @@ async def test_a_connection_that_rested_too_long_is_not_used() -> None:
         clock.now += KEEP_ALIVE + 1
         await get(session)
         assert [request.connection for request in wire.requests] == [1, 2, 3]
-
-
-async def test_a_connection_that_the_service_closed_at_rest_costs_no_attempt() -> None:
-    async with Wire(wires.closing(ok(PAGE))) as wire, connect(wire, retry=ONCE) as session:
-        for _ in range(3):
-            await get(session)
-            await until(lambda: all(pooled.connection.closed for pooled in fast_path_of(session)._idle))
-        assert wire.connections == 3
 
 
 @pytest.mark.parametrize("at_rest", [False, True])
@@ -499,15 +467,3 @@ async def test_tls_is_verified_before_anything_is_sent() -> None:
             await put(session)
         assert told.value.unsent
         assert wire.requests == []
-
-
-async def test_a_trusted_service_is_asked_over_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    context = ssl.create_default_context(cafile=AUTHORITY)
-    monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", context)
-    async with Secure(ok(PAGE)) as wire:
-        async with connect(wire) as session:
-            for _ in range(3):
-                await get(session)
-        assert wire.connections == 1
-        assert {request.headers["apikey"] for request in wire.requests} == {APIKEY}
-        await wire.abandoned()

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from slashtag import SessionClosedError
-from slashtag._sending.retry_budget import CAPACITY, EARNED, FREE, LONE, OUTAGE_FAILURES, RetryBudget
+from slashtag._sending.retry_budget import EARNED, FREE, LONE, OUTAGE_FAILURES, RetryBudget
 
 from ..support.sending import spend, turns, until
 
@@ -60,32 +60,6 @@ async def enqueue(budget: RetryBudget) -> AsyncIterator[Callable[[int], Retries]
 
 def sent(queued: Retries) -> list[str | None]:
     return [task.result() for task in queued if task.done()]
-
-
-async def test_a_budget_begins_full_and_a_retry_costs_one() -> None:
-    budget = RetryBudget(lambda _: 60)
-    for spent in range(int(CAPACITY)):
-        assert budget._left == CAPACITY - spent
-        assert await budget.take(0) == FREE
-    assert await budget.take(0) is None
-    budget.close()
-
-
-async def test_a_retry_that_succeeds_gives_its_cost_back(budget: RetryBudget) -> None:
-    budget.give_back(FREE, succeeded=True)
-    assert budget._left == 1
-    assert await budget.take(0) == FREE
-    budget.give_back(FREE, succeeded=False)
-    assert budget._left == 0
-
-
-async def test_requests_that_need_no_retry_earn_some(budget: RetryBudget) -> None:
-    for _ in range(round(1 / EARNED)):
-        budget.earn()
-    assert budget._left == pytest.approx(1)
-    for _ in range(10_000):
-        budget.earn()
-    assert budget._left == CAPACITY
 
 
 async def test_earned_retries_are_sent_from_the_queue(
@@ -161,18 +135,6 @@ async def test_the_queue_empties_exponentially(
     assert waves[:6] == [1, 2, 4, 8, 16, 32]
 
 
-async def test_a_new_retry_goes_to_the_end_of_the_queue(
-    enqueue: Callable[[int], Retries], budget: RetryBudget
-) -> None:
-    first, second = enqueue(2)
-    await until(first.done)
-    third = enqueue(1)[0]
-    await turns()
-    budget.give_back(LONE, succeeded=None)
-    await until(second.done)
-    assert not third.done()
-
-
 async def test_patience_ends(enqueue: Callable[..., Retries], budget: RetryBudget) -> None:
     lone = enqueue(1)[0]
     await until(lone.done)
@@ -181,16 +143,6 @@ async def test_patience_ends(enqueue: Callable[..., Retries], budget: RetryBudge
     assert not patient.done()
     budget.give_back(LONE, succeeded=False)
     assert await patient == LONE
-
-
-async def test_a_turn_that_comes_with_the_end_of_patience_is_not_lost(budget: RetryBudget) -> None:
-    for _ in range(20):
-        permits = await asyncio.gather(*(budget.take(0.001) for _ in range(5)))
-        for permit in permits:
-            assert permit in (LONE, None)
-            if permit:
-                budget.give_back(permit, succeeded=False)
-    assert not budget._lone
 
 
 async def test_cancelled_retries_leave_the_queue(
@@ -222,19 +174,6 @@ async def test_a_turn_given_to_a_cancelled_retry_goes_to_the_next(
     queued[0].cancel()
     assert await queued[1] == permit
     assert queued[0].cancelled()
-
-
-async def test_an_abandoned_queue_sends_nothing(
-    enqueue: Callable[[int], Retries], budget: RetryBudget, backoff: Backoff
-) -> None:
-    backoff.seconds = 0.05
-    queued = enqueue(3)
-    await turns()
-    for task in queued:
-        task.cancel()
-    await asyncio.sleep(0.1)
-    assert not budget._lone
-    assert await enqueue(1)[0] == LONE
 
 
 async def test_closing_refuses_the_queue(enqueue: Callable[[int], Retries], budget: RetryBudget) -> None:

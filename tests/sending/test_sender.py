@@ -7,14 +7,12 @@ import logging
 import re
 from email.utils import formatdate
 from itertools import pairwise
-from time import time
 from typing import Any
 
 import aiohttp
 import pytest
 from aioresponses import aioresponses
 
-import slashtag
 from slashtag import (
     APIError,
     AsyncSession,
@@ -395,18 +393,6 @@ async def test_a_rate_limit_is_waited_for_by_everyone_and_costs_no_attempt(name:
         assert (metrics.requests, metrics.throttled, metrics.retries) == (1, 2, 0)
 
 
-async def test_a_429_costs_none_of_the_attempts() -> None:
-    script = [html(500), html(429), html(429), html(500), html(429), html(500)]
-    async with (
-        Wire(script) as wire,
-        connect(wire, retry=RetryPolicy(max_attempts=3, backoff_base=0)) as session,
-    ):
-        with pytest.raises(ServerError) as told:
-            await get(session)
-        assert told.value.attempts == 3
-        assert (session.metrics.attempts, session.metrics.retries, session.metrics.throttled) == (6, 2, 3)
-
-
 def http_date(seconds: float) -> str:
     return formatdate(seconds, usegmt=True)
 
@@ -460,64 +446,6 @@ async def test_retry_after_of_any_other_status_closes_no_gate(status: int) -> No
         assert session.metrics.paused_until <= asyncio.get_running_loop().time()
 
 
-async def test_the_next_retry_is_the_earliest_of_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses = iter([60.0, 30.0, 90.0])
-    monkeypatch.setattr("slashtag._sending.sender.backoff", lambda *_: next(pauses))
-    clock = asyncio.get_running_loop().time
-    async with Wire(html(500)) as wire, connect(wire) as session:
-        calls: list[asyncio.Task[Any]] = []
-        for seconds in (60, 30, 30):
-            before = session.metrics.attempts
-            calls.append(asyncio.create_task(get(session)))
-            await until(lambda before=before: session.metrics.attempts > before)
-            await until(lambda: not session.metrics.in_flight)
-            await asyncio.sleep(0)
-            assert seconds - 20 < session.metrics.retry_at - clock() <= seconds
-        for call in calls:
-            call.cancel()
-        await asyncio.wait(calls)
-
-
-@pytest.mark.parametrize("reset", ["1000", "86400", "4102444800000"])
-@pytest.mark.parametrize("prefix", ["X-RateLimit", "RateLimit", "X-Rate-Limit"])
-async def test_headers_of_a_limit_on_a_success_stop_nobody(prefix: str, reset: str) -> None:
-    headers = [(f"{prefix}-Limit", "100"), (f"{prefix}-Remaining", "0"), (f"{prefix}-Reset", reset)]
-    success = envelope(200, "ok", PAGE, headers=headers)
-    async with Wire(success) as wire, connect(wire, retry=RetryPolicy(max_wait=0)) as session:
-        for _ in range(3):
-            await get(session)
-        assert session.metrics.paused_until <= asyncio.get_running_loop().time()
-
-
-async def test_a_date_without_the_servers_clock_counts_from_ours() -> None:
-    limit = envelope(429, "Slow.", None, headers=[("Retry-After", http_date(time() + 600))])
-    async with Wire([limit]) as wire, connect(wire, retry=RetryPolicy(max_wait=5)) as session:
-        with pytest.raises(RateLimitError) as told:
-            await get(session)
-    assert told.value.retry_after == pytest.approx(600, abs=3)
-
-
-async def test_a_retry_goes_before_those_who_came_later() -> None:
-    gone = asyncio.Event()
-
-    async def script(request: Request) -> Answer:
-        if len(wire.requests) == 1:
-            return html(500)
-        await gone.wait()
-        return ok(PAGE)
-
-    async with Wire(script) as wire, connect(wire, concurrency=1) as session:
-        calls = [asyncio.create_task(session.urls.page(1))]
-        await wire.arrived(1)
-        calls += [asyncio.create_task(session.urls.page(n)) for n in range(2, 6)]
-        await wire.arrived(2)
-        await until(lambda: session.metrics.waiting == 4)
-        gone.set()
-        await asyncio.gather(*calls)
-        pages = [int(request.query["page"][0]) for request in wire.requests]
-    assert pages[:3] == [1, 2, 1]
-
-
 # --- max_wait, max_elapsed, timeout --------------------------------------------------------------------
 
 
@@ -563,14 +491,6 @@ async def test_those_who_wait_fail_when_the_gate_closes_for_too_long() -> None:
     assert [error.attempts for error in errors] == [0] * 4  # type: ignore[union-attr]
     assert all(error.retry_after == pytest.approx(60, abs=5) for error in errors)  # type: ignore[union-attr]
     assert len(wire.requests) == 1
-
-
-async def test_waiting_is_added_up_over_several_429s() -> None:
-    policy = RetryPolicy(max_wait=1.5)
-    async with Wire(html(429, retry_after=1)) as wire, connect(wire, retry=policy) as session:
-        with pytest.raises(RateLimitError):
-            await get(session)
-        assert len(wire.requests) == 2
 
 
 async def test_a_full_session_is_waited_for_no_longer_than_max_wait() -> None:
@@ -736,16 +656,6 @@ async def test_metrics_add_up() -> None:
         assert (metrics.in_flight, metrics.waiting) == (0, 0)
 
 
-async def test_bytes_are_counted_decoded() -> None:
-    body = wires.body_of(200, "ok", PAGE)
-    async with Wire([ok(PAGE), envelope(404, "Not found.", None)]) as wire, connect(wire) as session:
-        await get(session)
-        assert session.metrics.bytes_received == len(body)
-        with pytest.raises(NotFoundError):
-            await get(session)
-        assert session.metrics.bytes_received == len(body) + len(wires.body_of(404, "Not found.", None))
-
-
 async def test_requests_are_logged_at_debug_and_retries_and_throttling_at_info(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -763,17 +673,6 @@ async def test_requests_are_logged_at_debug_and_retries_and_throttling_at_info(
     assert ("DEBUG", "PUT urls/spring: NotFoundError") in told
     retries = [text for level, text in told if level == "WARNING" and "attempt 1 failed, again in" in text]
     assert len(retries) == 1
-
-
-async def test_a_hundred_slashtags_are_logged_as_their_number(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "slashtag")
-    data = {"state": {}, "city": {}, "postalcode": {}}
-    keys = [f"key{n}" for n in range(100)]
-    async with Wire(ok(data)) as wire, connect(wire) as session:
-        await session.stats.collect(slashtag.CountryGeo("US", "2024-01-01", "2024-01-31"), keys=keys)
-    line = next(record.getMessage() for record in caplog.records if ": 200," in record.getMessage())
-    assert "100 slashtags from 'key0' to 'key99'" in line
-    assert "key50" not in line
 
 
 @pytest.mark.unmeasured
