@@ -90,17 +90,6 @@ def test_what_was_not_done_stays_unknown_until_it_is_to_be_repeated(
     assert all(changed(own, str(row["slashtag"])) for row in ROWS[28:32])
 
 
-@pytest.mark.usefixtures("quick_retries")
-def test_where_asked_for_lost_answers_are_repeated_in_the_same_run(
-    cli: Cli, own: Sandbox, write: Write
-) -> None:
-    own.faults = [LOST]
-    ran = cli("urls", "update", "--from", str(write(*ROWS)), "--repeat-lost", "--concurrency", "4")
-    assert (ran.code, ran.out) == (0, "")
-    assert max(sent(own).values()) > 1
-    assert all(changed(own, key) for key in KEYS)
-
-
 def test_killed_halfway_no_row_is_carried_out_twice(
     environment: dict[str, str], own: Sandbox, write: Write
 ) -> None:

@@ -40,15 +40,6 @@ def test_more_columns_are_shown_where_there_is_room(cli: Cli, monkeypatch: pytes
     assert (shown[0], shown[-1]) == (0, 4)
 
 
-def test_the_name_of_a_record_is_cut_last(cli: Cli, own: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    own.add_url("long", destination=f"https://example.com/{'x' * 90}")
-    own.add_url("y" * 90)
-    monkeypatch.setenv("COLUMNS", "60")
-    out = cli("urls", "list", "--orderby", "-date", "--limit", "2", "--format", "table").out
-    assert "…" in out
-    assert "/long " in out
-
-
 @pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize(
     "command",
@@ -91,10 +82,3 @@ def test_an_unknown_column_is_wrong_usage(cli: Cli, box: Sandbox) -> None:
     assert ran.code == 2
     assert "nosuch" in ran.err
     assert not box.requests
-
-
-@pytest.mark.parametrize("limit", ["0", "1", "700"])
-def test_json_is_one_array_of_the_objects_of_json_lines(cli: Cli, limit: str) -> None:
-    lines = cli("urls", "list", "--limit", limit, "--format", "jsonl").out.splitlines()
-    array = json.loads(cli("urls", "list", "--limit", limit, "--format", "json").out)
-    assert array == [json.loads(line) for line in lines]

@@ -8,7 +8,7 @@ import gzip
 import io
 import os
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -272,16 +272,6 @@ def test_a_file_that_is_whole_counts_whatever_became_of_the_journal(
     assert str(journal_of(file)) in ran.err if "removed" in fault else names(tmp_path) == [file.name]
 
 
-def test_credentials_that_are_wrong_leave_no_journal(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SLASHTAG_APIKEY", "another-key-of-the-tests")
-        assert cli("export", "urls", "-o", str(tmp_path / "a.csv")).code == 1
-    assert names(tmp_path) == []
-    assert cli("export", "urls", "-o", str(tmp_path / "a.csv")).code == 0
-
-
 @pytest.mark.parametrize("content", [b"my own notes", b"SQLite format 3\0" + b"\0" * 100])
 def test_a_file_in_the_place_of_the_journal_is_left_alone(cli: Cli, tmp_path: Path, content: bytes) -> None:
     (tmp_path / ".a.csv.journal").write_bytes(content)
@@ -327,23 +317,6 @@ def test_a_dry_run_sends_only_what_it_takes_to_know_the_links(cli: Cli, box: San
     assert plan["sent"] == f"{len(box.requests)} (to list the links; nothing else)"
     assert {arrival.path for arrival in box.requests} == {"/api/v1/urls"}
     assert names(tmp_path) == []
-
-
-def test_a_dry_run_of_what_is_known_sends_nothing(cli: Cli, box: Sandbox) -> None:
-    plan = told(cli("export", "clicks", *SPAN, "--tag", "t", "--by", "tag", "--dry-run", "--rate", "2").out)
-    assert plan["requests"][:7] == "1 to 4 "
-    assert plan["seconds"] == "1 to 2 at 2 requests/s (--rate)"
-    assert plan["sent"] == "0 (nothing)"
-    plan = told(cli("export", "clicks", "2024-01-01", "2024-01-03", "--keys", "a,b", "--dry-run").out)
-    assert plan["requests"][:7] == "1 to 4 "
-    today = datetime.now(UTC).date().isoformat()
-    plan = told(cli("export", "clicks", today, today, "--keys", "a,b", "--dry-run").out)
-    assert plan["requests"] == "2"
-    plan = told(cli("export", "clicks", *SPAN, "--tag", "t", "--by", "tag", "--dry-run").out)
-    assert (plan["tags"], plan["requests"][:7]) == ("1", "1 to 4 ")
-    plan = told(cli("stats", "year", "2024", "--keys", "a,b", "--dry-run").out)
-    assert (plan["links"], plan["requests"]) == ("2", "1")
-    assert box.requests == []
 
 
 @pytest.mark.parametrize("days", [SPAN, ("2024-01-01", "2024-01-03"), ("1999-01-01", "1999-01-03")])

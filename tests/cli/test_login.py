@@ -21,12 +21,6 @@ from .conftest import APIKEY, APISECRET, Cli, answer
 SCRIPT = str(Path(sys.executable).with_name("slashtag"))
 
 
-def test_what_was_kept_is_used_and_only_its_owner_may_read_it(cli: Cli, logged_in: Path) -> None:
-    assert stat.S_IMODE(logged_in.stat().st_mode) == 0o600
-    assert stat.S_IMODE(logged_in.parent.stat().st_mode) == 0o700
-    assert cli("tags", "list").code == 0
-
-
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
 @pytest.mark.usefixtures("nothing_set")
 def test_only_its_owner_may_read_it_whatever_the_umask(umask: int) -> None:
@@ -47,12 +41,6 @@ def test_it_is_written_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> N
     assert list(kept.path().parent.iterdir()) == []
 
 
-def test_what_was_kept_can_be_removed(cli: Cli, logged_in: Path) -> None:
-    assert cli("login", "--remove").err == f"removed {logged_in}\n"
-    assert cli("login", "--remove").err == "no credentials were saved\n"
-    assert "`slashtag login`" in cli("tags", "list").error
-
-
 def test_credentials_that_are_refused_are_not_kept(
     cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,13 +50,6 @@ def test_credentials_that_are_refused_are_not_kept(
     assert "401" in ran.error
     assert "another-secret-42" not in ran.err
     assert not kept.path().exists()
-
-
-def test_too_few_lines_are_wrong_usage(cli: Cli, nothing_set: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer(monkeypatch, "http://127.0.0.1:1", APIKEY)
-    ran = cli("login")
-    assert ran.code == 2
-    assert "no apisecret on stdin" in ran.err
 
 
 def test_the_environment_goes_first(cli: Cli, logged_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,28 +65,6 @@ def test_what_was_kept_goes_to_its_service_only(cli: Cli, logged_in: Path, box: 
     ran = cli("tags", "list", "--base-url", "http://127.0.0.1:1")
     assert ran.code == 1
     assert "not sent elsewhere" in ran.error
-
-
-def test_a_file_that_others_can_read_is_refused(cli: Cli, logged_in: Path) -> None:
-    logged_in.chmod(0o644)
-    assert f"chmod 600 {logged_in}" in cli("tags", "list").error
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"[1]", b"{}", b'{"base_url": "x", "apikey": "y"}', b"\xff\xfe"]
-)
-def test_a_damaged_file_is_told(cli: Cli, logged_in: Path, content: bytes) -> None:
-    logged_in.write_bytes(content)
-    assert "run `slashtag login` again" in cli("tags", "list").error
-
-
-def test_a_folder_in_its_place_is_told(cli: Cli, logged_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    logged_in.unlink()
-    logged_in.mkdir()
-    assert "cannot be read" in cli("tags", "list").error
-    with pytest.raises(ExportError, match="it is a folder"):
-        kept.save("http://127.0.0.1:1", APIKEY, APISECRET)
-    assert [path.name for path in logged_in.parent.iterdir()] == [logged_in.name]
 
 
 def test_a_terminal_shows_no_credentials(nothing_set: None, box: Sandbox) -> None:
@@ -156,3 +115,29 @@ def test_profiles_are_kept_apart_and_chosen_by_name(
     assert cli("login", "--remove").err == f"removed {file}\n"
     assert "there is no profile 'client-a'" in cli("tags", "list").error
     assert "letters" in cli("tags", "list", "--profile", "../x").error
+
+
+def test_what_was_kept_is_used_until_it_is_removed(cli: Cli, logged_in: Path) -> None:
+    assert stat.S_IMODE(logged_in.parent.stat().st_mode) == 0o700
+    assert cli("tags", "list").code == 0
+    assert cli("login", "--remove").err == f"removed {logged_in}\n"
+    assert cli("login", "--remove").err == "no credentials were saved\n"
+    assert "`slashtag login`" in cli("tags", "list").error
+    # Nothing is on stdin.
+    ran = cli("login", "--base-url", "http://127.0.0.1:1")
+    assert (ran.code, ran.error) == (2, "error: no apikey on stdin")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[1]", b"{}", b'{"base_url": "x", "apikey": "y"}', b"\xff\xfe"]
+)
+def test_a_file_that_is_damaged_or_no_file_or_public_is_told(
+    cli: Cli, logged_in: Path, content: bytes
+) -> None:
+    logged_in.write_bytes(content)
+    assert "run `slashtag login` again" in cli("tags", "list").error
+    logged_in.chmod(0o644)
+    assert f"chmod 600 {logged_in}" in cli("tags", "list").error
+    logged_in.unlink()
+    logged_in.mkdir()
+    assert "cannot be read" in cli("tags", "list").error

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, timedelta
-from pathlib import Path
+from datetime import UTC, date, datetime, time
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -76,23 +75,3 @@ def test_a_day_is_named_too(cli: Cli, box: Sandbox) -> None:
     ran = cli("stats", "day", "yesterday", "--all")
     assert objects(ran.out)[0]["clicks"] == box.truth.range("2024-03-30", "2024-03-30").total_clicks
     assert cli("stats", "day", "last-month", "--all").code == 2
-
-
-def test_instants_are_of_the_time_zone(cli: Cli, box: Sandbox) -> None:
-    ran = cli("stats", "range", "2024-02-01T08:00", "2024-02-03T07:59:59", "--all", "--timezone", "+05:30")
-    first = datetime(2024, 2, 1, 8, tzinfo=ZoneInfo("Asia/Kolkata"))
-    truth = box.truth.range(first, first + timedelta(days=2, seconds=-1), timezone="+05:30")
-    assert objects(ran.out)[0]["clicks"] == truth.total_clicks
-
-
-def test_an_export_covers_the_days_that_are_named(cli: Cli, tmp_path: Path) -> None:
-    def days(*arguments: str) -> tuple[str, str]:
-        rows = objects(cli("export", "clicks", *arguments, "--all").out)
-        return rows[0]["date"], rows[-1]["date"]
-
-    assert days("2024-02") == ("2024-02-01", "2024-02-29")
-    assert days("2024-02-27") == ("2024-02-27", "2024-02-27")
-    assert days("2024-02-27", "today") == ("2024-02-27", "2024-03-31")
-    assert "2024-02-01 to 2024-02-29" in cli("export", "clicks", "last-month", "--all").err
-    assert days("2024-02-27", "2024-02-28") == ("2024-02-27", "2024-02-28")
-    assert days("yesterday") == ("2024-03-30", str(date(2024, 3, 30)))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,28 +41,6 @@ def test_every_click_is_read_right_one_after_the_other(reading: str, clicks: lis
         assert (found, following) == (READINGS[reading], second + SECOND)
     assert following is not None
     assert asyncio.run(read_end(count, following, MIDNIGHT + DAY)) == (None, None)
-
-
-@pytest.mark.parametrize("every", [1, 2, 180])
-@pytest.mark.parametrize("reading", READINGS)
-async def test_a_dense_history_is_read_like_a_thin_one(reading: str, every: int) -> None:
-    clicks = [MIDNIGHT + n * SECOND for n in range(0, 86_400, every)]
-    found = await read_end(counting(clicks, reading), MIDNIGHT, MIDNIGHT + DAY)
-    assert found == (READINGS[reading], MIDNIGHT + SECOND)
-
-
-@pytest.mark.parametrize("reading", READINGS)
-async def test_a_second_with_a_click_is_found(reading: str) -> None:
-    for at in (MIDNIGHT, NOON, MIDNIGHT + DAY - SECOND):
-        count = counting([at, at, MIDNIGHT + DAY + SECOND], reading)
-        assert await read_end(count, MIDNIGHT, MIDNIGHT + DAY) == (READINGS[reading], at + SECOND)
-        assert await read_end(count, at + SECOND, MIDNIGHT + DAY) == (None, None)
-
-
-async def test_fractions_of_a_second_count_once() -> None:
-    count = counting([NOON + timedelta(milliseconds=500)], "inclusive")
-    # Here the next second as an end is what makes ranges meet.
-    assert await read_end(count, MIDNIGHT, MIDNIGHT + DAY) == (EXCLUSIVE, NOON + SECOND)
 
 
 async def test_whole_days_include_the_last_second() -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from datetime import UTC, datetime, timedelta
-from errno import EACCES
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -131,18 +128,6 @@ def test_a_target_that_will_not_do_is_told_before_anything_is_asked(
     assert len(box.requests) == asked
 
 
-def test_a_read_only_folder_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_ = os.open
-
-    def refuse(path: Any, *rest: Any, **options: Any) -> int:
-        if str(path).endswith(".part"):
-            raise PermissionError(EACCES, "Permission denied")
-        return open_(path, *rest, **options)
-
-    monkeypatch.setattr("slashtag.export._target.os.open", refuse)
-    assert "cannot write beside report.html: Permission denied" in cli(*JULY, "-o", "report.html").error
-
-
 def test_without_the_extra_it_is_named(cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = len(box.requests)
     monkeypatch.setitem(sys.modules, "vl_convert", None)
@@ -150,11 +135,3 @@ def test_without_the_extra_it_is_named(cli: Cli, box: Sandbox, monkeypatch: pyte
     assert ran.code == 1
     assert 'pip install "slashtag[report]"' in ran.error
     assert len(box.requests) == asked
-
-
-def test_wrong_days_and_selections_are_refused(cli: Cli) -> None:
-    assert (
-        "ends (2024-07-01) before it starts"
-        in cli("report", "2024-07-31", "2024-07-01", "-o", "a.html").error
-    )
-    assert cli(*JULY, "-o", "a.html", "--keys", "a", "--tag", "b").code == 2

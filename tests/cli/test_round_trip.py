@@ -112,18 +112,6 @@ def test_only_edited_rows_are_sent(
     assert puts(own) == {}
 
 
-def test_a_rename_with_slashes_can_be_sent_twice(
-    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
-) -> None:
-    listed[0]["slashtag"] = "autumn/sale"
-    comma(listed, tmp_path / "links.csv")
-    update = ("urls", "update", "--from", str(tmp_path / "links.csv"))
-    assert cli(*update).code == 0
-    forget(own)
-    ran = cli(*update)
-    assert (ran.code, puts(own)) == (0, {}), ran.err
-
-
 def test_the_apostrophes_of_a_csv_for_excel_are_not_sent(cli: Cli, own: Sandbox, tmp_path: Path) -> None:
     assert cli("tags", "create", "=tag").code == 0
     own.add_url("-50", tag="=tag", redirect_code=302)
