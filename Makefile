@@ -16,8 +16,9 @@
 PYTHON :=
 ARGS :=
 COVERAGE := 95
-# One more than there are cores: many tests wait for a server or a clock.
-JOBS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# One process more than there are cores: many tests wait for a server or a clock. Each takes tests that follow one
+# another, so that most modules have their fixtures once.
+JOBS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
 
 ifeq ($(strip $(PYTHON)),)
 VENV := .venv

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 # Examples are random; --randomly-seed and --hypothesis-seed repeat a run. `make test-more` takes "more".
 settings.register_profile(
-    "usual", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "usual", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("more", settings.get_profile("usual"), max_examples=1_000)
 settings.load_profile("usual")
@@ -44,9 +44,9 @@ DIFFERS = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quarter", type=int, metavar="N", help="run a quarter of the tests, chosen by N")
+    parser.addoption("--eighth", type=int, metavar="N", help="run an eighth of the tests, chosen by N")
     parser.addoption(
-        "--differs", action="store_true", help="with --quarter, all that may differ between Pythons"
+        "--differs", action="store_true", help="with --eighth, all that may differ between Pythons"
     )
 
 
@@ -63,7 +63,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    number = config.getoption("quarter")
+    number = config.getoption("eighth")
     if number is None:
         return
     differs = DIFFERS if config.getoption("differs") else ()
@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = [
         item
         for item in items
-        if item.nodeid.startswith(differs) or zlib.crc32(item.nodeid.encode()) % 4 == number % 4
+        if item.nodeid.startswith(differs) or zlib.crc32(item.nodeid.encode()) % 8 == number % 8
     ]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = chosen
