@@ -66,17 +66,6 @@ def excel(rows: Rows, path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + text(renamed, ";").replace("\n", "\r\n").encode())
 
 
-def tabs(rows: Rows, path: Path) -> None:
-    path.write_text(text(rows, "\t"))
-
-
-def frame(rows: Rows, path: Path) -> None:
-    """As a data frame writes whole numbers of columns with gaps, and with an empty column."""
-    names = ("id", "redirect_code", "tag_id")
-    rows = [row | {name: row[name] and f"{row[name]}.0" for name in names} for row in rows]
-    path.write_text(text(rows).replace("\r\n", ",\r\n"))
-
-
 def workbook(rows: Rows, path: Path) -> None:
     book = Workbook()
     sheet: Any = book.active
@@ -86,7 +75,7 @@ def workbook(rows: Rows, path: Path) -> None:
     book.save(path)
 
 
-@pytest.mark.parametrize("write", [comma, excel, tabs, frame, workbook])
+@pytest.mark.parametrize("write", [comma, excel, workbook])
 def test_only_edited_rows_are_sent(
     cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path, write: Callable[[Rows, Path], None]
 ) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slashtag.cli.commands.top import GROUP, first_places
 from slashtag.sandbox import Sandbox
 
-from .conftest import APIKEY, APISECRET, Cli, objects
+from .conftest import Cli, Serve, objects
 
 
 @pytest.mark.parametrize("by", ["clicks", "growth", "decline"])
@@ -43,9 +43,8 @@ def test_the_first_places_are_those_of_links_counted_one_by_one(cli: Cli, box: S
 
 
 @pytest.mark.unmeasured
-def test_a_year_of_many_links_takes_few_requests(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Sandbox(urls=800, clicks=8_000, apikey=APIKEY, apisecret=APISECRET) as box:
-        monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+def test_a_year_of_many_links_takes_few_requests(cli: Cli, serve: Serve) -> None:
+    with serve(urls=800, clicks=8_000) as box:
         first = objects(cli("top", "2024", "--limit", "3").out)
         sent = len(box.requests)
         most = sorted(

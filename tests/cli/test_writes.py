@@ -14,7 +14,7 @@ from slashtag.cli.commands import urls
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import forget
 
-from .conftest import Cli
+from .conftest import Cli, failing
 
 PASSWORD = "not to be shown"
 
@@ -105,11 +105,8 @@ def test_what_cannot_be_updated_is_told(cli: Cli, arguments: tuple[str, ...], co
 
 
 def test_a_lost_answer_says_to_look(cli: Cli, box: Sandbox, link: int) -> None:
-    box.faults = [Fault(kind="reset", method="PUT", after_work=True)]
-    try:
+    with failing(box, Fault(kind="reset", method="PUT", after_work=True)):
         ran = cli("urls", "update", "to-change", "--slashtag", "changed")
-    finally:
-        box.faults = ()
     assert ran.code == 1
     assert ran.error.endswith("check whether it was done before you repeat it")
 
