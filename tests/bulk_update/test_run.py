@@ -27,7 +27,7 @@ async def box() -> AsyncIterator[Sandbox]:
 
 @pytest.fixture
 async def session(box: Sandbox) -> AsyncIterator[AsyncSession]:
-    async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
+    async with connect(box) as session:
         yield session
 
 

@@ -1,4 +1,4 @@
-"""An account, a session of it, and the present day, to be set."""
+"""A session of a test's own account."""
 
 from __future__ import annotations
 
@@ -8,17 +8,10 @@ import pytest
 
 from slashtag import AsyncSession
 from slashtag.sandbox import Sandbox
-
-
-@pytest.fixture
-async def box() -> AsyncIterator[Sandbox]:
-    async with Sandbox(
-        urls=25, clicks=1_500, tags=2, since="2023-11-01T00:00:00Z", until="2024-06-30T00:00:00Z"
-    ) as box:
-        yield box
+from tests.support.sending import connect
 
 
 @pytest.fixture
 async def session(box: Sandbox) -> AsyncIterator[AsyncSession]:
-    async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
+    async with connect(box) as session:
         yield session

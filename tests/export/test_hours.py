@@ -14,6 +14,7 @@ import pytest
 from slashtag import AsyncSession, InvalidRequestError
 from slashtag.export import hourly_clicks
 from slashtag.sandbox import Sandbox
+from tests.support.sending import connect
 
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 
@@ -93,9 +94,7 @@ async def test_a_range_of_datetimes_cuts_its_first_and_last_hour(box: Sandbox, s
 async def test_a_service_that_leaves_the_end_out_is_asked_for_the_next_second() -> None:
     async with (
         Sandbox(urls=5, clicks=0, range_end="exclusive") as box,
-        AsyncSession(
-            box.base_url, apikey=box.apikey, apisecret=box.apisecret, range_end="exclusive"
-        ) as session,
+        connect(box, range_end="exclusive") as session,
     ):
         name = box.truth.urls()[0].slashtag
         for at in ("08:59:59", "09:00:00", "09:59:59", "10:00:00"):

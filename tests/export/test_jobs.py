@@ -33,6 +33,7 @@ from slashtag.export import (
     export_urls,
 )
 from slashtag.sandbox import Fault, Sandbox
+from tests.support.sending import connect
 
 START, END = "2023-01-01", "2023-04-30"
 SPAN = DateRange(START, END)
@@ -273,7 +274,7 @@ async def test_without_on_error_a_failure_is_raised(box: Sandbox, session: Async
 async def test_days_that_do_not_add_up_show_in_the_summary(kept: Kept) -> None:
     async with (
         Sandbox(urls=20, clicks=1_000) as box,
-        AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session,
+        connect(box) as session,
     ):
         query = session.stats._fetch._send
 
