@@ -48,11 +48,11 @@ def run(*command: str, **more: Any) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def started(*arguments: str, cwd: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+def started(*arguments: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
     """Start the script; kill it at the end."""
     with subprocess.Popen(
         [SCRIPT, *arguments],
-        cwd=cwd,
+        **more,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -6,7 +6,6 @@ otherwise the finding is "unknown". Only GETs are sent, one after the other.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
 from typer import Option
@@ -91,27 +90,24 @@ async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[F
         # A slashtag with a comma cannot be requested.
         slashtags = (url.slashtag or "," for url in links)
         keys = [*dict.fromkeys(slashtag for slashtag in slashtags if "," not in slashtag)]
-    many, keys = keys[:MAX_KEYS], keys[:LINKS]
-    checks: dict[str, Callable[[], Awaitable[Finding]]] = {
-        "range end": partial(check_range_end, session, keys),
-        "timezone": partial(check_timezone, session, keys),
-        "slashtags": partial(check_slashtags, session, many),
-    }
-    for name, check in checks.items():
+    days: list[date] | None = None
+    for name, check in CHECKS.items():
         try:
-            finding = await check()
+            days = await days_with_clicks(session, keys[:LINKS]) if days is None else days
+            finding = await check(session, keys[:MAX_KEYS], days)
         except SlashtagError as error:
             finding = Finding(name, "failed", str(error))
         yield finding
 
 
-async def check_range_end(session: AsyncSession, keys: Sequence[str]) -> Finding:
+async def check_range_end(session: AsyncSession, keys: Sequence[str], days: Sequence[date]) -> Finding:
     """Read how ends of ranges are treated at the first clicks of some days."""
+    keys = keys[:LINKS]
 
     async def count(start: datetime, end: datetime) -> int:
         return (await session.stats.collect(DateRange(start, end), keys=keys)).total
 
-    spans = [(midnight(day), midnight(day + DAY)) for day in await days_with_clicks(session, keys)]
+    spans = [(midnight(day), midnight(day + DAY)) for day in days]
     votes: list[Finding] = []
     # What is left of a day is read after the other days, so that days differ where they can.
     for start, end in spans:
@@ -148,10 +144,10 @@ async def read_end(count: Count, start: datetime, end: datetime) -> tuple[Findin
     return EXCLUSIVE if until + since == whole else None, last
 
 
-async def check_timezone(session: AsyncSession, keys: Sequence[str]) -> Finding:
+async def check_timezone(session: AsyncSession, keys: Sequence[str], days: Sequence[date]) -> Finding:
     """Check whether the clicks of a UTC day get the dates of the zone asked for."""
-    votes: list[Finding] = []
-    for day in (await days_with_clicks(session, keys))[:2]:
+    keys, votes = keys[:LINKS], list[Finding]()
+    for day in days[:2]:
         is_other: list[bool] = []
         for zone, first, other in (("+13:00", day - DAY, day + DAY), ("-11:00", day, day - DAY)):
             # Two days, as an answer for one may come without `clicks`.
@@ -165,9 +161,9 @@ async def check_timezone(session: AsyncSession, keys: Sequence[str]) -> Finding:
     return agreed("timezone", votes)
 
 
-async def check_slashtags(session: AsyncSession, keys: Sequence[str]) -> Finding:
+async def check_slashtags(session: AsyncSession, keys: Sequence[str], days: Sequence[date]) -> Finding:
     """Check that a request counts each of its slashtags once, and tells case and accents apart."""
-    check, days = "slashtags", await days_with_clicks(session, keys[:LINKS])
+    check = "slashtags"
     span = DateRange(days[0] - 31 * DAY, days[0]) if days else None
 
     async def count(*keys: str) -> int:
@@ -190,6 +186,10 @@ async def check_slashtags(session: AsyncSession, keys: Sequence[str]) -> Finding
             is_same = [await count(each) > 0 for each in similar]
             votes.append(SIMILAR if any(is_same) else Finding(check, "ok", "each is counted once"))
     return agreed(check, votes)
+
+
+#: Each is called with the session, the slashtags and the latest days on which they have clicks.
+CHECKS = {"range end": check_range_end, "timezone": check_timezone, "slashtags": check_slashtags}
 
 
 async def days_with_clicks(session: AsyncSession, keys: Sequence[str]) -> list[date]:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
-from functools import cached_property, partial
+from functools import partial
 from os import environ
 from typing import Annotated
 
@@ -39,7 +39,7 @@ SHOWN = {
 _option = partial(option, rich_help_panel="Which links")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Filter:
     """Options of which links are listed; the service lists all, so all are read."""
 
@@ -54,28 +54,24 @@ class Filter:
         help="Links created since: 2024-06-01, 2024-06, 30d, last-month; with --orderby -date older ones "
         "are not read.",
     )
-
     updated_after: str | None = _option(None, metavar="DATE", help="Links updated since, as --created-after.")
 
-    @cached_property
-    def since(self) -> datetime:
-        """First moment of creation; raises InvalidRequestError."""
-        return _first_moment(self.created_after)
-
-    @cached_property
-    def updated_since(self) -> datetime:
-        """First moment of the last update; raises InvalidRequestError."""
-        return _first_moment(self.updated_after)
+    def __post_init__(self) -> None:
+        if self.tag and self.untagged:
+            raise InvalidRequestError("--untagged goes without --tag")
+        # The first moments of creation and of the last update.
+        self.created_since = _first_moment(self.created_after)
+        self.updated_since = _first_moment(self.updated_after)
 
     def is_older(self, url: ShortUrl) -> bool:
         """Return whether a link is known to be older than those that are listed."""
-        return url.created_at is not None and url.created_at < self.since
+        return url.created_at is not None and url.created_at < self.created_since
 
     def accepts(self, url: ShortUrl, names: Mapping[int, str]) -> bool:
         """Return whether a link is listed; `names` are those of the tags."""
         is_tagged = not self.tag or (url.tag_id is not None and names.get(url.tag_id) in self.tag)
         is_tagged &= not self.untagged or url.tag_id is None
-        is_recent = (url.created_at or datetime.min) >= self.since
+        is_recent = (url.created_at or datetime.min) >= self.created_since
         is_recent &= (url.updated_at or datetime.min) >= self.updated_since
         text, texts = (self.search or "").casefold(), (url.slashtag, url.short_url, url.destination)
         return is_tagged and is_recent and any(text in (part or "").casefold() for part in texts)
@@ -96,11 +92,6 @@ def _first_moment(text: str | None) -> datetime:
 @command
 async def list_urls(run: Run, listed: Listed, filter_: Filter) -> None:
     """List the short URLs of the account."""
-    # Refused before anything is sent.
-    if filter_.tag and filter_.untagged:
-        raise InvalidRequestError("--untagged goes without --tag")
-    filter_.since  # noqa: B018
-    filter_.updated_since  # noqa: B018
     async with run.session() as session:
         names: dict[int, str] = {}
         if filter_.tag:
