@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import sys
 import traceback
-from pathlib import Path
 
 import pytest
 
@@ -94,36 +92,6 @@ def test_a_misspelt_tag_is_asked_about(cli: Cli, box: Sandbox, command: tuple[st
 def test_wrong_usage_exits_with_2(cli: Cli, arguments: tuple[str, ...], says: str) -> None:
     ran = cli(*arguments)
     assert (ran.code, says in ran.error) == (2, True), ran.err
-
-
-@pytest.mark.parametrize("command", [RANGE, ("export", "clicks", *RANGE[2:]), ("report", *RANGE[2:])])
-@pytest.mark.parametrize(
-    "selection", [("--keys", ""), ("--keys", ","), ("--keys-file", "-"), ("--keys-file",)]
-)
-def test_no_slashtags_at_all_are_refused_before_anything_is_sent(
-    cli: Cli,
-    box: Sandbox,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    command: tuple[str, ...],
-    selection: tuple[str, ...],
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
-    (tmp_path / "keys").write_text("\ufeff\r\n \n", "utf-8")
-    if len(selection) == 1:
-        selection = (*selection, str(tmp_path / "keys"))
-    target = tmp_path / "c.html"
-    if command[0] == "export":
-        target = tmp_path / "c.csv"
-    if command[0] != "stats":
-        command = (*command, "-o", str(target))
-    target.write_text("of an earlier run")
-    before = len(box.requests)
-    ran = cli(*command, *selection)
-    assert ran.code == 2
-    assert "holds no slashtags" in ran.error
-    assert target.read_text() == "of an earlier run"
-    assert len(box.requests) == before
 
 
 @pytest.mark.parametrize(

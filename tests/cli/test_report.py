@@ -74,20 +74,6 @@ def test_title_logo_and_colour_are_on_the_page(cli: Cli, folder: Path) -> None:
     assert "--accent: #0a7f5a;" in page
 
 
-@pytest.mark.parametrize(
-    "options",
-    [("--logo", "logo.svg"), ("--logo", "missing.png"), ("--accent", "blue"), ("--title", "x" * 201)],
-)
-def test_a_logo_or_colour_that_will_not_do_is_told_first(
-    cli: Cli, box: Sandbox, options: tuple[str, str]
-) -> None:
-    Path("logo.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
-    asked = len(box.requests)
-    assert cli(*JULY, "-o", "report.html", *options).code == (1 if "missing.png" in options else 2)
-    assert len(box.requests) == asked
-    assert not Path("report.html").exists()
-
-
 def test_it_shows_hours(cli: Cli, box: Sandbox) -> None:
     each = box.truth.per_key("2024-07-01", "2024-07-07")
     key = max(each, key=lambda key: each[key].total_clicks)

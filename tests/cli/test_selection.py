@@ -122,6 +122,7 @@ def test_short_urls_of_the_account_stand_for_their_slashtags(
     [
         (b"a,b\n", "'a,b'"),
         (b"https://go.example/x\n", "short URL"),
+        (b"\xef\xbb\xbf\r\n \n", "holds no slashtags"),
         (b"fine\nfine too\nnot \xff\xfe\xfa\n", "keys, line 3: not UTF-8 text"),
     ],
 )
@@ -129,9 +130,12 @@ def test_slashtags_that_cannot_be_asked_for_are_refused_before_anything_is_sent(
     cli: Cli, box: Sandbox, tmp_path: Path, content: bytes, says: str
 ) -> None:
     (tmp_path / "keys").write_bytes(content)
-    ran = cli(*RANGE, "--keys-file", str(tmp_path / "keys"), "--no-check")
-    assert (ran.code, len(box.requests)) == (2, 0)
-    assert says in ran.error
+    (tmp_path / "c.csv").write_text("of an earlier run")
+    for command in (RANGE, ("export", "clicks", *SPAN, "-o", str(tmp_path / "c.csv"))):
+        ran = cli(*command, "--keys-file", str(tmp_path / "keys"), "--no-check")
+        assert (ran.code, len(box.requests)) == (2, 0)
+        assert says in ran.error
+    assert (tmp_path / "c.csv").read_text() == "of an earlier run"
 
 
 @pytest.mark.parametrize("how", [(), ("--dry-run",)])

@@ -37,7 +37,6 @@ class Run:
         self._began = perf_counter()
         self._is_incomplete = False
         self._when_stopped = "stopped"
-        self._sources: list[Callable[[], Metrics | None]] = []
         self._fields: dict[str, Any] = {}
         self._watch = Watch(self._say_progress, options.log_every)
 
@@ -58,24 +57,21 @@ class Run:
     def follow(self, source: Callable[[], Metrics | None]) -> None:
         """Report and show the progress of what `source` counts; it returns None while there is no session."""
         self._watch.source = source
-        self._sources.append(source)
 
-    def _sum(self, counter: str) -> int:
-        found = [metrics for source in self._sources if (metrics := source()) is not None]
-        return sum(getattr(metrics, counter) for metrics in found)
+    def _counted(self, counter: str) -> Any:
+        return getattr(self._watch.source(), counter, 0)
 
     def cost(self) -> str:
         """Return the requests and the time that the command took, and the limit that was learnt."""
-        replayed, retries = self._sum("replayed"), self._sum("retries")
-        metrics = self._watch.source()
-        rate = None if metrics is None else metrics.learned_rate
+        replayed, retries = self._counted("replayed"), self._counted("retries")
+        rate = self._counted("learned_rate")
         parts = [
             f"{replayed:,} replayed" * bool(replayed),
-            many(self._sum("attempts"), "request"),
+            many(self._counted("attempts"), "request"),
             many(retries, "retry", "retries") * bool(retries),
-            f"{many(self._sum('throttled'), 'time')} 429",
+            f"{many(self._counted('throttled'), 'time')} 429",
             f"{perf_counter() - self._began:.1f} s",
-            "" if rate is None else f"{rate:.0f} requests/s allowed",
+            f"{rate:.0f} requests/s allowed" if rate else "",
         ]
         return ", ".join(filter(None, parts))
 
@@ -137,7 +133,7 @@ class Run:
         try:
             with _sigterm_as_sigint(signals), self.lines.of_log(level), self._watch.running():
                 yield
-            if inconsistent := self._sum("inconsistent"):
+            if inconsistent := self._counted("inconsistent"):
                 self.mark_incomplete()
                 answers = f"{many(inconsistent, 'answer')} of the service"
                 text = f"the figures may be wrong: {answers} contradicted the total or the days requested"
@@ -145,7 +141,7 @@ class Run:
             code = SOME_FAILED if self._is_incomplete else 0
         except KeyboardInterrupt:
             code = 128 + signals[-1]
-            if self._sources:
+            if self._watch.source() is not None:
                 self.say(self._when_stopped)
         except typer.Exit as end:
             code = end.exit_code
@@ -162,7 +158,7 @@ class Run:
             counters = ("requests", "attempts", "retries", "throttled", "replayed", "inconsistent")
             seconds = round(perf_counter() - self._began, 3)
             end: dict[str, Any] = {"event": "end", "command": self._name, "exit_code": code}
-            end |= {"seconds": seconds, **{name: self._sum(name) for name in counters}, **self._fields}
+            end |= {"seconds": seconds, **{name: self._counted(name) for name in counters}, **self._fields}
             self.lines.print("ended", **end)
 
 
