@@ -49,18 +49,6 @@ def test_an_example_runs_as_it_is(name: str) -> None:
     assert "Traceback" not in ran.stderr
 
 
-def test_an_example_runs_on_the_account_of_the_environment() -> None:
-    with Sandbox(urls=3, clicks=10) as box:
-        ran = run(
-            "list_links",
-            SLASHTAG_BASE_URL=box.base_url,
-            SLASHTAG_APIKEY=box.apikey,
-            SLASHTAG_APISECRET=box.apisecret,
-        )
-        assert ran.stdout.startswith("3 links\n"), ran.stderr
-        assert len(box.requests) == 1
-
-
 async def test_the_cells_of_the_notebook_run() -> None:
     cells = json.loads((EXAMPLES / "clicks.ipynb").read_text("utf-8"))["cells"]
     names: dict[str, Any] = {}

@@ -84,23 +84,6 @@ def test_the_sandbox_runs_for_one_test(pytester: pytest.Pytester) -> None:
     pytester.runpytest_inprocess(*QUIET, *STRICT_ASYNCIO).assert_outcomes(passed=2)
 
 
-def test_its_options_can_be_overridden(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import pytest
-
-        @pytest.fixture
-        def slashtag_sandbox_options():
-            return {"urls": 7, "clicks": 0, "apikey": "k" * 20}
-
-        def test_options(slashtag_sandbox):
-            assert len(slashtag_sandbox.truth.urls()) == 7
-            assert slashtag_sandbox.apikey == "k" * 20
-        """
-    )
-    pytester.runpytest_inprocess(*QUIET, *STRICT_ASYNCIO).assert_outcomes(passed=1)
-
-
 @pytest.mark.parametrize(
     ("mark", "options"),
     [
@@ -133,11 +116,6 @@ def test_answers_can_be_mocked_with_aioresponses(
     pytester.makeconftest(ON_ASYNCIO)
     pytester.makepyfile(USES_AIORESPONSES.replace("{mark}", mark))
     pytester.runpytest_inprocess(*QUIET, *options).assert_outcomes(passed=2)
-
-
-def test_loading_the_plugin_starts_no_server_code() -> None:
-    code = "import slashtag.pytest_plugin, sys; print('slashtag.sandbox' in sys.modules)"
-    assert _python("-c", code).stdout == "False\n"
 
 
 def _python(*arguments: str) -> Any:

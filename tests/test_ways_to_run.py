@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import slashtag
-
 SCENARIO = Path(__file__).parent / "support" / "scenario.py"
 
 
@@ -58,8 +56,3 @@ def test_out_of_file_descriptors_it_says_what_to_raise() -> None:
     ran = run("-c", WITHOUT_FILES)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "ulimit -n" in ran.stdout
-
-
-def test_the_package_is_the_command() -> None:
-    ran = run("-m", "slashtag", "--version")
-    assert (ran.returncode, ran.stdout) == (0, f"slashtag {slashtag.__version__}\n")
