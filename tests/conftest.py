@@ -26,9 +26,14 @@ settings.load_profile("usual")
 # A shell ignores SIGINT in what it starts in the background, and so would every process of a test.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Measured are the processes that run tests; in those that tests start, coverage takes as long as their work.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+
+def measure_no_subprocess() -> None:
+    """Have the processes that tests start unmeasured: it takes as long as their work, and writes files."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+
+
+measure_no_subprocess()
 
 #: What may differ between Pythons: sending, sessions, pickling, types, zones, the command line's start.
 DIFFERS = (
@@ -60,6 +65,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         coverage.start()
+        # It has named itself to other processes again.
+        measure_no_subprocess()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -91,20 +91,12 @@ def test_an_export_killed_again_and_again_ends_with_the_truth(slow: Sandbox, tmp
     assert names(tmp_path) == [file.name]
 
 
-def ignore_ctrl_c() -> None:
-    """Do as a shell does in what it starts in the background."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@pytest.mark.parametrize(
-    ("number", "exit_code", "before"),
-    [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, None), (signal.SIGTERM, 143, ignore_ctrl_c)],
-)
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_and_sigterm_say_how_to_go_on(
-    slow: Sandbox, tmp_path: Path, number: int, exit_code: int, before: Callable[[], None] | None
+    slow: Sandbox, tmp_path: Path, number: int, exit_code: int
 ) -> None:
     command = ["export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "a.csv"), "--concurrency", "4"]
-    with started(*command, preexec_fn=before) as running:
+    with started(*command) as running:
         arrived(slow, 40)
         running.send_signal(number)
         _, err = running.communicate(timeout=60)

@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from functools import wraps
 from importlib import import_module
 from inspect import Parameter, signature
-from signal import SIG_DFL, SIGINT, SIGTERM, default_int_handler, getsignal, signal
+from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, getsignal, raise_signal, signal
 from time import perf_counter
 from typing import Any
 
@@ -170,13 +170,13 @@ def _sigterm_as_sigint(signals: list[int]) -> Generator[None, None, None]:
         signals.append(SIGTERM)
         # A second one ends the process at once.
         signal(SIGTERM, SIG_DFL)
-        interrupt = getsignal(SIGINT)
-        # A shell has what it starts in the background ignore SIGINT.
-        (interrupt if callable(interrupt) else default_int_handler)(SIGINT, None)
+        raise_signal(SIGINT)
 
     before: Any = None
-    with suppress(ValueError):  # not in the main thread
-        before = signal(SIGTERM, terminate)
+    # A shell has what it starts in the background ignore SIGINT; SIGTERM then ends it at once.
+    if getsignal(SIGINT) is not SIG_IGN:
+        with suppress(ValueError):  # not in the main thread
+            before = signal(SIGTERM, terminate)
     try:
         yield
     finally:
