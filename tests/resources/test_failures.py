@@ -218,9 +218,10 @@ async def test_a_cancelled_collect_leaves_nothing_under_way(account: Account) ->
             assert api.metrics.waiting == 0
 
 
+DAY = DateRange("2024-01-01", "2024-01-01")
 CALLS: dict[str, Callable[[AsyncSession, Any], AsyncIterable[Any] | Coroutine[Any, Any, Any]]] = {
     "on_error": lambda api, call: api.stats.collect(YEARS, keys=["nobody"], on_error=call),
-    "progress of each": lambda api, call: api.stats.collect_each(YEARS, keys=api.urls.list(), progress=call),
+    "progress of each": lambda api, call: api.stats.collect_each(DAY, keys=api.urls.list(), progress=call),
     "progress of links": lambda api, call: api.urls.list(progress=call),
     "progress of changes": lambda api, call: api.urls.update_many([Change("nobody", "x://y")], progress=call),
 }
