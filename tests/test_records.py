@@ -75,11 +75,6 @@ def test_records_become_values_that_json_takes() -> None:
         slashtag.to_builtins([object()])
 
 
-@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
-def test_json_dumps_takes_records(record: Any) -> None:
-    assert json.loads(json.dumps([record], default=slashtag.to_builtins)) == [record.to_dict()]
-
-
 # --- pydantic ------------------------------------------------------------------------------------------
 
 

@@ -475,18 +475,6 @@ async def test_a_closed_session_refuses_every_use(use: Callable[[AsyncSession], 
     assert repr(session).endswith("(closed)>")
 
 
-@pytest.mark.parametrize("use", USES[:-2])
-async def test_a_session_whose_given_http_session_was_closed_refuses_every_use(
-    use: Callable[[AsyncSession], Any],
-) -> None:
-    async with Wire([]) as wire:
-        async with aiohttp.ClientSession() as http:
-            session = connect(wire, http=http)
-        with pytest.raises(SessionClosedError):
-            await use(session)
-        await session.aclose()
-
-
 async def test_closing_again_and_at_once_is_safe() -> None:
     async with Wire(ok(PAGE)) as wire:
         session = connect(wire)
@@ -494,12 +482,6 @@ async def test_closing_again_and_at_once_is_safe() -> None:
         await asyncio.gather(*(session.aclose() for _ in range(5)))
         await session.aclose()
         await wire.abandoned()
-
-
-async def test_a_session_that_was_never_used_is_closed_without_a_loop_turning() -> None:
-    coroutine = make().aclose()
-    with pytest.raises(StopIteration):
-        coroutine.send(None)
 
 
 async def test_a_cancelled_end_is_an_end() -> None:

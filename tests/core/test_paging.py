@@ -66,12 +66,6 @@ def test_pages_are_requested_once_and_in_order_but_for_the_empty_page_that_ends_
     assert sorted(asked) == sorted([*range(1, len(asked) - len(again) + 1), *again])
 
 
-def test_what_is_under_way_grows_by_one_a_page_up_to_prefetch() -> None:
-    rounds = read(cursor(prefetch=4), listing(40, 2))[1]
-    assert rounds[:6] == [[1], [2, 3], [4, 5], [6, 7], [8], [9]]
-    assert [sum(map(len, rounds[: n + 1])) - n for n in range(6)] == [1, 2, 3, 4, 4, 4]
-
-
 @pytest.mark.parametrize("n", [1, 37, 499])
 def test_a_small_account_costs_one_request(n: int) -> None:
     assert read(cursor(), listing(n, 500))[1] == [[1]]
@@ -300,15 +294,6 @@ def test_oldest_first_ids_may_be_in_any_order() -> None:
     found, rounds = read(cursor(), fixed(*pages, page(30, [99])))
     assert found == [tag.id for listed in pages for tag in listed.items] + [99]
     assert max(map(len, rounds)) == 2
-
-
-def test_after_links_arrived_one_page_is_requested_and_then_more() -> None:
-    arrivals = iter([0] * 6 + [3])
-    service = Service(100, 5, latest_first=True, inserts=lambda: next(arrivals, 0))
-    found, rounds = read(cursor(prefetch=4, latest_first=True), service)
-    assert sorted(found) == list(range(103))
-    # Page 7 repeats items: 8 to 10, which were requested ahead, are requested again.
-    assert rounds[3:10] == [[6, 7], [8], [9], [10], [8], [9, 10], [11, 12]]
 
 
 @pytest.mark.parametrize("prefetch", [1, 8])

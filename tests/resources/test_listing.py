@@ -308,13 +308,6 @@ async def test_one_stray_404_of_the_first_page_is_not_believed() -> None:
         assert [url.id for url in await api.urls.list().to_list()] == [1, 2]
 
 
-async def test_one_wrong_answer_behind_the_only_page_is_not_believed() -> None:
-    only = page_of(1, range(20), 500)
-    none = page_of(2, [], 500)
-    async with scripted([only, only, none, none]) as (_, api):
-        assert len(await api.urls.list().to_list()) == 20
-
-
 async def read(listing: AsyncIterator[ShortUrl], seen: list[ShortUrl]) -> None:
     async for url in listing:
         seen.append(url)  # noqa: PERF401 - what came before a failure stays
@@ -355,16 +348,6 @@ async def test_a_bulk_import_in_an_order_that_differs_from_page_to_page_is_liste
         assert sorted(seen) == sorted(url.slashtag for url in box.truth.urls())
         found = await api.urls.find([f"s{n}" for n in range(700)])
         assert None not in found.values()
-
-
-async def test_pages_are_given_in_order_whatever_order_they_come_in() -> None:
-    def answer(request: wire.Request) -> wire.Answer:
-        page = int(request.query["page"][0])
-        return wire.delayed(0.004 * (page % 3 == 2), page_of(page, ids(page) if page < 20 else (), 3))
-
-    async with scripted(answer) as (_, api):
-        links = await api.urls.list(pagesize=3).to_list()
-    assert [url.id for url in links] == list(range(3, 60))
 
 
 async def test_a_listing_of_a_closed_session_is_refused(account: Account) -> None:

@@ -1,11 +1,7 @@
-"""Listings of services that page oddly: whole and each link once, or an error.
-
-`python -m tests.resources.test_odd_listings` prints what each service leads to.
-"""
+"""Listings of services that page oddly: whole and each link once, or an error."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -156,20 +152,3 @@ async def test_no_listing_is_short_without_an_error(name: str, pagesize: int, pr
     assert error or set(given) >= set(range(LINKS))
     if SERVICES[name][2]:
         assert error is None
-
-
-def main() -> None:
-    """Print a table of all services."""
-    print(f"{'':31}pagesize prefetch given doubled missing requests error")
-    for name in SERVICES:
-        for pagesize in (100, 500):
-            for prefetch in (1, 8):
-                given, error, requests = asyncio.run(read(name, pagesize, prefetch))
-                doubled, missing = len(given) - len(set(given)), len({*range(LINKS)} - {*given})
-                told = type(error).__name__ if error else "-"
-                row = f"{pagesize:8} {prefetch:8} {len(given):5} {doubled:7} {missing:7} {requests:8} {told}"
-                print(f"{name:31}{row}")
-
-
-if __name__ == "__main__":
-    main()

@@ -78,11 +78,3 @@ def test_a_plan_is_run_by_another_process(account: Account) -> None:
         )
         truth = box.truth.range("2024-01-01", "2024-03-31", keys=keys)
     assert counts(pickle.loads(ran.stdout)) == counts(truth)
-
-
-async def test_several_collects_share_the_places_of_a_session(account: Account) -> None:
-    async with account.serve(latency=0.015) as box, client(box, concurrency=5) as api:
-        years = [DateRange(f"{year}-01-01", f"{year}-12-31") for year in (2023, 2024, 2025)]
-        parts = await asyncio.gather(*[api.stats.collect(year, keys=account.keys[:300]) for year in years])
-        assert box.max_in_flight == 5
-    assert counts(RangeStats.merge(parts)) == counts(account.truth(None, tuple(account.keys[:300])))

@@ -360,15 +360,3 @@ async def test_an_answer_about_another_year_is_requested_once_more() -> None:
     async with scripted([year("2023"), year("2024")]) as (_, api):
         stats = await api.stats.collect(Year(2024), keys=["a"])
     assert stats.clicks_breakdown == {2024: {5: 3}}
-
-
-async def test_months_that_do_not_add_up_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    data = {
-        "clicks_total": 3,
-        "clicks_unique": 3,
-        "clicks_repeated": 0,
-        "clicks_breakdown": {"2024": {"1": 2}},
-    }
-    async with scripted(wire.ok(data)) as (_, api):
-        assert (await api.stats.collect(Year(2024), keys=["a"])).total == 3
-    assert "slashtag 'a', year 2024" in caplog.text

@@ -162,17 +162,6 @@ async def test_a_rename_by_slashtag_whose_answer_is_lost_is_not_repeated() -> No
         assert link(box, id).slashtag == "autumn"
 
 
-async def test_many_updates_at_once_each_reach_their_link() -> None:
-    async with serving(session={"concurrency": 4}) as (box, api):
-        ids = [box.add_url(f"s{n}") for n in range(40)]
-        rows = await asyncio.gather(
-            *[api.urls.update(id, destination=f"https://new.example/{id}") for id in ids]
-        )
-        assert rows == [1] * 40
-        assert all(url.destination == f"https://new.example/{url.id}" for url in box.truth.urls())
-        assert box.max_in_flight <= 4
-
-
 @pytest.mark.parametrize(("name", "sent"), [("PUT", QUICK.max_attempts), ("rename", 1), ("POST", 1)])
 async def test_a_write_with_another_message_than_ok_may_have_been_done(name: str, sent: int) -> None:
     write, data = OPERATIONS[name]
@@ -249,12 +238,6 @@ async def test_one_of_many_changes_that_the_service_fails_is_not_sent_again(
     outcome, done = await changed(change, Fault(kind=kind, times=1))
     assert (outcome.status, done) == ("failed", 0)
     assert isinstance(outcome.error, ServerError)
-
-
-@pytest.mark.parametrize("change", [*REPEATED, RENAME], ids=str)
-async def test_one_of_many_changes_that_was_not_let_in_is_sent_again(change: Change) -> None:
-    outcome, done = await changed(change, Fault(kind="429", times=3))
-    assert (outcome.status, done) == ("done", 1)
 
 
 async def test_where_asked_for_a_lost_one_of_many_changes_is_repeated_but_no_rename_by_slashtag() -> None:

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from slashtag import (
-    AllTime,
     AsyncSession,
-    DateRange,
     RequestTimeoutError,
     RetryPolicy,
     SlashtagError,
@@ -224,45 +222,6 @@ async def test_calls_cancelled_at_any_instant_leave_nothing(seed: int) -> None:
         assert {task for task in others() if "slashtag._" in repr(task)} == set()
 
 
-async def consume(session: AsyncSession) -> Any:
-    return [url async for url in session.urls.list(pagesize=1)]
-
-
-async def collect(session: AsyncSession) -> Any:
-    keys = [f"k{n}" for n in range(300)]
-    return await session.stats.collect(DateRange("2024-01-01", "2024-12-31"), keys=keys)
-
-
-async def collect_each(session: AsyncSession) -> Any:
-    return [pair async for pair in session.stats.collect_each(AllTime(), keys=[f"k{n}" for n in range(50)])]
-
-
-async def ensure(session: AsyncSession) -> Any:
-    return await session.tags.ensure("spring")
-
-
-@pytest.mark.parametrize("debug", [False, True])
-@pytest.mark.parametrize("use", [consume, collect, collect_each, ensure])
-async def test_what_is_made_of_many_calls_leaves_nothing_when_cancelled(
-    use: Callable[[AsyncSession], Awaitable[Any]], debug: bool
-) -> None:
-    asyncio.get_running_loop().set_debug(debug)
-    async with Wire(wires.stall()) as wire:
-        session = connect(wire, timeout=60, concurrency=4)
-        for n in range(3):
-            seen = len(wire.requests)
-            call = asyncio.ensure_future(use(session))
-            await wire.arrived(seen + 1)
-            call.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await call
-            assert call.cancelled()
-            del call, n
-        await session.aclose()
-        assert (session.metrics.in_flight, session.metrics.waiting) == (0, 0)
-        await wire.abandoned()
-
-
 @pytest.mark.parametrize("operation", [operation for operation, _ in OPERATIONS.values()])
 async def test_a_cancelled_task_can_still_make_a_call_to_clean_up(operation: Operation) -> None:
     data = next(data for one, data in OPERATIONS.values() if one is operation)
@@ -282,21 +241,3 @@ async def test_a_cancelled_task_can_still_make_a_call_to_clean_up(operation: Ope
         with pytest.raises(asyncio.CancelledError):
             await task
         assert len(done) == 1
-
-
-async def test_a_cancelled_task_is_told_its_timeouts_too() -> None:
-    async with Wire(wires.stall()) as wire, connect(wire, timeout=0.2, retry=TWICE) as session:
-
-        async def work() -> None:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                with pytest.raises(RequestTimeoutError):
-                    await get(session)
-
-        task = asyncio.create_task(work())
-        await turns()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert len(wire.requests) == 2

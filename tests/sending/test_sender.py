@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from email.utils import formatdate
 from itertools import pairwise
-from typing import Any
 
 import aiohttp
 import pytest
@@ -47,7 +45,6 @@ from ..support.sending import (
 )
 from ..support.wire import Answer, Request, Wire, envelope, html, ok
 
-BASE = "https://links.example"
 ONCE = RetryPolicy(max_attempts=1)
 TAG_LIMIT = "The maximum allowed number of tags is reached. Please contact support to have it raised."
 
@@ -65,70 +62,6 @@ def no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sent(answers: aioresponses) -> list[str]:
     return [method for (method, _), calls in answers.requests.items() for _ in calls]
-
-
-# --- what an answer is told as -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "kind", "message", "data"),
-    [
-        (400, {"message": "Bad request. No.", "data": None}, BadRequestError, "Bad request. No.", None),
-        (400, {"message": "Bad request. No.", "data": []}, BadRequestError, "Bad request. No.", []),
-        (
-            401,
-            {"message": "Api key and secret is not valid or missing."},
-            AuthenticationError,
-            "Api key and secret is not valid or missing.",
-            None,
-        ),
-        (404, {"message": "Not found.", "data": None}, NotFoundError, "Not found.", None),
-        (409, {"message": "Conflict.", "data": {"id": 7}}, APIError, "Conflict.", {"id": 7}),
-        (500, {"message": "Oops.", "data": None}, ServerError, "Oops.", None),
-        (501, {"message": "Oops.", "data": None}, ServerError, "Oops.", None),
-        (507, {"message": "Oops.", "data": None}, ServerError, "Oops.", None),
-    ],
-)
-@pytest.mark.parametrize("enveloped", [False, True], ids=["HTTP status", "envelope in a 200"])
-@pytest.mark.parametrize("name", OPERATIONS)
-async def test_an_error_status_is_its_error(
-    answers: aioresponses,
-    name: str,
-    enveloped: bool,
-    status: int,
-    body: dict[str, Any],
-    kind: type[APIError],
-    message: str,
-    data: object,
-) -> None:
-    method = "PUT" if "rename" in name else name
-    answers.add(
-        re.compile(".*"), method, status=200 if enveloped else status, payload={"status": status, **body}
-    )
-    async with connect(BASE, retry=ONCE) as session:
-        with pytest.raises(APIError) as told:
-            await OPERATIONS[name][0](session)
-    error = told.value
-    assert type(error) is kind
-    assert (error.status, error.message, error.data) == (status, message, data)
-    assert (error.method, error.attempts, error.retry_after) == (method, 1, None)
-    assert error.path == {"GET": "urls", "PUT": "urls/spring", "rename by id": "urls/7", "POST": "tags"}.get(
-        name, "urls/spring"
-    )
-    assert str(error) == f"{method} {error.path}: {status} {message}"
-
-
-@pytest.mark.parametrize("status", [201, 202, 204, 205, 206, 300, 301, 302, 303, 304, 307, 308])
-async def test_an_undocumented_status_is_unexpected_and_not_asked_again(
-    answers: aioresponses, status: int
-) -> None:
-    answers.get(re.compile(".*"), status=status, payload={"status": 200, "message": "ok", "data": PAGE})
-    async with connect(BASE) as session:
-        with pytest.raises(UnexpectedResponseError) as told:
-            await get(session)
-    assert (told.value.status, told.value.attempts, told.value.path) == (status, 1, "urls")
-    assert ("redirects are never followed" in str(told.value)) == (status >= 300)
-    assert sent(answers) == ["GET"]
 
 
 # --- what is sent again --------------------------------------------------------------------------------
@@ -273,30 +206,6 @@ async def test_a_refused_connection_is_tried_again_for_everyone(name: str) -> No
     assert type(told.value) is TransportError
     assert told.value.unsent
     assert told.value.attempts == 5
-
-
-@pytest.mark.parametrize("name", OPERATIONS)
-async def test_what_was_never_sent_is_sent_once_the_service_is_there(name: str) -> None:
-    operation, data = OPERATIONS[name]
-    refusals = 2
-
-    async def refuse(
-        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        nonlocal refusals
-        if refusals:
-            refusals -= 1
-            raise aiohttp.ClientConnectorError(request.connection_key, OSError(111, "Connection refused"))
-        return await handler(request)
-
-    async with (
-        Wire([ok(data)]) as wire,
-        aiohttp.ClientSession(middlewares=[refuse]) as http,
-        connect(wire, http=http) as session,
-    ):
-        await operation(session)
-        assert len(wire.requests) == 1
-        assert session.metrics.attempts == 3
 
 
 async def test_a_tls_handshake_that_fails_sent_nothing() -> None:
@@ -472,27 +381,6 @@ async def test_what_would_wait_too_long_fails_at_once_and_unsent() -> None:
         assert session.metrics.waiting == session.metrics.in_flight == 0
 
 
-async def test_those_who_wait_fail_when_the_gate_closes_for_too_long() -> None:
-    gate = asyncio.Event()
-
-    async def script(request: Request) -> Answer:
-        await gate.wait()
-        return html(503, retry_after=60)
-
-    policy = RetryPolicy(max_wait=30)
-    async with Wire(script) as wire, connect(wire, concurrency=1, retry=policy) as session:
-        calls = [asyncio.create_task(get(session)) for _ in range(5)]
-        await wire.arrived(1)
-        gate.set()
-        async with asyncio.timeout(5):
-            first, *errors = await asyncio.gather(*calls, return_exceptions=True)
-    assert isinstance(first, ServerError)
-    assert [type(error) for error in errors] == [RateLimitError] * 4
-    assert [error.attempts for error in errors] == [0] * 4  # type: ignore[union-attr]
-    assert all(error.retry_after == pytest.approx(60, abs=5) for error in errors)  # type: ignore[union-attr]
-    assert len(wire.requests) == 1
-
-
 async def test_a_full_session_is_waited_for_no_longer_than_max_wait() -> None:
     async with Wire(wires.stall()) as wire, connect(wire, concurrency=1) as session:
         stalled = asyncio.create_task(get(session))
@@ -579,27 +467,6 @@ async def test_the_timeout_counts_from_admission() -> None:
     ):
         await asyncio.gather(*(get(session) for _ in range(10)))
         assert wire.requests[-1].at - wire.requests[0].at >= 1.0
-
-
-async def test_an_owners_middleware_that_hides_a_timeout_leaves_no_cancellation_behind() -> None:
-    async def hide(
-        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        try:
-            return await handler(request)
-        except asyncio.CancelledError:
-            raise aiohttp.ClientError("hidden") from None
-
-    async with (
-        Wire(wires.stall()) as wire,
-        aiohttp.ClientSession(middlewares=[hide]) as http,
-        connect(wire, timeout=0.05, retry=ONCE, http=http) as session,
-    ):
-        with pytest.raises(TransportError, match="hidden"):
-            await get(session)
-        task = asyncio.current_task()
-        assert task is not None
-        assert task.cancelling() == 0
 
 
 # --- many calls and a service that is down ------------------------------------------------------------
