@@ -76,7 +76,9 @@ def _decoder(returns: Any) -> msgspec.json.Decoder[Envelope[Any]]:
     return msgspec.json.Decoder(Envelope[returns], strict=False)
 
 
-def _decode(returns: Any, body: bytes | bytearray, report: ReportUnreadable) -> Envelope[Any]:
+def _decode(
+    returns: Any, body: bytes | bytearray, report: ReportUnreadable, scrubber: Scrubber
+) -> Envelope[Any]:
     try:
         return _decoder(returns).decode(body)
     except msgspec.ValidationError:
@@ -85,7 +87,7 @@ def _decode(returns: Any, body: bytes | bytearray, report: ReportUnreadable) -> 
             raise
     envelope = _decoder(Any).decode(body)
     if envelope.status == 200:
-        envelope.data = read_members(returns, envelope.data, report)
+        envelope.data = read_members(returns, envelope.data, lambda text: report(scrubber.text(text)))
     return envelope
 
 
@@ -113,7 +115,7 @@ def parse(
     if status == 200:
         try:
             returns: Any = call.returns
-            envelope = _decode(returns, body, lambda text: report(scrubber.text(text)))
+            envelope = _decode(returns, body, report, scrubber)
             if envelope.status != 200:
                 problem = f"the envelope says {envelope.status}"
             elif envelope.message == "ok" or is_ok(envelope.message):
