@@ -27,7 +27,17 @@ from urllib.parse import parse_qs, urlsplit
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from slashtag import AllTime, AsyncSession, CountryGeo, DateRange, Failure, RetryPolicy, SlashtagError, Year
+from slashtag import (
+    AllTime,
+    AsyncSession,
+    CountryGeo,
+    DateRange,
+    Failure,
+    RetryPolicy,
+    SlashtagError,
+    Statistics,
+    Year,
+)
 
 POLICY = RetryPolicy(max_attempts=6, backoff_base=0.0005, backoff_cap=0.002)
 LINKS, DAYS = 300, 100
@@ -402,7 +412,10 @@ async def job(service: Service, session: AsyncSession, truth: Account, past: Acc
         for key, found in results.items()
     )
     said = bool(failures) or session.metrics.inconsistent > 0
-    said |= any(not (found.complete and getattr(found, "reconciles", True)) for found in results.values())
+    said |= any(
+        not found.complete or (isinstance(found, Statistics) and bool(found.incomplete_dimensions))
+        for found in results.values()
+    )
     return is_true, said
 
 
