@@ -125,7 +125,7 @@ def run(
             ready = policy.ready_at(now, beside=True) if lane is refused else policy.ready_at(now)
             if ready > now:
                 break
-            _, request = heapq.heappop(lane)
+            _, request = lane.pop() if policy.exhausted and lane is waiting else heapq.heappop(lane)
             ticket = policy.depart(now, previous.get(request))
             flying += 1
             took = latency() * server.slowdown(flying)

@@ -7,7 +7,7 @@ import logging
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import chain, count
-from math import inf, nextafter
+from math import inf
 from typing import NamedTuple
 
 import anyio
@@ -23,7 +23,7 @@ log = logging.getLogger("slashtag")
 class WaitTooLongError(Exception):
     """Failure to admit a request within its max_wait.
 
-    Its argument is the wait in seconds that it would need; None if that depends on pending answers.
+    Its argument is the end of a pause, in seconds from now; None without one.
     """
 
 
@@ -39,9 +39,9 @@ class Admission:
 
     Requests depart in the order of their numbers. One that returns after a failure keeps its number; one that
     was answered 429 takes a new number, at the end. While the limit is exhausted, those that have met no 429
-    go first, so that different requests probe it; else refused ones do, which have waited by themselves and
-    take no turn of others. Every ticket must be returned to exactly one of `accepted`, `rejected`, `failed`,
-    `cancelled`.
+    go first, and one of the last to come: it is the least like those that met one. Else refused requests go
+    first, which have waited by themselves and take no turn of others. Every ticket must be returned to
+    exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
     """
 
     def __init__(self, throttle: Throttle) -> None:
@@ -67,11 +67,11 @@ class Admission:
         """Return the number of a request that is to be the last of the queue."""
         return next(self._orders)
 
-    def try_enter(self, now: float, previous: Ticket | None = None) -> Ticket | None:
-        """Admit a request at once if the queue is empty and the throttle allows it."""
-        if any(self._queues) or previous is not None or self.throttle.ready_at(now) > now:
+    def try_enter(self, now: float) -> Ticket | None:
+        """Admit a new request at once if the queue is empty and the throttle allows it."""
+        if any(self._queues) or self.throttle.ready_at(now) > now:
             return None
-        return self.throttle.depart(now, previous)
+        return self.throttle.depart(now)
 
     async def enter(
         self,
@@ -89,7 +89,7 @@ class Admission:
             raise SessionClosedError("the session is closed")
         loop = asyncio.get_running_loop()
         now = loop.time()
-        deadline = inf if max_wait is None else now + max_wait
+        deadline = inf if max_wait is None else now + max(max_wait, 0.0)
         if deadline < earliest:
             raise WaitTooLongError(earliest - now)
         if earliest > now:
@@ -103,12 +103,9 @@ class Admission:
         waiter = _Waiter(order, deadline, previous, loop.create_future())
         heappush(self._queues[0 if previous is None else 1 + previous.is_refused], waiter)
         self._first_deadline = min(self._first_deadline, deadline)
-        timer = None if max_wait is None else loop.call_at(deadline, self._expire, waiter)
+        timer = None if max_wait is None else loop.call_at(deadline, self._refuse, waiter)
         try:
             self._pump(now)
-            # A new request is last; only for one that returns must those ahead be counted.
-            if deadline < self._opening(now, sum(map(len, self._queues)) - 1):
-                self._refuse_if_hopeless(waiter, self._ahead_of(waiter), now)
             return await waiter.future
         except asyncio.CancelledError:
             # Admitted and cancelled at the same time: admit the next in the queue.
@@ -147,14 +144,12 @@ class Admission:
     def rejected(self, ticket: Ticket, now: float, retry_after: float | None) -> float:
         """Return a ticket after a rate-limit 429; return when that request may `enter` again."""
         earliest = self.throttle.rejected(ticket, now, retry_after)
-        self._refuse_hopeless(now)
         self._pump(now)
         return earliest
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None) -> None:
         """Return a ticket after a 5xx, a lost connection or a timeout."""
         self.throttle.failed(ticket, now, retry_after)
-        self._refuse_hopeless(now)
         self._pump(now)
 
     def cancelled(self, ticket: Ticket) -> None:
@@ -166,19 +161,21 @@ class Admission:
     def _pump(self, now: float) -> None:
         """Admit requests while the throttle allows it, then set the timer."""
         throttle = self.throttle
+        if throttle.paused_until > self._first_deadline:
+            self._refuse_hopeless()
         while queue := self._next_queue():
             if queue[0].future.done():
                 heappop(queue)
                 continue
             at = throttle.ready_at(now, beside=queue is self._refused)
             if at > now:
-                # A request that cannot wait so long fails instead.
-                if at - now > LONG_WAIT and queue[0].deadline >= throttle.paused_until:
-                    self._warn_of_wait(throttle.paused_until, now)
+                self._warn_of_wait(throttle.paused_until, now)
                 self._set_timer(at)
                 return
-            waiter = heappop(queue)
-            waiter.future.set_result(throttle.depart(now, waiter.previous))
+            # The last entry of a heap is one of the last in order, and to take it leaves a heap.
+            waiter = queue.pop() if throttle.exhausted and queue is self._new else heappop(queue)
+            if not waiter.future.done():
+                waiter.future.set_result(throttle.depart(now, waiter.previous))
 
     def _next_queue(self) -> list[_Waiter]:
         """Return the queue whose first request is the next to depart; an empty one if none waits."""
@@ -186,34 +183,21 @@ class Admission:
             return self._new or self._returned or self._refused
         return self._refused or min((queue for queue in self._queues if queue), default=self._new)
 
-    def _refuse_hopeless(self, now: float) -> None:
-        """Refuse the requests whose time ends before the pause does; without such a pause, look at none."""
-        if self.throttle.paused_until > self._first_deadline:
-            for waiter in chain(*self._queues):
-                self._refuse_if_hopeless(waiter, 0, now)
-            left = [waiter.deadline for waiter in chain(*self._queues) if not waiter.future.done()]
-            self._first_deadline = min(left, default=inf)
+    def _refuse_hopeless(self) -> None:
+        """Refuse the requests whose time ends before the pause does."""
+        left = []
+        for waiter in chain(*self._queues):
+            if waiter.deadline < self.throttle.paused_until:
+                self._refuse(waiter)
+            elif not waiter.future.done():
+                left.append(waiter.deadline)
+        self._first_deadline = min(left, default=inf)
 
-    def _refuse_if_hopeless(self, waiter: _Waiter, ahead: int, now: float) -> bool:
-        """Raise WaitTooLongError in a request that cannot depart in time; return whether it cannot."""
-        at = self._opening(now, ahead)
-        if waiter.future.done() or waiter.deadline >= max(at, now):
-            return False
-        waiter.future.set_exception(WaitTooLongError(at - now if at > now else None))
-        return True
-
-    def _expire(self, waiter: _Waiter) -> None:
-        # The timer may be early, by less than the resolution of the clock.
-        now = max(asyncio.get_running_loop().time(), nextafter(waiter.deadline, inf))
-        self._refuse_if_hopeless(waiter, self._ahead_of(waiter), now)
-
-    def _ahead_of(self, waiter: _Waiter) -> int:
-        return sum(other < waiter and not other.future.done() for other in chain(*self._queues))
-
-    def _opening(self, now: float, ahead: int) -> float:
-        """Estimate the earliest departure; at the cap in flight, that is the end of the pause."""
-        at = self.throttle.ready_at(now, ahead)
-        return at if at < inf else self.throttle.paused_until
+    def _refuse(self, waiter: _Waiter) -> None:
+        """Raise WaitTooLongError in a request that waits."""
+        if not waiter.future.done():
+            seconds = self.throttle.paused_until - asyncio.get_running_loop().time()
+            waiter.future.set_exception(WaitTooLongError(seconds if seconds > 0 else None))
 
     def _set_timer(self, at: float) -> None:
         if at < self._timer_at:

@@ -114,7 +114,7 @@ class Sender:
         assert loop is not None
         while True:
             now = loop.time()
-            ticket = admission.try_enter(now, state.previous) if state.earliest <= now else None
+            ticket = admission.try_enter(now) if state.previous is None else None
             if ticket is None:
                 ticket = await self._wait(call, state, now)
                 now = loop.time()

@@ -76,6 +76,7 @@ def servers(draw: st.DrawFn) -> Callable[[Random], Server]:
 def test_no_deadlock_and_no_request_lost_on_any_server(
     make: Callable[[Random], Server], concurrency: int, scale: float, seed: int
 ) -> None:
+    """Law 9, with the next test."""
     throttle = Throttle(concurrency)
     most = 0
 
@@ -163,15 +164,18 @@ class Sessions:
         self._throttles[ticket[0]].failed(ticket[1], now, retry_after)
 
 
-def test_two_sessions_share_one_limit_and_waste_little() -> None:
-    rejects = []
-    for seed in range(1, 8):
-        sessions = Sessions(2)
+@pytest.mark.parametrize(("count", "seeds", "waste", "least"), [(2, 7, 0.05, 0.5), (4, 3, 0.15, 0.2)])
+def test_sessions_that_know_nothing_of_each_other_share_one_limit(
+    count: int, seeds: int, waste: float, least: float
+) -> None:
+    rejects = 0
+    for seed in range(1, seeds + 1):
+        sessions = Sessions(count)
         done = run(sessions, TokenBucket(Random(seed), 100, 20), 6000, seed)
         assert 60 / done.time >= 0.9
-        assert min(sessions.accepts) >= max(sessions.accepts) / 3
-        rejects.append(done.rejects)
-    assert sorted(rejects)[3] <= 0.05 * 6000
+        assert min(sessions.accepts) >= least * 6000 / count
+        rejects += done.rejects
+    assert rejects <= waste * 6000 * seeds
 
 
 def reach(case: Case, seed: int) -> tuple[float, int]:
@@ -206,9 +210,19 @@ def test_the_goal_is_reached(name: str) -> None:
     assert sorted(rejects for _, rejects in found)[1] <= case.most_rejects
 
 
-@pytest.mark.parametrize("requests", [400, 2000])
-@pytest.mark.parametrize("told", [None, 1.0, 2.0])
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("told", [None, 1.0])
 @pytest.mark.parametrize("share", [0.005, 0.02, 0.1])
+def test_amid_strays_the_pace_is_near_full_speed_after_ten_seconds(share: float, told: float | None) -> None:
+    """Law 10."""
+    full = CONCURRENCY / MEAN
+    done = run(Throttle(CONCURRENCY), Strays(Server(Random(1)), share, told), int(15 * full), 1, keep=True)
+    assert sum(10 <= sent < 13 for sent, _ in done.log) >= 0.9 * 3 * full
+
+
+@pytest.mark.parametrize("requests", [400, 2000])
+@pytest.mark.parametrize("told", [None, 2.0])
+@pytest.mark.parametrize("share", [0.005, 0.1])
 def test_stray_429s_cost_little_more_than_their_own_waits(
     share: float, told: float | None, requests: int
 ) -> None:
@@ -225,23 +239,23 @@ def test_stray_429s_cost_little_more_than_their_own_waits(
     assert least > 100  # of 700 requests/s: no learnt rate is far below what was accepted
 
 
-@pytest.mark.parametrize(("told", "seed"), [(None, 50012), (1.0, 50078), (2.0, 50078), (1.0, 50269)])
-def test_a_chance_cluster_of_429s_does_not_set_a_rate_that_lasts(told: float | None, seed: int) -> None:
-    servers = [Strays(Server(Random(f"s{seed}")), 0.1, told) for _ in ("throttle", "ideal")]
-    ideal = run(EachRetryAfter(), servers[1], 2000, seed).time
-    assert run(Throttle(CONCURRENCY), servers[0], 2000, seed, give_up=1000).time <= 3 * ideal
-
-
 @pytest.mark.parametrize(
     ("seed", "scale", "requests", "told"),
-    [(62142, 1, 400, 2.0), (62028, 0.3, 1000, 1.0), (9465, 1, 100, 2.0)],
+    [
+        (50012, 1, 2000, None),
+        (50078, 1, 2000, 1.0),
+        (50078, 1, 2000, 2.0),
+        (62142, 1, 400, 2.0),
+        (62028, 0.3, 1000, 1.0),
+        (9465, 1, 100, 2.0),
+    ],
 )
-def test_a_rate_paced_after_chance_429s_leaves_out_the_pause_before_it(
+def test_a_chance_cluster_of_429s_does_not_set_a_rate_that_lasts(
     seed: int, scale: float, requests: int, told: float
 ) -> None:
     servers = [Strays(Server(Random(f"w{seed}")), 0.1, told) for _ in ("throttle", "ideal")]
     ideal = run(EachRetryAfter(), servers[1], requests, seed, scale=scale).time
-    assert run(Throttle(CONCURRENCY), servers[0], requests, seed, scale=scale, give_up=100).time <= 3 * ideal
+    assert run(Throttle(CONCURRENCY), servers[0], requests, seed, scale=scale, give_up=1000).time <= 3 * ideal
 
 
 @pytest.mark.parametrize(
@@ -289,6 +303,7 @@ def test_a_quarter_of_429s_does_not_drive_the_rate_down_for_ever() -> None:
 def test_without_its_limit_a_service_is_used_at_full_speed_within_a_minute(
     limit: Callable[[Random], Server],
 ) -> None:
+    """Law 8."""
     lifted, full = 50.0, CONCURRENCY / MEAN
     throttle = Throttle(CONCURRENCY)
     done = run(throttle, Lifted(limit(Random(2)), lifted), 60_000, 2, keep=True)
@@ -336,13 +351,6 @@ def test_a_limit_behind_strays_is_still_met_with_a_pace() -> None:
     throttle = Throttle(CONCURRENCY)
     done = run(throttle, Strays(TokenBucket(Random(1), 50, 20), 0.1), 3000, 1)
     assert done.rejects < 0.35 * 3000
-
-
-def test_a_limit_that_is_lifted_is_forgotten() -> None:
-    throttle = Throttle(CONCURRENCY)
-    server = TokenBucket(Random(1), 20, 10, None, (20.0, 10_000.0))
-    done = run(throttle, server, 10_000, 1)
-    assert done.time < 60
 
 
 def test_the_news_tell_the_limit_and_its_change() -> None:

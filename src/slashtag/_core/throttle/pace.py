@@ -17,7 +17,6 @@ QUICK, SLOW = 2.5, 8.0  # seconds at least, at most, until the curve is back at 
 DOUBT = 0.7  # dip, to half the rate: 429s that still occur there are due to no rate
 LONGEST = 16.0  # seconds, at rates at which a sample takes longer: a lifted limit is found in a minute
 FALLEN = 0.8  # of the rate at which strays were measured: below it they are measured anew
-FORGET = 12.0  # 429s expected at any pace of which none came: the share is wrong
 MOST = 0.3  # share of 429s that may occur at any pace
 
 Curve = tuple[float, float, float]  # rate, dip, seconds until the curve is back at the rate
@@ -61,19 +60,15 @@ class Pace:
     """
 
     def __init__(self, rate: float) -> None:
-        self.rate, self.dip, self.time, self.since, self.due = rate, 0.0, 1.0, 0.0, -inf
+        self.rate, self.dip, self.time, self.since, self.due = rate, 0.0, 1.0, 0.0, 0.0
         self.proven = 0.0  # rate that was accepted before the last correction
         self.share = 0.0  # of 429s that occur at a pace well under `proven`
         self.known = 0.0  # that share when it was learnt
         self._basis = 0.0  # highest `proven` since the share is measured
-        self._last = 0  # number of the last request answered 429
         self._early = 0  # consecutive corrections before the curve was back at its rate
         self._below = self._below_lost = 0.0  # answers at a pace well under `proven`, and 429s of them
-        self._kept = 0.0, 0.0  # both at the last correction
         self._lost, self._weight = 0, 0.0  # 429s; those since the last mark that count
         self._marks: deque[tuple[int, float, int]] = deque([(0, 0.0, 0)], maxlen=8)
-
-    # -- the curve
 
     def start(self, now: float, curve: Curve, due: float) -> None:
         """Follow a curve from now on; the next request departs at `due`."""
@@ -98,8 +93,6 @@ class Pace:
         self.due += 1 / pace
         return pace if now - self.since > SETTLE else inf
 
-    # -- what the answers say
-
     def accepted(self, ticket: Ticket) -> None:
         """Take note of an accepted request."""
         if ticket.pace < 0.9 * self.proven:
@@ -110,11 +103,6 @@ class Pace:
         if ticket.number > self._marks[-1][0]:
             self._lost += 1
             self._weight += counts
-        if counts:
-            if self.share * (ticket.number - ticket.load - self._last) > FORGET:
-                self.known = 0.0
-                self._forget()
-            self._last = max(self._last, ticket.number)
         if ticket.pace < 0.9 * self.proven:
             self._judge(counts)
 
@@ -126,10 +114,6 @@ class Pace:
             self._below /= 2
             self._below_lost /= 2
 
-    def _forget(self) -> None:
-        self._kept = 0.0, 0.0
-        self._below = self._below_lost = self.share = 0.0
-
     def learnt(self) -> bool:
         """Return whether the share of 429s at any pace has been learnt, or is much higher than it was."""
         if self._below_lost < 3 or self.share <= 1.5 * self.known:
@@ -137,12 +121,15 @@ class Pace:
         self.known = self.share
         return True
 
+    def count(self, ticket: Ticket) -> int:
+        """Return the number of requests since the last correction."""
+        return ticket.number - self._marks[-1][0]
+
     def excessive(self, ticket: Ticket) -> bool:
         """Return whether there were more 429s since the last correction than occur at any pace."""
-        number, sent, _ = self._marks[-1]
-        count = ticket.number - number
+        count = self.count(ticket)
         strays = 1.2 * self.share * count
-        enough = count >= SAMPLE and ticket.sent - sent >= BRIEF
+        enough = count >= SAMPLE and ticket.sent - self._marks[-1][1] >= BRIEF
         return enough and self._weight > TOLERATED * count + strays + SIGMA * sqrt(strays)
 
     def measured(self, ticket: Ticket, seconds: float) -> float:
@@ -154,8 +141,6 @@ class Pace:
                 break
         return max(passed, 1) / max(ticket.sent - sent, FLOOR)
 
-    # -- new curves
-
     def restart(self, number: int, sent: float) -> None:
         """Measure from this request on."""
         self._marks.clear()
@@ -163,7 +148,7 @@ class Pace:
 
     def enter(self, ticket: Ticket, rate: float) -> Curve:
         """Return the first curve, at a rate measured without pacing."""
-        self.proven = self._basis = rate
+        self.proven = self._basis = rate if ticket.sent - self._marks[-1][1] >= 1.0 else 0.0
         self._early = 0
         self.restart(ticket.number, ticket.sent)
         return rate, DOUBT, 1.0
@@ -176,12 +161,10 @@ class Pace:
         if early and high >= 0.9 * self.proven:
             low = max(low, min(self.proven, high))
         self._early = self._early + 1 if early else 0
-        self._kept = self._below, self._below_lost
         return self._between(ticket, low, high)
 
     def resume(self, ticket: Ticket, low: float, exhausted_at: float) -> Curve:
-        """Return the curve after an exhausted limit; what came before that was no stray."""
-        self._below, self._below_lost = self._kept
+        """Return the curve after an exhausted limit."""
         self._early = 0
         high = self.at(exhausted_at)
         return self._between(ticket, min(low, high), high)
@@ -191,7 +174,7 @@ class Pace:
         self.proven, self._basis = low, max(low, self._basis)
         if low < FALLEN * self._basis and not self.known:  # the limit fell: what was measured was due to it
             self._basis = low
-            self._forget()
+            self._below = self._below_lost = self.share = self.known = 0.0
         rate = low**0.75 * high**0.25
         time = min(max(60 / rate, QUICK), SLOW)
         dip = min(0.1, max(0.02, 16 / (rate * time)))

@@ -1,7 +1,8 @@
 """Decide when the next request may be sent under an undocumented rate limit.
 
 A call is refused when it is answered 429 although a request sent after its previous 429 was accepted. Its
-429s concern only itself, in every state: it waits alone, twice as long each time.
+429s concern only itself, in every state: it waits alone, twice as long each time. If three of the calls that
+exhausted a limit prove refused and none of them passes, the limit was open: the cap before it is restored.
 
 state       may depart                         isolated 429             429s of several   accepted
                                                                         calls in a row
@@ -18,7 +19,7 @@ An accepted probe chooses by what the limit did. Exhausted for 12 s: a quota for
 cap in flight, unless three strikes refuted that. Else: paced, at what was accepted since the limit opened.
 
 429s that go on at a pace under what was accepted before occur at any pace: open again, their share known,
-and paced only by more of them. Twelve of them missing in a row: the share was wrong, and is forgotten.
+and paced only by more of them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from .pace import EARLY, FLOOR, Curve, Pace, Ticket
+from .pace import EARLY, FLOOR, SAMPLE, Curve, Pace, Ticket
 
 __all__ = ["Throttle", "Ticket"]
 
@@ -37,7 +38,9 @@ CLUSTER = 4.0  # 429s in a row, and 1/16 (paced: 1/8) of those in flight, that n
 LEAK = 1 / 3  # of a 429 that each accepted request sent later offsets: one 429 in four is no cluster
 HOLD = 2  # 429s in a row after which an unpaced session waits for the answers that are under way,
 STRAY = 20  # and more of them by this times the share of 429s that is known to occur at any pace
-STRIKES = 3  # 429s at a load that was safe before: no cap in flight
+STRIKES = (
+    3  # 429s at a load that was safe before: no cap in flight; calls that prove refused: the limit was open
+)
 LONG = 12.0  # seconds: a limit that stays exhausted for this long is a quota window
 PATIENCE = 3  # an exhausted limit is probed again after a third of the time it has been so
 SLOWEST = 3.5  # seconds between two probes at most
@@ -57,7 +60,7 @@ class Throttle:
         self.throttled = 0
         self.paused_until = 0.0
         self.state = OPEN if rate is None else PACED
-        self.notify: Callable[[str], None] | None = None
+        self.notify: Callable[[str], None] = lambda text: None  # told what is learnt
         self._concurrency = concurrency
         self._known = rate is not None
         self._cap: float = min(START, concurrency) if rate is None else concurrency
@@ -65,12 +68,14 @@ class Throttle:
         self._passed = -inf  # departure of the last request accepted
         self._run = self._first = 0.0  # 429s in a row, more or less, and the departure of the first
         self._run_number = 1
+        # the run that exhausted the limit, how many of its calls proved refused, and the cap before
+        self._blamed = self._acquitted = 0
+        self._cap_before = 0.0
         self._epoch = -inf  # a 429 of a request sent before this belongs to an event that was handled
         self._pace = Pace(rate or 1.0)
         # probing: since when, and from when the next interval counts; what the last call was told, and which
         self._probe: Ticket | None = None
         self._resume = False  # to the pace that was followed before
-        self._blank = False  # whether a limit was exhausted that had accepted too little to measure
         self._since = self._from = 0.0
         self._told = inf  # the earliest end of the Retry-After of the last calls
         self._teller = self._tellers = self._load = self._waited = 0
@@ -92,14 +97,11 @@ class Throttle:
             return self._pace.rate
         return self._quota / self._width if self._quota and self.state in (QUOTA, PROBING) else None
 
-    def ready_at(self, now: float, ahead: int = 0, *, beside: bool = False) -> float:
+    def ready_at(self, now: float, *, beside: bool = False) -> float:
         """Return when the next request may be sent: <= now means at once, inf not before an answer arrives.
 
-        With `ahead` others queued before it: the earliest known time, never inf, non-decreasing in `ahead`.
         `beside`: for a refused call, which waits for no pace and takes no place in it.
         """
-        if ahead:
-            return self._estimate(now, ahead)
         if now < self.paused_until:
             return self.paused_until
         if self.in_flight >= (self._concurrency if beside else self._cap):
@@ -116,8 +118,9 @@ class Throttle:
 
     def depart(self, now: float, previous: Ticket | None = None) -> Ticket:
         """Send a request; `previous` is the ticket with which its call was answered 429 before."""
-        if not self.in_flight and now - self._opened > LONG and self.state in (OPEN, PACED):
-            self._after_idle(now)
+        if self.state == OPEN and not self.in_flight and now - self._opened > LONG:  # idle time is no rate
+            self._opened, self._accepted = now, 0
+            self._pace.restart(self._number, now)
         self.in_flight += 1
         self._number += 1
         beside = previous is not None and previous.is_refused and self.state != PROBING
@@ -139,6 +142,8 @@ class Throttle:
         self.in_flight -= 1
         self._accepted += 1
         self._passed = max(self._passed, ticket.sent)
+        if ticket.run == self._blamed:
+            self._blamed = 0  # it was the limit
         if self._run and ticket.sent > self._first:
             self._run = max(0.0, self._run - LEAK)
             self._run_number += not self._run
@@ -161,6 +166,8 @@ class Throttle:
         self.throttled += 1
         pause = retry_after or 0.0
         refused = ticket.reject(now, self._passed if self.state != PROBING else -inf)
+        if ticket.refusals == 1 and ticket.run == self._blamed > 0:
+            self._acquit(ticket, now)
         alone = ALONE * 2.0 ** min(ticket.refusals, 12) if refused else (now - ticket.first) / PATIENCE
         own = now + max(pause, ALONE, alone)
         self._pace.rejected(ticket, counts=not refused)
@@ -194,24 +201,6 @@ class Throttle:
         if ticket is self._probe:
             self._probe = None
 
-    def _estimate(self, now: float, ahead: int) -> float:
-        at = max(now, self.paused_until)
-        if self.state == PACED:
-            return max(at, self._pace.due - EARLY + ahead / max(self._pace.rate, self._pace.at(now)))
-        if not self._quota:
-            return at
-        over = ahead - (self._budget if self.state == QUOTA else self._quota)
-        start = self._opened if self.state == QUOTA else at - self._width
-        return at if over < 0 else max(at, start + self._width * (1 + over // self._quota))
-
-    def _after_idle(self, now: float) -> None:
-        if self.state == OPEN:
-            self._opened, self._accepted = now, 0
-            self._pace.restart(self._number, now)
-        elif not self._number:
-            self._opened = now
-            self._pace.start(now, (self._pace.rate, 0.0, 1.0), now)
-
     def _isolated(self, ticket: Ticket, now: float) -> None:
         if self._known or self.state == QUOTA:
             return
@@ -219,18 +208,22 @@ class Throttle:
             self._safe, self._strikes, self._epoch = 0, STRIKES, now
             self._pace.restart(self._number, now)
             self._go(OPEN, START)
-            self._tell(f"the service answers {self._pace.share:.0%} of requests with 429 at any pace")
+            self.notify(f"the service answers {self._pace.share:.0%} of requests with 429 at any pace")
             return
-        if self.state == OPEN and self._safe:
+        suspected = self.state == OPEN and self._safe > 0
+        if suspected:
             self._over_cap(ticket, now)
-        elif self._cap >= self._concurrency and self._pace.excessive(ticket):
-            self._epoch = now
-            if self.state == PACED:
-                self._follow(now, self._pace.correct(ticket))
-            elif self._strikes < STRIKES:
-                self._suspect(ticket.load - 1, now)
-            else:
-                self._follow(now, self._pace.enter(ticket, self._pace.measured(ticket, 1.0)))
+            if self._strikes < STRIKES or self._pace.count(ticket) < SAMPLE:
+                return
+        elif self._cap < self._concurrency or not self._pace.excessive(ticket):
+            return
+        self._epoch = now
+        if self.state == PACED:
+            self._follow(now, self._pace.correct(ticket))
+        elif self._strikes < STRIKES:
+            self._suspect(ticket.load - 1, now)
+        else:
+            self._follow(now, self._pace.enter(ticket, self._pace.measured(ticket, 1.0)))
 
     def _suspect(self, together: int, now: float) -> None:
         if not self._strikes:
@@ -245,8 +238,6 @@ class Throttle:
         else:
             self._strike(self._safe)
         self._cap, self._raise_at = self._safe, now + self._hold
-        if self._strikes >= STRIKES:
-            self._follow(now, self._pace.enter(ticket, self._pace.measured(ticket, 1.0)))
 
     def _raise(self, ticket: Ticket, now: float) -> None:
         if self._cap < min(self._safe, self._concurrency):
@@ -263,6 +254,8 @@ class Throttle:
         self._safe = max(1, min(int(0.9 * self._safe), load - 1))
 
     def _exhausted(self, ticket: Ticket, now: float, pause: float) -> None:
+        self._blamed = self._run_number if self.state == OPEN else 0
+        self._acquitted, self._cap_before = 0, self._cap
         self._run = 0.0
         self._run_number += 1
         self._resume = self.state == PACED
@@ -278,6 +271,15 @@ class Throttle:
             self._from = self.paused_until
         self.state, self._cap = PROBING, self._concurrency
         self._epoch = max(now, self.paused_until)
+
+    def _acquit(self, ticket: Ticket, now: float) -> None:
+        """Take note that a call which exhausted the limit is refused: three, and the limit was open."""
+        ticket.run = 0
+        self._acquitted += 1
+        if self._acquitted == STRIKES and self.state == OPEN:
+            self._safe = self._strikes = self._blamed = 0
+            self._pace.restart(self._number, now)
+            self._go(OPEN, self._cap_before)
 
     def _still_exhausted(self, ticket: Ticket, now: float, pause: float) -> None:
         if ticket is not self._probe:  # sent before: the same event
@@ -306,18 +308,13 @@ class Throttle:
             self._budget = self._quota - 1
             self._opened, self._accepted = ticket.sent, 1
             self._go(QUOTA, 3)
-            self._tell(f"the service allows about {self._quota} requests in {self._width:.0f} s")
+            self.notify(f"the service allows about {self._quota} requests in {self._width:.0f} s")
         elif self._quota and accepted <= 1.25 * self._quota:
             self._go(QUOTA, 3)
         elif self._quota:
             self._quota = 0
             self._go(OPEN, START)
-        elif not self._resume and accepted < CLUSTER and not self._blank:
-            self._blank = True
-            self._opened, self._accepted = ticket.sent, 1
-            self._pace.restart(ticket.number, ticket.sent)
-            self._go(OPEN, 3)
-        elif self._resume or self._strikes >= STRIKES or self._waited or exhausted > 1.5:
+        elif self._resume or self._strikes >= STRIKES or self._waited or ticket.sent - self._from > 1.5:
             self._opened, self._accepted = ticket.sent, 1
             rate = accepted / cycle
             if not self._resume:
@@ -337,14 +334,10 @@ class Throttle:
         self._pace.start(now, curve, max(now + 3 / rate, self.paused_until))
         self._go(PACED, self._concurrency)
         if not 0.9 < before / rate < 1.1:
-            self._tell(f"the service allows about {rate:.3g} requests/s")
+            self.notify(f"the service allows about {rate:.3g} requests/s")
 
     def _go(self, state: str, cap: float) -> None:
         self.state, self._cap = state, min(cap, self._concurrency)
 
     def _pause(self, until: float) -> None:
         self.paused_until = max(until, self.paused_until)
-
-    def _tell(self, text: str) -> None:
-        if self.notify is not None:
-            self.notify(text)
