@@ -185,7 +185,7 @@ class Admission:
 
     def _refuse_hopeless(self) -> None:
         """Refuse the requests whose time ends before the pause does."""
-        left = []
+        left: list[float] = []
         for waiter in chain(*self._queues):
             if waiter.deadline < self.throttle.paused_until:
                 self._refuse(waiter)
