@@ -371,7 +371,9 @@ def test_a_full_disk_stops_the_job_and_the_rerun_completes(path: Path) -> None:
     with Sandbox(urls=30, clicks=600) as box:
         # Slow enough for a commit to come while there is still something to be asked.
         box.latency = 0.005
-        command = [sys.executable, "-c", FULL, str(path), box.base_url, box.apikey, box.apisecret]
+        # -B: a compiled module that the limit cuts would end the processes of other tests.
+        script = [sys.executable, "-B", "-c", FULL]
+        command = [*script, str(path), box.base_url, box.apikey, box.apisecret]
         run = subprocess.run(command, capture_output=True, text=True)
         assert run.returncode == 0, run.stderr
         attempts, failures, told = run.stdout.split(maxsplit=2)
