@@ -85,8 +85,8 @@ class Selection:
             named = ", ".join(map(repr, unknown[:NAMED]))
             more = f" and {len(unknown) - NAMED:,} more" if len(unknown) > NAMED else ""
             if len(unknown) == 1:
-                listed = await session.urls.list().to_list()
-                more = did_you_mean(unknown[0], (link.slashtag or "" for link in listed))
+                listed = await optional(session, "similar slashtags", lambda few: few.urls.list().to_list())
+                more = did_you_mean(unknown[0], (link.slashtag or "" for link in listed or ()))
             run.leave_out(f"no link has the slashtag {named}{more}; --no-check asks for it all the same")
         if len(unknown) == len(found):
             raise typer.Exit(SOME_FAILED)

@@ -10,6 +10,7 @@ LATE = 0.03  # seconds of lateness that are caught up; more would be a burst aft
 FLOOR = 0.05  # seconds: the shortest time that is measured, and between two probes; a clock may tick in 16 ms
 SAMPLE = 20  # requests that a measured rate needs
 BRIEF = 0.5  # seconds at least between two corrections
+PROVING = 1.0  # seconds in which a first rate must be measured to prove anything: a burst is no rate
 SETTLE = 0.2  # seconds until a correction shows in the answers
 SIGMA = 2.5  # standard deviations of the expected strays that are chance
 TOLERATED = 0.005  # share of 429s that does not cut the rate
@@ -148,7 +149,7 @@ class Pace:
 
     def enter(self, ticket: Ticket, rate: float) -> Curve:
         """Return the first curve, at a rate measured without pacing."""
-        self.proven = self._basis = rate if ticket.sent - self._marks[-1][1] >= 1.0 else 0.0
+        self.proven = self._basis = rate if ticket.sent - self._marks[-1][1] >= PROVING else 0.0
         self._early = 0
         self.restart(ticket.number, ticket.sent)
         return rate, DOUBT, 1.0

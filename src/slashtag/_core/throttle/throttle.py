@@ -38,9 +38,9 @@ CLUSTER = 4.0  # 429s in a row, and 1/16 (paced: 1/8) of those in flight, that n
 LEAK = 1 / 3  # of a 429 that each accepted request sent later offsets: one 429 in four is no cluster
 HOLD = 2  # 429s in a row after which an unpaced session waits for the answers that are under way,
 STRAY = 20  # and more of them by this times the share of 429s that is known to occur at any pace
-STRIKES = (
-    3  # 429s at a load that was safe before: no cap in flight; calls that prove refused: the limit was open
-)
+# 429s at a load that was safe before, which refute a cap in flight; calls that prove refused after they had
+# exhausted a limit, which refute that limit
+STRIKES = 3
 LONG = 12.0  # seconds: a limit that stays exhausted for this long is a quota window
 PATIENCE = 3  # an exhausted limit is probed again after a third of the time it has been so
 SLOWEST = 3.5  # seconds between two probes at most
