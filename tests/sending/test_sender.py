@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pickle
 from email.utils import formatdate
 from itertools import pairwise
 
 import aiohttp
 import pytest
-from aioresponses import aioresponses
+from aioresponses import aioresponses, core
 
 from slashtag import (
     APIError,
@@ -50,8 +51,13 @@ TAG_LIMIT = "The maximum allowed number of tags is reached. Please contact suppo
 
 
 @pytest.fixture
-def answers(slashtag_aioresponses: aioresponses) -> aioresponses:
-    return slashtag_aioresponses
+def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[aioresponses]:
+    # aioresponses 0.7.9 does not pass the `stream_writer` that aiohttp 3.14 requires.
+    writer = SimpleNamespace(output_size=0)
+    kind = partial(core.ClientResponse, stream_writer=writer)
+    monkeypatch.setattr(core, "ClientResponse", kind)
+    with aioresponses() as mock:
+        yield mock
 
 
 @pytest.fixture
@@ -521,6 +527,10 @@ async def test_metrics_add_up() -> None:
         assert metrics.attempts == metrics.requests + metrics.retries + metrics.throttled
         assert metrics.throttled == len(wire.requests) // 7
         assert (metrics.in_flight, metrics.waiting) == (0, 0)
+        # A copy that was pickled has these numbers, also once more.
+        copied = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(metrics))))
+        assert repr(copied) == repr(metrics)
+        assert (copied.inconsistent, copied.paused_until) == (metrics.inconsistent, metrics.paused_until)
 
 
 async def test_requests_are_logged_at_debug_and_retries_and_throttling_at_info(
@@ -540,6 +550,11 @@ async def test_requests_are_logged_at_debug_and_retries_and_throttling_at_info(
     assert ("DEBUG", "PUT urls/spring: NotFoundError") in told
     retries = [text for level, text in told if level == "WARNING" and "attempt 1 failed, again in" in text]
     assert len(retries) == 1
+    records = [vars(record) for record in caplog.records if record.name == "slashtag"]
+    (answer,) = (record for record in records if "bytes" in record)
+    assert (answer["method"], answer["path"], answer["status"], answer["bytes"]) == ("GET", "urls", 200, size)
+    (retry,) = (record for record in records if "attempt" in record)
+    assert (retry["error"], retry["attempt"], retry["seconds"] > 0) == ("ServerError", 1, True)
 
 
 @pytest.mark.unmeasured

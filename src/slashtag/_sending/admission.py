@@ -131,9 +131,8 @@ class Admission:
         if until - now > LONG_WAIT and until > self._warned_until + 1:
             self._warned_until = until
             end = datetime.now() + timedelta(seconds=until - now)
-            log.warning(
-                "waiting %.0f s for the service's limit, until %s", until - now, f"{end:%Y-%m-%d %H:%M:%S}"
-            )
+            seconds, message = until - now, "waiting %.0f s for the service's limit, until %s"
+            log.warning(message, seconds, f"{end:%Y-%m-%d %H:%M:%S}", extra={"seconds": seconds})
 
     def accepted(self, ticket: Ticket, now: float) -> None:
         """Return a ticket after an accepted request."""

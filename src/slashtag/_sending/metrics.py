@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from math import inf
+from types import SimpleNamespace
+from typing import Any
 
 from .admission import Admission
 
@@ -21,7 +24,7 @@ class Metrics:
     current numbers of requests; `paused_until`: the event loop's time before which nothing is sent, past if
     not paused; `oldest_answer`: the earliest time at which the service made an answer, in epoch seconds and
     by its own clock, inf while unknown; `retry_at`: the event loop's time of the next retry, past if none
-    waits for its time.
+    waits for its time. A pickled copy has the numbers as they were.
     """
 
     _admission: Admission
@@ -43,6 +46,17 @@ class Metrics:
         names = ("requests", "replayed", "attempts", "retries", "throttled", "bytes_received", "learned_rate")
         numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in (*names, "in_flight", "waiting"))
         return f"Metrics({numbers})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        derived = [name for name, value in vars(type(self)).items() if isinstance(value, property)]
+        kept = [field.name for field in fields(self) if not field.name.startswith("_")]
+        return {name: getattr(self, name) for name in (*kept, *derived)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        numbers: Any = SimpleNamespace(**state)
+        numbers.throttle = numbers
+        values = {field.name: state.get(field.name) for field in fields(self)}
+        self.__dict__.update(values, _admission=numbers, _inconsistent=partial(int, state["inconsistent"]))
 
     @property
     def throttled(self) -> int:

@@ -145,7 +145,8 @@ class Sender:
                     state.spent += after - now
                     state.answer_lost |= call.method != "GET" and answer_lost(error)
                     self._give_back(ticket, error, after)
-                    log.debug("%s %s%s: %s", call.method, call.path, _details(call), type(error).__name__)
+                    kind = type(error).__name__
+                    log.debug("%s %s%s: %s", *_named(call), kind, extra=_fields(call, error=kind))
                     raise
                 # A 429 does not count as an attempt: the request itself may be fine.
                 state.attempts -= 1
@@ -156,7 +157,9 @@ class Sender:
                 if is_tag_limit(call, ticket):
                     state.attempts += ticket.rejects
                     raise _tag_limit(error, ticket) from None
-                log.info("%s %s: 429, back to the queue", call.method, call.path)
+                log.info(
+                    "%s %s: 429, back to the queue", call.method, call.path, extra=_fields(call, status=429)
+                )
             except BaseException:
                 admission.cancelled(ticket)
                 raise
@@ -177,7 +180,8 @@ class Sender:
                 if self.journal is not None:
                     self.journal.keep(call, data, body, made)
                 if log.isEnabledFor(logging.DEBUG):
-                    log.debug("%s %s%s: 200, %d bytes", call.method, call.path, _details(call), len(body))
+                    fields = _fields(call, status=200, bytes=len(body))
+                    log.debug("%s %s%s: 200, %d bytes", *_named(call), len(body), extra=fields)
                 return data
 
     def _report_unreadable(self, what: str) -> None:
@@ -248,7 +252,9 @@ class Sender:
         # The first is a warning if nothing has succeeded: the address or the network may be wrong.
         level = logging.INFO if metrics.reached_or_warned else logging.WARNING
         metrics.reached_or_warned = True
-        log.log(level, "%s; attempt %d failed, again in %.2f s", state.last, state.attempts, seconds)
+        fields = {"error": type(state.last).__name__, "attempt": state.attempts, "seconds": seconds}
+        message = "%s; attempt %d failed, again in %.2f s"
+        log.log(level, message, state.last, state.attempts, seconds, extra=fields)
         if not began < metrics.retry_at < began + seconds:
             # No other retry is sent before this one.
             metrics.retry_at = began + seconds
@@ -318,8 +324,12 @@ def _known_of(state: CallState) -> str:
     return f"; it was answered 429 {times} in {state.waited:.1f} s{others}; {said}"
 
 
-def _details(call: Call[Any]) -> str:
-    """Return the label or the parameters of a call for the log."""
-    if call.label:
-        return f" ({call.label})"
-    return f"?{'&'.join(f'{k}={v}' for k, v in call.params)}" if call.params else ""
+def _named(call: Call[Any]) -> tuple[str, str, str]:
+    """Return the method, the path, and the label or the parameters of a call for the log."""
+    params = f"?{'&'.join(f'{k}={v}' for k, v in call.params)}" if call.params else ""
+    return call.method, call.path, f" ({call.label})" if call.label else params
+
+
+def _fields(call: Call[Any], **fields: object) -> dict[str, object]:
+    """Return the fields of a log record about a call."""
+    return {"method": call.method, "path": call.path, **fields}
