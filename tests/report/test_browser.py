@@ -46,7 +46,6 @@ def page() -> str:
         clicks,
         top=HOSTILE,
         before=123_456,
-        unique=9,
         tag=counts,
         destination=counts,
         shared=frozenset(("tag", name) for name in HOSTILE[::2]),

@@ -77,20 +77,11 @@ def test_a_page_is_outlined_and_described() -> None:
 
 
 def test_a_span_without_clicks_shows_its_figures_and_says_why_there_is_no_more() -> None:
-    seen = Seen(report([0, 0, 0], links_clicked=0, before=8, unique=0, unique_is_exact=True).to_html())
-    assert [seen.figure(name) for name in ("total", "links-clicked", "busiest", "unique")] == [0] * 4
+    seen = Seen(report([0, 0, 0], links_clicked=0, before=8).to_html())
+    assert [seen.figure(name) for name in ("total", "links-clicked", "busiest")] == [0] * 3
     assert "no link has clicks in this span" in seen.root.text
     assert "−100.0 %" in seen.root.text
     assert seen.root.all("svg") == []
-
-
-@pytest.mark.parametrize(
-    ("unique", "is_exact", "shown"),
-    [(None, False, False), (3, False, False), (2, False, True), (3, True, True)],
-)
-def test_a_bound_that_says_nothing_has_no_tile(unique: int | None, is_exact: bool, shown: bool) -> None:
-    page = report([1, 2], unique=unique, unique_is_exact=is_exact).to_html()
-    assert ("Unique clicks</h2>" in page) == shown
 
 
 def test_rows_and_days_are_compared_with_the_span_before() -> None:

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta, tzinfo
-from datetime import timezone as fixed_offset
+from datetime import UTC, date, datetime, tzinfo
 from functools import partial
-from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from .. import (
-    AsyncSession,
-    DateRange,
-    InvalidRequestError,
-    Keys,
-    PeriodStats,
-    Progress,
-    Query,
-    RangeStats,
-    Statistics,
-    Year,
-)
+from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats
 from .._internal import Key, optional, parse_zone
 from ..export import Links, hourly_clicks, names_of_tags
 from ._branding import Branding
@@ -29,8 +16,6 @@ from ._report import Report, TopLink
 
 #: The most tags that are counted by the service, one by one, as their links share slashtags with others.
 MOST_TAGS = 8
-
-R = TypeVar("R", bound=Statistics)
 
 
 async def build(
@@ -97,7 +82,6 @@ async def build(
     # What else there is about links with clicks
     if each and tags is None:
         counted = {"keys": each.clicks}
-    unique = await counter.count_years(start, end, counted)
     labels = await _count_labels(session, counter, span, links, each.clicks if each and keys is None else {})
     hourly: dict[datetime, int] = {}
     if hours:
@@ -116,8 +100,6 @@ async def build(
         stats=stats,
         before=before.total,
         before_stats=before if before.days_complete and before.reconciles else RangeStats(),
-        unique=None if unique is None else min(stats.total, unique.clicks_unique),
-        unique_is_exact=unique is not None and unique.unique_is_exact,
         top=top,
         **labels,
         hourly=hourly,
@@ -161,7 +143,7 @@ class _Counter:
 
         return report
 
-    async def count(self, query: Query[R], of: Mapping[str, Any]) -> R:
+    async def count(self, query: DateRange, of: Mapping[str, Any]) -> RangeStats:
         """Count links or tags together."""
         return await self._session.stats.collect(query, **of, timezone=self._zone, progress=self.step())
 
@@ -204,23 +186,6 @@ class _Counter:
             )
             for slashtag, stats in best.items()
         )
-
-    async def count_years(self, start: date, end: date, of: Mapping[str, Any]) -> PeriodStats | None:
-        """Count calendar years; None for other spans, and if the service or the zone has no such years."""
-        if (start, end) != (date(start.year, 1, 1), date(end.year, 12, 31)):
-            return None
-        years = range(start.year, end.year + 2)
-        offsets = [datetime(year, 1, 1, tzinfo=self._zone).utcoffset() for year in years]
-        if any(begins != ends for begins, ends in pairwise(offsets)):
-            return None
-
-        async def count(session: AsyncSession) -> PeriodStats:
-            zone = fixed_offset(offsets[0] or timedelta())
-            selected: dict[str, Any] = {**of, "timezone": zone, "progress": self.step()}
-            found = [await session.stats.collect(Year(year), **selected) for year in years[:-1]]
-            return PeriodStats.merge(found)
-
-        return await optional(self._session, "unique clicks of the years", count)
 
 
 async def _count_labels(

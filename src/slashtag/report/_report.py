@@ -61,8 +61,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     Where the span is not over, `stats` ends at `asked_at`. `before` is the clicks of `previous`, and
     `before_stats` says which (nothing where that is unknown). `links_clicked` of the `links` slashtags have
-    clicks, None where links were not counted one by one. `unique` clicks are an upper bound unless
-    `unique_is_exact`, and None unless the span is whole calendar years: the service counts no others.
+    clicks, None where links were not counted one by one.
 
     `tag` and `destination` (host and path) have clicks by label where there are several, `shared` the
     (dimension, label) of those that include clicks of links with another label. `hourly` has the clicks of
@@ -82,8 +81,6 @@ class Report(Struct, frozen=True, kw_only=True):
     stats: RangeStats
     before: int
     before_stats: RangeStats = RangeStats()
-    unique: int | None = None
-    unique_is_exact: bool = False
     top: tuple[TopLink, ...] = ()
     tag: dict[str, int] = {}
     destination: dict[str, int] = {}
@@ -145,11 +142,6 @@ class Report(Struct, frozen=True, kw_only=True):
     def change(self) -> float | None:
         """Change against `before`, 0.5 for half as many more; None where that had no clicks."""
         return _change(self.total, self.before)
-
-    @property
-    def shows_unique(self) -> bool:
-        """Whether the number of unique clicks says more than that of all clicks."""
-        return self.unique is not None and (self.unique_is_exact or self.unique < self.total)
 
     def counts(self, dimension: str) -> dict[str, int]:
         """Return the clicks by label of a dimension."""
