@@ -15,7 +15,6 @@ from ._core.change import RENAME_FIRST as RENAME_FIRST
 from ._core.change import find_problems as find_problems
 from ._core.change import is_url as is_url
 from ._core.options import plain_callback as plain_callback
-from ._core.plan import part_of as part_of
 from ._core.spans import parse_span as parse_span
 from ._core.windows import Window as Window
 from ._core.windows import by_month as by_month

@@ -7,10 +7,10 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import wait
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from .. import ConfigurationError, Plan, SlashtagError, Statistics, TransportError
-from .._internal import part_of, plain_callback
+from .._internal import plain_callback
 from ._worker import WorkerSession, distributed, run_part
 
 R = TypeVar("R", bound=Statistics)
@@ -20,6 +20,8 @@ log = logging.getLogger("slashtag")
 
 #: Requests of a part: at least, as many as a session sends at once; at most, to be lost if its worker dies.
 _FEWEST, _MOST = 32, 512
+#: Parts for each thread of the workers, so that none has much left to do at the end.
+_PARTS = 8
 #: Attempts to open the sessions, and seconds between them for the scheduler to notice that a worker died.
 _ATTEMPTS, _PAUSE = 5, 0.3
 #: Seconds that the workers have to end cancelled parts.
@@ -50,9 +52,9 @@ def collect(
     default, come from the workers' environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY, SLASHTAG_APISECRET): no
     credential is sent.
 
-    Each thread of the workers gets one part of the plan after the other, of 32 to 512 requests: fewer as less
-    is left, so that no worker has much to do at the end. A part whose worker died is run again by another
-    one, as often as the cluster allows (`distributed.scheduler.allowed-failures`), and counted once.
+    Each thread of the workers gets one part of the plan after the other, of 32 to 512 requests. A part whose
+    worker died is run again by another one, as often as the cluster allows
+    (`distributed.scheduler.allowed-failures`), and counted once.
     `progress` is called with (requests done, requests) by the client's event loop, which is another thread's
     for a synchronous client.
 
@@ -70,69 +72,43 @@ def collect(
     options["base_url"] = base_url
 
     async def run() -> R:
-        session = WorkerSession(options)
-        job = _Job(client, plan, session.name)
+        session, futures = WorkerSession(options), dict[Any, int]()
         try:
             await _open_sessions(client, session)
-            return await job.run(progress)
+            futures |= await _submit_parts(client, plan, session.name)
+            total, done = plan.query.running_sum(plan.span), 0
+            ended = distributed.as_completed(futures, with_results=True, raise_errors=False)
+            async for future, result in ended:
+                total.add(_checked(future, result))
+                done += futures.pop(future)
+                future.release()
+                if progress is not None:
+                    progress(done, len(plan))
+            return total.result()
         except OSError as error:
             if isinstance(error, SlashtagError):  # a RequestTimeoutError
                 raise
             raise TransportError(f"the cluster was lost: {error}") from None
         finally:
             # Shielded: a second cancellation must not leave requests running on the workers.
-            await asyncio.shield(_close_sessions(client, session, job.running))
+            await asyncio.shield(_close_sessions(client, session, futures))
 
     return run() if client.asynchronous else _wait(client, run)
 
 
-class _Job(Generic[R]):
-    """Job on a cluster: a plan, and the requests of its parts that run, by their futures."""
+async def _submit_parts(client: Any, plan: Plan[Any], session: str) -> dict[Any, int]:
+    """Submit a plan in parts; return the number of requests of each by its future.
 
-    def __init__(self, client: Any, plan: Plan[R], session: str) -> None:
-        self.running: dict[Any, int] = {}
-        self._client, self._plan, self._session = client, plan, session
-        self._next = plan.start
-
-    async def run(self, progress: Progress | None) -> R:
-        """Run all parts and return the sum of their results."""
-        total, done = self._plan.query.running_sum(self._plan.span), 0
-        ended = distributed.as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
-        while await self._submit_parts(ended):
-            future, result = await anext(ended)
-            total.add(_checked(future, result))
-            done += self.running.pop(future)
-            future.release()
-            if progress is not None:
-                progress(done, len(self._plan))
-        return total.result()
-
-    async def _submit_parts(self, ended: Any) -> bool:
-        """Submit a part for each idle thread, smaller ones as less is left; return whether any part runs."""
-        if self._next < self._plan.stop:
-            # Without workers yet, the first one that starts gets a part.
-            threads = sum((await self._client.nthreads()).values()) or 1
-            while len(self.running) < threads and (left := self._plan.stop - self._next) > 0:
-                self._submit(ended, min(left, _MOST, max(_FEWEST, left // (2 * threads))))
-        return bool(self.running)
-
-    def _submit(self, ended: Any, size: int) -> None:
-        """Submit the next part.
-
-        The scheduler gives it to the worker with the least to do. Bound to a worker, it would never be run if
-        all workers died.
-        """
-        start, self._next = self._next, self._next + size
-        future = self._client.submit(
-            run_part,
-            self._session,
-            part_of(self._plan, start, self._next),
-            # Without keys of its own, equal parts of two jobs would be one task.
-            key=(f"{self._session}-part", start),
-            pure=False,
-        )
-        self.running[future] = size
-        ended.add(future)
+    The scheduler gives each part to the worker with the least to do. Bound to a worker, it would never be run
+    if all workers died.
+    """
+    threads = sum((await client.nthreads()).values()) or 1
+    size = min(_MOST, max(_FEWEST, len(plan) // (_PARTS * threads)))
+    parts = plan.split(-(-len(plan) // size)) if plan else []
+    # Without keys of its own, equal parts of two jobs would be one task.
+    keys = [(f"{session}-part", n) for n in range(len(parts))]
+    futures = client.map(run_part, [session] * len(parts), parts, key=keys, pure=False) if parts else []
+    return dict(zip(futures, map(len, parts), strict=True))
 
 
 def _checked(future: Any, result: Any) -> Any:
