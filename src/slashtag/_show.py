@@ -1,4 +1,4 @@
-"""Representations of values: short in a console, as tables in a notebook."""
+"""Representations of values: short in a console, as tables and small charts in a notebook."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import cast
 
 from msgspec import Struct
 
-#: Entries of a map in a repr; labels of a dimension in a notebook.
-ENTRIES, LABELS = 5, 5
+#: Entries of a map in a repr; labels of a dimension, and rows of a page, in a notebook.
+ENTRIES, LABELS, ROWS = 5, 5, 20
+WIDTH, HEIGHT = 480, 48
 
 
 def many(n: int, one: str, more: str | None = None) -> str:
@@ -34,23 +35,40 @@ def short_repr(record: Struct) -> str:
 
 
 def stats_html(stats: Struct, total: int, rows: Iterable[tuple[str, str, int]]) -> str:
-    """Return the total and the period of statistics, and a table of the first labels."""
-    period = ""
+    """Return a chart of the days or months of statistics and a table of the first labels."""
+    series: list[tuple[str, int]] = []
     cells: list[tuple[str, str, str]] = []
     for dimension, group in groupby(rows, itemgetter(0)):
         counts = [(label, clicks) for _, label, clicks in group]
         if dimension in ("day", "month"):
-            period = f", {counts[0][0]} to {counts[-1][0]}"
+            series = counts
             continue
         cells += [(dimension, label, f"{clicks:,}") for label, clicks in counts[:LABELS]]
         if len(counts) > LABELS:
             cells.append((dimension, f"{len(counts) - LABELS:,} more", ""))
+    period = f", {series[0][0]} to {series[-1][0]}" if series else ""
     inexact = [name for name in stats.__struct_fields__ if getattr(stats, name) is False]
     return (
-        f"<p><b>{type(stats).__name__}</b>: {total:,} clicks{period}</p>"
+        f"<p><b>{type(stats).__name__}</b>: {total:,} clicks{period}</p>{_bars(series)}"
         + (table_html(("dimension", "label", "clicks"), cells) if cells else "")
         + "".join(f"<p>{name} is False</p>" for name in inexact)
     )
+
+
+def page_html(number: int, items: Sequence[object]) -> str:
+    """Return a table of the first records of a page."""
+    names = items[0].__struct_fields__ if items and isinstance(items[0], Struct) else ()
+    rows = ([getattr(item, name) for name in names] for item in items[:ROWS])
+    more = f", the first {ROWS} of them here" if len(items) > ROWS else ""
+    return f"<p><b>Page {number}</b>: {len(items):,} items{more}</p>{table_html(names, rows)}"
+
+
+def plan_html(query: Struct, requests: int, span: tuple[object, object] | None) -> str:
+    """Return a table of a query's members, its days and the number of its requests."""
+    members = [(name, getattr(query, name)) for name in query.__struct_fields__]
+    days = [("days", f"{span[0]} to {span[1]}")] if span else []
+    rows = [("query", type(query).__name__), *members, *days, ("requests", f"{requests:,}")]
+    return table_html(("plan", ""), rows)
 
 
 def table_html(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -71,3 +89,19 @@ def _cut(member: object) -> str:
     keys = sorted(counts, key=lambda key: -counts[key]) if isinstance(next(iter(counts)), str) else counts
     shown = ", ".join(f"{key!r}: {counts[key]!r}" for key in islice(keys, ENTRIES))
     return f"{{{shown}, ... {len(counts) - ENTRIES:,} more}}"
+
+
+def _bars(series: Sequence[tuple[str, int]]) -> str:
+    most = max((clicks for _, clicks in series), default=0)
+    if most <= 0:
+        return ""
+    path = "".join(
+        f"M{i},{HEIGHT}v{-HEIGHT * clicks / most:.1f}h.8V{HEIGHT}z"
+        for i, (_, clicks) in enumerate(series)
+        if clicks > 0
+    )
+    return (
+        f'<svg role="img" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {len(series)} {HEIGHT}" '
+        f'preserveAspectRatio="none"><title>at most {most:,} clicks</title>'
+        f'<path fill="#3355d1" d="{path}"/></svg>'
+    )

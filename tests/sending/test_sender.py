@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import aiohttp
 import pytest
-from aioresponses import aioresponses, core
+from aioresponses import aioresponses
 
 from slashtag import (
     APIError,
@@ -51,13 +51,8 @@ TAG_LIMIT = "The maximum allowed number of tags is reached. Please contact suppo
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[aioresponses]:
-    # aioresponses 0.7.9 does not pass the `stream_writer` that aiohttp 3.14 requires.
-    writer = SimpleNamespace(output_size=0)
-    kind = partial(core.ClientResponse, stream_writer=writer)
-    monkeypatch.setattr(core, "ClientResponse", kind)
-    with aioresponses() as mock:
-        yield mock
+def answers(slashtag_aioresponses: aioresponses) -> aioresponses:
+    return slashtag_aioresponses
 
 
 @pytest.fixture
