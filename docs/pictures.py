@@ -26,7 +26,7 @@ async def draw_report() -> None:
         Sandbox(urls=1_000, clicks=80_000, tags=12) as box,
         AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session,
     ):
-        report = await build(session, DateRange.year(2024))
+        report = await build(session, DateRange.parse("2024"))
     (DOCS / "report.png").write_bytes(report.to_png(scale=1))
 
 

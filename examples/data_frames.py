@@ -1,4 +1,4 @@
-"""Read links and clicks into polars, pandas and DuckDB through the Arrow C stream (extra `arrow`)."""
+"""Read links and clicks into polars, pandas and DuckDB."""
 
 import asyncio
 
@@ -12,12 +12,13 @@ from slashtag import AsyncSession, DateRange
 
 async def main() -> None:
     async with AsyncSession() as session:
-        links = await session.urls.list().to_arrow()  # noqa: F841
+        found = await session.urls.list().to_list()
         stats = await session.stats.collect(DateRange("2024-01-01", "2024-12-31"), keys=session.urls.list())
-    rows = stats.to_arrow()
+    columns, rows = ["dimension", "label", "clicks"], list(stats.rows())
+    links = pl.DataFrame([link.to_dict() for link in found])  # noqa: F841
 
     months = (
-        pl.DataFrame(rows)
+        pl.DataFrame(rows, schema=columns, orient="row")
         .filter(pl.col("dimension") == "day")
         .group_by(pl.col("label").str.slice(0, 7).alias("month"))
         .agg(pl.col("clicks").sum())
@@ -25,7 +26,7 @@ async def main() -> None:
     )
     print(f"polars: {months.height} months, {months['clicks'].sum()} clicks")
 
-    devices = pd.DataFrame.from_arrow(rows).query("dimension == 'device'")
+    devices = pd.DataFrame(rows, columns=columns).query("dimension == 'device'")
     print(f"pandas: {len(devices)} devices, {devices['clicks'].sum()} clicks")
 
     # DuckDB finds tables by the names of variables.

@@ -44,7 +44,7 @@ SANDBOX_USERS = {"sandbox", "pytest_plugin", "cli"}
 # Packages around the client. They import public names, and of the internal ones those that `_internal` lists.
 SATELLITES = {"bulk_update", "cli", "dask", "dlt", "export", "report"}
 HEAVY = {"tenacity", "pyarrow", "altair", "vl_convert", "distributed", "dask", "dlt", "duckdb", "uvloop"}
-HEAVY |= {"nanoarrow", "pydantic_core"}
+HEAVY |= {"pydantic_core"}
 IMPURE = {
     "aiohttp",
     "anyio",

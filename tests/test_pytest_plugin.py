@@ -36,23 +36,6 @@ USES_SESSION = """
         links = await slashtag_session.urls.list().to_list()
         assert [link.slashtag for link in links] == [link.slashtag for link in slashtag_sandbox.truth.urls()]
 """
-USES_AIORESPONSES = """
-    import aiohttp
-    import aioresponses.core
-    import pytest
-    from slashtag import AsyncSession
-
-    @pytest.mark.{mark}
-    async def test_mocked(slashtag_aioresponses):
-        page = {"page": 1, "pageSize": 50, "items": []}
-        url = "https://links.example/api/v1/urls?page=1&pagesize=50"
-        slashtag_aioresponses.get(url, payload={"status": 200, "message": "ok", "data": page})
-        async with AsyncSession("https://links.example", apikey="k" * 20, apisecret="s" * 12) as session:
-            assert (await session.urls.page()).items == []
-
-    def test_others_see_nothing_of_it():
-        assert aioresponses.core.ClientResponse is aiohttp.ClientResponse
-"""
 ON_ASYNCIO = """
     import pytest
 
@@ -107,15 +90,6 @@ def test_the_session_works_where_pytest_asyncio_is_not_installed(pytester: pytes
     run = _python("-c", WITHOUT_PYTEST_ASYNCIO, *QUIET, "-p", "no:asyncio", str(pytester.path))
     assert run.returncode == 0, run.stdout
     assert "1 passed" in run.stdout
-
-
-@pytest.mark.parametrize(("mark", "options"), [("asyncio", STRICT_ASYNCIO), ("anyio", ("-p", "no:asyncio"))])
-def test_answers_can_be_mocked_with_aioresponses(
-    pytester: pytest.Pytester, mark: str, options: tuple[str, ...]
-) -> None:
-    pytester.makeconftest(ON_ASYNCIO)
-    pytester.makepyfile(USES_AIORESPONSES.replace("{mark}", mark))
-    pytester.runpytest_inprocess(*QUIET, *options).assert_outcomes(passed=2)
 
 
 def _python(*arguments: str) -> Any:

@@ -22,7 +22,7 @@ PLUGIN_TEST = """
 HEAVY = """
     import sys, slashtag, slashtag.sandbox
     slashtag.AsyncSession
-    assert not {"typer", "pyarrow", "altair", "nanoarrow"} & sys.modules.keys()
+    assert not {"typer", "pyarrow", "altair"} & sys.modules.keys()
 """
 
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 from msgspec import Meta
 from msgspec.structs import asdict, force_setattr
 
-from ._records import ArrowStream, Record, to_arrow
-from ._show import many, page_html, short_repr, stats_html
+from ._records import Record
+from ._show import many, short_repr, stats_html
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -60,9 +60,6 @@ class Page(Record, Generic[T], frozen=True, kw_only=True, rename="camel"):
     page: int
     page_size: int
     items: list[T]
-
-    def _repr_html_(self) -> str:
-        return page_html(self.page, self.items)
 
 
 def add_counts(into: dict[K, int], counts: Mapping[K, int]) -> None:
@@ -164,13 +161,6 @@ class Statistics(Record, frozen=True, kw_only=True):
                 yield dimension, str(label), clicks
         if self.missing > 0:
             yield "missing", many(self.missing, "request"), 0
-
-    def to_arrow(self) -> ArrowStream:
-        """Return the rows as an Arrow table, with columns dimension, label and clicks; extra `arrow`.
-
-        Raises ExportError for a count that int64 cannot hold.
-        """
-        return to_arrow({"dimension": str, "label": str, "clicks": int}, self.rows())
 
     def __repr__(self) -> str:
         return short_repr(self)

@@ -1,8 +1,8 @@
-"""Representations of values: short in a console, as tables and small charts in a notebook."""
+"""Representations of values: short in a console, as tables in a notebook."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from difflib import get_close_matches
 from html import escape
 from itertools import groupby, islice
@@ -11,9 +11,8 @@ from typing import cast
 
 from msgspec import Struct
 
-#: Entries of a map in a repr; labels of a dimension, and rows of a page, in a notebook.
-ENTRIES, LABELS, ROWS = 5, 5, 20
-WIDTH, HEIGHT = 480, 48
+#: Entries of a map in a repr; labels of a dimension in a notebook.
+ENTRIES, LABELS = 5, 5
 
 
 def many(n: int, one: str, more: str | None = None) -> str:
@@ -35,48 +34,22 @@ def short_repr(record: Struct) -> str:
 
 
 def stats_html(stats: Struct, total: int, rows: Iterable[tuple[str, str, int]]) -> str:
-    """Return a chart of the days or months of statistics and a table of the first labels."""
-    series: list[tuple[str, int]] = []
+    """Return the total and the period of statistics, and a table of the first labels."""
+    period = ""
     cells: list[tuple[str, str, str]] = []
     for dimension, group in groupby(rows, itemgetter(0)):
         counts = [(label, clicks) for _, label, clicks in group]
         if dimension in ("day", "month"):
-            series = counts
+            period = f", {counts[0][0]} to {counts[-1][0]}"
             continue
         cells += [(dimension, label, f"{clicks:,}") for label, clicks in counts[:LABELS]]
         if len(counts) > LABELS:
             cells.append((dimension, f"{len(counts) - LABELS:,} more", ""))
-    period = f", {series[0][0]} to {series[-1][0]}" if series else ""
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells)
     inexact = [name for name in stats.__struct_fields__ if getattr(stats, name) is False]
-    return (
-        f"<p><b>{type(stats).__name__}</b>: {total:,} clicks{period}</p>{_bars(series)}"
-        + (table_html(("dimension", "label", "clicks"), cells) if cells else "")
-        + "".join(f"<p>{name} is False</p>" for name in inexact)
+    return f"<p><b>{type(stats).__name__}</b>: {total:,} clicks{period}</p><table>{body}</table>" + "".join(
+        f"<p>{name} is False</p>" for name in inexact
     )
-
-
-def page_html(number: int, items: Sequence[object]) -> str:
-    """Return a table of the first records of a page."""
-    names = items[0].__struct_fields__ if items and isinstance(items[0], Struct) else ()
-    rows = ([getattr(item, name) for name in names] for item in items[:ROWS])
-    more = f", the first {ROWS} of them here" if len(items) > ROWS else ""
-    return f"<p><b>Page {number}</b>: {len(items):,} items{more}</p>{table_html(names, rows)}"
-
-
-def plan_html(query: Struct, requests: int, span: tuple[object, object] | None) -> str:
-    """Return a table of a query's members, its days and the number of its requests."""
-    members = [(name, getattr(query, name)) for name in query.__struct_fields__]
-    days = [("days", f"{span[0]} to {span[1]}")] if span else []
-    rows = [("query", type(query).__name__), *members, *days, ("requests", f"{requests:,}")]
-    return table_html(("plan", ""), rows)
-
-
-def table_html(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table; None is an empty cell."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    cells = ((escape("" if value is None else str(value)) for value in row) for row in rows)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _cut(member: object) -> str:
@@ -89,19 +62,3 @@ def _cut(member: object) -> str:
     keys = sorted(counts, key=lambda key: -counts[key]) if isinstance(next(iter(counts)), str) else counts
     shown = ", ".join(f"{key!r}: {counts[key]!r}" for key in islice(keys, ENTRIES))
     return f"{{{shown}, ... {len(counts) - ENTRIES:,} more}}"
-
-
-def _bars(series: Sequence[tuple[str, int]]) -> str:
-    most = max((clicks for _, clicks in series), default=0)
-    if most <= 0:
-        return ""
-    path = "".join(
-        f"M{i},{HEIGHT}v{-HEIGHT * clicks / most:.1f}h.8V{HEIGHT}z"
-        for i, (_, clicks) in enumerate(series)
-        if clicks > 0
-    )
-    return (
-        f'<svg role="img" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {len(series)} {HEIGHT}" '
-        f'preserveAspectRatio="none"><title>at most {most:,} clicks</title>'
-        f'<path fill="#3355d1" d="{path}"/></svg>'
-    )

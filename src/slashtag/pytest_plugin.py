@@ -1,17 +1,14 @@
 """Pytest fixtures to test your own code offline.
 
 `slashtag_sandbox` is a sandbox with a small account, new for each test; `slashtag_session` is a session
-on it. Override `slashtag_sandbox_options` to choose the arguments of Sandbox. `slashtag_aioresponses` mocks
-answers with aioresponses instead.
+on it. Override `slashtag_sandbox_options` to choose the arguments of Sandbox.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,17 +45,3 @@ async def slashtag_session(slashtag_sandbox: Sandbox) -> AsyncIterator[AsyncSess
     slashtag: Any = import_module(".", __package__)
     async with slashtag.AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
         yield session
-
-
-@pytest.fixture
-def slashtag_aioresponses(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Mock the answers to all aiohttp requests; yields an `aioresponses.aioresponses`.
-
-    Needs aioresponses. Release 0.7.9 does not pass the `stream_writer` that aiohttp 3.14 requires; this
-    fixture does.
-    """
-    core: Any = import_module("aioresponses.core")
-    writer = SimpleNamespace(output_size=0)
-    monkeypatch.setattr(core, "ClientResponse", partial(core.ClientResponse, stream_writer=writer))
-    with core.aioresponses() as mock:
-        yield mock

@@ -94,11 +94,9 @@ def test_a_range_is_relative_to_the_day_of_the_zone(zone: tzinfo, text: str) -> 
 
 
 def test_a_range_that_is_not_relative_has_its_bounds() -> None:
-    assert DateRange.parse("2024-02") == DateRange.month(2024, 2) == DateRange("2024-02-01", "2024-02-29")
-    assert DateRange.parse("2023") == DateRange.year(2023)
-    for wrong in (lambda: DateRange.month(2024, 13), lambda: DateRange("2024-01-01", "2024-01-02", "7d")):
-        with pytest.raises(InvalidRequestError):
-            wrong()
+    assert DateRange.parse("2024-02") == DateRange("2024-02-01", "2024-02-29")
+    with pytest.raises(InvalidRequestError):
+        DateRange("2024-01-01", "2024-01-02", "7d")
 
 
 def test_date_times_without_an_offset_are_of_the_zone() -> None:

@@ -217,10 +217,10 @@ async def test_keys_may_be_slashtags_links_or_a_listing(serve: Serve) -> None:
                     yield url
 
         for keys in (wanted, some(), [*wanted, *wanted]):
-            report = await build(session, DateRange.month(2024, 5), keys=keys)
+            report = await build(session, DateRange.parse("2024-05"), keys=keys)
             check(box, report, wanted)
             assert report.selection == "20 chosen links"
-        one = await build(session, DateRange.month(2024, 5), keys=wanted[:1], places=0)
+        one = await build(session, DateRange.parse("2024-05"), keys=wanted[:1], places=0)
         assert (one.selection, one.top) == ("1 chosen link", ())
 
 

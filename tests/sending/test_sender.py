@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
+from collections.abc import Iterator
 from email.utils import formatdate
+from functools import partial
 from itertools import pairwise
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
-from aioresponses import aioresponses
+from aioresponses import aioresponses, core
 
 from slashtag import (
     APIError,
@@ -51,8 +54,13 @@ TAG_LIMIT = "The maximum allowed number of tags is reached. Please contact suppo
 
 
 @pytest.fixture
-def answers(slashtag_aioresponses: aioresponses) -> aioresponses:
-    return slashtag_aioresponses
+def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[aioresponses]:
+    # aioresponses 0.7.9 does not pass the `stream_writer` that aiohttp 3.14 requires.
+    writer = SimpleNamespace(output_size=0)
+    kind = partial(core.ClientResponse, stream_writer=writer)
+    monkeypatch.setattr(core, "ClientResponse", kind)
+    with aioresponses() as mock:
+        yield mock
 
 
 @pytest.fixture

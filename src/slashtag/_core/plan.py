@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from .._errors import InvalidRequestError, SlashtagError
 from .._models import Statistics
-from .._show import many, plan_html
+from .._show import many
 from .batches import Selector
 from .call import Call
 from .queries import Query, TimeSlice
@@ -50,9 +50,6 @@ class Plan(Struct, Generic[R_co], frozen=True):
     def __repr__(self) -> str:
         return f"<Plan of {many(len(self), 'request')}: {self.query!r}>"
 
-    def _repr_html_(self) -> str:
-        return plan_html(self.query, len(self), self.span)
-
     def requests(self) -> Iterator[StatsRequest]:
         """Yield the requests, grouped by selector."""
         width = len(self.time_slices)
@@ -62,11 +59,6 @@ class Plan(Struct, Generic[R_co], frozen=True):
     def request(self, selector: Selector, time_slice: TimeSlice) -> StatsRequest:
         """Return the request for one selector and one time slice."""
         return StatsRequest(selector, time_slice, self.query.call(selector, time_slice))
-
-    def calls(self) -> Iterator[Call[Any]]:
-        """Yield the API calls."""
-        for request in self.requests():
-            yield request.call
 
     def only(self, selector: Selector, time_slice: TimeSlice | None = None) -> Plan[R_co]:
         """Return the plan for one selector and one time slice, or all of them."""

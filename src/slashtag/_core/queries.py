@@ -139,16 +139,6 @@ class DateRange(Query[RangeStats], frozen=True):
         return cls(relative=f"{days}d")
 
     @classmethod
-    def month(cls, year: int, month: int) -> DateRange:
-        """Return the query for all days of a month."""
-        return cls.parse(f"{year:04d}-{month:02d}")
-
-    @classmethod
-    def year(cls, year: int) -> DateRange:
-        """Return the query for all days of a year."""
-        return cls.parse(f"{year:04d}")
-
-    @classmethod
     def parse(cls, text: str) -> DateRange:
         """Return the query for text such as `last-month`, `last-week`, `30d`, `2024-q3`, `2024-06`, `A..B`.
 

@@ -15,7 +15,6 @@ from .._core.paging import HasId, Order, PageCursor, Paging
 from .._errors import BadRequestError, NotFoundError
 from .._fanout import AsyncReadable, Stream, Tasks
 from .._models import Page
-from .._records import ArrowStream, records_to_arrow
 from .._sending.sender import Send
 
 T = TypeVar("T", bound=HasId)
@@ -240,13 +239,6 @@ class Listing(AsyncReadable, Generic[T]):
             options = replace(options, paging=replace(options.paging, limit=limit, pagesize=size))
         async with PageStream(options, self._tasks) as pages:
             return [item async for page in pages for item in page.items]
-
-    async def to_arrow(self, limit: int | None = None) -> ArrowStream:
-        """Return all items, or the first `limit`, as an Arrow table of their members; extra `arrow`.
-
-        Raises ExportError for a number that int64 cannot hold.
-        """
-        return records_to_arrow(self._options.returns, await self.to_list(limit))
 
     async def aclose(self) -> None:
         tasks, self._tasks = self._tasks, Tasks(self._session_tasks)
