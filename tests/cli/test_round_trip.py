@@ -101,19 +101,6 @@ def test_only_edited_rows_are_sent(
     assert puts(own) == {}
 
 
-def test_the_apostrophes_of_a_csv_for_excel_are_not_sent(cli: Cli, own: Sandbox, tmp_path: Path) -> None:
-    assert cli("tags", "create", "=tag").code == 0
-    own.add_url("-50", tag="=tag", redirect_code=302)
-    path = tmp_path / "links.csv"
-    assert cli("urls", "list", "--excel", "-o", str(path)).code == 0
-    header, *_, last = path.read_text().splitlines()
-    assert "'-50" in last
-    path.write_text(f"{header}\n{last.replace(',302,', ',308,')}\n")
-    ran = cli("urls", "update", "--from", str(path))
-    assert ran.code == 0, ran.err
-    assert list(puts(own).values()) == [{"destination": "https://www.example/", "redirect_code": 308}]
-
-
 @pytest.mark.parametrize(
     ("column", "cell", "says"),
     [

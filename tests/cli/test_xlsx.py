@@ -1,4 +1,4 @@
-"""Tables and exports as workbooks, and CSV for Excel."""
+"""Tables and exports as workbooks."""
 
 from __future__ import annotations
 
@@ -68,7 +68,6 @@ def test_every_table_goes_to_a_file(cli: Cli, tmp_path: Path, command: tuple[str
     ("options", "code", "says"),
     [
         (("-o", "a.csv", "--format", "csv"), 2, "--format is for stdout"),
-        (("-o", "a.xlsx", "--excel"), 2, "--excel is for CSV"),
         (("-o", "a.xls"), 2, "its name must end in"),
         (("-o", "missing/a.csv"), 1, "No such file"),
     ],
@@ -109,14 +108,3 @@ def test_without_xlsxwriter_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "xlsxwriter", None)
     assert 'pip install "slashtag[xlsx]"' in cli("export", "urls", "-o", str(tmp_path / "a.xlsx")).error
-
-
-def test_csv_for_excel_begins_with_a_bom(cli: Cli, tmp_path: Path) -> None:
-    plain, excel, table = (tmp_path / name for name in ("plain.csv", "excel.csv", "table.csv"))
-    assert cli("export", "tags", "-o", str(plain)).code == 0
-    assert cli("export", "tags", "-o", str(excel), "--excel").code == 0
-    assert cli("tags", "list", "-o", str(table), "--excel").code == 0
-    assert table.read_bytes() == excel.read_bytes()
-    assert not plain.read_bytes().startswith(b"\xef\xbb\xbf")
-    assert excel.read_bytes().startswith(b"\xef\xbb\xbfid,name")
-    assert json.loads(cli("export", "tags", "--format", "json").out) == objects(cli("tags", "list").out)

@@ -26,7 +26,7 @@ THIRD = (3, "c", "https://s.example/c", "https://y.example", 0, 302, None, None,
 
 
 def write(path: Path, rows: list[tuple[object, ...]], table: object = URLS) -> Path:
-    with TableFile(path, table, excel_safe=path.suffix == ".csv") as file:  # type: ignore[arg-type]
+    with TableFile(path, table) as file:  # type: ignore[arg-type]
         file.write(rows)  # type: ignore[arg-type]
     return path
 

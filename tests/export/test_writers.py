@@ -118,25 +118,6 @@ def test_a_row_of_another_length_is_refused(form: str) -> None:
         written(form, TAGS, [(1, "x")])
 
 
-# --- spreadsheets -------------------------------------------------------------------------------------
-
-
-@given(TEXT)
-def test_a_guarded_cell_is_no_formula_and_others_are_left_alone(text: str) -> None:
-    guarded = writers.guarded(text)
-    assert isinstance(guarded, str)
-    assert not guarded.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
-    assert guarded in (text, "'" + text)
-    assert (guarded == text) == (not text or text[0] not in "=+-@\t\r\n")
-
-
-def test_excel_safe_guards_texts_and_nothing_else() -> None:
-    row = ("=1+1", -5, date(2024, 1, 1), None)
-    raw = gzip.decompress(written(".csv.gz", ALL, [row], excel_safe=True))
-    assert raw.decode().splitlines()[1] == "'=1+1,-5,2024-01-01,"
-    assert written(".csv", ALL, [row]).decode().splitlines()[1].startswith("=1+1,")
-
-
 # --- parquet ------------------------------------------------------------------------------------------
 
 

@@ -101,8 +101,7 @@ def edited_cells(
     wrong: list[str] = []
     for name, cell in cells.items():
         now = present.get(name, "")
-        # A CSV for Excel has an apostrophe before what a spreadsheet would take for a formula.
-        if not cell or cell in (now, f"'{now}") or name in ("id", *VOLATILE):
+        if not cell or cell == now or name in ("id", *VOLATILE):
             continue
         if name not in READ_ONLY:
             given[name] = cell

@@ -37,11 +37,6 @@ class Output:
         metavar="FILE",
         help=f"Write to a file, its name in {', '.join(FORMATS)}; -: to stdout.",
     )
-    excel_safe: bool = _option(
-        False,
-        "--excel",
-        help="CSV for Excel: with a BOM, and ' before what a spreadsheet would run: = + - @.",
-    )
 
     #: Whether rows are drawn as a table on a terminal unless a form is given.
     drawn_by_default: ClassVar[bool] = True
@@ -51,27 +46,24 @@ class Output:
         if self.output is None or str(self.output) == "-":
             self.output = None
             self.form = self.form or ("table" if self.drawn_by_default and sys.stdout.isatty() else "jsonl")
-            ending = f".{self.form}"
         elif self.form is not None:
             raise InvalidRequestError("--format is for stdout; the name of a file says its format")
         else:
             with as_usage():
-                ending = format_of(self.output)
+                format_of(self.output)
             TableFile(self.output, Table(())).abandon()
-        if self.excel_safe and not ending.startswith(".csv"):
-            raise InvalidRequestError("--excel is for CSV; .xlsx needs no option")
 
     @contextmanager
     def writer(self, table: Table, shown: Mapping[str, int] | None = None) -> Generator[Writer, None, None]:
         """Open the file or stdout for rows; drawn at the end with the columns `shown`, see `draw_rows`."""
         if self.output is not None:
-            with TableFile(self.output, table, excel_safe=self.excel_safe) as file:
+            with TableFile(self.output, table) as file:
                 yield file
             return
         rows: list[Row] = []
         writer: Any = SimpleNamespace(write=rows.extend, close=lambda: draw_rows(table, rows, shown))
         if self.form != "table":
-            writer = open_writer(f".{self.form}", stdout(), table, excel_safe=self.excel_safe)
+            writer = open_writer(f".{self.form}", stdout(), table)
         yield writer
         writer.close()
         # A full disk is reported now, not after a summary.

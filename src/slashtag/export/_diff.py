@@ -64,8 +64,6 @@ def compare_files(
 
 def _plain(text: str) -> str:
     """Return a cell as every format has it."""
-    # An apostrophe that keeps a spreadsheet from running what follows.
-    text = text[1:] if text[:2] in ("'=", "'+", "'-", "'@") else text
     moment = _MOMENT.fullmatch(text)
     return text if moment is None else moment[1] if moment[2] == "00:00:00" else f"{moment[1]}T{moment[2]}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
 import os
@@ -17,13 +16,12 @@ from typing import Any, Literal, Protocol, Self, get_args
 import msgspec
 
 from .. import ExportError
-from ._table import Row, Table, Value
+from ._table import Row, Table
 from ._target import AtomicFile
 from ._xlsx import XlsxWriter
 
 #: Rows that are turned into bytes at once, and those of a row group of Parquet.
 BATCH, ROW_GROUP = 5_000, 25_000
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _ARROW = {
     "text": "string",
     "int": "int64",
@@ -80,32 +78,21 @@ class JsonWriter(JsonLinesWriter):
 
 
 class CsvWriter(Writer):
-    """Writer of CSV in UTF-8 with a header.
+    """Writer of CSV in UTF-8 with a header."""
 
-    `excel_safe` begins with a BOM, by which Excel knows UTF-8, and guards cells that a spreadsheet would run.
-    """
-
-    def __init__(self, file: Sink, table: Table, *, excel_safe: bool = False) -> None:
+    def __init__(self, file: Sink, table: Table) -> None:
         self._file = file
-        self._excel_safe = excel_safe
         self._lines: list[str] = []
         lines: Any = SimpleNamespace(write=self._lines.append)
         # A text with \r or \n is only quoted if lines end in them.
         self._csv = csv.writer(lines, lineterminator="\r\n")
-        if excel_safe:
-            file.write(codecs.BOM_UTF8)
         self.write([table.names])
 
     def write(self, rows: Iterable[Row], /) -> None:
         for batch in _batches(rows):
-            self._csv.writerows([map(guarded, row) for row in batch] if self._excel_safe else batch)
+            self._csv.writerows(batch)
             self._file.write("".join([line[:-2] + "\n" for line in self._lines]).encode())
             self._lines.clear()
-
-
-def guarded(value: Value) -> Value:
-    """Put an apostrophe before a text that a spreadsheet would take for a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 class ParquetWriter:
@@ -190,13 +177,12 @@ def format_of(path: str | os.PathLike[str]) -> str:
     raise ExportError(f"{name}: its name must end in one of {', '.join(FORMATS)}")
 
 
-def open_writer(format: str, file: Sink, table: Table, *, excel_safe: bool = False) -> Writer:
-    """Begin to write a table to a binary file, in one of FORMATS but not gzipped; `excel_safe` is for CSV."""
+def open_writer(format: str, file: Sink, table: Table) -> Writer:
+    """Begin to write a table to a binary file, in one of FORMATS but not gzipped."""
     make = _WRITERS.get(format.removeprefix("."))
     if make is None:
         raise ExportError(f"unknown format {format!r}; known are {', '.join(_WRITERS)}")
-    options = {"excel_safe": excel_safe} if make is CsvWriter else {}
-    return make(file, table, **options)
+    return make(file, table)
 
 
 class TableFile:
@@ -206,7 +192,7 @@ class TableFile:
     Raises ExportError as AtomicFile and the writers do.
     """
 
-    def __init__(self, path: str | os.PathLike[str], table: Table, *, excel_safe: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], table: Table) -> None:
         form = format_of(path)
         self._target = AtomicFile(path)
         #: Ends the writer, then what packs its bytes.
@@ -217,7 +203,7 @@ class TableFile:
                 # No time stamp and no name within: the same rows give the same bytes.
                 file = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
                 self._parts.callback(file.close)
-            self._writer = open_writer(form.removesuffix(_GZIP), file, table, excel_safe=excel_safe)
+            self._writer = open_writer(form.removesuffix(_GZIP), file, table)
         except BaseException:
             self.abandon()
             raise
