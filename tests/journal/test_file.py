@@ -21,7 +21,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from slashtag import AsyncSession, ConfigurationError, DateRange, JournalError, _files
+from slashtag import AsyncSession, ConfigurationError, DateRange, JournalError
 from slashtag._journal.file import JournalFile, JournalInUseError, remove_journal
 from slashtag._journal.journal import Journal
 from slashtag.sandbox import Sandbox
@@ -293,18 +293,6 @@ async def test_overwritten_pages_are_told_and_never_replayed(path: Path, seed: i
     assert all("damaged" in text for text in told)
 
 
-async def test_one_bit_of_a_body_is_told(path: Path) -> None:
-    await fill(path, b'{"clicks": 1000}', b'{"clicks": 2000}')
-    raw = path.read_bytes()
-    path.write_bytes(raw.replace(b"1000", b"1008"))
-    kept = journal(path)
-    kept.open()
-    assert body_of(kept, call(1)) == b'{"clicks": 2000}'
-    with pytest.raises(JournalError, match="damaged"):
-        body_of(kept, call(0))
-    await kept.aclose()
-
-
 async def test_a_file_cut_short_is_told(path: Path) -> None:
     await fill(path, *(bytes([n]) * 5_000 for n in range(20)))
     os.truncate(path, path.stat().st_size // 2)
@@ -394,29 +382,6 @@ def test_a_journal_that_is_open_is_not_removed(path: Path) -> None:
     remove_journal(path)
     remove_journal(path)
     assert list(path.parent.iterdir()) == []
-
-
-@pytest.mark.parametrize("is_open", [False, True])
-def test_an_open_journal_stays_where_an_open_file_cannot_be_removed(
-    path: Path, monkeypatch: pytest.MonkeyPatch, is_open: bool
-) -> None:
-    """As on Windows, which has no locks of this kind either."""
-    monkeypatch.setattr(_files, "_fcntl", None)
-    unlink = Path.unlink
-
-    def refuse_open(file: Path, missing_ok: bool = False) -> None:
-        if str(file) in (os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()):
-            raise PermissionError(13, "used by another process", str(file))
-        unlink(file, missing_ok)
-
-    monkeypatch.setattr(Path, "unlink", refuse_open)
-    file = JournalFile(path, BASE, KEY)
-    file.open()
-    if not is_open:
-        file.close()
-    assert remove_journal(path) is not is_open
-    file.close()
-    assert [each.name for each in path.parent.iterdir()] == ([path.name] if is_open else [])
 
 
 # --- locks of other systems ---------------------------------------------------------------------------

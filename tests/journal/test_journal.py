@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator
-from contextlib import closing
 from datetime import UTC, datetime
 from email.utils import formatdate
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from slashtag import AllTime, AsyncSession, CountryGeo, DateRange, Day, SessionClosedError, Year
+from slashtag import AllTime, AsyncSession, CountryGeo, DateRange, Day, Year
 from slashtag._core.call import Call
 from slashtag._errors import JournalError
 from slashtag._journal import journal as _journal
@@ -172,21 +170,6 @@ async def test_what_this_session_fetched_itself_is_not_replayed(box: Sandbox, pa
         assert job.metrics.replayed == 0
 
 
-async def test_only_the_latest_of_two_answers_is_kept(path: Path) -> None:
-    for body in (b"first", b"second"):
-        kept = journal(path)
-        kept.open()
-        for _ in range(3):
-            kept.keep(call(), None, body)
-        await kept.aclose()
-    kept = journal(path)
-    kept.open()
-    assert body_of(kept, call()) == b"second"
-    await kept.aclose()
-    with closing(sqlite3.connect(path)) as file:
-        assert file.execute("SELECT count(*) FROM response").fetchone() == (1,)
-
-
 @pytest.mark.parametrize(("seconds", "replayed"), [(3_599, True), (3_601, False), (-10, True)])
 async def test_what_is_too_old_is_asked_again(
     path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, replayed: bool
@@ -221,45 +204,7 @@ async def test_the_second_answer_replaces_one_that_contradicted_itself(path: Pat
         assert len(server.requests) == 2
 
 
-async def test_other_parameters_are_another_request(path: Path) -> None:
-    await fill(path, b"body")
-    kept = journal(path)
-    kept.open()
-    for other in (
-        Call(method="GET", path="stats/yearly", params=call(0).params, returns=object, replayable=True),
-        Call(method="GET", path="stats", params=(("tag", "0"), ("timezone", "+01:00")), returns=object),
-        Call(method="GET", path="stats", params=(("url_keys", "0"),), returns=object, replayable=True),
-        Call(method="PUT", path="stats", params=call(0).params, returns=object, replayable=True),
-    ):
-        assert body_of(kept, other) is None
-    assert body_of(kept, call(0)) == b"body"
-    await kept.aclose()
-
-
 # --- the event loop -----------------------------------------------------------------------------------
-
-
-async def test_reading_never_waits_for_a_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    await fill(path, b"body")
-    kept = journal(path)
-    kept.open()
-    committing, go_on = threading.Event(), threading.Event()
-    commit = kept._file.append
-
-    def slow(rows: Any) -> str | None:
-        failure = commit(rows)
-        kept._file.main.execute("BEGIN IMMEDIATE")  # type: ignore[union-attr]
-        committing.set()
-        go_on.wait(10)
-        kept._file.main.execute("ROLLBACK")  # type: ignore[union-attr]
-        return failure
-
-    monkeypatch.setattr(kept._file, "append", slow)
-    kept.keep(call("other"), None, b"more")
-    await asyncio.to_thread(committing.wait, 10)
-    assert body_of(kept, call(0)) == b"body"
-    go_on.set()
-    await kept.aclose()
 
 
 async def test_others_have_their_turn_while_a_job_is_replayed(box: Sandbox, path: Path) -> None:
@@ -282,21 +227,6 @@ async def test_others_have_their_turn_while_a_job_is_replayed(box: Sandbox, path
     assert job.metrics.replayed == len(box.requests) > 100
     # All workers had one each meanwhile.
     assert turns >= job.metrics.replayed // 32
-
-
-async def test_many_answers_at_once_are_all_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_journal, "COMMIT_SECONDS", 0.02)
-    kept = journal(path)
-    kept.open()
-    for n in range(5_000):
-        kept.keep(call(n), None, b"x" * 1_000 + str(n).encode())
-        if not n % 100:
-            await asyncio.sleep(0.002)
-    await kept.aclose()
-    again = journal(path)
-    again.open()
-    assert all(body_of(again, call(n)) == b"x" * 1_000 + str(n).encode() for n in range(5_000))
-    await again.aclose()
 
 
 # --- its life -----------------------------------------------------------------------------------------
@@ -327,68 +257,6 @@ async def test_a_session_without_a_with_block_opens_it_at_first_use(box: Sandbox
         await job.stats.collect(Day("2023-05-05"), tag=box.truth.tags()[0].name)
         await job.aclose()
         assert len(box.requests) == requests
-
-
-class Opening:
-    """How often journals were opened, and by which threads; each waits until it may go on."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.threads: list[threading.Thread] = []
-        self.go_on = threading.Event()
-        self._open = _journal.JournalFile.open
-        monkeypatch.setattr(_journal.JournalFile, "open", lambda file: self._wait(file))
-
-    def _wait(self, file: _journal.JournalFile) -> None:
-        self.threads.append(threading.current_thread())
-        assert self.go_on.wait(60)
-        self._open(file)
-
-    async def begun(self) -> None:
-        await until(lambda: self.threads, 60)
-
-
-@pytest.fixture
-def opening(monkeypatch: pytest.MonkeyPatch) -> Opening:
-    return Opening(monkeypatch)
-
-
-async def test_without_a_with_block_it_is_opened_once_and_off_the_event_loop(
-    box: Sandbox, path: Path, opening: Opening
-) -> None:
-    job = session(box, path)
-    days = [Day(f"2023-05-{n:02}") for n in range(1, 9)]
-    asking = [asyncio.create_task(job.stats.collect(day, tag=box.truth.tags()[0].name)) for day in days]
-    await opening.begun()
-    assert not box.requests
-    opening.go_on.set()
-    await asyncio.gather(*asking)
-    await job.aclose()
-    assert len(opening.threads) == 1
-    assert opening.threads[0] is not threading.current_thread()
-    async with session(box, path) as again:
-        await asyncio.gather(*(again.stats.collect(day, tag=box.truth.tags()[0].name) for day in days))
-        assert again.metrics.replayed == len(days) == len(box.requests)
-
-
-@pytest.mark.parametrize("patient", [True, False])
-async def test_a_session_closed_while_it_is_opened_leaves_it_closed(
-    box: Sandbox, path: Path, opening: Opening, patient: bool
-) -> None:
-    job = session(box, path)
-    asking = asyncio.create_task(job.stats.collect(Day("2023-05-05"), tag="spring"))
-    await opening.begun()
-    closing = asyncio.create_task(job.aclose())
-    await asyncio.sleep(0.01)
-    if not patient:
-        closing.cancel()
-    opening.go_on.set()
-    with pytest.raises(SessionClosedError):
-        await asking
-    await asyncio.wait((closing,))
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
-    later = journal(path)
-    later.open()
-    await later.aclose()
 
 
 async def test_closing_commits_what_is_left_and_ends_the_thread(path: Path) -> None:
@@ -423,15 +291,6 @@ async def test_cancelling_the_opening_or_the_closing_leaves_the_file_closed(path
     other.open()
     assert body_of(other, call()) == (b"body" if ending == "aclose" else None)
     await other.aclose()
-
-
-async def test_a_commit_that_breaks_in_any_way_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = journal(path)
-    kept.open()
-    kept.keep(call("spring"), None, [])  # type: ignore[arg-type]
-    with pytest.raises(JournalError, match="cannot be written"):
-        await kept.aclose()
-    assert threads() == []
 
 
 def journal_of(job: AsyncSession) -> Journal:

@@ -131,15 +131,6 @@ async def test_only_matching_requests_fail_and_count() -> None:
         assert [arrival.status for arrival in call.box.requests] == [400, 200, 500, 400, 405]
 
 
-async def test_faults_may_be_set_while_it_runs() -> None:
-    async with serving() as call:
-        call.box.faults = [Fault(kind="503")]
-        assert (await call("GET", TAGS)).status == 503
-        assert call.box.faults == (Fault(kind="503"),)
-        call.box.faults = ()
-        assert (await call("GET", TAGS)).status == 200
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

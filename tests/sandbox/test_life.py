@@ -7,7 +7,6 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
-from unittest.mock import Mock
 
 import aiohttp
 import pytest
@@ -44,17 +43,6 @@ async def test_async_with_runs_it_in_this_loop_and_leaves_nothing() -> None:
         assert (await call.get("urls")).status == 200
     assert threading.active_count() == threads
     assert asyncio.all_tasks() == tasks
-
-
-async def test_it_stops_on_a_loop_without_readers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As that of Windows is."""
-    box = small()
-    await box.start()
-    refuse = Mock(side_effect=NotImplementedError)
-    with monkeypatch.context() as patched:
-        patched.setattr(asyncio.get_running_loop(), "remove_reader", refuse)
-        await box.stop()
-    assert refuse.called
 
 
 async def test_it_may_be_stopped_twice_and_started_again() -> None:
@@ -140,25 +128,6 @@ def test_a_file_keeps_the_account(tmp_path: Path) -> None:
         box.add_click("mine", "2024-01-01")
         assert box.truth.alltime(["mine"]).clicks_unique == 8
     path.unlink()
-
-
-def test_a_file_that_cannot_be_filled_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr("slashtag.sandbox.sandbox.fill", full)
-    path = tmp_path / "account.sqlite"
-    with pytest.raises(OSError, match="disk full"), Sandbox(urls=2, clicks=2, store=path):
-        pass
-    path.unlink()
-
-
-async def test_credentials_may_be_chosen() -> None:
-    async with serving(apikey="k" * 20, apisecret="s" * 12) as call:
-        assert (await call.get("tags")).status == 200
-        assert (await call.get("tags")).status == 200
-        answer = await call("GET", "/api/v1/tags", headers={"apikey": "sandboxapikey0123456789"})
-        assert answer.status == 401
 
 
 async def test_a_body_that_arrives_is_recorded() -> None:
