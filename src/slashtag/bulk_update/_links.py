@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import Change, InvalidRequestError, ShortUrl
-from .._internal import REDIRECT_CODES, is_url
+from .._internal import find_problems
 from ..export import VOLATILE
 
 #: Columns of a listing that cannot be changed.
@@ -52,13 +52,11 @@ def completed(change: Change, url: ShortUrl) -> Change:
 
     Not with values that cannot be sent.
     """
-    code = url.redirect_code if url.redirect_code in REDIRECT_CODES else None
-    destination = url.destination if is_url(url.destination or "") else None
-    return replace(
-        change,
-        destination=change.destination or destination,
-        redirect_code=change.redirect_code or code,
-    )
+    for name in ("destination", "redirect_code"):
+        whole = replace(change, **{name: getattr(change, name) or getattr(url, name)})
+        if not any(find_problems([(0, whole)], "line")):
+            change = whole
+    return change
 
 
 def visible(url: ShortUrl, change: Change | None = None) -> list[object]:

@@ -8,13 +8,14 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
+from itertools import groupby
 from typing import Any, ClassVar, Literal
 
 from msgspec import Struct, ValidationError, json
 from msgspec.structs import replace
 
 from .. import AsyncSession, BadRequestError, ConfigurationError, DateRange, RangeStats, SlashtagError
-from .._internal import WorkerPool, days, halves, is_fatal, last_day, months, parse_zone
+from .._internal import WorkerPool, is_fatal, parse_zone
 from ._account import Listed, Monitor, Series, arrow
 
 _BATCH = 100
@@ -176,7 +177,8 @@ class Incremental:
                 if stats.reconciles and stats.days_complete and expected == Counter(self._recorded(stats)):
                     return None
                 if len(batch) > _FEW:
-                    return [list(half) for half in halves(batch)]
+                    middle = len(batch) // 2
+                    return [batch[:middle], batch[middle:]]
             except SlashtagError as error:
                 if is_fatal(error) or not (self.monitor.on_error or isinstance(error, BadRequestError)):
                     raise
@@ -199,7 +201,7 @@ class DailyClicks(Incremental):
 
     async def _rows(self, session: AsyncSession) -> AsyncGenerator[Rows, None]:
         before, listed = self._before, self._listed
-        present = list(days(self._first, self._today))
+        present = _days(self._first, self._today)
         unchanged = {
             key: {day: last.clicks.get(day, 0) for day in present}
             for key, last in before.items()
@@ -228,7 +230,7 @@ class DailyClicks(Incremental):
         if held is not None and key in self._before:
             counts = self._before[key].clicks
             known = {
-                day: (counts.get(day, 0), day < held.through) for day in days(held.recorded, held.through)
+                day: (counts.get(day, 0), day < held.through) for day in _days(held.recorded, held.through)
             }
         rows = ((day, (count, day < self._today)) for day, count in clicks.items())
         return ((key, day, *row) for day, row in rows if row != known.get(day))
@@ -249,12 +251,11 @@ class MonthlyDimensions(Incremental):
         new = [key for key in self._listed if key not in self._before]
         failed: set[str] = set()
         totals: dict[str, dict[date, int]] = {key: {} for key in self._listed}
-        recent = months(min(self._first, self._today), self._today)
-        for month in months(self.since, self._today):
-            start = date(*month, 1)
-            span = DateRange(max(start, self.since), min(last_day(month), self._today))
-            keys = new
-            if month in recent:
+        recent = min(self._first, self._today).replace(day=1)
+        for start, group in groupby(_days(self.since, self._today), lambda day: day.replace(day=1)):
+            month = list(group)
+            span, keys, is_recent = DateRange(month[0], month[-1]), new, start >= recent
+            if is_recent:
                 known = {key: {start: series.clicks.get(start, 0)} for key, series in self._before.items()}
                 different = await self._find_different(session, span, known)
                 for key in known.keys() - different:
@@ -265,7 +266,7 @@ class MonthlyDimensions(Incremental):
                 async for key, stats in each:
                     if stats.reconciles:
                         missing.discard(key)
-                    if month in recent:
+                    if is_recent:
                         totals[key] |= self._recorded(stats)
                     yield self._labels(key, start, stats)
             failed |= missing
@@ -284,3 +285,7 @@ class MonthlyDimensions(Incremental):
             if dimension in self.dimensions
         ]
         return rows or ([(key, month, "", "", 0, True)] if "record" in self.state else [])
+
+
+def _days(first: date, last: date) -> list[date]:
+    return [first + n * _DAY for n in range((last - first).days + 1)]

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Plan, Progress, RangeStats
-from .._internal import Window, WorkerPool, parse_zone, sort_by_activity, windows
+from .._internal import WorkerPool, parse_zone, windows
 from ._selection import selection
 
 #: The longest span, in days, and the most requests that are prepared at once.
@@ -44,14 +44,14 @@ async def hourly_clicks(
     zone, now = parse_zone(timezone), datetime.now(UTC)
     query = DateRange(start, end).resolve(None if timezone is None else zone, now)
     hours = list(_hours(query, zone))
-    clicks = dict.fromkeys((hour.start for hour in hours), 0)
+    clicks = dict.fromkeys((start for start, _ in hours), 0)
     async with selection(session, keys, tags, "slashtag", merged=True) as (keys, tags):
         if isinstance(keys, AsyncIterable):
             # The fewer batches have clicks on a day, the fewer requests its hours take.
-            keys = [key async for key in sort_by_activity(keys)]
+            keys = sorted([key async for key in keys], key=lambda key: -(getattr(key, "hits", None) or 0))
     whole = session.stats.plan(query, keys=keys, tags=tags, timezone=zone)
     days = RangeStats()
-    jobs: list[tuple[Plan[RangeStats], Window]] = []
+    jobs: list[tuple[Plan[RangeStats], datetime, datetime]] = []
     done, total = 0, len(whole)
 
     def step(*_: object) -> object:
@@ -66,15 +66,15 @@ async def hourly_clicks(
         # A day without clicks is known only from days that are complete.
         known = stats.days_complete and stats.reconciles
         jobs.extend(
-            (batch, hour) for hour in hours if hour.start <= now and (stats.clicks[hour.first] or not known)
+            (batch, *hour) for hour in hours if hour[0] <= now and (stats.clicks[hour[0].date()] or not known)
         )
 
-    async def count_hour(job: tuple[Plan[RangeStats], Window]) -> None:
-        (selector,), hour = job[0].selectors, job[1]
+    async def count_hour(job: tuple[Plan[RangeStats], datetime, datetime]) -> None:
+        batch, start, end = job
+        (selector,) = batch.selectors
         selected: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": selector.keys}
-        span = DateRange(hour.start, hour.end)
-        stats = await session.stats.collect(span, **selected, timezone=hour.start.tzinfo)
-        clicks[hour.start] += stats.total
+        stats = await session.stats.collect(DateRange(start, end), **selected, timezone=start.tzinfo)
+        clicks[start] += stats.total
         step()
 
     batches = whole.split(len(whole.selectors)) if whole.selectors else []
@@ -93,8 +93,8 @@ async def hourly_clicks(
     return clicks
 
 
-def _hours(query: DateRange, zone: tzinfo) -> Iterator[Window]:
-    """Yield the hours of a range; a change of the offset ends one too."""
+def _hours(query: DateRange, zone: tzinfo) -> Iterator[tuple[datetime, datetime]]:
+    """Yield the first and last second of the hours of a range; a change of the offset ends one too."""
     first, last = query.span(zone)
     if (last - first).days >= MOST_DAYS:
         raise InvalidRequestError(f"{first} to {last} is more than the {MOST_DAYS} days of an hourly series")
@@ -102,5 +102,5 @@ def _hours(query: DateRange, zone: tzinfo) -> Iterator[Window]:
         begins = window.start
         while begins <= window.end:
             ends = min(begins.replace(minute=59, second=59), window.end)
-            yield Window(begins, ends)
+            yield begins, ends
             begins = ends + timedelta(seconds=1)

@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Literal
 
 from .. import AsyncSession, InvalidRequestError, Keys, Progress, ShortUrl
-from .._internal import Key, check_slashtag, did_you_mean
+from .._internal import check_slashtag, did_you_mean
 
 By = Literal["slashtag", "tag"]
 
@@ -52,7 +52,7 @@ class Links:
     """All selected links by slashtag, or the slashtags that were given; `refused` ones cannot be counted."""
 
     def __init__(self) -> None:
-        self.by_slashtag: dict[str, list[Key]] = {}
+        self.by_slashtag: dict[str, list[str | ShortUrl]] = {}
         self.sharing = Sharing()
         self.refused = 0
 
@@ -81,7 +81,7 @@ class Links:
         return links
 
     @property
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[str | ShortUrl]:
         """One link of each slashtag: links tell how many hits they have."""
         return [links[0] for links in self.by_slashtag.values()]
 

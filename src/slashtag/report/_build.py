@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, tzinfo
 from functools import partial
 from typing import Any, NamedTuple
 
-from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats
-from .._internal import Key, optional, parse_zone
+from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats, ShortUrl
+from .._internal import optional, parse_zone
 from ..export import Links, hourly_clicks, names_of_tags
 from ._branding import Branding
 from ._format import page_of
@@ -153,7 +153,7 @@ class _Counter:
         async with each:
             return {name: stats.total async for name, stats in each}
 
-    async def count_links(self, span: DateRange, keys: Sequence[Key], places: int) -> _Each:
+    async def count_links(self, span: DateRange, keys: Iterable[str | ShortUrl], places: int) -> _Each:
         """Count each link alone; the best ones are at most `places`, those with most clicks first."""
         clicks: dict[str, int] = {}
         best: list[tuple[str, RangeStats]] = []

@@ -17,7 +17,7 @@ from msgspec import Struct
 from typer import Option
 
 from ... import AsyncSession, DateRange, InvalidRequestError, Progress, Query, ShortUrl, Statistics, Year
-from ..._internal import halves, many
+from ..._internal import many
 from ...export import Column, Row, Table
 from ..drawing import percent
 from ..options import Timezone
@@ -158,7 +158,8 @@ async def first_places(
             others = await count_others(keys)
             rank = clicks - others if by_change else clicks
             return [_Group(keys, rank, place=Place(keys[0], clicks, others))]
-        first, second = halves(keys)
+        middle = len(keys) // 2
+        first, second = keys[:middle], keys[middle:]
         clicks = await count(first)
         return [_Group(first, clicks), _Group(second, max(0, group.bound - clicks), is_counted=False)]
 
