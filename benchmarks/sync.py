@@ -1,22 +1,24 @@
 """Measure slashtag sync: first loads beside exports, and ten days of an account that changes.
 
-python benchmarks/sync.py [--only first|days] [--size FACTOR] [--rounds N] [--json]
+python benchmarks/sync.py [--only first|second|days] [--size FACTOR] [--rounds N] [--json]
 
 First loads of 1,000, 5,000 and 10,000 links and three years into a DuckDB file, and exports of the same days
-to Parquet, each in a process of its own. Then ten days with late clicks, links that are new, gone, renamed,
+to Parquet, each in a process of its own. The second day of 5,000 links and three years, into SQLite and
+DuckDB. Then ten days with late clicks, links that are new, gone, renamed,
 swapped or made again, a load interrupted midway and a dead service, into each kind of destination: rows that
 are not the truth, and requests, are counted. The days are printed to stderr.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -26,7 +28,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import duckdb
 from tests.support.warehouse_days import DESTINATIONS, Day, simulate
-from tests.support.warehouses import local, postgres_server, postgres_target, simulated_clock, small_account
+from tests.support.warehouses import (
+    LOADER,
+    local,
+    postgres_server,
+    postgres_target,
+    simulated_clock,
+    small_account,
+)
 
 from benchmarks._measure import Row, parser, report, scaled
 
@@ -106,6 +115,27 @@ def first_loads(size: float) -> Iterator[Row]:
     yield Row(what, peaks[-1] / peaks[0], note=f"{peaks[-1]:.0f} and {peaks[0]:.0f} MB")
 
 
+def second_day(size: float) -> Iterator[Row]:
+    """Compare the second days of SQLite and DuckDB, each after a load of three years."""
+    took: dict[str, float] = {}
+    yesterday = datetime.combine(TODAY, time(), UTC) - timedelta(minutes=1)
+    with account(scaled(5_000, size, 10)) as environment:
+        for name in ("duckdb", "sqlite"):
+            with TemporaryDirectory() as folder:
+                environment["DLT_DATA_DIR"] = f"{folder}/dlt"
+                target = {"destination": name, "path": f"{folder}/clicks"}
+                arguments = json.dumps([yesterday.isoformat(), target, {"since": SINCE}])
+                began = perf_counter()
+                subprocess.run([sys.executable, "-c", LOADER, arguments], env=environment, check=True)
+                first = perf_counter() - began
+                words = ("sync", f"{folder}/clicks", "--destination", name, "--since", SINCE)
+                cost = run(environment, *words)
+            took[name] = cost.wall
+            print(f"{name}: first load {first:.1f} s, second day {cost.wall:.1f} s", file=sys.stderr)
+    note = f"{took['sqlite']:.1f} and {took['duckdb']:.1f} s, 5,000 links x 3 years"
+    yield Row("sync: second day of SQLite / DuckDB", took["sqlite"] / took["duckdb"], goal="<= 3", note=note)
+
+
 def ten_days(size: float) -> Iterator[Row]:
     """Give the most requests of a day, compared with links changed and new + batches + pages."""
     for name in DESTINATIONS:
@@ -133,14 +163,19 @@ def ten_days(size: float) -> Iterator[Row]:
         yield Row(what, max(day.requests / day.ideal for day in days[1:]), goal="<= 1.1", note=note)
 
 
+PARTS = {"days": ten_days, "second": second_day, "first": first_loads}
+
+
 def main() -> None:
     made = parser(__doc__)
-    made.add_argument("--only", choices=("days", "first"), help="one of the two")
+    made.add_argument("--only", choices=tuple(PARTS), help="one of the three")
     options = made.parse_args()
     report(
         [
-            *(ten_days(options.size) if options.only != "first" else ()),
-            *(first_loads(options.size) if options.only != "days" else ()),
+            row
+            for name, measure in PARTS.items()
+            if options.only in (None, name)
+            for row in measure(options.size)
         ],
         options.json,
     )
