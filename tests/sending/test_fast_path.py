@@ -114,39 +114,10 @@ def switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLASHTAG_FAST_PATH", "0")
 
 
-def made_with(**settings: Any) -> Callable[[pytest.MonkeyPatch], None]:
-    """As someone who gives every session a setting that the fast path does not follow."""
-
-    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        made = aiohttp.ClientSession.__init__
-
-        def configured(self: aiohttp.ClientSession, *args: Any, **options: Any) -> None:
-            made(self, *args, **options | settings)
-
-        monkeypatch.setattr(aiohttp.ClientSession, "__init__", configured)
-
-    return patch
-
-
-async def passing(
-    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    return await handler(request)
-
-
-CONFIGURED = {
-    "middlewares": made_with(middlewares=[passing]),
-    "request class": made_with(request_class=type("Request", (aiohttp.ClientRequest,), {})),
-    "response class": made_with(response_class=type("Response", (aiohttp.ClientResponse,), {})),
-    "environment": made_with(trust_env=True),
-    "HTTP version": made_with(version=aiohttp.HttpVersion10),
-}
 WATCHED = [stand_in, stand_in_publicly, trace, replace, another_aiohttp, switched_off]
 
 
-@pytest.mark.parametrize(
-    "watch", [*WATCHED, *(pytest.param(CONFIGURED[name], id=name) for name in CONFIGURED)]
-)
+@pytest.mark.parametrize("watch", WATCHED)
 async def test_whoever_watches_aiohttp_sees_each_request(
     monkeypatch: pytest.MonkeyPatch, seen: list[str], watch: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
@@ -160,14 +131,6 @@ async def test_whoever_watches_aiohttp_sees_each_request(
         async with connect(wire) as session:
             await get(session)
         assert seen == ["GET", "PUT"]
-
-
-async def test_a_default_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with Wire([ok(PAGE)]) as proxy:
-        made_with(proxy=proxy.base_url)(monkeypatch)
-        async with connect("http://127.0.0.1:1") as session:
-            await get(session)
-        assert proxy.requests[0].target.startswith("http://127.0.0.1:1/api/v1/urls?")
 
 
 def test_these_tests_run_with_a_version_that_is_trusted() -> None:
@@ -201,11 +164,10 @@ async def test_a_session_says_how_it_sends(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("fast_path.is_plain", KeyError("_request_class")),
         ("transport.FastPath.__init__", TypeError("unexpected keyword argument")),
         ("fast_path.FastPath._take", AttributeError("is_connected")),
     ],
-    ids=["settings", "constructor", "connection"],
+    ids=["constructor", "connection"],
 )
 async def test_if_aiohttp_has_changed_requests_go_through_its_session_for_good(
     name: str,

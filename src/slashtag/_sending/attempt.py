@@ -8,22 +8,22 @@ from typing import Any
 
 
 class Attempt:
-    """One attempt of the current task to send a call: its deadline and the state of its connection."""
+    """One attempt of the current task to send a call: its deadline and the state of its connection.
 
-    # Defaults of the class, not slots: most attempts set only two of them.
+    What sends it sets `written` and `reused`, the watchdog `expired`.
+    """
+
     expired = False
     #: Whether a byte of the request may have been written; None if that is not known.
     written: bool | None = False
-    #: Whether to use a new connection, which may reach another backend, and to ask caches for no answer.
-    fresh = False
     #: Whether the connection had carried an earlier request.
     reused = False
-    #: Whether a reused connection was lost before any byte of the answer.
-    stale = False
 
-    def __init__(self, task: asyncio.Task[Any], at: float) -> None:
+    def __init__(self, task: asyncio.Task[Any], at: float, *, fresh: bool) -> None:
         self.task = task
         self.at = at
+        #: Whether to use a new connection, which may reach another backend, and to ask caches for no answer.
+        self.fresh = fresh
         self._cancelling = task.cancelling()
 
     def take_back(self) -> bool:
@@ -43,11 +43,11 @@ class Watchdog:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
 
-    def start(self, loop: asyncio.AbstractEventLoop, at: float) -> Attempt:
+    def start(self, loop: asyncio.AbstractEventLoop, at: float, *, fresh: bool = False) -> Attempt:
         """Start an attempt of the current task, which ends at `at` of the loop's time."""
         task = asyncio.current_task(loop)
         assert task is not None
-        attempt = Attempt(task, at)
+        attempt = Attempt(task, at, fresh=fresh)
         self._running.add(attempt)
         if at < self._timer_at:
             self._set_timer(loop, at)

@@ -39,8 +39,6 @@ _ATTRIBUTES = {
 _NAMES = {
     "aiohttp:ClientRequest.__init__": "method url headers loop",
     "aiohttp:ClientRequest.send": "conn",
-    "aiohttp:ClientSession.__init__": "_request_class _response_class _connector _middlewares _default_proxy "
-    "_default_proxy_auth _default_auth _auto_decompress _trust_env",
     "aiohttp:TCPConnector.connect": "req traces timeout",
     "aiohttp.client_proto:ResponseHandler.set_response_params": "_parser read_until_eof",
 }
@@ -73,9 +71,6 @@ SWITCHING_PROTOCOLS = 101
 
 #: Header of a request whose answer no cache may have.
 NO_CACHE = ("Cache-Control", "no-cache")
-
-#: Interim answers (1xx) before an answer: a real service sends one or two.
-MAX_INTERIM = 16
 
 _NOT_CONNECTED = (
     aiohttp.ClientConnectorError,
@@ -110,24 +105,14 @@ def has_leftover(parser: Any) -> bool:
 
 
 async def read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, aiohttp.StreamReader]:
-    """Return the head of the answer, after interim ones, and its body as a stream.
+    """Return the head of the next answer, which may be an interim one, and its body as a stream.
 
-    A connection with a 5xx is not used again. Raises HttpProcessingError after more than MAX_INTERIM interim
-    answers.
+    A connection with a 5xx is not used again: it may lead to a backend that fails every request.
     """
-    message = None
-    for _ in range(MAX_INTERIM + 1):
-        try:
-            message, content = await protocol.read()
-        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
-            if message is None:
-                raise
-            raise aiohttp.ServerDisconnectedError(message) from None  # the answer had begun
-        if not 100 <= message.code <= 199 or message.code == SWITCHING_PROTOCOLS:
-            if message.code >= 500:
-                protocol.force_close()  # it may lead to a backend that fails every request
-            return message, content
-    raise HttpProcessingError(message="too many interim answers")
+    message, content = await type(protocol).read(protocol)
+    if message.code >= 500:
+        protocol.force_close()
+    return message, content
 
 
 async def read_body(content: aiohttp.StreamReader, max_bytes: int) -> bytes:
@@ -150,12 +135,11 @@ def closed_too_early(key: Any) -> aiohttp.ClientConnectorError:
     )
 
 
-def lost_before_answer(error: BaseException) -> bool:
-    """Return whether a connection was lost before any byte of the answer."""
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        # Its message is the incomplete answer if there is one, otherwise a str.
-        return isinstance(error.message, str)
-    return isinstance(error, aiohttp.ClientOSError)
+def is_stale(error: BaseException, attempt: Attempt) -> bool:
+    """Return whether a reused connection was lost before any byte of the answer."""
+    # The message of the former is the incomplete answer if there is one, otherwise a str.
+    is_disconnected = isinstance(error, aiohttp.ServerDisconnectedError) and isinstance(error.message, str)
+    return attempt.reused and (is_disconnected or isinstance(error, aiohttp.ClientOSError))
 
 
 def is_unsent(error: BaseException, attempt: Attempt) -> bool:

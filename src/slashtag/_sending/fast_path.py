@@ -12,14 +12,12 @@ only if `ClientSession` is not mocked or traced; otherwise requests go through `
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
-from multidict import istr
 from yarl import URL
 
 from .._core.call import Call
@@ -32,7 +30,6 @@ from .connection import (
     Response,
     closed_too_early,
     has_leftover,
-    lost_before_answer,
     read_body,
     read_head,
     readable,
@@ -47,9 +44,6 @@ SWITCH = "SLASHTAG_FAST_PATH"
 
 #: Seconds that an idle connection is kept, as in aiohttp's own pool: some networks drop it later.
 KEEP_ALIVE = 15.0
-
-_KEEP_ALIVE_HEADER = istr("Keep-Alive")
-_TIMEOUT = re.compile(r'(?:^|,)\s*timeout\s*=\s*"?([0-9]{1,9})"?\s*(?:,|$)', re.IGNORECASE)
 
 
 def _original(function: object) -> object:
@@ -67,23 +61,6 @@ def can_bypass_session(http: aiohttp.ClientSession) -> bool:
     kind = type(http)
     untouched = getattr(kind, "_request", None) is _PRIVATE and kind.request is _PUBLIC
     return TESTED and untouched and not http.trace_configs
-
-
-def is_plain(http: aiohttp.ClientSession) -> bool:
-    """Return whether a session has only settings that the fast path supports."""
-    settings = vars(http)
-    return (
-        settings["_request_class"] is aiohttp.ClientRequest
-        and settings["_response_class"] is aiohttp.ClientResponse
-        and isinstance(settings["_connector"], aiohttp.TCPConnector)
-        and not settings["_middlewares"]
-        and settings["_default_proxy"] is None
-        and settings["_default_proxy_auth"] is None
-        and settings["_default_auth"] is None
-        and settings["_auto_decompress"] is True
-        and not settings["_trust_env"]
-        and http.version == aiohttp.HttpVersion11
-    )
 
 
 @dataclass(eq=False, slots=True)
@@ -109,7 +86,7 @@ class PooledConnection:
 
 
 class FastPath:
-    """Sender of requests to one origin over the connections of one ClientSession with plain settings.
+    """Sender of requests to one origin over the connections of our own ClientSession.
 
     Idle connections are kept here and return to aiohttp's pool only to be closed, because taking one from
     the pool costs as much as sending a request.
@@ -119,8 +96,6 @@ class FastPath:
         self._loop = loop = asyncio.get_running_loop()
         #: Idle connections; the most recently used is reused first.
         self._idle: list[PooledConnection] = []
-        if not is_plain(http):
-            raise LookupError("the session has settings that the fast path does not support")
         assert http.connector is not None
         self._connector = http.connector
         #: Passed to the connector for every connection: all requests go to one origin with the same headers.
@@ -139,7 +114,6 @@ class FastPath:
             pooled = await self._connect()
         else:
             attempt.reused = True
-        message = None
         try:
             protocol = pooled.protocol
             transport = protocol.transport
@@ -157,9 +131,10 @@ class FastPath:
             # Not joined in a variable: a body may hold a password, and some tracebacks show variables.
             transport.write(head + call.body if call.body else head)
             message, content = await read_head(protocol)
+            while 100 <= message.code <= 199 and message.code != SWITCHING_PROTOCOLS:
+                message, content = await read_head(protocol)
             body = await read_body(content, max_bytes)
-        except BaseException as error:
-            attempt.stale = attempt.reused and message is None and lost_before_answer(error)
+        except BaseException:
             pooled.connection.close()
             raise
         # After a 101 the connection uses another protocol.
@@ -167,7 +142,7 @@ class FastPath:
             if attempt.fresh and self._idle:
                 # Instead of the one used before, which may be that of the answer in doubt.
                 self._idle.pop().connection.close()
-            self._give_back(pooled, message.headers)
+            self._keep(pooled)
         else:
             pooled.connection.close()
         return message.code, message.headers, body
@@ -189,8 +164,8 @@ class FastPath:
             pooled.connection.close()
         return None
 
-    def _give_back(self, pooled: PooledConnection, headers: Mapping[str, str]) -> None:
-        """Keep a connection whose answer, with these headers, was read completely."""
+    def _keep(self, pooled: PooledConnection) -> None:
+        """Keep a connection whose answer was read completely."""
         if self._closed or pooled.protocol.should_close:
             pooled.connection.release()
             return
@@ -198,7 +173,7 @@ class FastPath:
         # The first one has been idle for longest. Without traffic it stays until the service closes it.
         while self._idle and self._idle[0].expires <= now:
             self._idle.pop(0).connection.close()
-        pooled.expires = now + keep_alive(headers)
+        pooled.expires = now + KEEP_ALIVE
         self._idle.append(pooled)
 
     def close(self) -> None:
@@ -206,14 +181,3 @@ class FastPath:
         self._closed = True
         while self._idle:
             self._idle.pop().connection.release()
-
-
-def keep_alive(headers: Any) -> float:
-    """Return the seconds that a connection may be idle after an answer with these headers."""
-    text = headers.get(_KEEP_ALIVE_HEADER)
-    found = None if text is None else _TIMEOUT.search(text)
-    if found is None:
-        return KEEP_ALIVE
-    seconds = int(found[1])
-    # The service counts from when it sent the answer, and a request takes time to arrive.
-    return min(KEEP_ALIVE, max(seconds - 1.0, seconds / 2))

@@ -11,7 +11,6 @@ import aiohttp
 from yarl import URL
 
 from .._core.call import Call
-from .._errors import TransportError
 from .attempt import Attempt
 from .connection import (
     NO_CACHE,
@@ -19,10 +18,7 @@ from .connection import (
     TESTED,
     Response,
     closed_too_early,
-    describe,
     has_leftover,
-    is_unsent,
-    lost_before_answer,
     read_body,
     read_head,
     readable,
@@ -35,6 +31,10 @@ if TYPE_CHECKING:
 
 class _StaleError(Exception):
     """Refusal of a reused connection, for a new one, before anything was written."""
+
+
+class _DroppedError(Exception):
+    """Cover of aiohttp's error of a dropped connection, after which aiohttp would repeat GET and PUT."""
 
 
 class SessionPath:
@@ -54,7 +54,7 @@ class SessionPath:
     ) -> Response:
         """Send a call to an encoded target and read the answer, its body not far beyond `max_bytes`.
 
-        Raises aiohttp.ClientError, OSError, TransportError, and RuntimeError if the session is closed.
+        Raises aiohttp.ClientError, OSError, and RuntimeError if the session is closed.
         """
         if http.closed:
             raise RuntimeError("the aiohttp session is closed")
@@ -77,7 +77,10 @@ class SessionPath:
         if self._headers is not None:
             options |= {"timeout": NO_TIMEOUT, "raise_for_status": False, "auto_decompress": True}
         # Encoded already: yarl must neither decode nor normalise it.
-        response = await http.request(call.method, URL(self._origin + target, encoded=True), **options)
+        try:
+            response = await http.request(call.method, URL(self._origin + target, encoded=True), **options)
+        except _DroppedError as dropped:
+            raise dropped.args[0] from None
         content = response.content
         try:
             body = await read_body(content, max_bytes)
@@ -91,10 +94,7 @@ class SessionPath:
     async def _middleware(
         self, attempt: Attempt, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        """Record whether the request was written; raise TransportError for a dropped connection.
-
-        After its own errors of a dropped connection aiohttp would repeat GET and PUT.
-        """
+        """Record whether the request was written; raise _DroppedError for a dropped connection."""
         # aiohttp calls `send` with the connection: the only place between connecting and writing.
         if TESTED and isinstance(request, aiohttp.ClientRequest):
             vars(request)["send"] = partial(self._send, attempt, request)
@@ -105,10 +105,7 @@ class SessionPath:
             except _StaleError:
                 continue  # aiohttp has closed it and takes another connection
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-                attempt.stale = attempt.reused and lost_before_answer(error)
-                dropped = TransportError(describe(error), unsent=is_unsent(error, attempt))
-                break
-        raise dropped
+                raise _DroppedError(error) from None
 
     async def _send(
         self, attempt: Attempt, request: aiohttp.ClientRequest, connection: Connection
@@ -120,15 +117,10 @@ class SessionPath:
         if protocol is None or transport is None or transport.is_closing():
             raise _StaleError if attempt.reused else closed_too_early(request.connection_key)
         # A fresh attempt closes all that have carried requests: one may be that of the answer in doubt.
-        if parser is not None and (attempt.fresh or has_leftover(parser) or readable(transport)()):
+        if parser is None:
+            vars(protocol)["read"] = partial(read_head, protocol)
+        elif attempt.fresh or has_leftover(parser) or readable(transport)():
             raise _StaleError
         self._parsers[protocol] = protocol._parser
-        vars(protocol)["read"] = partial(_read_head_once, protocol)
         attempt.written = True
         return await type(request).send(request, connection)
-
-
-async def _read_head_once(protocol: ResponseHandler) -> Any:
-    """Replace `protocol.read`, which aiohttp calls repeatedly for interim answers."""
-    del vars(protocol)["read"]
-    return await read_head(protocol)

@@ -25,7 +25,7 @@ from .._errors import (
     UnexpectedResponseError,
 )
 from .attempt import Attempt, Watchdog
-from .connection import NO_TIMEOUT, TESTED, Response, describe, is_unsent
+from .connection import NO_TIMEOUT, TESTED, Response, describe, is_stale, is_unsent
 from .fast_path import SWITCH, FastPath, can_bypass_session
 from .session_path import SessionPath
 
@@ -123,8 +123,7 @@ class Transport:
         `max_bytes`, and SessionClosedError.
         """
         assert self.loop is not None
-        attempt = self._watchdog.start(self.loop, now + timeout)
-        attempt.fresh = fresh
+        attempt = self._watchdog.start(self.loop, now + timeout, fresh=fresh)
         try:
             return await self._exchange(call, max_bytes, attempt)
         except BaseException as error:
@@ -162,10 +161,14 @@ class Transport:
                 method=call.method,
                 path=call.path,
             )
-        except TransportError as error:
-            failure = self._failure(call, attempt, error.message, error.unsent)
         except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError) as error:
-            failure = self._failure(call, attempt, describe(error), is_unsent(error, attempt))
+            failure = TransportError(
+                self.scrubber.adding(call.secrets).text(describe(error)),
+                method=call.method,
+                path=call.path,
+                unsent=is_unsent(error, attempt),
+                stale=is_stale(error, attempt),
+            )
         except (TypeError, AttributeError, LookupError) as error:
             if not on_fast_path:
                 raise
@@ -175,7 +178,8 @@ class Transport:
             self._close_idle()
             if not attempt.written:
                 return await self._exchange(call, max_bytes, attempt)
-            failure = self._failure(call, attempt, "the answer could not be read", False)
+            text = "the answer could not be read"
+            failure = TransportError(text, method=call.method, path=call.path)
         except (RuntimeError, AssertionError):
             # aiohttp asserts that its connector exists.
             if not http.closed:
@@ -185,10 +189,6 @@ class Transport:
             failure = _closed_error(call, attempt)
         # Raised outside the handlers: aiohttp's errors contain the request headers with the credentials.
         raise failure
-
-    def _failure(self, call: Call[Any], attempt: Attempt, text: str, unsent: bool) -> TransportError:
-        text = self.scrubber.adding(call.secrets).text(text)
-        return TransportError(text, method=call.method, path=call.path, unsent=unsent, stale=attempt.stale)
 
     def cancel_attempts(self) -> None:
         """End the attempts under way, as the session closes."""
