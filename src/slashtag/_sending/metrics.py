@@ -47,6 +47,17 @@ class Metrics:
         numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in (*names, "in_flight", "waiting"))
         return f"Metrics({numbers})"
 
+    def answered(self, made: float | None) -> None:
+        """Count a success, of an answer made at this time."""
+        self.reached_or_warned = True
+        if made is not None and made < self.oldest_answer:
+            self.oldest_answer = made
+
+    def sends_again(self, at: float, now: float) -> None:
+        """Count a retry at this time of the event loop, unless another one comes before it."""
+        if at > now and not now < self.retry_at < at:
+            self.retry_at = at
+
     def __getstate__(self) -> dict[str, Any]:
         derived = [name for name, value in vars(type(self)).items() if isinstance(value, property)]
         kept = [field.name for field in fields(self) if not field.name.startswith("_")]

@@ -30,8 +30,6 @@ from .retry_budget import RetryBudget
 from .transport import Transport
 
 if TYPE_CHECKING:
-    from tenacity import RetryCallState
-
     from .._journal.journal import Journal
 
 T = TypeVar("T")
@@ -59,7 +57,7 @@ class CallState(Struct):
     resent: bool = False  # sent again immediately after a stale connection
     previous: Ticket | None = None  # with which it was last answered 429
     refusal: RateLimitError | None = None  # that answer
-    permit: str | None = None
+    backoff: float = 0.0  # seconds before the next attempt
     last: SlashtagError | None = None
 
 
@@ -101,7 +99,7 @@ class Sender:
         else:
             self.budget.earn()
             return data
-        if retryable(call, state.last):
+        if retryable(call, state.last) and not self._gives_up(state):
             try:
                 return await self._retry(call, state)
             except SlashtagError as error:
@@ -110,11 +108,11 @@ class Sender:
 
     async def _attempt(self, call: Call[T], state: CallState) -> T:
         """Send a call until it is answered with anything but a rate-limit 429."""
-        loop, admission, metrics = self._loop, self.admission, self.metrics
+        loop, metrics = self._loop, self.metrics
         assert loop is not None
         while True:
             now = loop.time()
-            ticket = admission.try_enter(now) if state.previous is None else None
+            ticket = self.admission.try_enter(now) if state.previous is None else None
             if ticket is None:
                 ticket = await self._wait(call, state, now)
                 now = loop.time()
@@ -130,59 +128,67 @@ class Sender:
                 report = self._report_unreadable
                 data = parse(call, status, headers, body, self.transport.scrubber, wall, report)
             except SlashtagError as error:
-                after = loop.time()
-                is_stale = isinstance(error, TransportError) and error.stale
-                if is_stale and call.method == "GET" and not state.resent:
-                    # The service closed an idle connection as the request was written. Use a new connection.
-                    # This is no sign of an outage.
-                    state.resent = True
-                    state.attempts -= 1
-                    metrics.retries += 1
-                    admission.cancelled(ticket)
-                    log.debug("%s %s: stale connection, sent again", call.method, call.path)
-                    continue
-                if not isinstance(error, RateLimitError):
-                    state.spent += after - now
-                    state.answer_lost |= call.method != "GET" and answer_lost(error)
-                    self._give_back(ticket, error, after)
-                    kind = type(error).__name__
-                    log.debug("%s %s%s: %s", *_named(call), kind, extra=_fields(call, error=kind))
-                    raise
-                # A 429 does not count as an attempt: the request itself may be fine.
-                state.attempts -= 1
-                state.earliest = admission.rejected(ticket, after, error.retry_after)
-                state.order, state.previous, state.refusal = admission.order(), ticket, error
-                if state.earliest > after and not after < metrics.retry_at < state.earliest:
-                    metrics.retry_at = state.earliest
-                if is_tag_limit(call, ticket):
-                    state.attempts += ticket.rejects
-                    raise _tag_limit(error, ticket) from None
-                log.info(
-                    "%s %s: 429, back to the queue", call.method, call.path, extra=_fields(call, status=429)
-                )
+                self._failed(call, state, ticket, error, loop.time(), now)
             except BaseException:
-                admission.cancelled(ticket)
+                self.admission.cancelled(ticket)
                 raise
             else:
-                metrics.reached_or_warned = True
-                if (made := answered_at(headers)) is not None and made < metrics.oldest_answer:
-                    metrics.oldest_answer = made
-                admission.accepted(ticket, loop.time())
-                is_past_caches = call.past_caches or call.no_cache
-                if is_past_caches and made is not None and made < (call.settled_at or 0.0):
-                    raise UnexpectedResponseError(
-                        "a cache answered, from before the period had ended",
-                        status=status,
-                        repeatable=False,
-                        method=call.method,
-                        path=call.path,
-                    )
+                made = answered_at(headers)
+                metrics.answered(made)
+                self.admission.accepted(ticket, loop.time())
+                _check_age(call, status, made)
                 if self.journal is not None:
                     self.journal.keep(call, data, body, made)
                 if log.isEnabledFor(logging.DEBUG):
                     fields = _fields(call, status=200, bytes=len(body))
                     log.debug("%s %s%s: 200, %d bytes", *_named(call), len(body), extra=fields)
                 return data
+
+    def _failed(
+        self,
+        call: Call[Any],
+        state: CallState,
+        ticket: Ticket,
+        error: SlashtagError,
+        now: float,
+        began: float,
+    ) -> None:
+        """Return the ticket of a failed attempt; raise the error unless another one follows at once."""
+        if not isinstance(error, RateLimitError):
+            if (
+                isinstance(error, TransportError)
+                and error.stale
+                and call.method == "GET"
+                and not state.resent
+            ):
+                # The service closed an idle connection as the request was written. Use a new connection.
+                # This is no sign of an outage.
+                state.resent = True
+                state.attempts -= 1
+                self.metrics.retries += 1
+                self.admission.cancelled(ticket)
+                log.debug("%s %s: stale connection, sent again", call.method, call.path)
+                return
+            state.spent += now - began
+            state.answer_lost |= call.method != "GET" and answer_lost(error)
+            if is_failure(error):
+                self.admission.failed(ticket, now, pause_of_503(error))
+            elif isinstance(error, APIError):
+                self.admission.accepted(ticket, now)
+            else:
+                self.admission.cancelled(ticket)
+            kind = type(error).__name__
+            log.debug("%s %s%s: %s", *_named(call), kind, extra=_fields(call, error=kind))
+            raise error
+        # A 429 does not count as an attempt: the request itself may be fine.
+        state.attempts -= 1
+        state.earliest = self.admission.rejected(ticket, now, error.retry_after)
+        state.order, state.previous, state.refusal = self.admission.order(), ticket, error
+        self.metrics.sends_again(state.earliest, now)
+        if is_tag_limit(call, ticket):
+            state.attempts += ticket.rejects
+            raise _tag_limit(error, ticket) from None
+        log.info("%s %s: 429, back to the queue", call.method, call.path, extra=_fields(call, status=429))
 
     def _report_unreadable(self, what: str) -> None:
         """Count a member that is None because it cannot be read; the first as a warning, of thousands."""
@@ -208,14 +214,6 @@ class Sender:
             retry_after=seconds,
         )
 
-    def _give_back(self, ticket: Ticket, error: SlashtagError, now: float) -> None:
-        if is_failure(error):
-            self.admission.failed(ticket, now, pause_of_503(error))
-        elif isinstance(error, APIError):
-            self.admission.accepted(ticket, now)
-        else:
-            self.admission.cancelled(ticket)
-
     async def _retry(self, call: Call[T], state: CallState) -> T:
         try:
             # Imported here: most runs never need it, and it takes a third of the import time of this package.
@@ -225,29 +223,25 @@ class Sender:
             assert state.last is not None
             raise state.last from None
 
-        policy = self.policy
-
-        def delay(retry: RetryCallState) -> float:
-            return max(backoff(policy, retry.attempt_number, random.random()), pause_of_503(state.last))
-
-        def enough(retry: RetryCallState) -> bool:
-            out_of_time = state.spent + retry.upcoming_sleep >= policy.max_elapsed
-            out_of_time |= policy.max_wait is not None and pause_of_503(state.last) > policy.max_wait
-            return state.attempts >= policy.max_attempts or out_of_time
-
         retrying = tenacity.AsyncRetrying(
             # A positive predicate: a negative one would catch CancelledError.
             retry=tenacity.retry_if_exception(lambda error: retryable(call, error)),
-            wait=delay,
-            stop=enough,
-            sleep=lambda seconds: self._pause(state, seconds),
+            stop=lambda _: self._gives_up(state),
             reraise=True,
         )
-        return await retrying(self._next_attempt, call, state)
+        return await retrying(self._send_again, call, state)
 
-    async def _pause(self, state: CallState, seconds: float) -> None:
-        """Wait for the backoff, and for the permit of the retry budget."""
-        clock, metrics = asyncio.get_running_loop().time, self.metrics
+    def _gives_up(self, state: CallState) -> bool:
+        """Return whether the policy allows no further attempt; else determine the backoff before it."""
+        policy, told = self.policy, pause_of_503(state.last)
+        state.backoff = max(backoff(policy, state.attempts, random.random()), told)
+        out_of_time = state.spent + state.backoff >= policy.max_elapsed
+        out_of_time |= policy.max_wait is not None and told > policy.max_wait
+        return out_of_time or state.attempts >= policy.max_attempts
+
+    async def _pause(self, state: CallState) -> str:
+        """Wait for the backoff, and for the permit of the retry budget; return the permit."""
+        clock, metrics, seconds = asyncio.get_running_loop().time, self.metrics, state.backoff
         began = clock()
         # The first is a warning if nothing has succeeded: the address or the network may be wrong.
         level = logging.INFO if metrics.reached_or_warned else logging.WARNING
@@ -255,22 +249,17 @@ class Sender:
         fields = {"error": type(state.last).__name__, "attempt": state.attempts, "seconds": seconds}
         message = "%s; attempt %d failed, again in %.2f s"
         log.log(level, message, state.last, state.attempts, seconds, extra=fields)
-        if not began < metrics.retry_at < began + seconds:
-            # No other retry is sent before this one.
-            metrics.retry_at = began + seconds
+        metrics.sends_again(began + seconds, began)
         await self.admission.rest(began + seconds)
-        patience = self.policy.max_elapsed - state.spent - seconds
-        state.permit = await self.budget.take(max(0.0, patience))
+        permit = await self.budget.take(max(0.0, self.policy.max_elapsed - state.spent - seconds))
         state.spent += clock() - began
-        if state.permit is None and state.last is not None:
-            raise state.last
-
-    async def _next_attempt(self, call: Call[T], state: CallState) -> T:
-        permit, state.permit = state.permit, None
         if permit is None:
-            # tenacity's first "attempt", for which `send` has already sent the call.
             assert state.last is not None
             raise state.last
+        return permit
+
+    async def _send_again(self, call: Call[T], state: CallState) -> T:
+        permit = await self._pause(state)
         self.metrics.retries += 1
         succeeded: bool | None = None
         try:
@@ -290,6 +279,18 @@ class Sender:
         self.admission.close()
         self.budget.close()
         self.transport.cancel_attempts()
+
+
+def _check_age(call: Call[Any], status: int, made: float | None) -> None:
+    """Raise UnexpectedResponseError for an answer of a cache to a call that goes past caches."""
+    if (call.past_caches or call.no_cache) and made is not None and made < (call.settled_at or 0.0):
+        raise UnexpectedResponseError(
+            "a cache answered, from before the period had ended",
+            status=status,
+            repeatable=False,
+            method=call.method,
+            path=call.path,
+        )
 
 
 def is_tag_limit(call: Call[Any], ticket: Ticket) -> bool:
