@@ -20,7 +20,6 @@ from ._core.windows import midnight as midnight
 from ._core.windows import parse_zone as parse_zone
 from ._core.windows import windows as windows
 from ._credentials import parse_base_url as parse_base_url
-from ._errors import is_fatal as is_fatal
 from ._fanout import AsyncReadable as AsyncReadable
 from ._fanout import WorkerPool as WorkerPool
 from ._files import FileLock as FileLock

@@ -14,8 +14,16 @@ from typing import Any, ClassVar, Literal
 from msgspec import Struct, ValidationError, json
 from msgspec.structs import replace
 
-from .. import AsyncSession, BadRequestError, ConfigurationError, DateRange, RangeStats, SlashtagError
-from .._internal import WorkerPool, is_fatal, parse_zone
+from .. import (
+    AsyncSession,
+    AuthenticationError,
+    BadRequestError,
+    ConfigurationError,
+    DateRange,
+    RangeStats,
+    SlashtagError,
+)
+from .._internal import WorkerPool, parse_zone
 from ._account import Listed, Monitor, Series, arrow
 
 _BATCH = 100
@@ -180,7 +188,8 @@ class Incremental:
                     middle = len(batch) // 2
                     return [batch[:middle], batch[middle:]]
             except SlashtagError as error:
-                if is_fatal(error) or not (self.monitor.on_error or isinstance(error, BadRequestError)):
+                may_go_on = self.monitor.on_error or isinstance(error, BadRequestError)
+                if isinstance(error, AuthenticationError) or not may_go_on:
                     raise
             different.extend(batch)
             return None

@@ -6,8 +6,7 @@ write(report, "report.html")
 
 from ._branding import MAX_LOGO, Branding
 from ._build import build
-from ._documents import FORMATS, check_path, write
-from ._report import Report, TopLink
+from ._report import FORMATS, Report, TopLink, check_path, write
 
 __all__ = [
     "FORMATS",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from .. import DateRange, ExportError, RangeStats
+from .. import DateRange, ExportError, InvalidRequestError, RangeStats
+from ..export import AtomicFile
 from . import _format as fmt
 from ._branding import Branding
 from ._render import extra, render
@@ -20,6 +23,9 @@ from ._render import extra, render
 CHART_DAILY = 120
 #: In a longer span than this days are summed by month and weekday.
 WEEKS_DAILY = 92
+
+#: Endings of the files that a report can be written to.
+FORMATS = (".html", ".png", ".pdf")
 
 DAY = timedelta(days=1)
 EPOCH = date(1970, 1, 1)
@@ -276,6 +282,32 @@ class Report(Struct, frozen=True, kw_only=True):
         )
         svg: str = extra("vl_convert").vegalite_to_svg(spec, allowed_base_urls=[])
         return _ROOT.sub(r'<svg viewBox="0 0 \1 \2" aria-hidden="true" focusable="false">', svg, count=1)
+
+
+def check_path(path: str | os.PathLike[str]) -> None:
+    """Check that `write` can write this file, before anything is requested.
+
+    Raises InvalidRequestError for another ending than FORMATS, ExportError where the file cannot be written
+    or the extra `report` is not installed.
+    """
+    found = Path(path)
+    if found.suffix.lower() not in FORMATS:
+        endings = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+        raise InvalidRequestError(f"a report is written to a file that ends in {endings}, not {found.name}")
+    for name in ("jinja2", "vl_convert"):
+        extra(name)
+    AtomicFile(found).discard()
+
+
+def write(report: Report, path: str | os.PathLike[str]) -> None:
+    """Write a report to a .html, .png or .pdf file atomically; raises what `check_path` raises."""
+    check_path(path)
+    ending = Path(path).suffix.lower()
+    with AtomicFile(Path(path)) as file:
+        if ending == ".html":
+            file.write(report.to_html().encode())
+        else:
+            file.write(report.to_png() if ending == ".png" else report.to_pdf())
 
 
 def _change(now: int, before: int) -> float | None:
