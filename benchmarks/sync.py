@@ -145,7 +145,7 @@ def ten_days(size: float) -> Iterator[Row]:
             stack.enter_context(patch.dict(os.environ, DLT_DATA_DIR=str(folder / "dlt")))
             url = stack.enter_context(postgres_server()) if name == "postgres" else None
             if name == "postgres" and url is None:
-                yield Row(what, None, goal="<= 1.1", note="PostgreSQL is not installed")
+                yield Row(what, None, goal="<= 1.05", note="PostgreSQL is not installed")
                 continue
             target = postgres_target(url, "days", folder) if url else local(name, folder)
             box = stack.enter_context(small_account())
@@ -155,12 +155,12 @@ def ten_days(size: float) -> Iterator[Row]:
                 days.append(day)
                 print(
                     f"{name:10}  {day.today}  {day.rows:6,} rows, {day.wrong} wrong, {day.loaded:5,} loaded, "
-                    f"{day.requests:3} requests of {day.ideal:3} + 10 %",
+                    f"{day.requests:3} requests of {day.ideal:3} + 5 %",
                     file=sys.stderr,
                 )
         yield Row(f"sync, {name}: wrong rows", float(sum(day.wrong for day in days)), goal="<= 0")
         note = f"{len(days)} days; requests {', '.join(str(day.requests) for day in days)}"
-        yield Row(what, max(day.requests / day.ideal for day in days[1:]), goal="<= 1.1", note=note)
+        yield Row(what, max(day.requests / day.ideal for day in days[1:]), goal="<= 1.05", note=note)
 
 
 PARTS = {"days": ten_days, "second": second_day, "first": first_loads}

@@ -87,7 +87,7 @@ async def test_one_page_is_one_request_with_the_defaults_of_the_document(account
         pytest.param(99, 1, id="short"),
         pytest.param(499, 1, id="short"),
         pytest.param(0, 2, id="empty, confirmed"),
-        pytest.param(100, 3, id="as long as a cap might be"),
+        pytest.param(100, 2, id="as long as a cap might be"),
         # The next two pages are requested, and the empty one again.
         pytest.param(500, 4, id="full"),
     ],

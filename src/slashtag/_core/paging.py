@@ -15,7 +15,7 @@ Answers have no total and no end mark. See docs/service.md, List short URLs. Mea
     400                  error           error                nothing
 
 - A page is short if it holds fewer items than its own pageSize and than were requested. A length that is a
-  multiple of 10 looks like a cap: the end is then confirmed by two answers to the next page.
+  multiple of 10 looks like a cap: the end is then confirmed by the next page, over another connection.
 - "Behind the end" are pages requested before the end was known, and the page that confirms it. Other answers
   than nothing are asked once more.
 - A listing is complete if as many different items were given as there are records on its pages. A repeated
@@ -118,8 +118,9 @@ class PageCursor(Generic[T]):
 
     @property
     def again(self) -> bool:
-        """Whether `page` was answered before, and the answer is in doubt."""
-        return self._reading.doubt is not None or self._given is not self._reading.seen
+        """Whether `page` is a second opinion: on an answer in doubt, or on the end."""
+        reading = self._reading
+        return reading.doubt is not None or reading.confirms_end or self._given is not reading.seen
 
     def ask(self) -> int | None:
         """Return the next page to request, None while enough pages are under way."""
@@ -192,6 +193,11 @@ class Reading(Generic[T]):
     def done(self) -> bool:
         is_over = self.page > self._end and not self.under_way and self.doubt is None
         return is_over or self.problem is not None
+
+    @property
+    def confirms_end(self) -> bool:
+        """Whether `page` is the one behind a last page."""
+        return self.page == self._end and len(self._last) < self.page_size
 
     def ask(self, prefetch: int, left: float) -> int | None:
         """Return the next page to request; see `PageCursor.ask`."""
@@ -292,8 +298,7 @@ class Reading(Generic[T]):
     def _take_nothing(self) -> Sequence[T]:
         """Process an answer that adds nothing: the page is behind the end, or must be requested again."""
         is_first = self._end == inf
-        confirms_cap = len(self._last) < self.page_size and self.page <= self._end
-        if not self._answered("nothing") and (is_first or confirms_cap):
+        if not self._answered("nothing") and is_first:
             self.doubt = "nothing"
             return ()
         if is_first:
