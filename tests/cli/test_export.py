@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import gzip
 import io
 import re
 from datetime import date, timedelta
@@ -37,16 +36,15 @@ def days(box: Sandbox, *span: str) -> dict[tuple[str, str], int]:
 
 def test_links_are_exported_to_every_format(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
     ids = [url.id for url in box.truth.urls()]
-    for name in ("a.jsonl", "b.jsonl.gz", "c.csv", "d.csv.gz"):
+    for name in ("a.jsonl", "c.csv"):
         ran = cli("export", "urls", "-o", str(tmp_path / name))
         assert (ran.code, ran.out) == (0, "")
         assert ran.err.startswith(f"{len(ids)} rows to ")
         assert replayed_and_sent(ran.err)[0] == 0
-        data = (tmp_path / name).read_bytes()
-        text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()
+        text = (tmp_path / name).read_text("utf-8")
         rows = objects(text) if "jsonl" in name else list(csv.DictReader(io.StringIO(text)))
         assert [int(row["id"]) for row in rows] == ids
-    assert names(tmp_path) == ["a.jsonl", "b.jsonl.gz", "c.csv", "d.csv.gz"]
+    assert names(tmp_path) == ["a.jsonl", "c.csv"]
 
 
 @pytest.mark.parametrize("where", [(), ("-o", "-")])

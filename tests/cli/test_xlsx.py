@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -48,14 +47,14 @@ def test_links_are_exported_as_typed_cells(cli: Cli, box: Sandbox, tmp_path: Pat
         ("stats", "year", "2024", "--all"),
     ],
 )
-@pytest.mark.parametrize("ending", ["xlsx", "json", "csv"])
+@pytest.mark.parametrize("ending", ["xlsx", "jsonl", "csv"])
 def test_every_table_goes_to_a_file(cli: Cli, tmp_path: Path, command: tuple[str, ...], ending: str) -> None:
     rows = objects(cli(*command).out)
     path = tmp_path / f"table.{ending}"
     ran = cli(*command, "-o", str(path))
     assert (ran.code, ran.out) == (0, "")
-    if ending == "json":
-        assert json.loads(path.read_text()) == rows
+    if ending == "jsonl":
+        assert objects(path.read_text()) == rows
     elif ending == "xlsx":
         header, *cells = sheet(path)
         assert [dict(zip(header, row, strict=True)) for row in cells] == rows

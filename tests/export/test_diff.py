@@ -66,7 +66,7 @@ def test_files_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     (tmp_path / "odd.csv").write_text("x,y\n1,2\n")
     with pytest.raises(InvalidRequestError, match="column"):
         list(compare_files(tmp_path / "odd.csv", tmp_path / "odd.csv"))
-    for name in ("cut.parquet", "cut.xlsx", "cut.json", "cut.csv.gz"):
+    for name in ("cut.parquet", "cut.xlsx", "cut.json"):
         (tmp_path / name).write_bytes(b"{")
         with pytest.raises(InvalidRequestError):
             list(compare_files(links, tmp_path / name))

@@ -243,7 +243,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, before)  # what measures the tests wri
 """
 
 
-@pytest.mark.parametrize("name", ["out.jsonl", "out.csv.gz", "out.parquet", "out.xlsx"])
+@pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.parquet", "out.xlsx"])
 def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(b"before")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import sys
 import tracemalloc
@@ -11,8 +10,6 @@ import zipfile
 from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -23,7 +20,6 @@ from openpyxl import load_workbook
 
 from slashtag import ExportError
 from slashtag.export import FORMATS, TAGS, URLS, Column, Row, Table, TableFile, format_of, open_writer
-from slashtag.export import _writers as writers
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -49,19 +45,11 @@ ROWS = st.lists(
 )
 
 
-def written(form: str, table: Table, rows: list[Row], **options: Any) -> bytes:
-    halves = (iter(rows[: len(rows) // 2]), rows[len(rows) // 2 :])
-    if form.endswith(".gz"):
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / f"out{form}"
-            with TableFile(path, table, **options) as zipped:
-                for half in halves:
-                    zipped.write(half)
-            return path.read_bytes()
+def written(form: str, table: Table, rows: list[Row]) -> bytes:
     file = io.BytesIO()
-    writer = open_writer(form, file, table, **options)
-    for half in halves:
-        writer.write(half)
+    writer = open_writer(form, file, table)
+    writer.write(iter(rows[: len(rows) // 2]))
+    writer.write(rows[len(rows) // 2 :])
     writer.close()
     return file.getvalue()
 
@@ -90,26 +78,16 @@ def test_parquet_gives_back_the_rows(rows: list[Row]) -> None:
     assert read_parquet(written(".parquet", ALL, rows)) == rows
 
 
-@given(ROWS, st.sampled_from([".jsonl", ".csv"]))
-def test_a_gzipped_file_holds_the_same(rows: list[Row], form: str) -> None:
-    zipped = written(form + ".gz", ALL, rows)
-    assert gzip.decompress(zipped) == written(form, ALL, rows)
-    assert zipped == written(form + ".gz", ALL, rows)
-
-
 @pytest.mark.parametrize("form", FORMATS)
 def test_no_rows_make_a_whole_file(form: str) -> None:
     raw = written(form, URLS, [])
-    raw = gzip.decompress(raw) if form.endswith(".gz") else raw
     if form == ".parquet":
         assert parquet.read_table(io.BytesIO(raw)).column_names == list(URLS.names)
     elif form == ".xlsx":
         (sheet,) = load_workbook(io.BytesIO(raw)).worksheets
         assert list(sheet.iter_rows(values_only=True)) == [URLS.names]
-    elif ".json" in form and ".jsonl" not in form:
-        assert raw == b"[]\n"
     else:
-        assert raw.decode() == (",".join(URLS.names) + "\n" if ".csv" in form else "")
+        assert raw.decode() == (",".join(URLS.names) + "\n" if form == ".csv" else "")
 
 
 @pytest.mark.parametrize("form", [".jsonl", ".parquet"])
@@ -142,20 +120,6 @@ def test_a_count_over_int64_is_a_clear_error_of_parquet_alone(tmp_path: Path, co
     assert list(tmp_path.iterdir()) == []
     assert f'"n":{count},'.encode() in written(".jsonl", ALL, [row])
     assert f",{count},".encode() in written(".csv", ALL, [row])
-
-
-def test_row_groups_are_written_as_they_fill(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writers, "ROW_GROUP", 7)
-    file = io.BytesIO()
-    writer = open_writer(".parquet", file, TAGS)
-    sizes: set[int] = set()
-    for n in range(40):
-        writer.write([(n, str(n), None, None)])
-        sizes.add(len(file.getvalue()))
-    writer.close()
-    assert parquet.ParquetFile(file).metadata.num_row_groups == 6
-    assert len(sizes) == 6
-    assert [row[0] for row in read_parquet(file.getvalue())] == list(range(40))
 
 
 def test_without_pyarrow_parquet_says_what_to_install(
@@ -199,16 +163,7 @@ def members(form: str, data: bytes) -> object:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_table_file_appears_whole_or_leaves_no_trace(
-    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    zipped: list[gzip.GzipFile] = []
-
-    def open_gzip(**options: Any) -> gzip.GzipFile:
-        zipped.append(gzip.GzipFile(**options))
-        return zipped[-1]
-
-    monkeypatch.setattr(writers, "gzip", SimpleNamespace(GzipFile=open_gzip))
+def test_a_table_file_appears_whole_or_leaves_no_trace(tmp_path: Path, form: str) -> None:
     rows: list[Row] = [(n, f"tag {n}", None, datetime(2024, 1, 1)) for n in range(20)]
     path = tmp_path / f"out{form}"
     with TableFile(path, TAGS) as out:
@@ -219,8 +174,6 @@ def test_a_table_file_appears_whole_or_leaves_no_trace(
         out.write(rows[:3])
         raise RuntimeError
     out.abandon()
-    assert bool(zipped) == form.endswith(".gz")
-    assert all(file.closed for file in zipped)  # Python 3.14 warns of an open one
     del out  # formats that write their end when they are dropped write it nowhere
     assert path.read_bytes() == whole
     assert [file.name for file in tmp_path.iterdir()] == [path.name]

@@ -1,4 +1,4 @@
-"""Rows of commands, on stdout or in a file: a table, JSON, JSON Lines, CSV and more."""
+"""Rows of commands, on stdout or in a file: a table, JSON Lines, CSV and more."""
 
 import json
 import sys

@@ -32,7 +32,6 @@ from ._table import tag_row as tag_row
 from ._table import url_row as url_row
 from ._target import AtomicFile as AtomicFile
 from ._writers import FORMATS as FORMATS
-from ._writers import TEXT_FORMATS as TEXT_FORMATS
 from ._writers import TableFile as TableFile
 from ._writers import TextFormat as TextFormat
 from ._writers import Writer as Writer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,8 +30,8 @@ class Cells(NamedTuple):
 def read_table(source: Source) -> Cells:
     """Return the cells of a file as text, without empty rows; names of columns are in lower case.
 
-    The content tells the format: CSV with commas, semicolons or tabs, JSON, JSON Lines or Parquet, gzipped or
-    not, or a workbook with one sheet. Raises InvalidRequestError for other files, and for rows with more or
+    The content tells the format: CSV with commas, semicolons or tabs, JSON, JSON Lines or Parquet, or a
+    workbook with one sheet. Raises InvalidRequestError for other files, and for rows with more or
     fewer cells than there are columns.
     """
     where = "the input" if isinstance(source, io.BufferedIOBase) else str(source)
@@ -53,10 +52,9 @@ def read_table(source: Source) -> Cells:
 
 
 def _lines(source: Source, where: str) -> list[tuple[int, list[str]]]:
-    kind = "a gzipped file"
+    kind = "a file"
     try:
         data = source.read() if isinstance(source, io.BufferedIOBase) else Path(source).read_bytes()
-        data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
         kind, read = next(form[1:] for form in _FORMS if data.startswith(form[0]))
         return [(line, list(map(_text, cells))) for line, cells in read(data)]
     except InvalidRequestError as error:

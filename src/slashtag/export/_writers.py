@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, Protocol, Self, get_args
+from typing import Any, Literal, Protocol, Self
 
 import msgspec
 
@@ -56,25 +55,7 @@ class JsonLinesWriter(Writer):
 
     def write(self, rows: Iterable[Row], /) -> None:
         for batch in _batches(rows):
-            self._write(_encode_lines([dict(zip(self._names, row, strict=True)) for row in batch]))
-
-    def _write(self, lines: bytes) -> None:
-        self._file.write(lines)
-
-
-class JsonWriter(JsonLinesWriter):
-    """Writer of one JSON array with an object for each row."""
-
-    _before = b"["
-
-    def _write(self, lines: bytes) -> None:
-        # Within an object no line ends: JSON escapes line breaks.
-        self._file.write(self._before + b"\n" + lines[:-1].replace(b"\n", b",\n"))
-        self._before = b","
-
-    def close(self) -> None:
-        """End the array."""
-        self._file.write(b"[]\n" if self._before == b"[" else b"\n]\n")
+            self._file.write(_encode_lines([dict(zip(self._names, row, strict=True)) for row in batch]))
 
 
 class CsvWriter(Writer):
@@ -150,22 +131,17 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
         yield batch
 
 
-#: Formats of text, which can be printed, and gzipped as files.
-TextFormat = Literal["jsonl", "json", "csv"]
-TEXT_FORMATS: tuple[TextFormat, ...] = get_args(TextFormat)
+#: Formats of text, which can be printed.
+TextFormat = Literal["jsonl", "csv"]
 #: What writes each format, by its name. Endings, messages and options of the command line derive from this.
 _WRITERS: dict[str, Callable[..., Writer]] = {
     "jsonl": JsonLinesWriter,
-    "json": JsonWriter,
     "csv": CsvWriter,
     "xlsx": XlsxWriter,
     "parquet": ParquetWriter,
 }
-_GZIP = ".gz"
 #: Endings of the names of files that can be written.
-FORMATS = tuple(
-    f".{name}{packed}" for name in _WRITERS for packed in ("", _GZIP)[: 1 + (name in TEXT_FORMATS)]
-)
+FORMATS = tuple(f".{name}" for name in _WRITERS)
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
@@ -178,7 +154,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 
 def open_writer(format: str, file: Sink, table: Table) -> Writer:
-    """Begin to write a table to a binary file, in one of FORMATS but not gzipped."""
+    """Begin to write a table to a binary file, in one of FORMATS."""
     make = _WRITERS.get(format.removeprefix("."))
     if make is None:
         raise ExportError(f"unknown format {format!r}; known are {', '.join(_WRITERS)}")
@@ -195,19 +171,11 @@ class TableFile:
     def __init__(self, path: str | os.PathLike[str], table: Table) -> None:
         form = format_of(path)
         self._target = AtomicFile(path)
-        #: Ends the writer, then what packs its bytes.
-        self._parts = ExitStack()
-        file: Any = self._target
         try:
-            if form.endswith(_GZIP):
-                # No time stamp and no name within: the same rows give the same bytes.
-                file = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
-                self._parts.callback(file.close)
-            self._writer = open_writer(form.removesuffix(_GZIP), file, table)
+            self._writer = open_writer(form, self._target, table)
         except BaseException:
-            self.abandon()
+            self._target.discard()
             raise
-        self._parts.callback(self._writer.close)
 
     def write(self, rows: Iterable[Row], /) -> None:
         """Write rows."""
@@ -216,7 +184,7 @@ class TableFile:
     def close(self) -> None:
         """Complete the file and give it its name."""
         try:
-            self._parts.close()
+            self._writer.close()
             self._target.commit()
         except BaseException:
             self.abandon()
@@ -226,7 +194,7 @@ class TableFile:
         """Remove the file; safe to repeat, and without effect once closed."""
         # Formats write their end now or when they are dropped, when there is no file any more.
         with suppress(Exception):
-            self._parts.close()
+            self._writer.close()
         self._target.discard()
 
     def __enter__(self) -> Self:
