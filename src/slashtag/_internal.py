@@ -4,19 +4,12 @@ They use public names of `slashtag` and otherwise only these; tests/test_layers.
 may change without notice. Add one only if the public interface is not sufficient.
 """
 
-from ._core.batches import MAX_KEYS as MAX_KEYS
 from ._core.batches import check_slashtag as check_slashtag
-from ._core.call import MAX_PAGESIZE as MAX_PAGESIZE
 from ._core.call import REDIRECT_CODES as REDIRECT_CODES
-from ._core.call import SETTLING_SECONDS as SETTLING_SECONDS
 from ._core.change import RENAME_FIRST as RENAME_FIRST
 from ._core.change import find_problems as find_problems
 from ._core.options import plain_callback as plain_callback
-from ._core.spans import parse_span as parse_span
-from ._core.windows import by_month as by_month
-from ._core.windows import flattened as flattened
 from ._core.windows import last_day as last_day
-from ._core.windows import midnight as midnight
 from ._core.windows import parse_zone as parse_zone
 from ._core.windows import windows as windows
 from ._credentials import parse_base_url as parse_base_url
@@ -25,11 +18,7 @@ from ._fanout import WorkerPool as WorkerPool
 from ._files import FileLock as FileLock
 from ._files import lock_file as lock_file
 from ._files import sync_folder as sync_folder
-from ._journal.file import JournalInUseError as JournalInUseError
-from ._journal.file import UnfitJournalError as UnfitJournalError
 from ._journal.file import remove_journal as remove_journal
-from ._resources.collect_each import FILTERED_FROM as FILTERED_FROM
-from ._resources.listing import Resource as Resource
 from ._resources.stats import sort_links as sort_links
 from ._session import account_key as account_key
 from ._session import optional as optional

@@ -49,19 +49,11 @@ class Stored(NamedTuple):
     body: bytes
 
 
-class JournalInUseError(ConfigurationError):
-    """Journal that another session has open."""
-
-
-class UnfitJournalError(ConfigurationError):
-    """File that is not a journal of this job; the job can run once it is removed."""
-
-
 class JournalFile:
     """Responses of one job in SQLite, bound to one base URL and one account.
 
-    The file is used by one session at a time, is readable only by its owner, and is never repaired. A file
-    without responses does not belong to a job yet and can be used by any.
+    The file is used by one session at a time, is readable only by its owner, and is never repaired. One
+    without responses is removed when it is closed.
     """
 
     def __init__(self, path: Path, base_url: str, apikey: str) -> None:
@@ -100,9 +92,7 @@ class JournalFile:
                 reason = error.strerror if isinstance(error, OSError) else error
                 raise self._unusable(reason) from None
             if isinstance(error, sqlite3.DatabaseError):
-                raise UnfitJournalError(
-                    f"{self.path} is not a journal, or is damaged ({error}); it was left as it is"
-                ) from None
+                raise self._unfit(f"is not a journal, or is damaged ({error})") from None
             raise
 
     def _claim(self) -> None:
@@ -120,14 +110,17 @@ class JournalFile:
         with self.path.open("rb") as file:
             header = file.read(72)
         if header and not (header.startswith(b"SQLite format 3\0") and header[68:] == _HEADER_ID):
-            raise UnfitJournalError(f"{self.path} is not a journal of slashtag; it was left as it is")
+            raise self._unfit("is not a journal of slashtag")
         self.path.chmod(0o600)
 
     def _unusable(self, reason: object) -> ConfigurationError:
         return ConfigurationError(f"the journal {str(self.path)!r} cannot be opened: {reason}")
 
-    def _in_use(self) -> JournalInUseError:
-        return JournalInUseError(f"the journal {self.path} is in use by another session")
+    def _unfit(self, why: str) -> ConfigurationError:
+        return ConfigurationError(f"{self.path} {why}; it was left as it is: remove it to begin anew")
+
+    def _in_use(self) -> ConfigurationError:
+        return ConfigurationError(f"the journal {self.path} is in use by another session or export")
 
     def _connect(self) -> sqlite3.Connection:
         # Absolute: a file may be named ":memory:", which is special in SQLite.
@@ -165,20 +158,15 @@ class JournalFile:
         """Check whose file it is."""
         version = _one(file, "PRAGMA user_version")
         if version != VERSION:
-            raise UnfitJournalError(
-                f"the journal {self.path} was written by another version of slashtag (format {version})"
-            )
+            raise self._unfit(f"was written by another version of slashtag (format {version})")
         job = dict(file.execute("SELECT name, value FROM job"))
         if not job:
             return
         if job.get("base_url") != self._base_url:
-            raise UnfitJournalError(
-                f"the journal {self.path} belongs to a job with base_url {job.get('base_url')}, "
-                f"not {self._base_url}"
-            )
+            raise self._unfit(f"belongs to a job with base_url {job.get('base_url')}, not {self._base_url}")
         self._salt = job.get("salt", "")
         if not hmac.compare_digest(job.get("account", ""), self._account()):
-            raise UnfitJournalError(f"the journal {self.path} belongs to a job of another account")
+            raise self._unfit("belongs to a job of another account")
         self._bound = True
 
     def _account(self) -> str:
@@ -240,7 +228,12 @@ class JournalFile:
             self.snapshot = None
         if self.main is not None:
             if self._lock.is_held:  # not in a forked child, where SQLite would remove the parent's log
+                is_empty = False
+                with suppress(sqlite3.Error):
+                    is_empty = not _one(self.main, "SELECT EXISTS (SELECT 1 FROM response)")
                 self.main.close()
+                if is_empty:
+                    _unlink(self.path)
             self.main = None
             self._lock.release()
 
@@ -254,11 +247,15 @@ def remove_journal(path: Path) -> bool:
     with suppress(OSError):
         try:
             if path.exists() and lock.acquire():
-                for left in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
-                    left.unlink(missing_ok=True)
+                _unlink(path)
         finally:
             lock.release()
     return not path.exists()
+
+
+def _unlink(path: Path) -> None:
+    for left in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        left.unlink(missing_ok=True)
 
 
 def _one(file: sqlite3.Connection, statement: str) -> Any:

@@ -31,13 +31,14 @@ class Urls(Resource[ShortUrl]):
         self._workers = workers
 
     async def find(
-        self, keys: Iterable[str], *, progress: Progress | None = None
+        self, keys: Iterable[str], *, progress: Progress | None = None, seen: set[str] | None = None
     ) -> dict[str, ShortUrl | None]:
         """Return the link for each slashtag or short URL, None if the account does not have it.
 
         Use it to find misspelt slashtags, for which the service counts 0 clicks. Lists links, oldest first,
-        until all are found, so a missing one costs the whole listing. `progress` is called with (links read,
-        None). Raises what a listing raises. See docs/service.md, List short URLs.
+        until all are found, so a missing one costs the whole listing; `seen` gets the slashtags that were
+        read, among which one may be similar. `progress` is called with (links read, None). Raises what a
+        listing raises. See docs/service.md, List short URLs.
         """
         if isinstance(keys, str):
             raise TypeError("find takes an iterable of slashtags, not one str")
@@ -52,6 +53,8 @@ class Urls(Resource[ShortUrl]):
             return found
         async with self.list(progress=progress) as links:
             async for link in links:
+                if seen is not None and link.slashtag:
+                    seen.add(link.slashtag)
                 for name in (link.slashtag or "", _address(link.short_url or "")):
                     for key in keys_of.pop(name, ()):
                         missing -= found[key] is None

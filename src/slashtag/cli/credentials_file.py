@@ -19,13 +19,11 @@ import msgspec
 import typer
 
 from .. import ConfigurationError
-from .._internal import did_you_mean, parse_base_url
+from .._internal import did_you_mean
 from ..export import AtomicFile
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
-#: What is shown as the name of the profile that has none.
-NAMELESS = "(no name)"
 #: Address, apikey, apisecret.
 Found = tuple[str, str, str]
 #: Service under which the keyring has the credentials; each entry is named like the profile's file.
@@ -84,8 +82,7 @@ def _load(profile: str | None, base_url: str | None) -> Found:
             "`slashtag login --list` shows those there are"
         )
     saved_for = members["base_url"]
-    addresses = {parse_base_url(address, allow_http=True) for address in (base_url or saved_for, saved_for)}
-    if len(addresses) > 1:
+    if base_url and _address(base_url) != _address(saved_for):
         raise ConfigurationError(
             f"the saved credentials are for {saved_for} and are not sent elsewhere; "
             f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
@@ -102,6 +99,11 @@ def _load(profile: str | None, base_url: str | None) -> Found:
                 "run `slashtag login` again"
             )
     return saved_for, members["apikey"], members["apisecret"]
+
+
+def _address(base_url: str) -> str:
+    """Return a base URL as it is compared: with or without /api/v1 it is the same."""
+    return base_url.rstrip("/").removesuffix("/api/v1").rstrip("/")
 
 
 def read(profile: str | None = None) -> dict[str, str] | None:
@@ -132,27 +134,22 @@ def _parsed(data: bytes) -> dict[str, str]:
     return {}
 
 
-def place(profile: str | None = None) -> str:
-    """Return where the credentials of a profile are, in words."""
-    members = read(profile)
-    return str(path(profile)) if members is None or "apikey" in members else "the system's keyring"
-
-
-def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None) -> None:
-    """Save credentials in the system's keyring, or else in a file that only its owner may read.
+def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None) -> str:
+    """Save credentials in the system's keyring, or else in a file that only its owner may read; return where.
 
     A keyring that does not answer is treated as if there were none.
     """
     file = path(profile)
-    members = {"base_url": base_url, "apikey": apikey, "apisecret": apisecret}
+    members, place = {"base_url": base_url, "apikey": apikey, "apisecret": apisecret}, str(file)
     text = msgspec.json.encode(members).decode()
     with suppress(_NoAnswerError):
         if (keyring := _keyring()) is not None:
             _answer(lambda: keyring.set_password(SERVICE, file.stem, text))
-            members = {"base_url": base_url}
+            members, place = {"base_url": base_url}, "the system's keyring"
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with AtomicFile(file, mode=0o600) as opened:
         opened.write(msgspec.json.encode(members))
+    return place
 
 
 def remove(profile: str | None = None) -> None:

@@ -11,7 +11,6 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from .. import PeriodStats, RangeStats, Statistics
-from .._internal import by_month
 from ..export import Row, Table
 from .lines import one_line
 
@@ -108,11 +107,9 @@ def _times(stats: Statistics) -> dict[str, int]:
 
 def labels(stats: Statistics, dimension: str | None) -> dict[str, int]:
     """Return the clicks of every label of a dimension; of days also by month, or by Monday of their week."""
-    if dimension == "week" and isinstance(stats, RangeStats):
-        weeks = Counter[str]()
+    if dimension in ("week", "month") and isinstance(stats, RangeStats):
+        counts = Counter[str]()
         for day, n in sorted(stats.clicks.items()):
-            weeks[str(day - day.weekday() * DAY)] += n
-        return weeks
-    if dimension == "month" and isinstance(stats, RangeStats):
-        return {f"{year}-{month:02d}": n for (year, month), n in sorted(by_month(stats.clicks).items())}
+            counts[str(day)[:7] if dimension == "month" else str(day - day.weekday() * DAY)] += n
+        return counts
     return {label: clicks for name, label, clicks in stats.rows() if name == dimension}

@@ -1,7 +1,5 @@
 """Errors as the command line prints them: one line on stderr that says what to do."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from errno import EADDRINUSE
 
 import typer
@@ -9,8 +7,6 @@ import typer
 from .. import (
     APIError,
     AuthenticationError,
-    ConfigurationError,
-    ExportError,
     InvalidRequestError,
     NotFoundError,
     OutcomeUnknownError,
@@ -40,15 +36,6 @@ _ADVICE: list[tuple[type[SlashtagError], str]] = [
     (TransportError, "check --base-url and the network"),
     (UnexpectedResponseError, "check --base-url"),
 ]
-
-
-@contextmanager
-def as_usage() -> Generator[None, None, None]:
-    """Turn an option that the library refuses into wrong usage, exit code 2."""
-    try:
-        yield
-    except (ConfigurationError, ExportError) as error:
-        raise InvalidRequestError(str(error)) from None
 
 
 def describe(error: Exception) -> tuple[str, int]:

@@ -5,15 +5,7 @@ from typing import Annotated, Self
 
 from typer import Option
 
-from .. import (
-    BadRequestError,
-    Failure,
-    InvalidRequestError,
-    NotFoundError,
-    RequestTimeoutError,
-    SlashtagError,
-    TransportError,
-)
+from .. import Failure, InvalidRequestError, RequestTimeoutError, SlashtagError, TransportError
 from .._internal import many
 from ..export import Column, Table, TableFile
 from .lines import Lines, one_line
@@ -42,8 +34,6 @@ class Failures:
         self._most = most
         self._file: TableFile | None = None
         self.count = 0
-        #: Whether another run may get an answer that failed in this one.
-        self.may_come_right = False
 
     def __call__(self, failure: Failure) -> None:
         """Record one failure."""
@@ -57,7 +47,6 @@ class Failures:
             )
             stop.add_note("--max-failures sets how many may")
             raise stop
-        self.may_come_right |= not isinstance(error, BadRequestError | InvalidRequestError | NotFoundError)
         if self._path is None:
             self._lines.print(f"{call.label}: {error}", label="failed: ", style="bold red")
             return
@@ -81,6 +70,6 @@ class Failures:
         """Print how many failed, where they are listed and what to do."""
         if self.count:
             where = "" if self._path is None else f", listed in {self._path}"
-            again = "; run the same command again to request them again" if self.may_come_right else ""
-            run.say(f"left out: {many(self.count, 'request')} that failed{where}{again}", failures=self.count)
+            text = f"left out: {many(self.count, 'request')} that failed{where}"
+            run.say(f"{text}; run the same command again to request them again", failures=self.count)
             run.mark_incomplete()

@@ -5,20 +5,17 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, BinaryIO, ClassVar, Literal, TypeVar
+from typing import Any, BinaryIO, Literal
 
-from .. import InvalidRequestError, ShortUrl, Tag
-from .._internal import Resource, many
-from ..export import FORMATS, Row, Table, TableFile, TextFormat, Writer, format_of, open_writer
+from .. import InvalidRequestError, Tags, Urls
+from .._internal import many
+from ..export import FORMATS, Row, Table, TableFile, TextFormat, Writer, open_writer
 from .drawing import draw_rows
-from .errors import as_usage
 from .options import option
 from .run import Run
-
-T = TypeVar("T", ShortUrl, Tag)
 
 _option = partial(option, rich_help_panel="The output")
 
@@ -38,19 +35,15 @@ class Output:
         help=f"Write to a file, its name in {', '.join(FORMATS)}; -: to stdout.",
     )
 
-    #: Whether rows are drawn as a table on a terminal unless a form is given.
-    drawn_by_default: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         """Report whatever is wrong with the file before anything is sent."""
         if self.output is None or str(self.output) == "-":
             self.output = None
-            self.form = self.form or ("table" if self.drawn_by_default and sys.stdout.isatty() else "jsonl")
+            self.form = self.form or ("table" if sys.stdout.isatty() else "jsonl")
         elif self.form is not None:
             raise InvalidRequestError("--format is for stdout; the name of a file says its format")
         else:
-            with as_usage():
-                format_of(self.output)
+            # Such a file can be written.
             TableFile(self.output, Table(())).abandon()
 
     @contextmanager
@@ -85,57 +78,45 @@ class Listed(Output):
     limit: int | None = option(None, min=0, metavar="N", help="The most records to list; default: all.")
     columns: str | None = option(None, metavar="A,B,...", help="These columns only.")
 
-    @cached_property
-    def names(self) -> list[str]:
-        """Names of --columns."""
-        return [name.strip() for name in (self.columns or "").split(",") if name.strip()]
+    def table(self, table: Table) -> Table:
+        """Return a table with the columns that were chosen; raises InvalidRequestError for an unknown one."""
+        if self.columns is None:
+            return table
+        columns = {column.name: column for column in table.columns}
+        names = [name.strip() for name in self.columns.split(",")]
+        for name in names:
+            if name not in columns:
+                raise InvalidRequestError(f"no column {name!r}; there are {', '.join(columns)}")
+        return Table(tuple(columns[name] for name in names))
 
 
 async def print_listing(
     run: Run,
     listed: Listed,
-    records: Resource[T],
-    row: Callable[[T], Row],
+    records: Urls | Tags,
+    row: Callable[[Any], Row],
     table: Table,
     shown: Mapping[str, int],
     *,
-    wanted: Callable[[T], bool] | None = None,
-    is_last: Callable[[T], bool] | None = None,
+    wanted: Callable[[Any], bool] = lambda record: True,
 ) -> None:
-    """Print the records of one kind that are `wanted`, page by page or as one table.
-
-    After a page with a record that `is_last` no more are read. Raises InvalidRequestError for an unknown
-    column.
-    """
-    names = listed.names or list(table.names)
-    for name in names:
-        if name not in table.names:
-            raise InvalidRequestError(f"no column {name!r}; there are {', '.join(table.names)}")
-    places = [table.names.index(name) for name in names]
-    table = Table(tuple(table.columns[n] for n in places))
-    count, left = 0, listed.limit
+    """Print the records of one kind that are `wanted`, page by page or as one table."""
+    chosen, count, limit = listed.table(table), 0, listed.limit
+    places = [table.names.index(name) for name in chosen.names]
+    if listed.columns is not None:
+        shown = dict.fromkeys(chosen.names, 0)
     # Rows that stream onto the terminal are their own progress.
     silent = listed.form not in (None, "table") and sys.stdout.isatty()
-    shown = dict.fromkeys(listed.names, 0) or shown
-    with listed.writer(table, shown) as writer, run.bars() as start:
-
-        def write(items: list[T]) -> None:
-            nonlocal count
-            count += len(items)
-            writer.write(tuple(values[n] for n in places) for values in map(row, items))
-
+    with listed.writer(chosen, shown) as writer, run.bars() as start:
         listing = records.list(orderby=listed.orderby, progress=None if silent else start("reading", "rows"))
-        if left is not None and wanted is None:
-            # Pages are then no larger than the limit.
-            write(await listing.to_list(left))
-        else:
-            async with listing.pages() as pages:
-                async for page in pages:
-                    found = [item for item in page.items if wanted is None or wanted(item)][:left]
-                    write(found)
-                    left = None if left is None else left - len(found)
-                    if left == 0 or (is_last is not None and any(map(is_last, page.items))):
-                        break
+        async with listing.pages() as pages:
+            async for page in pages:
+                rows = [row(item) for item in page.items if wanted(item)]
+                rows = rows if limit is None else rows[: limit - count]
+                writer.write(tuple(values[n] for n in places) for values in rows)
+                count += len(rows)
+                if count == limit:
+                    break
     if listed.output is not None:
         run.say(f"{many(count, 'row')} to {listed.output}; {run.cost()}", rows=count, file=listed.output)
 

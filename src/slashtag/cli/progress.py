@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from math import ceil, inf
+from math import ceil
 from threading import Event, Thread
 from time import monotonic
 
@@ -15,19 +15,17 @@ from .. import Metrics, Progress
 
 #: Starts a bar of progress, by its name and the unit of what is counted.
 Begin = Callable[[str, str], Progress]
-#: Seconds between two checks of whether requests wait.
+#: Seconds between two looks at a session.
 INTERVAL = 1.0
-#: Seconds after which a wait is shown in the live display.
+#: Seconds after which a wait is named.
 SHOWN_AFTER = 2.0
-#: Seconds after which a wait is printed where there is no live display.
-PRINTED_AFTER = 10.0
 
 
 class Watch:
-    """Thread that looks at a session every second and says what it waits for, or how fast it is.
+    """Thread that looks at a session every second and says how fast it is, or what it waits for.
 
-    It does so in the last bar that is drawn. Where none is, it calls `print_` with a line for waits, and one
-    on the progress `every` so many seconds (0: never).
+    It does so in the last bar that is drawn. Where none is, it calls `print_` with a line on the progress
+    `every` so many seconds (0: never).
     """
 
     def __init__(self, print_: Callable[[str], object], every: float) -> None:
@@ -57,55 +55,41 @@ class Watch:
             thread.join()
 
     def look(self, now: float) -> None:
-        """Show and print what there is to say at a time of `time.monotonic`."""
-        metrics = self.source()
+        """Show or print what there is to say at a time of `time.monotonic`."""
+        metrics, display = self.source(), self.display
         if metrics is None:
             return
         if metrics is not self._metrics:
-            self._metrics = metrics
-            self._answers, self._sent, self._speed = (0, 0, 0), 0, 0.0
-            #: The attempts and the time when the last answer was noticed.
-            self._at_answer = 0, now
-            self._printed_at, self._waits_at, self._pause = now, -inf, PRINTED_AFTER
+            self._metrics, self._printed_at = metrics, now
+            self._answers, self._answered_at, self._sent, self._speed = (0, 0, 0), now, 0, 0.0
         # The average of the last seconds, in which the newest counts most.
         self._speed += (metrics.attempts - self._sent - self._speed) * (0.3 if self._sent else 1)
-        self._sent = metrics.attempts
-        wait, is_news = self._wait(metrics, now)
-        limit = metrics.learned_rate
-        speed = f"{self._speed:.0f} requests/s" + ("" if limit is None else f", limit {limit:.0f}")
-        display, left = self.display, ""
+        self._sent, limit, wait = metrics.attempts, metrics.learned_rate, self._wait(metrics, now)
+        status = wait or f"{self._speed:.0f} requests/s" + ("" if limit is None else f", limit {limit:.0f}")
         task = display.tasks[-1] if display is not None and display.tasks else None
+        if task is not None and task.time_remaining and not wait:
+            status += f", about {timedelta(seconds=task.time_remaining)} left"
         if display is not None and task is not None:
-            left = f"about {timedelta(seconds=task.time_remaining)} left" if task.time_remaining else ""
-            display.update(task.id, status=wait or ", ".join(filter(None, (speed, left))))
+            display.update(task.id, status=status)
             if not display.disable:
                 return
-        if is_news and now - self._waits_at >= self._pause:
-            self._waits_at, self._pause = now, 2 * self._pause
-            self._print(wait)
-        elif task is not None and self._every and now - self._printed_at >= self._every:
+        if (task is not None or wait) and self._every and now - self._printed_at >= self._every:
             self._printed_at = now
-            line = f"{task.description}: {task.fields['count']}", speed, left, wait
-            self._print("; ".join(filter(None, line)))
+            self._print(status if task is None else f"{task.description}: {task.fields['count']}; {status}")
 
-    def _wait(self, metrics: Metrics, now: float) -> tuple[str, bool]:
-        """Return what the session waits for, and whether that is worth a line of its own."""
+    def _wait(self, metrics: Metrics, now: float) -> str:
+        """Return what the session waits for, if anything."""
         answers = metrics.bytes_received, metrics.throttled, metrics.replayed
         if answers != self._answers:
-            self._answers, self._at_answer = answers, (metrics.attempts, now)
-            self._pause = PRINTED_AFTER
-        attempts, answered_at = self._at_answer
+            self._answers, self._answered_at = answers, now
         loop_time = now + metrics.clock_offset
         until_open, until_retry = metrics.paused_until - loop_time, metrics.retry_at - loop_time
         if metrics.waiting and until_open >= SHOWN_AFTER:
-            # The library logs long waits itself.
-            return f"waiting {until_open:.0f} s for the service's limit", False
+            return f"waiting {until_open:.0f} s for the service's limit"
         if until_retry > 0 and not metrics.in_flight:
-            return f"retrying in {ceil(until_retry)} s", until_retry >= 1
-        # Between two attempts nothing is in flight, and the one before was not answered.
-        is_unanswered = metrics.in_flight > 0 or metrics.attempts > attempts
-        silence = now - answered_at if is_unanswered else 0.0
-        return f"no answer for {silence:.0f} s" if silence >= SHOWN_AFTER else "", silence >= PRINTED_AFTER
+            return f"retrying in {ceil(until_retry)} s"
+        silence = now - self._answered_at if metrics.in_flight else 0.0
+        return f"no answer for {silence:.0f} s" if silence >= SHOWN_AFTER else ""
 
 
 @contextmanager

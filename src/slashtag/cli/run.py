@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from functools import wraps
@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from .. import AsyncSession, Metrics
+from .. import AsyncSession, Metrics, Statistics
 from .._internal import many
 from .credentials_file import Found
 from .errors import SOME_FAILED, describe
@@ -37,6 +37,8 @@ class Run:
         self._began = perf_counter()
         self._is_incomplete = False
         self._when_stopped = "stopped"
+        #: What ends the command, if anything does.
+        self._signal = SIGINT
         self._fields: dict[str, Any] = {}
         self._watch = Watch(self._say_progress, options.log_every)
 
@@ -84,22 +86,26 @@ class Run:
             self.lines.print(text, **fields)
 
     def warn(self, text: str, label: str) -> None:
-        """Print one line on stderr, also with --quiet."""
+        """Print one line on stderr, also with --quiet; the exit code is then 3."""
         self.lines.print(text, label=label, style="bold red")
-
-    def leave_out(self, text: str) -> None:
-        """Print what is left out, also with --quiet; the exit code is then 3."""
-        self.warn(text, "left out: ")
         self.mark_incomplete()
 
     def mark_incomplete(self) -> None:
         """Note that something failed, was left out or contradicts itself: the exit code is then 3."""
         self._is_incomplete = True
 
-    def report_cut(self, dimensions: Iterable[str]) -> None:
-        """Print which dimensions lack clicks, if any; the exit code is then 3."""
-        if names := ", ".join(dimensions):
+    def report_cut(self, stats: Statistics, by: str | None = None) -> None:
+        """Print which dimensions lack clicks, of all or the one that was asked for.
+
+        The exit code is then 3, but not for those that no answer bears.
+        """
+        cut = {stats.DIMENSIONS[name]: getattr(stats, name) for name in stats.incomplete_dimensions}
+        absent = [name for name, counts in cut.items() if not counts and by is None]
+        if absent:
+            self.say(f"the service has no clicks by {', '.join(absent)}; the total is exact")
+        if lacking := [name for name in cut if name not in absent and by in (None, name)]:
             self.mark_incomplete()
+            names = ", ".join(lacking)
             self.say(
                 f"not every click is counted by {names}: the service left labels out; the total is exact"
             )
@@ -127,20 +133,21 @@ class Run:
         """
         levels = (logging.WARNING, logging.INFO, logging.DEBUG)
         level = logging.ERROR if self.options.quiet else levels[min(self.options.verbose, 2)]
-        #: What is to end the command; the last one does.
-        signals: list[int] = [SIGINT]
+        before = getsignal(SIGTERM)
+        # A shell has what it starts in the background ignore SIGINT; SIGTERM then ends it at once.
+        if getsignal(SIGINT) is not SIG_IGN:
+            signal(SIGTERM, self._terminate)
         code = 1
         try:
-            with _sigterm_as_sigint(signals), self.lines.of_log(level), self._watch.running():
+            with self.lines.of_log(level), self._watch.running():
                 yield
             if inconsistent := self._counted("inconsistent"):
-                self.mark_incomplete()
                 answers = f"{many(inconsistent, 'answer')} of the service"
                 text = f"the figures may be wrong: {answers} contradicted the total or the days requested"
                 self.warn(text, "inconsistent: ")
             code = SOME_FAILED if self._is_incomplete else 0
         except KeyboardInterrupt:
-            code = 128 + signals[-1]
+            code = 128 + self._signal
             if self._watch.source() is not None:
                 self.say(self._when_stopped)
         except typer.Exit as end:
@@ -149,9 +156,16 @@ class Run:
             text, code = describe(error)
             self.lines.error(text)
         finally:
+            signal(SIGTERM, before)
             self._say_end(code)
         if code:
             raise typer.Exit(code)
+
+    def _terminate(self, *_: object) -> None:
+        """Do at SIGTERM what Ctrl-C does; a second one ends the process at once."""
+        self._signal = SIGTERM
+        signal(SIGTERM, SIG_DFL)
+        raise_signal(SIGINT)
 
     def _say_end(self, code: int) -> None:
         if self.lines.as_json:
@@ -160,28 +174,6 @@ class Run:
             end: dict[str, Any] = {"event": "end", "command": self._name, "exit_code": code}
             end |= {"seconds": seconds, **{name: self._counted(name) for name in counters}, **self._fields}
             self.lines.print("ended", **end)
-
-
-@contextmanager
-def _sigterm_as_sigint(signals: list[int]) -> Generator[None, None, None]:
-    """Let SIGTERM do what Ctrl-C does, and add it to the signals."""
-
-    def terminate(*_: object) -> None:
-        signals.append(SIGTERM)
-        # A second one ends the process at once.
-        signal(SIGTERM, SIG_DFL)
-        raise_signal(SIGINT)
-
-    before: Any = None
-    # A shell has what it starts in the background ignore SIGINT; SIGTERM then ends it at once.
-    if getsignal(SIGINT) is not SIG_IGN:
-        with suppress(ValueError):  # not in the main thread
-            before = signal(SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        if before is not None:
-            signal(SIGTERM, before)
 
 
 def _new_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -199,7 +191,7 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
     A parameter that is a group of options becomes these; a Run has the SessionOptions.
     """
     takes = signature(function, eval_str=True)
-    groups: dict[str, tuple[Any, list[Parameter]]] = {}
+    groups: dict[str, tuple[Any, list[str]]] = {}
     parameters = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     for parameter in takes.parameters.values():
         group: Any = SessionOptions if parameter.annotation is Run else parameter.annotation
@@ -212,13 +204,13 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
                 for each in fields(group)
                 if each.init
             ]
-            groups[parameter.name] = group, options
+            groups[parameter.name] = group, [each.name for each in options]
         parameters += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in options]
 
     @wraps(function)
     def execute(context: typer.Context, **given: Any) -> None:
-        for name, (group, options) in groups.items():
-            given[name] = group(**{each.name: given.pop(each.name) for each in options})
+        for name, (group, names) in groups.items():
+            given[name] = group(**{each: given.pop(each) for each in names})
         run = Run(SessionOptions(), context.command_path)
         for name, value in given.items():
             if isinstance(value, SessionOptions):

@@ -33,8 +33,12 @@ class Selection:
     """Options of which links a command is about."""
 
     keys: str | None = _option(None, metavar="A,B,...", help="These slashtags.")
-    keys_file: typer.FileBinaryRead | None = _option(
-        None, metavar="FILE", lazy=False, help="Slashtags from a file, one a line; - reads stdin."
+    keys_file: typer.FileText | None = _option(
+        None,
+        metavar="FILE",
+        lazy=False,
+        encoding="utf-8-sig",
+        help="Slashtags from a file, one a line; - reads stdin.",
     )
     tag: list[str] | None = _option(None, metavar="NAME", help="The links of this tag; may be repeated.")
     every: bool = _option(False, "--all", help="Every link of the account.")
@@ -72,22 +76,23 @@ class Selection:
         """
         if self.tag or self.every:
             return {"keys": None, "tags": self.tag or None}
-        keys, found = self.slashtags, None
+        keys, found, seen = self.slashtags, None, set[str]()
         if any("://" in key for key in keys):
-            found = await session.urls.find(keys, progress=progress)
+            found = await session.urls.find(keys, progress=progress, seen=seen)
         elif not self.no_check and len(keys) <= CHECKED:
             found = await optional(
-                session, "the check of slashtags", lambda few: few.urls.find(keys, progress=progress)
+                session,
+                "the check of slashtags",
+                lambda few: few.urls.find(keys, progress=progress, seen=seen),
             )
         if found is None:
             return {"keys": keys, "tags": None}
         if unknown := [key for key, link in found.items() if link is None]:
             named = ", ".join(map(repr, unknown[:NAMED]))
             more = f" and {len(unknown) - NAMED:,} more" if len(unknown) > NAMED else ""
-            if len(unknown) == 1:
-                listed = await optional(session, "similar slashtags", lambda few: few.urls.list().to_list())
-                more = did_you_mean(unknown[0], (link.slashtag or "" for link in listed or ()))
-            run.leave_out(f"no link has the slashtag {named}{more}; --no-check asks for it all the same")
+            question = did_you_mean(unknown[0], seen) if len(unknown) == 1 else ""
+            text = f"no link has the slashtag {named}{more}{question}; --no-check asks for it all the same"
+            run.warn(text, "left out: ")
         if len(unknown) == len(found):
             raise typer.Exit(SOME_FAILED)
         return {"keys": [link.slashtag or "" for link in found.values() if link is not None], "tags": None}
@@ -101,13 +106,8 @@ class Selection:
         *,
         merged: bool = False,
         progress: Progress | None = None,
-        dry_run: bool = False,
     ) -> AsyncGenerator[tuple[Keys | None, Iterable[str] | None], None]:
-        """Yield `keys` and `tags` as `export.selection` does, without links that statistics cannot name.
-
-        A dry run does not check whether links have the slashtags.
-        """
-        self.no_check |= dry_run
+        """Yield `keys` and `tags` as `export.selection` does, without links that statistics cannot name."""
         selector = await self.selector(run, session, progress)
         async with selection(
             session,
@@ -115,7 +115,7 @@ class Selection:
             by=by,
             merged=merged,
             sharing=self.sharing,
-            left_out=lambda error: run.leave_out(str(error)),
+            left_out=lambda error: run.warn(str(error), "left out: "),
             progress=progress,
         ) as selected:
             try:
@@ -129,18 +129,16 @@ class Selection:
     def slashtags(self) -> list[str]:
         """Slashtags and short URLs as given; raises InvalidRequestError for what statistics cannot name."""
         if self.keys_file is None:
-            where, lines = "--keys", (self.keys or "").split(",")
+            where, found = "--keys", (self.keys or "").split(",")
         else:
-            where, data = getattr(self.keys_file, "name", "stdin"), self.keys_file.read()
+            where = self.keys_file.name
             try:
-                lines = data.decode("utf-8-sig").split("\n")
-            except UnicodeDecodeError as error:
-                line = data.count(b"\n", 0, error.start) + 1
-                raise InvalidRequestError(f"{where}, line {line}: not UTF-8 text") from None
-        found = [key for line in lines if (key := line.strip())]
-        if self.keys_file is not None:
-            found = [key for key in found if not key.startswith("#")]
-            found = found[1:] if found and found[0].lower() == "slashtag" else found
+                found = [line for line in self.keys_file if not line.lstrip().startswith("#")]
+            except UnicodeDecodeError:
+                raise InvalidRequestError(f"{where} is not UTF-8 text") from None
+        found = [key for text in found if (key := text.strip())]
+        if self.keys_file is not None and found and found[0].lower() == "slashtag":
+            del found[0]
         if not found:
             # Statistics of no links are zeros, and an export would replace a file by its header.
             raise InvalidRequestError(f"{where} holds no slashtags; --all selects every link")
@@ -157,6 +155,5 @@ class SelectionOrAll(Selection):
     """Options of which links a command is about; by default all."""
 
     def __post_init__(self) -> None:
-        if self.keys is None and self.keys_file is None and not self.tag:
-            self.every = True
+        self.every = self.every or (self.keys is None and self.keys_file is None and not self.tag)
         super().__post_init__()

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, Self
 
 import msgspec
 
-from .. import ExportError
+from .. import ExportError, InvalidRequestError
 from ._table import Row, Table
 from ._target import AtomicFile
 from ._xlsx import XlsxWriter
@@ -145,12 +145,12 @@ FORMATS = tuple(f".{name}" for name in _WRITERS)
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """Return which of FORMATS a file's name ends in; raises ExportError for another."""
+    """Return which of FORMATS a file's name ends in; raises InvalidRequestError for another."""
     name = Path(path).name
     for ending in FORMATS:
         if name.lower().endswith(ending):
             return ending
-    raise ExportError(f"{name}: its name must end in one of {', '.join(FORMATS)}")
+    raise InvalidRequestError(f"{name}: its name must end in one of {', '.join(FORMATS)}")
 
 
 def open_writer(format: str, file: Sink, table: Table) -> Writer:

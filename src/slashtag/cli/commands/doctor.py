@@ -5,13 +5,12 @@ otherwise the finding is "unknown". Only GETs are sent, one after the other.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Literal, NamedTuple
 
 from typer import Option
 
 from ... import AllTime, AsyncSession, BadRequestError, DateRange, RetryPolicy, SlashtagError
-from ..._internal import MAX_KEYS, MAX_PAGESIZE, flattened, last_day, midnight
 from ...export import Column, Table
 from ..output import Output
 from ..run import Run, command
@@ -24,6 +23,8 @@ SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 RETRY = RetryPolicy(max_attempts=3, max_wait=10.0)
 #: Links with the most hits, whose clicks are counted together unless --keys names others.
 LINKS = 20
+#: The most that a request may name and a page may hold (Limits).
+MOST_KEYS, PAGE = 100, 500
 #: Days of the click history that are read, and days with clicks among them that are searched for clicks.
 HISTORY, DAYS = timedelta(days=365), 4
 
@@ -77,15 +78,15 @@ async def diagnose(
 
 async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[Finding]:
     """Yield the findings; raises what keeps the first requests from an answer."""
-    oldest = await session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="date")
+    oldest = await session.urls.page(1, pagesize=PAGE, orderby="date")
     yield Finding("credentials", "ok", "accepted")
-    if oldest.page_size == MAX_PAGESIZE:
-        yield Finding("page size", "ok", f"up to {MAX_PAGESIZE} a page, as documented")
+    if oldest.page_size == PAGE:
+        yield Finding("page size", "ok", f"up to {PAGE} a page, as documented")
     else:
-        found = f"at most {oldest.page_size} a page instead of {MAX_PAGESIZE}; listings adapt to it"
+        found = f"at most {oldest.page_size} a page instead of {PAGE}; listings adapt to it"
         yield Finding("page size", "differs", found)
     if not keys:
-        newest = await session.urls.page(1, pagesize=MAX_PAGESIZE, orderby="-date")
+        newest = await session.urls.page(1, pagesize=PAGE, orderby="-date")
         links = sorted(oldest.items + newest.items, key=lambda url: -(url.hits or 0))
         # A slashtag with a comma cannot be requested.
         slashtags = (url.slashtag or "," for url in links)
@@ -94,7 +95,7 @@ async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[F
     for name, check in CHECKS.items():
         try:
             days = await days_with_clicks(session, keys[:LINKS]) if days is None else days
-            finding = await check(session, keys[:MAX_KEYS], days)
+            finding = await check(session, keys[:MOST_KEYS], days)
         except SlashtagError as error:
             finding = Finding(name, "failed", str(error))
         yield finding
@@ -107,7 +108,7 @@ async def check_range_end(session: AsyncSession, keys: Sequence[str], days: Sequ
     async def count(start: datetime, end: datetime) -> int:
         return (await session.stats.collect(DateRange(start, end), keys=keys)).total
 
-    spans = [(midnight(day), midnight(day + DAY)) for day in days]
+    spans = [(_midnight(day), _midnight(day + DAY)) for day in days]
     votes: list[Finding] = []
     # What is left of a day is read after the other days, so that days differ where they can.
     for start, end in spans:
@@ -151,7 +152,7 @@ async def check_timezone(session: AsyncSession, keys: Sequence[str], days: Seque
         is_other: list[bool] = []
         for zone, first, other in (("+13:00", day - DAY, day + DAY), ("-11:00", day, day - DAY)):
             # Two days, as an answer for one may come without `clicks`.
-            span = DateRange(midnight(first), midnight(first + 2 * DAY) - SECOND)
+            span = DateRange(_midnight(first), _midnight(first + 2 * DAY) - SECOND)
             stats = await session.stats.collect(span, keys=keys, timezone=zone)
             if stats.days_complete and (stats.clicks.get(day) or stats.clicks.get(other)):
                 is_other.append(bool(stats.clicks.get(other)))
@@ -195,13 +196,18 @@ CHECKS = {"range end": check_range_end, "timezone": check_timezone, "slashtags":
 async def days_with_clicks(session: AsyncSession, keys: Sequence[str]) -> list[date]:
     """Return the latest days that are over and have clicks."""
     ever = await session.stats.collect(AllTime(), keys=keys)
-    months = [month for month, n in flattened(ever.clicks_breakdown).items() if n]
-    if not months:
+    years = ever.clicks_breakdown.items()
+    active = [(year, month) for year, months in years for month, n in months.items() if n]
+    if not active:
         return []
-    last = min(last_day(max(months)), datetime.now(UTC).date() - DAY)
+    last = min(DateRange.month(*max(active)).bounds[1], datetime.now(UTC).date() - DAY)
     # A day more: a service that excludes the end of a range would hide the last second.
     stats = await session.stats.collect(DateRange(last - HISTORY, last + DAY), keys=keys)
     return sorted((day for day, n in stats.clicks.items() if n and day <= last), reverse=True)[:DAYS]
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)
 
 
 def agreed(check: str, votes: Sequence[Finding]) -> Finding:

@@ -1,17 +1,27 @@
-"""`slashtag export`: links, tags and clicks into files, resumable."""
+"""`slashtag export`: links, tags and clicks into files, resumable.
 
+With a journal beside the file, the same command run again requests only the rest.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from os.path import realpath
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from typer import Option
 
-from ... import AsyncSession, DateRange
+from ... import AsyncSession, DateRange, ExportError, JournalError, SlashtagError
+from ..._internal import many, remove_journal
 from ...export import (
     NAMED_URLS,
     TAGS,
     By,
     Summary,
+    Table,
     Writer,
     begun,
     clicks_table,
@@ -20,14 +30,13 @@ from ...export import (
     export_tags,
     export_urls,
 )
-from ..dryrun import bounds_of_each, print_plan
-from ..export_job import Destination, export
+from ..dryrun import most_of_each, print_plan
 from ..failures import Failures, MaxFailures
-from ..options import DryRun, Timezone
-from ..period import Period
+from ..options import DryRun, Period, Timezone, option
+from ..output import Output
 from ..progress import Begin
 from ..run import Run, command
-from ..selection import Selection
+from ..selection import Selection, note_of_shared
 
 app = typer.Typer(
     help="Links, tags and clicks into files. A file appears whole or not at all; a run that was "
@@ -35,13 +44,26 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 _option = partial(Option, rich_help_panel="The output")
+Work = Callable[[AsyncSession, Writer, Begin, Failures], Awaitable[Summary]]
+
+
+@dataclass
+class Destination(Output):
+    """Options about the output of an export."""
+
+    fresh: bool = option(
+        False,
+        "--fresh",
+        rich_help_panel="The output",
+        help="Request everything again, also what an interrupted run has beside the file.",
+    )
 
 
 @app.command("urls")
 @command
 async def urls(destination: Destination, run: Run) -> None:
     """Export every link of the account."""
-    await export(
+    await _export(
         destination,
         run,
         NAMED_URLS,
@@ -53,7 +75,7 @@ async def urls(destination: Destination, run: Run) -> None:
 @command
 async def tags(destination: Destination, run: Run) -> None:
     """Export every tag of the account."""
-    await export(
+    await _export(
         destination,
         run,
         TAGS,
@@ -93,13 +115,9 @@ async def clicks(
     if by == "tag":
         selection.require_tags(run)
     if dry_run:
-        async with (
-            run.session() as session,
-            selection.chosen(run, session, by, dry_run=True) as (keys, tags),
-        ):
-            await print_plan(
-                session, query, keys, tags, timezone=timezone, rate=run.options.rate, bounds=bounds_of_each
-            )
+        async with run.session() as session, selection.chosen(run, session, by) as (keys, tags):
+            rate = run.options.rate
+            await print_plan(session, query, keys, tags, timezone=timezone, rate=rate, most=most_of_each)
         return
 
     async def work(session: AsyncSession, writer: Writer, begin: Begin, failures: Failures) -> Summary:
@@ -116,4 +134,73 @@ async def clicks(
         )
 
     table = dimensions_table(by) if dimensions else clicks_table(by)
-    await export(destination, run, table, work, max_failures=max_failures)
+    await _export(destination, run, table, work, max_failures=max_failures)
+
+
+def journal_of(target: Path) -> Path:
+    """Return the journal beside a target: hidden, so that `*` and readers of folders skip it."""
+    path = Path(realpath(target))
+    return path.with_name(f".{path.name}.journal")
+
+
+async def _export(
+    destination: Destination,
+    run: Run,
+    table: Table,
+    work: Work,
+    *,
+    max_failures: int = 0,
+) -> None:
+    """Write a table to a file or stdout, and print how it went."""
+    target = destination.output
+    failures = Failures(run.lines, target, max_failures)
+    summary: Summary | None = None
+    try:
+        with failures:
+            async with _session(run, target, fresh=destination.fresh) as session:
+                with destination.writer(table) as writer, run.bars() as begin:
+                    written = await work(session, writer, begin, failures)
+                summary = written
+    except JournalError:
+        # Nothing needs the journal any more once the file is in place.
+        if summary is None:
+            raise
+    run.say(
+        f"{many(summary.rows, 'row')} to {target or 'stdout'}; {run.cost()}", rows=summary.rows, file=target
+    )
+    if not summary.reconciles:
+        run.mark_incomplete()
+        run.say("SOME FIGURES are missing, or do not add up to the totals that the service gave")
+    if summary.shared:
+        run.say(note_of_shared(summary.shared))
+    failures.conclude(run)
+    # Not if another run may get an answer to what failed.
+    if target is not None and not failures.count:
+        journal = journal_of(target)
+        if not remove_journal(journal):
+            run.say(f"{journal} cannot be removed; give --fresh next time, or its answers are taken again")
+
+
+@asynccontextmanager
+async def _session(run: Run, target: Path | None, *, fresh: bool) -> AsyncGenerator[AsyncSession, None]:
+    """Make a session with a journal beside the target, if there is one."""
+    if target is None:
+        async with run.session() as session:
+            yield session
+        return
+    journal, is_open = journal_of(target), False
+    options: dict[str, Any] = {"journal_max_age": 0.0} if fresh else {}
+    try:
+        async with run.session(journal=journal, **options) as session:
+            is_open = True
+            yield session
+    except BaseException as error:
+        # Not with rows that the format cannot hold; an error of the journal says so itself.
+        is_of_format = isinstance(error, ExportError) and not isinstance(error.__context__, OSError)
+        # A journal without answers is gone by now.
+        if is_open and journal.exists():
+            go_on = "run the same command again to go on"
+            run.say_when_stopped(f"stopped; {go_on}: {journal} holds the answers so far")
+            if isinstance(error, SlashtagError) and not is_of_format and not isinstance(error, JournalError):
+                error.add_note(go_on)
+        raise

@@ -25,23 +25,21 @@ async def login(
     environment take precedence.
     """
     profile = run.options.profile
-    file = credentials_file.path(profile)
     if remove:
+        file = credentials_file.path(profile)
         saved = file.exists()
         credentials_file.remove(profile)
         run.say(f"removed {file}" if saved else "no credentials were saved")
-        return
-    if list_:
+    elif list_:
         for name in credentials_file.profiles():
-            base_url = (credentials_file.read(name) or {}).get("base_url", "")
-            print(name or credentials_file.NAMELESS, base_url, credentials_file.place(name), sep="\t")
-        return
-    base_url = run.options.base_url or _ask("address of the service", shown=True)
-    apikey, apisecret = _ask("apikey"), _ask("apisecret")
-    async with run.session((base_url, apikey, apisecret)) as session:
-        await session.urls.page(pagesize=1)
-    credentials_file.save(base_url, apikey, apisecret, profile)
-    run.say(f"the service accepts them; saved in {credentials_file.place(profile)}")
+            print(name or "(no name)", (credentials_file.read(name) or {}).get("base_url", ""), sep="\t")
+    else:
+        base_url = run.options.base_url or _ask("address of the service", shown=True)
+        apikey, apisecret = _ask("apikey"), _ask("apisecret")
+        async with run.session((base_url, apikey, apisecret)) as session:
+            await session.urls.page(pagesize=1)
+        place = credentials_file.save(base_url, apikey, apisecret, profile)
+        run.say(f"the service accepts them; saved in {place}")
 
 
 def _ask(what: str, *, shown: bool = False) -> str:

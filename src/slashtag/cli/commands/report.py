@@ -8,8 +8,7 @@ from typer import Option
 from ... import DateRange
 from ..._internal import many
 from ...report import MAX_LOGO, Branding, build, check_path, write
-from ..options import Timezone
-from ..period import Period
+from ..options import Period, Timezone
 from ..run import Run, command
 from ..selection import SelectionOrAll
 
@@ -66,7 +65,7 @@ async def report(
     write(found, output)
     if found.refused or not found.stats.complete:
         run.mark_incomplete()
-    run.report_cut(found.stats.incomplete_dimensions)
+    run.report_cut(found.stats)
     run.say(f"{start} to {end}: {many(found.total, 'click')}; {run.cost()}")
     if found.unfinished:
         run.say(f"Not over yet: {found.unfinished}")

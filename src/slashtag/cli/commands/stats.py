@@ -9,6 +9,7 @@ from typer import Argument, Option
 
 from ... import (
     AllTime,
+    AsyncSession,
     CountryGeo,
     DateRange,
     Day,
@@ -21,12 +22,11 @@ from ... import (
     Year,
 )
 from ..._internal import many
-from ...export import Column, Table, hourly_clicks
+from ...export import By, Column, Table, hourly_clicks
 from ..drawing import draw, labels, percent
-from ..dryrun import bounds_of_each, bounds_of_hours, print_plan
-from ..options import DryRun, Timezone
+from ..dryrun import most_of_each, most_of_hours, print_plan
+from ..options import DryRun, Period, Timezone
 from ..output import Output
-from ..period import Period
 from ..run import Run, command
 from ..selection import Selection
 
@@ -45,7 +45,8 @@ MORE: dict[type[Any], set[str]] = {
     PeriodStats: {"month"},
     GeoStats: set(),
 }
-BOUNDS = {"tag": bounds_of_each, "hour": bounds_of_hours}
+#: The most requests, where the plan has fewer.
+MOST = {"tag": most_of_each, "hour": most_of_hours}
 
 
 @dataclass
@@ -139,7 +140,6 @@ async def _answer(
     by, timezone = shown.by, shown.timezone
     if by == "tag":
         selection.require_tags(run)
-    counts: dict[str, int] = {}
     async with run.session() as session:
         # Refuse an impossible query before anything is sent.
         empty = await session.stats.collect(query, keys=(), timezone=timezone)
@@ -149,52 +149,53 @@ async def _answer(
         if by == "hour" and isinstance(query, DateRange):
             await hourly_clicks(session, *query.bounds, keys=(), timezone=timezone)
         with run.bars() as begin:
-            selecting = selection.chosen(
-                run,
-                session,
-                "tag" if by == "tag" else "slashtag",
-                merged=True,
-                progress=None if selection.every else begin("checking", "links"),
-                dry_run=shown.dry_run,
-            )
+            named: By = "tag" if by == "tag" else "slashtag"
+            checking = begin("checking", "links")
+            selecting = selection.chosen(run, session, named, merged=True, progress=checking)
             async with selecting as (keys, tags):
                 selected: dict[str, Any] = {"keys": keys, "tags": tags, "timezone": timezone}
                 if shown.dry_run:
-                    bounds = BOUNDS.get(by or "")
-                    await print_plan(session, query, **selected, rate=run.options.rate, bounds=bounds)
-                    return
-                selected["progress"] = begin("counting", "tags" if by == "tag" else "requests")
-                stats: Statistics
-                if by == "tag":
-                    each = session.stats.collect_each(query, **selected)
-                    by_tag = {name: found async for name, found in each}
-                    stats = empty.merge(by_tag.values())
-                    counts = {name: found.total for name, found in by_tag.items()}
-                    counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-                elif by == "hour" and isinstance(query, DateRange):
-                    hours = await hourly_clicks(
-                        session,
-                        *query.bounds,
-                        **selected,
-                        confirm=lambda cost: run.say(
-                            f"hours of the days with clicks: {many(cost, 'request')}"
-                        ),
+                    await print_plan(
+                        session, query, **selected, rate=run.options.rate, most=MOST.get(by or "")
                     )
-                    stats = RangeStats(total_clicks=sum(hours.values()))
-                    counts = {hour.isoformat(timespec="minutes"): clicks for hour, clicks in hours.items()}
-                else:
-                    stats = await session.stats.collect(query, **selected)
-    if by not in ("tag", "hour"):
-        counts = labels(stats, by)
+                    return
+                counting = begin("counting", "tags" if by == "tag" else "requests")
+                stats, counts = await _count(session, query, by, empty, run, **selected, progress=counting)
     _show(stats, by, counts, shown)
     for caveat in _caveats(stats, by):
         run.say(caveat)
     shows_days = isinstance(stats, RangeStats) and by in (None, "day", "week", "month")
     if not stats.reconciles or (shows_days and not stats.complete):
         run.mark_incomplete()
-    cut = (stats.DIMENSIONS[name] for name in stats.incomplete_dimensions)
-    run.report_cut(dimension for dimension in cut if by in (None, dimension))
+    run.report_cut(stats, by)
     run.say(f"{span}: {many(stats.total, 'click')}; {run.cost()}")
+
+
+async def _count(
+    session: AsyncSession,
+    query: Query[Statistics],
+    by: Dimension | None,
+    empty: Statistics,
+    run: Run,
+    **selected: Any,
+) -> tuple[Statistics, dict[str, int]]:
+    """Return statistics, and the clicks of the labels of one dimension."""
+    if by == "tag":
+        by_tag = {name: found async for name, found in session.stats.collect_each(query, **selected)}
+        counts = {name: found.total for name, found in by_tag.items()}
+        counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+        return empty.merge(by_tag.values()), counts
+    if by == "hour" and isinstance(query, DateRange):
+        hours = await hourly_clicks(
+            session,
+            *query.bounds,
+            **selected,
+            confirm=lambda cost: run.say(f"hours of the days with clicks: {many(cost, 'request')}"),
+        )
+        counts = {hour.isoformat(timespec="minutes"): clicks for hour, clicks in hours.items()}
+        return RangeStats(total_clicks=sum(hours.values())), counts
+    stats = await session.stats.collect(query, **selected)
+    return stats, labels(stats, by)
 
 
 def _show(stats: Statistics, by: Dimension | None, counts: dict[str, int], shown: Presentation) -> None:

@@ -20,9 +20,8 @@ from ... import AsyncSession, DateRange, InvalidRequestError, Progress, Query, S
 from ..._internal import many
 from ...export import Column, Row, Table
 from ..drawing import percent
-from ..options import Timezone
+from ..options import Period, Timezone
 from ..output import Output
-from ..period import Bounds, Period
 from ..run import Run, command
 from ..selection import SelectionOrAll, note_of_shared
 
@@ -95,7 +94,9 @@ async def top(
         run.say(note_of_shared(selection.sharing.count))
 
 
-def _query(session: AsyncSession, span: Bounds, counted: DateRange, timezone: Any) -> Query[Statistics]:
+def _query(
+    session: AsyncSession, span: tuple[date, date], counted: DateRange, timezone: Any
+) -> Query[Statistics]:
     """Return the query of a span; a calendar year takes a twelfth of the requests as a Year."""
     year = span[0].year
     try:

@@ -1,21 +1,24 @@
-"""`slashtag urls`: the short URLs of the account."""
+"""`slashtag urls`: the short URLs of the account, listed and changed, one or many from a file."""
 
 import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime
 from functools import partial
+from io import BytesIO
 from os import environ
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
-from ... import InvalidRequestError, ShortUrl
-from ..._internal import REDIRECT_CODES, optional, parse_span
+from ... import AsyncSession, DateRange, InvalidRequestError, ShortUrl, SlashtagError
+from ..._internal import many, optional
+from ...bulk_update import COLUMNS, BulkUpdate, ChangesError, preview
 from ...export import NAMED_URLS, Column, Table, named_url_row, names_of_tags
-from ..bulk import Bulk, update_from
+from ..errors import SOME_FAILED
 from ..options import option
 from ..output import Listed, Output, print_listing
 from ..run import Run, command
@@ -23,9 +26,13 @@ from ..run import Run, command
 app = typer.Typer(help="Short URLs of the account.", no_args_is_help=True)
 
 UPDATED = Table((Column("key"), Column("rows_updated", "int")))
+LEFT = Table((Column("line", "int"), Column("key"), Column("status"), Column("error")))
+DIFFERENCES = Table((Column("line", "int"), Column("key"), Column("member"), Column("now"), Column("new")))
 PASSWORD_VARIABLE = "SLASHTAG_LINK_PASSWORD"  # noqa: S105 - its name
 #: Ids that fit into 64 bits; the library refuses longer ones as slashtags.
 _ID = re.compile("[0-9]{1,18}")
+#: The most errors of a file that are printed.
+MOST_ERRORS = 20
 #: Columns that are drawn, each from this width of the terminal on.
 SHOWN = {
     "id": 100,
@@ -36,25 +43,23 @@ SHOWN = {
     "created_at": 80,
     "destination": 0,
 }
-_option = partial(option, rich_help_panel="Which links")
+_filter = partial(option, rich_help_panel="Which links")
+_many = partial(option, rich_help_panel="Many links")
 
 
 @dataclass
 class Filter:
     """Options of which links are listed; the service lists all, so all are read."""
 
-    tag: list[str] | None = _option(None, metavar="NAME", help="Links of this tag; may be repeated.")
-    untagged: bool = _option(False, "--untagged", help="Links without a tag.")
-    search: str | None = _option(
+    tag: list[str] | None = _filter(None, metavar="NAME", help="Links of this tag; may be repeated.")
+    untagged: bool = _filter(False, "--untagged", help="Links without a tag.")
+    search: str | None = _filter(
         None, metavar="TEXT", help="Links with this text in short URL or destination."
     )
-    created_after: str | None = _option(
-        None,
-        metavar="DATE",
-        help="Links created since: 2024-06-01, 2024-06, 30d, last-month; with --orderby -date older ones "
-        "are not read.",
+    created_after: str | None = _filter(
+        None, metavar="DATE", help="Links created since: 2024-06-01, 2024-06, 30d, last-month."
     )
-    updated_after: str | None = _option(None, metavar="DATE", help="Links updated since, as --created-after.")
+    updated_after: str | None = _filter(None, metavar="DATE", help="Links updated since, as --created-after.")
 
     def __post_init__(self) -> None:
         if self.tag and self.untagged:
@@ -62,10 +67,6 @@ class Filter:
         # The first moments of creation and of the last update.
         self.created_since = _first_moment(self.created_after)
         self.updated_since = _first_moment(self.updated_after)
-
-    def is_older(self, url: ShortUrl) -> bool:
-        """Return whether a link is known to be older than those that are listed."""
-        return url.created_at is not None and url.created_at < self.created_since
 
     def accepts(self, url: ShortUrl, names: Mapping[int, str]) -> bool:
         """Return whether a link is listed; `names` are those of the tags."""
@@ -78,14 +79,13 @@ class Filter:
 
 
 def _first_moment(text: str | None) -> datetime:
+    """Return the first moment of a span, without a zone, as the service's times bear none."""
     if text is None:
         return datetime.min
-    since = parse_span(text, datetime.now(UTC).date())[0]
-    if not isinstance(since, datetime):
-        return datetime.combine(since, time())
-    if since.tzinfo is not None:
+    since = DateRange.parse(text).resolve(UTC, datetime.now(UTC)).bounds[0]
+    if isinstance(since, datetime) and since.utcoffset():
         raise InvalidRequestError(f"{text} has an offset; the service's times bear no zone")
-    return since
+    return datetime.fromisoformat(str(since)).replace(tzinfo=None)
 
 
 @app.command("list")
@@ -96,7 +96,7 @@ async def list_urls(run: Run, listed: Listed, filter_: Filter) -> None:
         names: dict[int, str] = {}
         if filter_.tag:
             names = await names_of_tags(session, filter_.tag)
-        elif "tag_name" in (listed.names or ["tag_name"]):
+        elif "tag_name" in (listed.columns or "tag_name"):
             names = await optional(session, "names of tags", names_of_tags) or {}
         await print_listing(
             run,
@@ -105,9 +105,41 @@ async def list_urls(run: Run, listed: Listed, filter_: Filter) -> None:
             lambda url: named_url_row(url, names),
             NAMED_URLS,
             SHOWN,
-            wanted=None if filter_ == Filter() else lambda url: filter_.accepts(url, names),
-            is_last=filter_.is_older if listed.orderby == "-date" else None,
+            wanted=lambda url: filter_.accepts(url, names),
         )
+
+
+@dataclass(frozen=True)
+class Bulk:
+    """Options of an update from a file."""
+
+    source: Path | None = _many(
+        None,
+        "--from",
+        metavar="FILE",
+        help=f"Changes: CSV or .xlsx with some of the columns {', '.join(COLUMNS)}; or an edited copy "
+        "of `urls list`, whose changed rows are sent; - reads CSV from stdin.",
+    )
+    dry_run: bool = _many(False, "--dry-run", help="Show what would change, and change nothing.")
+    keep: bool = _many(
+        False,
+        "--keep",
+        help="Send the present destination and redirect code where a row has none.",
+    )
+    repeat_lost: bool = _many(
+        False,
+        "--repeat-lost",
+        help="Send again changes whose answer was lost, in this run and in earlier ones.",
+    )
+    results: Path | None = _many(
+        None,
+        metavar="FILE",
+        help="File that records the outcome of each row, read by the next run. Default: beside FILE.",
+    )
+
+    def __post_init__(self) -> None:
+        if self.source is None and (self.dry_run or self.keep or self.repeat_lost or self.results):
+            raise InvalidRequestError("--dry-run, --keep, --repeat-lost and --results belong to --from")
 
 
 @app.command("update")
@@ -122,7 +154,7 @@ async def update_url(
     destination: Annotated[str | None, Option(metavar="URL", help="Its new destination.")] = None,
     slashtag: Annotated[str | None, Option(metavar="TEXT", help="Its new slashtag.")] = None,
     redirect_code: Annotated[
-        int | None, Option(metavar="CODE", help=f"One of {', '.join(map(str, REDIRECT_CODES))}.")
+        int | None, Option(metavar="CODE", help="Its new redirect code, such as 301 or 302.")
     ] = None,
     domain_id: Annotated[int | None, Option(min=0, metavar="ID", help="Its domain; 0: none.")] = None,
     password: Annotated[
@@ -143,7 +175,7 @@ async def update_url(
         members = (key, destination, slashtag, redirect_code, domain_id, password)
         if any(member is not None for member in members):
             raise InvalidRequestError("with --from the file says which links are changed, and how")
-        await update_from(run, bulk, bulk.source, output)
+        await _update_from(run, bulk, bulk.source, output)
         return
     if key is None:
         raise InvalidRequestError("give the KEY of one link, or --from FILE")
@@ -167,3 +199,87 @@ def _password() -> str:
     if not sys.stdin.isatty():
         raise InvalidRequestError(f"no terminal to ask for the password; set {PASSWORD_VARIABLE}")
     return str(typer.prompt("password of the link", hide_input=True, confirmation_prompt=True, err=True))
+
+
+async def _update_from(run: Run, bulk: Bulk, source: Path, output: Output) -> None:
+    """Make the changes of a file that are left to make; the exit code is 3 where some were not made."""
+    piped = str(source) == "-"
+    if piped and bulk.results is None and not bulk.dry_run:
+        raise InvalidRequestError("--from - needs --results FILE")
+    if not piped and not source.is_file():
+        raise InvalidRequestError(f"--from names no file: {source}")
+    changes = BytesIO(sys.stdin.buffer.read()) if piped else source
+    work = _show if bulk.dry_run else _update
+    try:
+        async with run.session() as session:
+            if await work(run, session, bulk, changes, output):
+                raise typer.Exit(SOME_FAILED)
+    except ChangesError as error:
+        for problem in error.problems[:MOST_ERRORS]:
+            run.lines.error(str(problem))
+        if more := error.problems[MOST_ERRORS:]:
+            run.lines.error(f"and {len(more):,} more")
+        run.lines.error(error.summary)
+        raise typer.Exit(1) from None
+
+
+async def _show(run: Run, session: AsyncSession, bulk: Bulk, changes: Path | BytesIO, output: Output) -> bool:
+    """Print what the rows would change; return whether some would fail or stay unknown."""
+    with run.bars() as start:
+        shown = await preview(session, changes, outcomes=bulk.results, progress=start("reading", "links"))
+    differences = [(each.line, str(each.key), each.member, each.now, each.new) for each in shown.differences]
+    output.print(DIFFERENCES, differences)
+    run.say(
+        f"{many(shown.changed, 'row')} would change a link, {shown.unchanged:,} would change nothing, "
+        f"{shown.missing:,} name no link or several, {shown.skipped:,} were done before; nothing was sent"
+    )
+    if shown.unknown:
+        run.say(
+            f"an earlier run sent {shown.unknown:,} of them without an answer; where a difference is listed, "
+            "the change was not made, or was overwritten since"
+        )
+    return bool(shown.missing or (shown.unknown and not bulk.repeat_lost))
+
+
+async def _update(
+    run: Run, session: AsyncSession, bulk: Bulk, changes: Path | BytesIO, output: Output
+) -> bool:
+    """Send the changes, and print what is left and what to do next; return whether something is left."""
+    with run.bars() as start:
+        update = BulkUpdate(
+            session,
+            changes,
+            outcomes=bulk.results,
+            keep=bulk.keep,
+            repeat_lost=bulk.repeat_lost,
+            progress=start("updating", "rows"),
+        )
+        run.say_when_stopped(
+            f"stopped; run the same command again to go on: {update.path} has the outcomes so far"
+        )
+        try:
+            async with update:
+                left = [outcome async for outcome in update if outcome.status != "done"]
+        except SlashtagError as error:
+            if update.undo_path is not None:
+                error.add_note("run the same command again to go on")
+            raise
+    if left or output.form != "table":
+        output.print(LEFT, sorted((each.line, str(each.key), each.status, each.error) for each in left))
+    count = update.summary
+    run.say(
+        f"{many(count.done, 'row')} done, {count.failed:,} failed, {count.unknown:,} outcome unknown, "
+        f"{count.skipped:,} done before; {run.cost()}; outcomes in {update.path}"
+    )
+    advice = {
+        f"the links as they were: undo with --from {update.undo_path}": count.done or count.unknown,
+        "password and domain are not in the listing: a row that has none sent none, and they are lost if the "
+        "service resets them": bulk.keep,
+        f"{count.unknown:,} unknown: run the same command again to see which were done; --repeat-lost sends "
+        "the others again": count.unknown,
+        "run the same command again to try what failed": count.failed,
+    }
+    for text, applies in advice.items():
+        if applies:
+            run.say(text)
+    return bool(left)
