@@ -9,7 +9,6 @@ from ._core.call import REDIRECT_CODES as REDIRECT_CODES
 from ._core.change import RENAME_FIRST as RENAME_FIRST
 from ._core.change import find_problems as find_problems
 from ._core.options import plain_callback as plain_callback
-from ._core.windows import last_day as last_day
 from ._core.windows import parse_zone as parse_zone
 from ._core.windows import windows as windows
 from ._credentials import parse_base_url as parse_base_url

@@ -246,20 +246,23 @@ def test_a_replaced_apisecret_repeats_nothing_and_another_apikey_is_refused(
 
 
 def test_results_that_cannot_be_written_are_told_before_anything_is_sent(
-    cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, own: Sandbox, write: Write
 ) -> None:
     path = write({"slashtag": "a1", "redirect_code": 301})
-    other = cli("urls", "update", "--from", str(path), "--results", str(path))
-    assert (other.code, "does not hold outcomes; choose another file" in other.error) == (1, True)
-    folder = cli("urls", "update", "--from", str(path), "--results", str(path.parent))
-    assert folder.code == 1
-    assert "cannot be written" in folder.error
-    pipe = path.with_name("pipe")
-    os.mkfifo(pipe)
+    results = path.with_name("changes.results.jsonl")
+    results.write_text("my own notes")
+    ran = cli("urls", "update", "--from", str(path))
+    assert (ran.code, "does not hold outcomes" in ran.error) == (1, True)
+    results.unlink()
+    results.mkdir()
+    assert "cannot be written" in cli("urls", "update", "--from", str(path)).error
+    results.rmdir()
+    os.mkfifo(results)
     for dry in ("--dry-run", "--quiet"):
-        ran = cli("urls", "update", "--from", str(path), "--results", str(pipe), dry)
-        assert ran.error == f"error: {pipe} cannot be written: it is not a regular file"
-    lock = FileLock(path.with_name("changes.results.jsonl"))
+        ran = cli("urls", "update", "--from", str(path), dry)
+        assert ran.error == f"error: {results} cannot be written: it is not a regular file"
+    results.unlink()
+    lock = FileLock(results)
     assert lock.acquire()
     second = cli("urls", "update", "--from", str(path))
     lock.release()

@@ -63,15 +63,6 @@ def test_links_are_filtered_by_tag_text_and_day_of_creation(cli: Cli, box: Sandb
     assert cli("urls", "list", "--created-after", "2024-06-01T08:00+01:00..today").code == 2
 
 
-def test_older_links_are_not_read_where_the_latest_come_first(cli: Cli, own: Sandbox) -> None:
-    for n in range(1_100):
-        own.add_url(f"old{n}", created_at="2020-01-01")
-    own.add_url("new", created_at="2030-01-01")
-    ran = cli("urls", "list", "--orderby", "-date", "--created-after", "2029", "--columns", "slashtag")
-    assert objects(ran.out) == [{"slashtag": "new"}]
-    assert cli("urls", "list", "--created-after", "2029", "--columns", "slashtag").out == ran.out
-
-
 def test_tags_list_prints_every_tag(cli: Cli, box: Sandbox) -> None:
     names = [tag.name for tag in box.truth.tags()]
     assert [tag["name"] for tag in objects(cli("tags", "list").out)] == names

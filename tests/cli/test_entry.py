@@ -149,14 +149,6 @@ def test_without_typer_it_says_what_to_install() -> None:
     assert ran.stderr == 'The command line needs its extra: pip install "slashtag[cli]"\n'
 
 
-def test_closed_standard_files_are_no_error(tmp_path: Path) -> None:
-    closing = "import os, sys; [os.close(n) for n in range(3)]; os.execv(sys.argv[1], sys.argv[1:])"
-    path = tmp_path / "links.jsonl"
-    for command, code in ((("export", "urls", "-o", str(path)), 0), (("tags", "nothing"), 2)):
-        assert run(sys.executable, "-c", closing, SCRIPT, *command).returncode == code
-    assert all(json.loads(line)["id"] for line in path.read_text("utf-8").splitlines())
-
-
 def test_a_terminal_gets_a_table() -> None:
     terminal, end = pty.openpty()
     try:

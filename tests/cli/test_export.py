@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import io
 import re
@@ -11,14 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from slashtag import AsyncSession
 from slashtag._journal import journal as _journal
 from slashtag._journal.file import JournalFile
-from slashtag.cli.export_job import journal_of
+from slashtag.cli.commands.export import journal_of
 from slashtag.sandbox import Fault, Sandbox
-from tests.support.sandboxes import forget
 
-from .conftest import APIKEY, APISECRET, Cli, failing, names, objects, one_more_link
+from .conftest import Cli, failing, names, objects, one_more_link
 
 SPAN = ("2024-01-01", "2024-04-30")
 
@@ -109,8 +106,7 @@ def test_links_that_fail_are_told_in_a_file_and_left_out(cli: Cli, box: Sandbox,
     assert failure["error"] == "InvalidRequestError"
     rows = objects((tmp_path / "c.jsonl").read_text("utf-8"))
     assert {(row["slashtag"], row["date"]): row["clicks"] for row in rows} == days(box, *SPAN)
-    # It cannot come right, so that there is nothing to go on with.
-    assert names(tmp_path) == ["c.jsonl", "c.jsonl.failures.jsonl"]
+    assert names(tmp_path) == [".c.jsonl.journal", "c.jsonl", "c.jsonl.failures.jsonl"]
     assert cli("export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "c.jsonl")).code == 0
     assert names(tmp_path) == ["c.jsonl"]
 
@@ -256,45 +252,6 @@ def test_a_file_in_the_place_of_the_journal_is_left_alone(cli: Cli, tmp_path: Pa
     assert ran.code == 1
     assert ran.error.endswith("remove it to begin anew")
     assert (tmp_path / ".a.csv.journal").read_bytes() == content
-
-
-async def test_two_exports_to_one_file_are_one_too_many(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
-    # The other one is this process: a session that holds the journal.
-    journal = tmp_path / ".a.csv.journal"
-    async with AsyncSession(box.base_url, apikey=APIKEY, apisecret=APISECRET, journal=journal):
-        ran = await asyncio.to_thread(cli, "export", "urls", "-o", str(tmp_path / "a.csv"))
-    assert ran.code == 1
-    assert "in use" in ran.error
-    assert f"another export to {tmp_path / 'a.csv'} is under way" in ran.error
-
-
-# --- --dry-run, --quiet, -v ------------------------------------------------------------------------------
-
-
-def told(out: str) -> dict[str, str]:
-    return {line.split()[0]: line.split(maxsplit=1)[1] for line in out.splitlines()}
-
-
-def test_a_dry_run_sends_only_what_it_takes_to_know_the_links(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
-    ran = cli("export", "clicks", *SPAN, "--all", "--dry-run", "-o", str(tmp_path / "a.csv"))
-    plan = told(ran.out)
-    links = len({url.slashtag for url in box.truth.urls()})
-    assert plan["links"] == str(links)
-    assert (plan["batches"], plan["windows"]) == ("2", "4")
-    assert plan["requests"].startswith(f"2 to {4 * links + 2 * (2 * 4 + 1)} ")
-    assert plan["seconds"].endswith("at 20 requests/s (assumed; give yours with --rate)")
-    assert plan["sent"] == f"{len(box.requests)} (to list the links; nothing else)"
-    assert {arrival.path for arrival in box.requests} == {"/api/v1/urls"}
-    assert names(tmp_path) == []
-
-
-@pytest.mark.parametrize("days", [SPAN, ("2024-01-01", "2024-01-03"), ("1999-01-01", "1999-01-03")])
-def test_the_bounds_of_a_dry_run_hold(cli: Cli, box: Sandbox, days: tuple[str, str]) -> None:
-    bounds = told(cli("export", "clicks", *days, "--all", "--dry-run").out)["requests"].split()
-    forget(box)
-    assert cli("export", "clicks", *days, "--all").code == 0
-    sent = sum(arrival.path.startswith("/api/v1/stats") for arrival in box.requests)
-    assert int(bounds[0]) <= sent <= int(bounds[2])
 
 
 def test_quiet_says_nothing_and_verbose_tells_requests(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

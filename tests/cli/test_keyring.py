@@ -72,7 +72,7 @@ def test_the_keyring_has_the_secrets_and_the_file_has_none(cli: Cli, memory: Mem
     assert kept.path().read_text() == f'{{"base_url":"{box.base_url}"}}'
     assert list(memory.entries) == [("slashtag", "credentials")]
     assert cli("tags", "list").code == 0
-    assert cli("login", "--list").out == f"(no name)\t{box.base_url}\tthe system's keyring\n"
+    assert cli("login", "--list").out == f"(no name)\t{box.base_url}\n"
     assert cli("login", "--remove").code == 0
     assert memory.entries == {}
     assert not kept.path().exists()

@@ -6,7 +6,6 @@ import csv
 import io
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,68 +88,6 @@ def test_a_wait_for_the_limit_is_shown_with_its_seconds(looked: Any, offset: flo
     assert printed == []
 
 
-def test_a_service_that_does_not_answer_is_named_after_10_s_and_ever_more_rarely(looked: Any) -> None:
-    counters, after, printed = looked
-    counters.attempts = counters.in_flight = 1
-    assert after(1) == "1 requests/s"
-    assert after(2) == "no answer for 3 s"
-    assert printed == []
-    for _ in range(60):
-        after(1)
-    assert printed == ["no answer for 10 s", "no answer for 30 s"]
-    # An answer ends it.
-    counters.bytes_received = 1
-    assert after(1).endswith("requests/s")
-    for _ in range(10):
-        after(1)
-    assert printed[2:] == ["no answer for 10 s"]
-
-
-def test_the_seconds_to_a_retry_are_counted_down(looked: Any) -> None:
-    counters, after, printed = looked
-    counters.attempts, counters.bytes_received, counters.retry_at = 1, 10, 1_006.0
-    assert [after(1), after(1), after(1)] == ["retrying in 5 s", "retrying in 4 s", "retrying in 3 s"]
-    assert printed == ["retrying in 5 s"]
-    # While a request is under way, its answer is waited for.
-    counters.in_flight = 1
-    assert after(1) == "no answer for 3 s"
-    counters.in_flight, counters.attempts, counters.retry_at = 0, 2, 1_016.5
-    assert after(1) == "retrying in 12 s"
-    # A pause between unanswered attempts counts as silence.
-    assert after(12) == "no answer for 16 s"
-
-
-def test_a_drawn_bar_shows_waits_and_nothing_is_printed(looked: Any) -> None:
-    counters, after, printed = looked
-    counters.display.disable = False
-    counters.attempts = counters.in_flight = 1
-    assert after(40) == "no answer for 40 s"
-    assert printed == []
-    counters.watch.display = None
-    after(1)
-    assert printed == ["no answer for 41 s"]
-
-
-def test_speed_limit_and_time_left_are_shown_and_printed_every_30_s(looked: Any) -> None:
-    counters, after, printed = looked
-    task = counters.display.tasks[0]
-    counters.watch._every = 30.0
-    counters.learned_rate = 20.4
-    for second in range(1, 61):
-        counters.attempts = counters.bytes_received = 20 * second
-        counters.display.update(
-            task.id, completed=20 * second, total=2_400, count=f"{20 * second:,} of 2,400"
-        )
-        shown = after(1)
-    assert shown == "20 requests/s, limit 20, about 0:01:00 left"
-    assert printed == [
-        "counting: 600 of 2,400; 20 requests/s, limit 20; about 0:01:30 left",
-        "counting: 1,200 of 2,400; 20 requests/s, limit 20; about 0:01:00 left",
-    ]
-    task.total = None
-    assert after(1).endswith("limit 20")
-
-
 @pytest.mark.usefixtures("quick_retries")
 def test_the_first_failure_is_named_unless_the_service_has_answered(cli: Cli, serve: Serve) -> None:
     ran = cli("urls", "list", "--base-url", "http://127.0.0.1:1")
@@ -182,59 +119,13 @@ def test_every_line_can_be_json(cli: Cli) -> None:
     assert cli("urls", "list", "--base-url", "http://127.0.0.1:1", "-q").error.startswith("error: ")
 
 
-#: Commands without a bar, with one, and with one whose session runs in another thread.
-COMMANDS = [
-    ("tags", "list"),
-    ("stats", "alltime", "--all"),
-    ("sync", "clicks.duckdb", "--since", "2024-06-01"),
-]
-
-
-@pytest.fixture
-def retried_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Wait 1.5 s for the first retry and no time for the others; look at the session often."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DLT_DATA_DIR", str(tmp_path / "dlt"))
-    monkeypatch.setattr(progress, "INTERVAL", 0.05)
-    waits = iter([1.5])
-    monkeypatch.setattr("slashtag._sending.sender.backoff", lambda *_: next(waits, 0.001))
-
-
-@pytest.mark.usefixtures("retried_later")
-@pytest.mark.parametrize(("form", "command"), [*(("text", each) for each in COMMANDS), ("json", COMMANDS[2])])
-def test_every_command_says_that_it_retries(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, form: str, command: tuple[str, ...]
-) -> None:
-    monkeypatch.setenv("SLASHTAG_BASE_URL", "http://127.0.0.1:1")
-    ran = cli(*command, "--log-format", form)
-    assert ran.code == 1
-    lines = ran.lines
-    if form == "json":
-        *_, end = records = objects(ran.err)
-        lines = [record["message"] for record in records]
-        assert end["attempts"] > end["retries"] > 0
-    assert lines[0].endswith("attempt 1 failed, again in 1.50 s")
-    assert lines[1] == "retrying in 2 s"
-
-
-@pytest.mark.usefixtures("retried_later")
-@pytest.mark.parametrize("command", COMMANDS[:2], ids=lambda command: command[0])
-def test_every_command_says_that_nothing_answers(
-    cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
-    monkeypatch.setattr(progress, "PRINTED_AFTER", 0.2)
-    monkeypatch.setattr(progress, "SHOWN_AFTER", 0.1)
-    with serve(latency=0.4):
-        ran = cli(*command)
-    assert ran.code == 0
-    assert ran.lines[0] == "no answer for 0 s"
-
-
-@pytest.mark.usefixtures("retried_later")
 @pytest.mark.parametrize("headers", [{}, {"Retry-After": "2"}])
 def test_a_retry_is_counted_down_in_the_progress_line(
     cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
 ) -> None:
+    monkeypatch.setattr(progress, "INTERVAL", 0.05)
+    waits = iter([1.5])
+    monkeypatch.setattr("slashtag._sending.sender.backoff", lambda *_: next(waits, 0.001))
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
     kind = "429" if headers else "500"
@@ -243,3 +134,31 @@ def test_a_retry_is_counted_down_in_the_progress_line(
     assert ran.code == 0
     assert "retrying in 2 s" in ran.err
     assert "retrying in 1 s" in ran.err
+
+
+def test_what_a_session_waits_for_is_shown_and_printed_every_30_s(looked: Any) -> None:
+    counters, after, printed = looked
+    task, watch = counters.display.tasks[0], counters.watch
+    watch._every = 30.0
+    counters.learned_rate = 20.4
+    for second in range(1, 31):
+        counters.attempts = counters.bytes_received = 20 * second
+        counters.display.update(
+            task.id, completed=20 * second, total=2_400, count=f"{20 * second:,} of 2,400"
+        )
+        shown = after(1)
+    assert shown == "20 requests/s, limit 20, about 0:01:30 left"
+    assert printed == [f"counting: 600 of 2,400; {shown}"]
+    counters.retry_at = 1_036.0
+    assert [after(1), after(1), after(1)] == ["retrying in 5 s", "retrying in 4 s", "retrying in 3 s"]
+    # While a request is under way, its answer is waited for.
+    counters.in_flight = 1
+    assert after(1) == "no answer for 4 s"
+    assert after(26) == "no answer for 30 s"
+    assert printed[1:] == ["counting: 600 of 2,400; no answer for 30 s"]
+    # Where a bar is drawn, nothing is printed; where there is none, the wait is.
+    counters.display.disable = False
+    assert after(30) == "no answer for 60 s"
+    watch.display = None
+    after(30)
+    assert printed[2:] == ["no answer for 90 s"]

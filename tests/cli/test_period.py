@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from slashtag.cli import period
+from slashtag.cli import options
 from slashtag.sandbox import Sandbox
 
 from .conftest import Cli, objects
@@ -23,7 +23,7 @@ class Clock(datetime):
 
 @pytest.fixture(autouse=True)
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(period, "datetime", Clock)
+    monkeypatch.setattr(options, "datetime", Clock)
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
         (["2023-11-05..2024-01"], "2023-11-05", "2024-01-31"),
         (["2023-11", "2024-01"], "2023-11-01", "2024-01-31"),
         (["2024-03-01", "yesterday"], "2024-03-01", "2024-03-30"),
-        (["--last", "30d"], "2024-03-02", "2024-03-31"),
-        (["--last", "6m", "--timezone", "Europe/Berlin"], "2023-10-02", "2024-04-01"),
+        (["30d"], "2024-03-02", "2024-03-31"),
+        (["6m", "--timezone", "Europe/Berlin"], "2023-10-02", "2024-04-01"),
     ],
 )
 def test_a_range_is_named_as_people_do(
@@ -60,7 +60,7 @@ def test_a_range_is_named_as_people_do(
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["--last", "30d", "2024"], ["2024", "2023"], ["tomorrow"], ["--last", "x"], ["2024-06-01T08:00"]],
+    [[], ["2024", "2023"], ["tomorrow"], ["2024-06-01T08:00"]],
 )
 @pytest.mark.parametrize(
     "command",

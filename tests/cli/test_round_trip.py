@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -188,17 +186,3 @@ def test_what_is_undone_elsewhere_and_wanted_again_is_made_again(
         forget(own)
         assert (cli(*update).code, puts(own)) == (0, {})
         assert cli("urls", "update", rows[0]["id"], "--redirect-code", "302").code == 0
-
-
-def test_a_listing_is_read_from_stdin(
-    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = edit(listed)
-    piped = SimpleNamespace(buffer=io.BytesIO(text(listed).encode()), isatty=lambda: False)
-    monkeypatch.setattr(sys, "stdin", piped)
-    assert "needs --results" in cli("urls", "update", "--from", "-").err
-    assert cli("urls", "update", "--from", "-", "--dry-run").code == 0
-    piped.buffer.seek(0)
-    ran = cli("urls", "update", "--from", "-", "--results", str(tmp_path / "r.jsonl"))
-    assert ran.code == 0, ran.err
-    assert puts(own) == expected

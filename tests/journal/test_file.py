@@ -22,7 +22,7 @@ from unittest.mock import Mock
 import pytest
 
 from slashtag import AsyncSession, ConfigurationError, DateRange, JournalError
-from slashtag._journal.file import JournalFile, JournalInUseError, remove_journal
+from slashtag._journal.file import JournalFile, remove_journal
 from slashtag._journal.journal import Journal
 from slashtag.sandbox import Sandbox
 
@@ -401,7 +401,7 @@ async def test_a_journal_works_where_flock_and_fcntl_locks_exclude_each_other(
     kept = journal(path)
     kept.open()
     assert body_of(kept, call(0)) == b"body"
-    with pytest.raises(JournalInUseError):
+    with pytest.raises(ConfigurationError, match="in use"):
         journal(path).open()
     # Nor did being refused end the locks of the first.
     with closing(sqlite3.connect(path, timeout=0)) as other, pytest.raises(sqlite3.OperationalError):

@@ -19,10 +19,6 @@ def option(default: Any, *names: str, **settings: Any) -> Any:
 
 _option = partial(option, rich_help_panel="The service")
 
-DryRun = Annotated[
-    bool,
-    Option("--dry-run", help="Show what would be requested; send only what is needed to know the links."),
-]
 Timezone = Annotated[
     str | None, Option(metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00.")
 ]
@@ -95,27 +91,23 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True)
 class Period:
-    """Arguments of which days a command is about: a span, its two ends, or the last so many days."""
+    """Arguments of which days a command is about: a span, or its two ends."""
 
     start: Annotated[
         str | None,
         Argument(
             metavar="SPAN|START",
-            help="Days: today, last-week, last-month, last-quarter, 2024, 2024-q3, 2024-06, 2024-06-01, "
-            "2024-06-01..2024-06-30; with END, the first day.",
+            help="Days: today, last-week, last-month, last-quarter, 30d, 4w, 6m, 1y, 2024, 2024-q3, 2024-06, "
+            "2024-06-01, 2024-06-01..2024-06-30; with END, the first day.",
         ),
     ] = None
     end: Annotated[str | None, Argument(metavar="END", help="The last day, included.")] = None
-    last: Annotated[
-        str | None,
-        Option(metavar="30d|4w|6m|1y", help="The last days, weeks, months or years, today included."),
-    ] = None
 
     def dates(self, timezone: str | None, *, default: str | None = None) -> tuple[date, date]:
         """Return the first and the last day or second, in a time zone; raises InvalidRequestError."""
-        span = self.start or self.last or default
-        if not span or (self.last is not None and (self.start is not None or self.end is not None)):
-            raise InvalidRequestError("give a SPAN such as last-month, START and END, or --last 30d")
+        span = self.start or default
+        if not span:
+            raise InvalidRequestError("give a SPAN such as last-month or 30d, or START and END")
         zone = parse_zone(timezone)
         text = span if self.end is None else f"{span}..{self.end}"
         return DateRange.parse(text).resolve(zone, datetime.now(zone)).bounds

@@ -131,7 +131,7 @@ class Selection:
         if self.keys_file is None:
             where, found = "--keys", (self.keys or "").split(",")
         else:
-            where = self.keys_file.name
+            where = "--keys-file"
             try:
                 found = [line for line in self.keys_file if not line.lstrip().startswith("#")]
             except UnicodeDecodeError:

@@ -1,11 +1,10 @@
 """`slashtag demo`: the main job on a sandbox, every number checked."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable
 from dataclasses import asdict
 from datetime import date
-from functools import partial
 from time import perf_counter
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,34 +17,20 @@ from ... import (
     DateRange,
     GeoStats,
     PeriodStats,
-    Query,
     ShortUrl,
     Statistics,
     Year,
 )
 from ...export import Column, Row, Table
-from ...sandbox import Link, Sandbox, TrueCountry, TruePeriod, TrueRange, Truth
+from ...sandbox import Sandbox, Truth
 from ..drawing import draw_rows
 from ..progress import Begin, Watch, bars
 from ..run import command
 
-YEAR = 2024
-FIRST, LAST = date(YEAR, 1, 1), date(YEAR, 12, 31)
-COUNTRY = "DE"
-BURST = 10
-LATENCY = (0.01, 0.03)
+YEAR, COUNTRY = 2024, "DE"
+BURST, LATENCY = 10, (0.01, 0.03)
 COUNTED = ("requests", "429s", "retries", "time", "req/s")
 STEPS = Table((Column("step"), Column("what"), *(Column(name, "int") for name in COUNTED), Column("exact")))
-
-
-class Step(NamedTuple):
-    """Step of the demo: what it found, what it took, and the names of what differs from the truth."""
-
-    name: str
-    found: str
-    #: Requests, 429s, retries and seconds.
-    spent: tuple[float, ...]
-    wrong: Sequence[str]
 
 
 @command
@@ -70,74 +55,73 @@ async def demo(
         session = AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret, concurrency=8)
         with bars(Watch(print, 0), Console(stderr=True)) as start:
             async with session:
-                steps = [step async for step in _steps(session, box.truth, start)]
-    spent = tuple(map(sum, zip(*(step.spent for step in steps), strict=True)))
-    wrong = [f"{step.name}: {', '.join(step.wrong)}" for step in steps if step.wrong]
-    rows: list[Row] = []
-    for name, found, (*counts, seconds), differing in (*steps, Step("total", "", spent, wrong)):
-        numbers = *(f"{n:,}" for n in counts), f"{seconds:.1f} s", f"{counts[0] / seconds:.0f}"
-        rows.append((name, found, *numbers, "NO" if differing else "yes"))
+                rows, wrong = await _run_steps(session, box.truth, start)
     draw_rows(STEPS, rows, None)
     if (learned_rate := session.metrics.learned_rate) is not None:
         console.print(f"Limit as learnt from the answers: {learned_rate:.0f} requests/s")
     if not wrong:
         console.print("Exact: every field of each link, every total and map of each answer.")
-    for line in wrong:
-        console.print(f"NOT EXACT: {line}", style="bold red")
+    for name, differing in wrong.items():
+        console.print(f"NOT EXACT: {name}: {', '.join(differing)}", style="bold red")
     raise typer.Exit(1 if wrong else 0)
 
 
-async def _steps(session: AsyncSession, truth: Truth, start: Begin) -> AsyncIterator[Step]:
-    """Yield each step once it is done."""
+async def _run_steps(
+    session: AsyncSession, truth: Truth, start: Begin
+) -> tuple[list[Row], dict[str, list[str]]]:
+    """Return a row of each step and of all, and the names of what differs in each."""
+    metrics, began, rows, wrong = session.metrics, perf_counter(), list[Row](), dict[str, list[str]]()
+
+    def add_row(name: str, found: str, before: tuple[float, ...], *, is_exact: bool) -> None:
+        sent, throttled, retries, seconds = (b - a for a, b in zip(before, spent(), strict=True))
+        counts = f"{sent:,}", f"{throttled:,}", f"{retries:,}", f"{seconds:.1f} s", f"{sent / seconds:.0f}"
+        rows.append((name, found, *counts, "yes" if is_exact else "NO"))
 
     def spent() -> tuple[float, ...]:
-        metrics = session.metrics
         return metrics.attempts, metrics.throttled, metrics.retries, perf_counter()
 
-    async def step(name: str, work: Awaitable[Any], compare: Callable[[Any], list[str]]) -> tuple[Any, Step]:
+    async def step(name: str, work: Awaitable[Any], true: Any) -> Any:
         before, answer = spent(), await work
-        took = tuple(now - earlier for now, earlier in zip(spent(), before, strict=True))
         found = f"{answer.total:,} clicks" if isinstance(answer, Statistics) else f"{len(answer):,} links"
-        return answer, Step(name, found, took, compare(answer))
+        if differing := differences(true, answer):
+            wrong[name] = differing
+        add_row(name, found, before, is_exact=not differing)
+        return answer
 
     listing = session.urls.list(progress=start("all links", "links")).to_list()
-    links, done = await step("all links", listing, partial(listing_differences, truth.urls()))
-    yield done
+    links = await step("all links", listing, truth.urls())
     ids = [url.tag_id for url in links]
     tag = max(truth.tags(), key=lambda tag: ids.count(tag.id)).name
-    year, country = DateRange(FIRST, LAST), CountryGeo(COUNTRY, FIRST, LAST)
-    asked: list[tuple[str, Query[Any], dict[str, Any], Any]] = [
-        (f"{YEAR} by day", year, {"keys": links}, truth.range(FIRST, LAST)),
+    span = date(YEAR, 1, 1), date(YEAR, 12, 31)
+    asked: list[tuple[str, Any, dict[str, Any], Any]] = [
+        (f"{YEAR} by day", DateRange(*span), {"keys": links}, truth.range(*span)),
         (f"{YEAR}, tag {tag}", Year(YEAR), {"tag": tag}, truth.year(YEAR, tag=tag)),
         ("all time", AllTime(), {"keys": links}, truth.alltime()),
-        (f"{YEAR}, {COUNTRY}", country, {"keys": links}, truth.country(COUNTRY, FIRST, LAST)),
+        (f"{YEAR}, {COUNTRY}", CountryGeo(COUNTRY, *span), {"keys": links}, truth.country(COUNTRY, *span)),
     ]
     for name, query, of, true in asked:
-        collecting = session.stats.collect(query, **of, progress=start(name, "requests"))
-        _, done = await step(name, collecting, partial(differences, true))
-        yield done
+        await step(name, session.stats.collect(query, **of, progress=start(name, "requests")), true)
+    add_row("total", "", (0, 0, 0, began), is_exact=not wrong)
+    return rows, wrong
 
 
-def differences(truth: TrueRange | TruePeriod | TrueCountry, stats: Statistics) -> list[str]:
-    """Return the names of the totals and maps that differ; every label is compared.
+def differences(truth: Any, found: Any) -> list[str]:
+    """Return the names of the members that differ, of statistics or of links in order.
 
-    Unique clicks that were summed from several answers are bounds, and not compared.
+    Every label is compared. Unique clicks that were summed from several answers are bounds, and not compared.
     """
-    true = asdict(truth)
-    if isinstance(stats, PeriodStats) and not stats.unique_is_exact:
-        del true["clicks_unique"], true["clicks_repeated"]
-    found: dict[str, Any] = {name: getattr(stats, name) for name in true}
-    if isinstance(stats, GeoStats):
-        # The service ends each map with the rest that it does not name; here that is zero.
-        found = {name: {label: n for label, n in places.items() if n} for name, places in found.items()}
-    return [name for name, value in true.items() if found[name] != value]
-
-
-def listing_differences(truth: list[Link], listed: list[ShortUrl]) -> list[str]:
-    """Return the fields in which listed links differ; their number and order count."""
-
-    def texts(links: Sequence[Link | ShortUrl], name: str) -> list[str]:
+    if isinstance(found, list):
         # The sandbox has the timestamps as the service sends them.
-        return [str(getattr(link, name)) for link in links]
-
-    return [name for name in ShortUrl.__struct_fields__ if texts(truth, name) != texts(listed, name)]
+        return [
+            name
+            for name in ShortUrl.__struct_fields__
+            if [str(getattr(link, name)) for link in truth] != [str(getattr(link, name)) for link in found]
+        ]
+    true = asdict(truth)
+    if isinstance(found, PeriodStats) and not found.unique_is_exact:
+        del true["clicks_unique"], true["clicks_repeated"]
+    counted: dict[str, Any] = {name: getattr(found, name) for name in true}
+    if isinstance(found, GeoStats):
+        # The service ends each map with the rest that it does not name; here that is zero.
+        counted = {name: {label: n for label, n in places.items() if n} for name, places in counted.items()}
+    return [name for name, value in true.items() if counted[name] != value]

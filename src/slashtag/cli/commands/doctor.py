@@ -200,7 +200,7 @@ async def days_with_clicks(session: AsyncSession, keys: Sequence[str]) -> list[d
     active = [(year, month) for year, months in years for month, n in months.items() if n]
     if not active:
         return []
-    last = min(DateRange.month(*max(active)).bounds[1], datetime.now(UTC).date() - DAY)
+    last = min(DateRange.parse("{:04}-{:02}".format(*max(active))).bounds[1], datetime.now(UTC).date() - DAY)
     # A day more: a service that excludes the end of a range would hide the last second.
     stats = await session.stats.collect(DateRange(last - HISTORY, last + DAY), keys=keys)
     return sorted((day for day, n in stats.clicks.items() if n and day <= last), reverse=True)[:DAYS]

@@ -30,9 +30,8 @@ from ...export import (
     export_tags,
     export_urls,
 )
-from ..dryrun import most_of_each, print_plan
 from ..failures import Failures, MaxFailures
-from ..options import DryRun, Period, Timezone, option
+from ..options import Period, Timezone, option
 from ..output import Output
 from ..progress import Begin
 from ..run import Run, command
@@ -101,7 +100,6 @@ async def clicks(
         ),
     ] = False,
     max_failures: MaxFailures = 100,
-    dry_run: DryRun = False,
 ) -> None:
     """Export the clicks of a range of days: a row for every link and day, zeros too.
 
@@ -114,11 +112,6 @@ async def clicks(
         run.say(f"clicks of {counted.text}")
     if by == "tag":
         selection.require_tags(run)
-    if dry_run:
-        async with run.session() as session, selection.chosen(run, session, by) as (keys, tags):
-            rate = run.options.rate
-            await print_plan(session, query, keys, tags, timezone=timezone, rate=rate, most=most_of_each)
-        return
 
     async def work(session: AsyncSession, writer: Writer, begin: Begin, failures: Failures) -> Summary:
         return await export_clicks(

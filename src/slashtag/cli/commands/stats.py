@@ -24,8 +24,7 @@ from ... import (
 from ..._internal import many
 from ...export import By, Column, Table, hourly_clicks
 from ..drawing import draw, labels, percent
-from ..dryrun import most_of_each, most_of_hours, print_plan
-from ..options import DryRun, Period, Timezone
+from ..options import Period, Timezone
 from ..output import Output
 from ..run import Run, command
 from ..selection import Selection
@@ -45,8 +44,6 @@ MORE: dict[type[Any], set[str]] = {
     PeriodStats: {"month"},
     GeoStats: set(),
 }
-#: The most requests, where the plan has fewer.
-MOST = {"tag": most_of_each, "hour": most_of_hours}
 
 
 @dataclass
@@ -63,7 +60,6 @@ class Presentation(Output):
             "each hour and batch of links.",
         ),
     ] = None
-    dry_run: DryRun = False
 
 
 @app.command("range")
@@ -154,11 +150,6 @@ async def _answer(
             selecting = selection.chosen(run, session, named, merged=True, progress=checking)
             async with selecting as (keys, tags):
                 selected: dict[str, Any] = {"keys": keys, "tags": tags, "timezone": timezone}
-                if shown.dry_run:
-                    await print_plan(
-                        session, query, **selected, rate=run.options.rate, most=MOST.get(by or "")
-                    )
-                    return
                 counting = begin("counting", "tags" if by == "tag" else "requests")
                 stats, counts = await _count(session, query, by, empty, run, **selected, progress=counting)
     _show(stats, by, counts, shown)

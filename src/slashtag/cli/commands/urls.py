@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from io import BytesIO
 from os import environ
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +17,6 @@ from ... import AsyncSession, DateRange, InvalidRequestError, ShortUrl, Slashtag
 from ..._internal import many, optional
 from ...bulk_update import COLUMNS, BulkUpdate, ChangesError, preview
 from ...export import NAMED_URLS, Column, Table, named_url_row, names_of_tags
-from ..errors import SOME_FAILED
 from ..options import option
 from ..output import Listed, Output, print_listing
 from ..run import Run, command
@@ -118,7 +116,7 @@ class Bulk:
         "--from",
         metavar="FILE",
         help=f"Changes: CSV or .xlsx with some of the columns {', '.join(COLUMNS)}; or an edited copy "
-        "of `urls list`, whose changed rows are sent; - reads CSV from stdin.",
+        "of `urls list`, whose changed rows are sent. Outcomes are recorded beside it.",
     )
     dry_run: bool = _many(False, "--dry-run", help="Show what would change, and change nothing.")
     keep: bool = _many(
@@ -131,15 +129,12 @@ class Bulk:
         "--repeat-lost",
         help="Send again changes whose answer was lost, in this run and in earlier ones.",
     )
-    results: Path | None = _many(
-        None,
-        metavar="FILE",
-        help="File that records the outcome of each row, read by the next run. Default: beside FILE.",
-    )
 
     def __post_init__(self) -> None:
-        if self.source is None and (self.dry_run or self.keep or self.repeat_lost or self.results):
-            raise InvalidRequestError("--dry-run, --keep, --repeat-lost and --results belong to --from")
+        if self.source is None and (self.dry_run or self.keep or self.repeat_lost):
+            raise InvalidRequestError("--dry-run, --keep and --repeat-lost belong to --from")
+        if self.source is not None and not self.source.is_file():
+            raise InvalidRequestError(f"--from names no file: {self.source}")
 
 
 @app.command("update")
@@ -203,17 +198,11 @@ def _password() -> str:
 
 async def _update_from(run: Run, bulk: Bulk, source: Path, output: Output) -> None:
     """Make the changes of a file that are left to make; the exit code is 3 where some were not made."""
-    piped = str(source) == "-"
-    if piped and bulk.results is None and not bulk.dry_run:
-        raise InvalidRequestError("--from - needs --results FILE")
-    if not piped and not source.is_file():
-        raise InvalidRequestError(f"--from names no file: {source}")
-    changes = BytesIO(sys.stdin.buffer.read()) if piped else source
     work = _show if bulk.dry_run else _update
     try:
         async with run.session() as session:
-            if await work(run, session, bulk, changes, output):
-                raise typer.Exit(SOME_FAILED)
+            if await work(run, session, bulk, source, output):
+                run.mark_incomplete()
     except ChangesError as error:
         for problem in error.problems[:MOST_ERRORS]:
             run.lines.error(str(problem))
@@ -223,10 +212,10 @@ async def _update_from(run: Run, bulk: Bulk, source: Path, output: Output) -> No
         raise typer.Exit(1) from None
 
 
-async def _show(run: Run, session: AsyncSession, bulk: Bulk, changes: Path | BytesIO, output: Output) -> bool:
+async def _show(run: Run, session: AsyncSession, bulk: Bulk, source: Path, output: Output) -> bool:
     """Print what the rows would change; return whether some would fail or stay unknown."""
     with run.bars() as start:
-        shown = await preview(session, changes, outcomes=bulk.results, progress=start("reading", "links"))
+        shown = await preview(session, source, progress=start("reading", "links"))
     differences = [(each.line, str(each.key), each.member, each.now, each.new) for each in shown.differences]
     output.print(DIFFERENCES, differences)
     run.say(
@@ -241,15 +230,12 @@ async def _show(run: Run, session: AsyncSession, bulk: Bulk, changes: Path | Byt
     return bool(shown.missing or (shown.unknown and not bulk.repeat_lost))
 
 
-async def _update(
-    run: Run, session: AsyncSession, bulk: Bulk, changes: Path | BytesIO, output: Output
-) -> bool:
+async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, output: Output) -> bool:
     """Send the changes, and print what is left and what to do next; return whether something is left."""
     with run.bars() as start:
         update = BulkUpdate(
             session,
-            changes,
-            outcomes=bulk.results,
+            source,
             keep=bulk.keep,
             repeat_lost=bulk.repeat_lost,
             progress=start("updating", "rows"),
