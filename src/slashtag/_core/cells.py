@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from typing import NamedTuple
 
+from .._models import add_counts
 from .batches import MAX_KEYS, halves
 from .bounds import Bounds
 
@@ -43,8 +47,10 @@ class Cell:
         self.requests = 0
         self.answer: Answer | None = None
         self.dimensions: frozenset[str] = frozenset()
-        #: Whether the answer was the same after all other requests for the batch.
-        self.is_confirmed = False
+        #: Whether checks agree with the counts.
+        self.is_checked = False
+        #: How often the batch and its parts were checked.
+        self.times_checked = 0
         #: When its latest answer was fetched (the wall clock's seconds).
         self.fetched = 0.0
 
@@ -130,10 +136,15 @@ class Question:
         """Whether the answer is compared with others, so that it must not be an earlier one of a cache."""
         return self.cells[0].root is not self.cells[0]
 
+    def lead(self) -> None:
+        """Count the request for the batch of its first cell."""
+        self.cells[0].has_led = True
+        self.cells[0].root.origin.requests += 1
+
     @property
     def not_before(self) -> float:
         """The time before which the answer must not have been fetched, to agree with earlier answers."""
-        return max(cell.root.fetched for cell in self.cells)
+        return max(root.fetched for root in self.roots)
 
     def has_room(self, cell: Cell) -> bool:
         """Return whether a cell may be asked with the others."""
@@ -169,6 +180,109 @@ class Question:
                 changed.setdefault(label, []).append(number)
         for label in {**counted, **changed}:
             bounds.equate(counted.get(label, ()), changed.get(label, ()), answer.get(label, 0))
+
+
+class Part(NamedTuple):
+    """Some units of a batch, to be asked in a check."""
+
+    root: Cell
+    units: Sequence[Unit]
+
+    def counts(self, bounds: Bounds) -> Answer | None:
+        """Return what is known of the units together, None if the counts of the batch are open."""
+        counts: dict[Label, int] = {}
+        cells = {cell.units[0]: cell for cell in self.root.tree() if len(cell.units) == 1}
+        if not all(cell.is_exact(bounds) for cell in self.root.tree()):
+            return None
+        for unit in self.units:
+            if unit in cells:
+                add_counts(counts, {label: bounds.low[n] for label, n in cells[unit].numbers.items()})
+        return {label: count for label, count in counts.items() if count}
+
+
+class Check:
+    """A request about parts of batches, in other company than before, that only confirms what is known."""
+
+    #: Asked past caches, as a question that is repeated.
+    is_repeated = is_part = True
+
+    def __init__(self, parts: Sequence[Part], *, is_last: bool = False) -> None:
+        self.parts = parts
+        #: Whether its batch was asked again, as an earlier check of the part had another answer.
+        self.is_last = is_last
+        self.answer: Answer | None = None
+        self.fetched = 0.0
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all parts."""
+        return tuple(key for part in self.parts for unit in part.units for key in unit)
+
+    @property
+    def roots(self) -> list[Cell]:
+        """The batches of the parts."""
+        return [part.root for part in self.parts]
+
+    @property
+    def not_before(self) -> float:
+        """The time before which the answer must not have been fetched."""
+        return max(root.fetched for root in self.roots)
+
+    def lead(self) -> None:
+        """Count the request for the batch of its first part, unless the first checks agree."""
+        origin = self.parts[0].root.origin
+        origin.requests += self.is_last or origin.times_checked > 1
+
+    def agrees(self, bounds: Bounds) -> bool | None:
+        """Return whether the answer is what is known, None if that is open."""
+        known: dict[Label, int] = {}
+        for part in self.parts:
+            counts = part.counts(bounds)
+            if counts is None:
+                return None
+            add_counts(known, counts)
+        return known == self.answer
+
+
+def checks_of(roots: Iterable[Cell], bounds: Bounds) -> list[Check]:
+    """Return checks of batches, in other company than their questions and than each other's.
+
+    They are both halves of each batch, with the keys in reverse, since a service may count only the first
+    keys of a request; and sets of the units that have counts. Each such unit is in at least one set, and of
+    two units of a half one is in a set without the other: a count given to the wrong unit is noticed.
+    """
+    wholes: list[Part] = []
+    parts: list[Part] = []
+    for root in roots:
+        counted = {cell.units[0] for cell in root.tree() if len(cell.units) == 1 and cell.total(bounds.low)}
+        sides = halves(list(reversed(root.units)))
+        wholes += [Part(root, side) for side in sides]
+        root.origin.times_checked += 1
+        # Totals alone hide more errors than labels do; and machines that differ contradict earlier checks.
+        for _ in range(root.origin.times_checked + (not root.dimensions)):
+            order = partial(digest, len(parts))
+            orders = [sorted(counted.intersection(side), key=order) for side in sides]
+            for bit in range(max(map(len, orders)).bit_length()):
+                units = [unit for order in orders for n, unit in enumerate(order, 1) if n >> bit & 1]
+                parts.append(Part(root, units))
+    checks: list[list[Part]] = []
+    for group in wholes, parts:
+        for part in sorted(group, key=lambda part: digest(part.units)):
+            for check in checks:
+                used = sum(len(unit) for other in check for unit in other.units)
+                is_alike = part.root.dimensions == check[0].root.dimensions
+                has_room = used + sum(map(len, part.units)) <= MAX_KEYS
+                if is_alike and has_room and all(part.root is not other.root for other in check):
+                    check.append(part)
+                    break
+            else:
+                checks.append([part])
+    return [Check(check) for check in checks]
+
+
+def digest(*values: object) -> bytes:
+    """Return what orders values as if by chance, but the same in each process."""
+    return sha256(repr(values).encode()).digest()
 
 
 def is_sound(answer: Answer | None, dimensions: frozenset[str]) -> bool:

@@ -3,10 +3,13 @@
 The service answers what at most 100 keys have together: a total, and counts by label in several dimensions
 (day, country, ...), each of which adds up to the total. The search requests whole batches, then first halves
 of what has counts, several of different batches in one request, and takes the answers apart. A count is a
-result once the answers leave no other value, and once the answer for its batch was the same a second time.
+result once the answers leave no other value, and once checks agree: requests about other parts of its batch,
+together with parts of other batches.
 
 - A `Cell` is a batch (a root), or half of another cell. Each of its counts is a number of the `Bounds`.
 - A `Question` asks what some cells have together. Its answer is an equation of their counts.
+- A `Check` asks what is known already. If the answer differs, its parts are checked apart; then the batch is
+  requested again, and if that has not changed, in halves.
 - A round is a list of questions that do not need each other's answers.
 
 The questions depend on the batches and the answers alone, so that a second run can replay a journal.
@@ -20,7 +23,7 @@ from functools import partial
 from .._models import add_counts
 from .batches import Selector, folded, halves
 from .bounds import Bounds, Pause
-from .cells import TOTAL, Answer, Cell, Label, Question, Unit, confusion, is_sound
+from .cells import TOTAL, Answer, Cell, Check, Label, Question, Unit, checks_of, confusion, is_sound
 
 #: Most ways in which clicks may be confused between the cells of a request, and if it only repeats cells.
 DOUBT, REPEAT_DOUBT = 6.0, 1.0
@@ -33,17 +36,17 @@ TRIES = 3
 class Search:
     """Search of some batches: answer the questions of each of its `rounds`, then take the results.
 
-    Batches of at most `few` units are asked alone; with `samples`, one inferred key of each batch is too.
+    Batches of at most `few` units are asked alone.
     """
 
-    def __init__(self, batches: Iterable[Sequence[Unit]], *, few: int = 0, samples: bool = False) -> None:
+    def __init__(self, batches: Iterable[Sequence[Unit]], *, few: int = 0) -> None:
         #: The counts of keys that have any, at the end.
         self.results: dict[str, dict[Label, int]] = {}
         #: Keys that must be asked alone.
         self.unresolved: list[str] = []
-        #: False if halves of a batch do not add up to it: the service does not count what it is asked.
+        #: False if answers contradict each other repeatedly: the service does not count what it is asked.
         self.is_additive = True
-        self._few, self._samples = few, samples
+        self._few = few
         self._roots: list[Cell] = []
         seen: set[str] = set()
         for units in batches:
@@ -59,11 +62,14 @@ class Search:
         # The questions whose answers are equations of the bounds.
         self._facts: list[Question] = []
         #: Questions that contradicted others, and their roots, to be asked once more.
-        self._checks: list[Question] = []
+        self._doubtful: list[Question] = []
+        #: Checks to be asked, and how many batches contradicted theirs without having changed.
+        self._checks: list[Check] = []
+        self._contradictions = 0
         #: Roots to be asked anew, in halves.
         self._suspects: list[Cell] = []
 
-    def rounds(self) -> Iterator[list[Question] | Pause]:
+    def rounds(self) -> Iterator[list[Question | Check] | Pause]:
         """Yield the questions of each round, to be answered before the next, or `()`: a pause."""
         while self.is_additive:
             yield from self._split()
@@ -71,19 +77,17 @@ class Search:
             if self._suspects:
                 yield from self._restart()
                 continue
-            questions, self._checks = self._checks, []
+            questions, self._doubtful = self._doubtful, []
             questions += [Question(cell) for cell in self._cells if self._is_asked_alone(cell)]
             questions += self._verify()
             yield from self._pack(questions)
-            if not questions:
-                questions = self._confirm()
-            if not questions:
+            round_: list[Question | Check] = [*questions] or self._check()
+            if not round_:
                 break
-            for question in questions:
-                question.cells[0].has_led = True
-                question.cells[0].root.origin.requests += 1
-            yield questions
-            yield from self._take(questions)
+            for question in round_:
+                question.lead()
+            yield round_
+            yield from self._take(round_)
         yield from self._give()
 
     def take_unresolved(self) -> list[Selector]:
@@ -178,25 +182,44 @@ class Search:
                 found.append(cell)
         return found
 
-    def _confirm(self) -> list[Question]:
-        """Ask the batches that were split once more, and one inferred key of each."""
-        questions: list[Question] = []
-        for root in self._roots:
-            if root.halves and not root.is_confirmed:
-                questions.append(Question(root))
-                inferred = (cell for cell in root.tree() if len(cell.keys) == 1 and not cell.questions)
-                if self._samples:
-                    sample = max(inferred, key=lambda cell: cell.total(self._bounds.low), default=None)
-                    questions += [] if sample is None else [Question(sample)]
-        return questions
+    def _check(self) -> list[Question | Check]:
+        """Return the checks that follow from earlier ones, or those of the batches that were split."""
+        checks, self._checks = self._checks, []
+        if not checks:
+            roots = [root for root in self._roots if root.halves and not root.is_checked]
+            for root in roots:
+                root.is_checked = True
+            checks = checks_of(roots, self._bounds)
+        again = dict.fromkeys(root for check in checks if check.is_last for root in check.roots)
+        return [*map(Question, again), *checks]
 
-    def _take(self, questions: list[Question]) -> Iterator[Pause]:
+    def _compare(self, check: Check) -> None:
+        """Take the answer of a check."""
+        agrees = check.agrees(self._bounds)
+        for root in check.roots if not agrees else ():
+            root.is_checked = False
+        if agrees is not False:
+            return
+        if len(check.parts) > 1:
+            self._checks += map(Check, halves(check.parts))
+        elif not check.is_last:
+            self._checks.append(Check(check.parts, is_last=True))
+        else:
+            self._suspect(check.roots)
+            self._contradictions += 1
+            self.is_additive = self._contradictions < TRIES
+
+    def _take(self, round_: list[Question | Check]) -> Iterator[Pause]:
         """Learn from the answers of a round, first from those for whole batches."""
         is_changed = False
         parts: list[Question] = []
-        for question in questions:
-            for cell in question.cells:
-                cell.root.fetched = max(cell.root.fetched, question.fetched)
+        checks: list[Check] = []
+        for question in round_:
+            for root in question.roots:
+                root.fetched = max(root.fetched, question.fetched)
+            if isinstance(question, Check):
+                checks.append(question)
+                continue
             cell = question.cells[0]
             if cell is cell.root:
                 is_changed |= self._take_root(cell, question.answer)
@@ -210,12 +233,14 @@ class Search:
         for question in parts:
             for cell in question.cells:
                 cell.questions.append(question)
-                # A check of what is known leaves it confirmed.
-                cell.root.is_confirmed &= cell.is_exact(self._bounds)
+                cell.root.is_checked &= cell.is_exact(self._bounds)
             if is_sound(question.answer, question.cells[0].root.dimensions):
                 yield from self._learn(question)
             else:
                 self._drop(question)
+            yield ()
+        for check in checks:
+            self._compare(check)
             yield ()
 
     def _take_root(self, root: Cell, answer: Answer | None) -> bool:
@@ -231,9 +256,7 @@ class Search:
         elif before is None:
             root.answer, root.dimensions = answer, dimensions
             root.know(self._bounds)
-        elif answer == before:
-            root.is_confirmed = True
-        else:
+        elif answer != before:
             # Each earlier answer has counted all of the difference, some of it or nothing.
             change = {label: answer.get(label, 0) - before.get(label, 0) for label in {**before, **answer}}
             for question in self._facts:
@@ -241,7 +264,7 @@ class Search:
                     question.changes.append({label: count for label, count in change.items() if count})
                     for cell in question.cells:
                         cell.has_led = False
-            root.answer = answer
+            root.answer, root.is_checked = answer, False
             return True
         return False
 
@@ -269,9 +292,9 @@ class Search:
         else:
             # Has a batch changed since, or was this answer wrong?
             question.is_repeated = True
-            checked = {other.cells[0] for other in self._checks}
-            self._checks += [Question(root) for root in question.roots if root not in checked]
-            self._checks.append(question)
+            repeated = {other.cells[0] for other in self._doubtful}
+            self._doubtful += [Question(root) for root in question.roots if root not in repeated]
+            self._doubtful.append(question)
 
     def _drop(self, question: Question) -> None:
         """Do without an answer: ask its cells one by one, or the batch anew if it was for one."""
@@ -303,6 +326,7 @@ class Search:
                     facts.append(question)
                 else:
                     question.cells[0].has_led = False
+            self._doubtful = [other for other in self._doubtful if suspects.isdisjoint(other.roots)]
             self._checks = [check for check in self._checks if suspects.isdisjoint(check.roots)]
             yield from self._rebuild(facts)
 

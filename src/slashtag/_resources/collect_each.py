@@ -21,7 +21,7 @@ from .._core.answers import RangeAnswer
 from .._core.batches import Selector, look_alikes
 from .._core.bounds import Pause
 from .._core.call import SETTLING_SECONDS
-from .._core.cells import TOTAL, Answer, Label, Question
+from .._core.cells import TOTAL, Answer, Check, Label, Question
 from .._core.month_filter import Counts, MonthFilter
 from .._core.plan import Plan
 from .._core.queries import AllTime, DateRange, TimeSlice
@@ -38,8 +38,6 @@ R = TypeVar("R", bound=Statistics)
 FILTERED_FROM = 3
 #: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
 FEW_KEYS = 3
-#: Time after the end of a window in which late clicks are expected. The document says nothing about them.
-LATE_SECONDS = 3 * 86_400.0
 #: Batches that are searched together, and the most of them times windows, which bounds the memory.
 GROUP, GROUP_WINDOWS = 50, 600
 #: Groups, and windows of each, under way at once: others fill the pauses between the rounds of one.
@@ -221,7 +219,7 @@ class EachRun(Generic[R]):
         window = time_slice.window
         assert window is not None
 
-        async def ask(question: Question) -> None:
+        async def ask(question: Question | Check) -> None:
             selector = Selector(keys=question.keys)
             call = query.call(selector, time_slice)
             call = replace(call, past_caches=question.is_repeated, no_cache=question.is_part)
@@ -240,10 +238,9 @@ class EachRun(Generic[R]):
             question.answer = counts_of(stats, window)
             question.fetched = inf if fetched is None else fetched
 
-        is_recent = time_slice.settled_at + LATE_SECONDS > self._now
         batches = [look_alikes(selector.keys) for selector in selectors]
         # A whole batch shows whether its all-time statistics are right.
-        search = Search(batches, samples=is_recent, few=0 if counts else FEW_KEYS)
+        search = Search(batches, few=0 if counts else FEW_KEYS)
         rounds, mark = search.rounds(), self._reporter.mark()
         while round_ := await self._next(rounds):
             mark = self._reporter.mark()
@@ -253,7 +250,7 @@ class EachRun(Generic[R]):
         if not search.is_additive and traits.is_additive:
             traits.is_additive = False
             traits.inconsistent += 1
-            log.warning("halves of a batch do not add up to it; slashtags are requested alone from now on")
+            log.warning("statistics of several slashtags do not add up; they are requested alone from now on")
         await self._ask_alone(group, time_slice, search.take_unresolved(), counts)
         for key, found in search.results.items():
             self._add(group, key, stats_of(found, window))
@@ -268,7 +265,7 @@ class EachRun(Generic[R]):
         if months.contradicts(window, stats.total, expected):
             raise WrongMonthsError
 
-    async def _next(self, rounds: Iterator[list[Question] | Pause]) -> list[Question]:
+    async def _next(self, rounds: Iterator[list[Question | Check] | Pause]) -> list[Question | Check]:
         """Return the next round, none at the end; meanwhile give other tasks a turn."""
         # One search at a time, or the turns of several would add up.
         async with self._computing:

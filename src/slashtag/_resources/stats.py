@@ -186,10 +186,11 @@ class Stats:
 
         A DateRange or a Day usually takes far fewer requests than one per slashtag: whole batches are
         requested, then parts of several batches at once, and what each slashtag has is inferred from the
-        answers once they leave no other value. Each batch that was taken apart is requested once more; if it
-        has changed meanwhile, what depends on it is requested anew. Only days that are over are inferred.
-        The first batch shows whether the service counts all it is asked: if its halves do not add up to it,
-        every slashtag is requested alone, and a warning logged. With three or more windows, months that
+        answers once they leave no other value. Parts of each batch that was taken apart are requested once
+        more, past caches and in other company; if they differ or the batch has changed meanwhile, what
+        depends on it is requested anew. Only days that are over are inferred. If halves of the first batch
+        do not add up to it, or three batches contradict themselves without having changed, every slashtag is
+        requested alone, and a warning logged. With three or more windows, months that
         all-time statistics show empty are skipped. `inferred=False` requests every slashtag alone.
 
         ShortUrls are sorted by `hits`, unless `ordered`: fewest requests are needed if slashtags with clicks
