@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 import pytest
 
 from slashtag import ExportError, SessionClosedError
-from slashtag._fanout import ResultQueue, Stream, Tasks, WorkerPool
+from slashtag._fanout import Stream, Tasks, WorkerPool
 from slashtag._threads import in_thread
 
 from .support.sending import turns, until
@@ -107,52 +107,6 @@ async def test_every_item_of_any_tree_is_done_once_and_it_ends(seed: int) -> Non
         await WorkerPool(slowly(nodes) if seed % 2 else nodes, work, workers).run()
     assert sorted(done) == sorted(planned)
     assert load.most <= workers
-
-
-async def test_an_async_source_is_asked_by_one_worker_at_a_time() -> None:
-    class Source(AsyncIterator[int]):
-        asked = 0
-        n = 0
-
-        async def __anext__(self) -> int:
-            self.asked += 1
-            assert self.asked == 1
-            await asyncio.sleep(0.001)
-            self.asked -= 1
-            self.n += 1
-            if self.n > 20:
-                raise StopAsyncIteration
-            return self.n
-
-    load = Load(0.005)
-    await WorkerPool(Source(), load, 8).run()
-    assert sorted(load.done) == list(range(1, 21))
-    assert load.most > 2
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_a_shut_gate_holds_the_source_back_for_all_workers(asynchronous: bool) -> None:
-    opened = asyncio.Event()
-    asked: list[int] = []
-
-    def source() -> Iterator[int]:
-        for n in range(5):
-            asked.append(n)
-            yield n
-
-    async def asource() -> AsyncIterator[int]:
-        for n in source():
-            yield n
-
-    async def gate() -> None:
-        await opened.wait()
-
-    run = asyncio.create_task(WorkerPool(asource() if asynchronous else source(), Load(), 3, gate).run())
-    await asyncio.sleep(0.005)
-    assert asked == []
-    opened.set()
-    await run
-    assert asked == [0, 1, 2, 3, 4]
 
 
 async def test_the_first_failure_cancels_the_rest_and_is_raised_as_itself() -> None:
@@ -315,15 +269,3 @@ async def test_a_stream_is_asked_by_one_task_at_a_time() -> None:
 
 
 # --- ResultQueue ---------------------------------------------------------------------------------------
-
-
-async def test_a_producer_that_left_does_not_take_the_turn_of_another() -> None:
-    queue: ResultQueue[int] = ResultQueue(1)
-    queue.put(1)
-    gone, waiting = (asyncio.create_task(queue.wait_for_capacity()) for _ in range(2))
-    await asyncio.sleep(0)
-    gone.cancel()
-    await asyncio.sleep(0)
-    await queue.get()
-    async with asyncio.timeout(30):
-        await waiting

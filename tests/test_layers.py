@@ -57,8 +57,6 @@ IMPURE = {
     "socket",
 }
 IMPURE |= {"ssl", "subprocess", "tenacity", "threading", "time", "uuid", "uvloop"}
-VAGUE = {"utils", "helpers", "common", "base", "manager"}
-MOST_LINES = 350
 
 
 @dataclass(frozen=True)
@@ -183,18 +181,6 @@ def functions_import_only_heavy_extras(file: File) -> Iterator[str]:
                 yield f"line {found.line}: {found.name} is imported inside a function"
 
 
-def names_of_files_say_something(file: File) -> Iterator[str]:
-    for part in file.parts:
-        if part.strip("_") in VAGUE:
-            yield f"{part} is a name that says nothing"
-
-
-def files_are_short(file: File) -> Iterator[str]:
-    lines = file.text.count("\n")
-    if lines > MOST_LINES:
-        yield f"{lines} lines"
-
-
 def _last_name(node: ast.expr) -> str:
     """`b` of `b` and of `a.b`."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
@@ -206,8 +192,6 @@ RULES: list[Rule] = [
     imports_of_ours_are_relative,
     core_is_pure,
     functions_import_only_heavy_extras,
-    names_of_files_say_something,
-    files_are_short,
 ]
 
 

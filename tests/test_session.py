@@ -18,10 +18,8 @@ from slashtag import (
     ConfigurationError,
     DateRange,
     OutcomeUnknownError,
-    RateLimitError,
     RequestTimeoutError,
     RetryPolicy,
-    ServerError,
     SessionClosedError,
     SlashtagError,
     UnexpectedResponseError,
@@ -65,23 +63,16 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("https://links.example", "https://links.example/api/v1/"),
         ("https://links.example/", "https://links.example/api/v1/"),
-        ("https://links.example//", "https://links.example/api/v1/"),
         ("https://links.example/api/v1", "https://links.example/api/v1/"),
         ("https://links.example/api/v1/", "https://links.example/api/v1/"),
-        ("https://links.example/api/v1//", "https://links.example/api/v1/"),
-        ("https://links.example/api", "https://links.example/api/api/v1/"),
         ("https://links.example/deep/er/", "https://links.example/deep/er/api/v1/"),
-        ("https://links.example/deep/api/v1", "https://links.example/deep/api/v1/"),
         ("https://links.example/xapi/v1", "https://links.example/xapi/v1/api/v1/"),
         ("https://links.example/a%2Fb/", "https://links.example/a%2Fb/api/v1/"),
-        ("https://links.example:8443", "https://links.example:8443/api/v1/"),
         ("HTTPS://Links.Example:443", "https://links.example/api/v1/"),
         ("https://bücher.example", "https://xn--bcher-kva.example/api/v1/"),
         ("https://[2001:db8::1]:8443/", "https://[2001:db8::1]:8443/api/v1/"),
         ("http://127.0.0.1:8080", "http://127.0.0.1:8080/api/v1/"),
-        ("http://127.8.9.10", "http://127.8.9.10/api/v1/"),
         ("http://localhost:1", "http://localhost:1/api/v1/"),
-        ("http://LOCALHOST", "http://localhost/api/v1/"),
         ("http://box.localhost", "http://box.localhost/api/v1/"),
         ("http://[::1]:8080", "http://[::1]:8080/api/v1/"),
     ],
@@ -94,12 +85,10 @@ def test_a_base_url_ends_in_the_prefix_of_the_service(base_url: str, told: str) 
     "base_url",
     [
         "http://links.example",
-        "http://10.0.0.1",
         "http://0.0.0.0",
         "http://127.0.0.1.links.example",
         "http://localhost.links.example",
         "http://notlocalhost",
-        "http://[2001:db8::1]",
         "http://127.1",
     ],
 )
@@ -120,24 +109,17 @@ HIDE = "hunter2-hunter2"
     [
         (f"https://user:{HIDE}@links.example", "must not contain credentials"),
         (f"https://{HIDE}@links.example", "must not contain credentials"),
-        (f"https://:{HIDE}@links.example", "must not contain credentials"),
         (f"user:{HIDE}@links.example", "must be an http or https URL"),
         (f"{HIDE}", "must be an http or https URL"),
-        (f"/{HIDE}", "must be an http or https URL"),
-        (f"//links.example/{HIDE}", "must be an http or https URL"),
         (f"ftp://links.example/{HIDE}", "must be an http or https URL"),
         (f"https:///{HIDE}", "(must be an http or https URL|not a URL)"),
         ("", "must be an http or https URL"),
         (f"https://links.example/?key={HIDE}", "must not have a query or a fragment"),
-        (f"https://links.example/#{HIDE}", "must not have a query or a fragment"),
         (f"https://links.example:{HIDE}/", "not a URL"),
-        (f"https://[{HIDE}/", "not a URL"),
         (f"https://{HIDE}..example/", "not a URL"),
-        (f"https://xn--a.{HIDE}.example/", "not a URL"),
         (f"https://{HIDE}.{'a' * 64}.example/", "not a URL"),
         (f"http://{HIDE}.example/", "in the clear"),
         (42, "not a URL"),
-        (HIDE.encode(), "not a URL"),
         (None, "no base_url: pass it or set SLASHTAG_BASE_URL"),
     ],
 )
@@ -156,13 +138,11 @@ def test_a_base_url_that_cannot_work_is_refused_without_being_shown(base_url: An
         ("apikey", HIDE.ljust(31, "x"), "apikey has 31 characters; it must have 20 to 30"),
         ("apikey", f"{HIDE} 56789", "apikey contains characters that are invalid in a header"),
         ("apikey", f"{HIDE}\r\nx: 89", "apikey contains characters that are invalid in a header"),
-        ("apikey", f"{HIDE}56789\n", "apikey contains characters that are invalid in a header"),
         ("apikey", f"{HIDE}5678é", "apikey contains characters that are invalid in a header"),
         ("apikey", f"{HIDE}56789".encode(), "apikey must be a str, not bytes"),
         ("apisecret", None, "no apisecret: pass apisecret= or set SLASHTAG_APISECRET"),
         ("apisecret", HIDE[:11], "apisecret has 11 characters; it must have 12 to 20"),
         ("apisecret", HIDE.ljust(21, "x"), "apisecret has 21 characters; it must have 12 to 20"),
-        ("apisecret", f"{HIDE}\0", "apisecret contains characters that are invalid in a header"),
         ("apisecret", 123456789012, "apisecret must be a str, not int"),
     ],
 )
@@ -188,18 +168,14 @@ def test_credentials_of_any_documented_length_and_visible_characters_will_do(len
     "options",
     [
         {"concurrency": 0},
-        {"concurrency": -1},
         {"concurrency": 1.5},
         {"concurrency": True},
         {"timeout": 0},
         {"timeout": -1},
         {"timeout": float("inf")},
-        {"timeout": float("nan")},
         {"max_response_bytes": 0},
         {"rate": 0},
-        {"rate": -1.0},
         {"rate": float("inf")},
-        {"rate": float("nan")},
         {"range_end": "open"},
         {"concurrency": "8"},
         {"timeout": None},
@@ -211,7 +187,6 @@ def test_credentials_of_any_documented_length_and_visible_characters_will_do(len
         {"journal": 7},
         {"journal_max_age": "1d"},
         {"journal_max_age": -1},
-        {"journal_max_age": float("nan")},
         {"allow_http": "no"},
         {"trust_env": 1},
         {"http": "https://links.example"},
@@ -345,14 +320,6 @@ async def test_a_given_session_of_another_loop_is_refused() -> None:
     other.close()
 
 
-async def test_nothing_is_opened_before_the_first_request() -> None:
-    async with Wire([]) as wire:
-        async with connect(wire) as session:
-            assert session.metrics.attempts == 0
-            assert session._transport._own is None
-        assert wire.connections == 0
-
-
 # --- views ---------------------------------------------------------------------------------------------
 
 
@@ -394,16 +361,6 @@ async def test_a_view_has_its_own_timeout_retry_and_size() -> None:
         with pytest.raises(RequestTimeoutError) as told:
             await get(quick.with_options(max_response_bytes=1_000))
         assert told.value.attempts == 1
-
-
-async def test_a_view_shares_the_gate() -> None:
-    async with Wire(html(503, retry_after=60)) as wire, connect(wire) as session:
-        impatient = session.with_options(retry=RetryPolicy(max_wait=1))
-        with pytest.raises(ServerError):
-            await get(impatient)
-        with pytest.raises(RateLimitError):
-            await get(session.with_options(retry=RetryPolicy(max_wait=2)))
-        assert len(wire.requests) == 1
 
 
 async def test_a_view_shares_life_both_ways() -> None:
@@ -555,25 +512,6 @@ async def test_closing_ends_a_backoff(
         await turns()
         assert await ended(session, calls) == [SessionClosedError, OutcomeUnknownError]
         assert len(wire.requests) == 2
-
-
-async def test_leaving_the_block_by_an_error_ends_what_is_under_way() -> None:
-    async with Wire(wires.stall()) as wire:
-        call: asyncio.Task[Any] | None = None
-
-        async def block() -> None:
-            nonlocal call
-            async with connect(wire) as session:
-                call = asyncio.create_task(get(session))
-                await wire.arrived(1)
-                raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError):
-            await block()
-        assert call is not None
-        with pytest.raises(SessionClosedError):
-            await call
-        await wire.abandoned()
 
 
 async def test_no_timer_outlives_a_session() -> None:

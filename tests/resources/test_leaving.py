@@ -109,20 +109,6 @@ async def fail_in_the_body(iterator: Any, n: int) -> None:
     raise Left
 
 
-async def error_in_async_with(api: AsyncSession, make: Make, n: int) -> object:
-    iterator = make(api)
-    with pytest.raises(Left):
-        await fail_in_async_with(iterator, n)
-    return iterator
-
-
-async def fail_in_async_with(iterator: Any, n: int) -> None:
-    async with iterator:
-        if not n:
-            await give_up_at_once(iterator)
-        await fail_in_the_body(iterator, n)
-
-
 async def aclose(api: AsyncSession, make: Make, n: int) -> object:
     iterator = make(api)
     for _ in range(n):
@@ -167,32 +153,6 @@ async def cancelled_consumer(api: AsyncSession, make: Make, n: int) -> object:
     return None
 
 
-async def sibling_fails(api: AsyncSession, make: Make, n: int) -> object:
-    reached = asyncio.Event()
-
-    async def consume() -> None:
-        iterator = make(api)
-        for _ in range(n):
-            await anext(iterator)
-        reached.set()
-        async for _ in iterator:
-            pass
-
-    async def fail() -> None:
-        await reached.wait()
-        raise Left
-
-    with pytest.raises(ExceptionGroup):
-        await both(consume(), fail())
-    return None
-
-
-async def both(*coroutines: Any) -> None:
-    async with asyncio.TaskGroup() as group:
-        for coroutine in coroutines:
-            group.create_task(coroutine)
-
-
 async def timeout_around_the_next(api: AsyncSession, make: Make, n: int) -> object:
     iterator = make(api)
     for _ in range(n):
@@ -209,11 +169,9 @@ WAYS: list[Way] = [
     bare_break,
     break_in_async_with,
     error_in_the_body,
-    error_in_async_with,
     aclose,
     dropped_while_asked,
     cancelled_consumer,
-    sibling_fails,
     timeout_around_the_next,
 ]
 STAGES = ["before the first", "after the first", "midway", "at the end"]

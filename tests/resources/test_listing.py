@@ -13,7 +13,6 @@ from slashtag import (
     BadRequestError,
     InvalidRequestError,
     NotFoundError,
-    PaginationError,
     SessionClosedError,
     ShortUrl,
     Year,
@@ -221,75 +220,11 @@ async def test_what_the_document_does_not_allow_is_refused_at_once(options: dict
 # --- accounts that change while they are read -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("prefetch", [1, 4])
-async def test_links_that_arrive_meanwhile_are_appended_none_twice(prefetch: int) -> None:
-    async with serving(latency=0.001) as (box, api):
-        fill(box, 100)
-        seen: list[str] = []
-        async for url in api.urls.list(pagesize=10, prefetch=prefetch):
-            seen.append(url.slashtag)
-            if len(seen) % 4 == 0 and len(seen) < 80:
-                fill(box, 1, first=100 + len(seen) // 4)
-        arrived = [url.slashtag for url in box.truth.urls()]
-    assert seen == arrived
-    assert len(seen) == 119
-
-
 # --- how a listing may end ----------------------------------------------------------------------------------
 
 
 def ids(page: int, size: int = 3) -> range:
     return range(page * size, page * size + size)
-
-
-@pytest.mark.parametrize(
-    ("beyond", "requests"),
-    [
-        (lambda page: page_of(page, [], 3), 5),
-        (lambda page: wire.envelope(404, "Not found.", None), 5),
-        (lambda page: page_of(2, ids(2), 3), 5),  # the last page again, under its own number
-    ],
-    ids=["empty", "404", "last page again"],
-)
-async def test_what_lies_past_full_pages_ends_the_listing(beyond: Any, requests: int) -> None:
-    def answer(request: wire.Request) -> wire.Answer:
-        page = int(request.query["page"][0])
-        return page_of(page, ids(page), 3) if page < 3 else beyond(page)
-
-    async with scripted(answer) as (server, api):
-        links = await api.urls.list(pagesize=3, prefetch=1).to_list()
-        assert [url.id for url in links] == [*ids(1), *ids(2)]
-        assert len(server.requests) == requests
-        links = [url async for url in api.urls.list(pagesize=3)]
-        assert len(links) == 6
-
-
-async def test_a_short_page_ends_the_listing_unless_a_later_one_has_items() -> None:
-    def answer(request: wire.Request) -> wire.Answer:
-        page = int(request.query["page"][0])
-        items = {1: ids(1), 2: ids(2)[:2], 3: ids(3), 4: ids(4)[:1]}.get(page, ())
-        return page_of(page, items, 3)
-
-    async with scripted(answer) as (server, api):
-        links = [url.id async for url in api.urls.list(pagesize=3)]
-        # Page 3 is asked for with page 2, page 4 only if page 3 came before page 2 was found to be short.
-        assert links[:8] == [*ids(1), *ids(2)[:2], *ids(3)]
-        assert numbered(server)[:3] == [1, 2, 3]
-        server.requests.clear()
-        assert len(await api.urls.list(pagesize=3, prefetch=1).to_list()) == 5
-        assert numbered(server) == [1, 2]
-
-
-async def test_a_page_past_the_end_may_be_refused() -> None:
-    def answer(request: wire.Request) -> wire.Answer:
-        page = int(request.query["page"][0])
-        if page > 2:
-            return wire.delayed(0.01, wire.envelope(400, "Bad request. No such page.", None))
-        return page_of(page, ids(page)[: 3 if page == 1 else 2], 3)
-
-    async with scripted(answer) as (server, api):
-        assert len([url async for url in api.urls.list(pagesize=3)]) == 5
-        assert 3 in numbered(server)
 
 
 @pytest.mark.parametrize(("status", "error"), [(400, BadRequestError), (404, NotFoundError), (403, APIError)])
@@ -301,11 +236,6 @@ async def test_a_first_page_that_fails_is_an_error(status: int, error: type[Exce
             async for _ in api.urls.list(start_page=5):
                 pass
         assert len(server.requests) == (4 if status == 404 else 2)
-
-
-async def test_one_stray_404_of_the_first_page_is_not_believed() -> None:
-    async with scripted([wire.envelope(404, "No.", None), page_of(1, [1, 2], 500)]) as (_, api):
-        assert [url.id for url in await api.urls.list().to_list()] == [1, 2]
 
 
 async def read(listing: AsyncIterator[ShortUrl], seen: list[ShortUrl]) -> None:
@@ -325,18 +255,6 @@ async def test_a_later_page_that_fails_is_an_error_after_what_came_before_it() -
             await read(stream, seen)
         assert [url.id for url in seen] == [*ids(1), *ids(2), *ids(3)]
         assert [url async for url in stream] == []
-
-
-async def test_a_service_that_does_not_tell_the_page_is_not_taken_for_an_empty_account() -> None:
-    async with scripted(page_of(7, ids(1), 3)) as (_, api):
-        with pytest.raises(PaginationError, match=r"page 1 .* page 7"):
-            await api.urls.list().to_list()
-
-
-async def test_a_service_that_always_answers_page_1_is_not_taken_for_an_account_of_one_page() -> None:
-    async with scripted(page_of(1, ids(1), 3)) as (_, api):
-        with pytest.raises(PaginationError, match=r"page 2 .* page 1"):
-            await api.urls.list(pagesize=3).to_list()
 
 
 @pytest.mark.parametrize("orderby", ["date", "-date"])

@@ -12,7 +12,6 @@ from slashtag import (
     InvalidRequestError,
     OutcomeUnknownError,
     ServerError,
-    TagLimitError,
 )
 from slashtag.sandbox import Fault
 from tests.resources.accounts import scripted, serving
@@ -43,15 +42,6 @@ async def test_what_the_document_does_not_allow_is_refused_before_sending(
         with pytest.raises(InvalidRequestError):
             await api.tags.create(name, description=description)
         assert server.requests == []
-
-
-async def test_the_limit_of_tags_is_told_by_one_request() -> None:
-    async with serving(max_tags=0) as (box, api):
-        with pytest.raises(TagLimitError):
-            await api.tags.create("spring")
-        assert len(box.requests) == 1
-        with pytest.raises(TagLimitError):
-            await api.tags.ensure("spring")
 
 
 async def test_ensure_creates_once_and_then_finds() -> None:

@@ -150,15 +150,6 @@ async def test_departures_are_spaced_by_one_timer(door: Door) -> None:
     assert times[-1] - times[0] >= 9 * 0.003 - 0.001
 
 
-async def test_a_gate_that_moves_is_waited_for(door: Door) -> None:
-    door.shut(0.01)
-    task = await door.come()
-    door.shut(0.05)
-    opens = door.throttle.paused_until
-    await task
-    assert door.now >= opens
-
-
 async def test_a_gate_that_opens_earlier_is_noticed(door: Door) -> None:
     door.throttle.places = 2
     ticket = door.full()
@@ -229,13 +220,6 @@ async def test_those_who_wait_are_refused_when_the_gate_closes_for_too_long(door
     assert await refused(impatient) == pytest.approx(60, abs=1)
 
 
-async def test_a_failure_that_pauses_all_refuses_too(door: Door) -> None:
-    ticket = door.full()
-    task = await door.come(max_wait=10)
-    door.admission.failed(ticket, door.now, 60)
-    assert await refused(task) == pytest.approx(60, abs=1)
-
-
 async def test_a_full_house_is_left_when_the_time_is_over(door: Door) -> None:
     door.full()
     task = await door.come(max_wait=0.02)
@@ -243,18 +227,6 @@ async def test_a_full_house_is_left_when_the_time_is_over(door: Door) -> None:
     assert await refused(task) is None
     assert door.admission.waiting == 0
     assert door.throttle.in_flight == 1
-
-
-async def test_the_end_of_the_time_tells_when_the_gate_opens(door: Door) -> None:
-    door.throttle.places = 2
-    ticket = door.full()
-    task = await door.come(max_wait=0.02)
-    blocked = await door.come(max_wait=0.02)
-    door.throttle.paused_until = door.now + 60
-    del ticket, blocked
-    await until(task.done)
-    task = await door.come(max_wait=0.02)
-    assert await refused(task) == pytest.approx(60, abs=1)
 
 
 async def test_no_time_at_all_means_now_or_never(door: Door) -> None:
@@ -281,15 +253,6 @@ async def test_closing_refuses_those_who_wait_and_whoever_comes(door: Door) -> N
     assert door.admission.waiting == 0
     door.admission.accepted(ticket, door.now)
     assert door.throttle.in_flight == 0
-
-
-async def test_closing_stops_the_timer(door: Door) -> None:
-    door.shut(60)
-    task = await door.come()
-    door.admission.close()
-    with pytest.raises(SessionClosedError):
-        await task
-    assert door.admission._timer is None
 
 
 async def test_after_rejected_probes_as_many_different_calls_have_probed() -> None:
@@ -339,14 +302,6 @@ async def test_a_wait_alone_beyond_max_wait_is_refused_at_once(door: Door) -> No
     assert told.value.args[0] == pytest.approx(60, abs=5)
 
 
-async def test_closing_ends_a_wait_alone(door: Door) -> None:
-    task = asyncio.create_task(door.admission.enter(door.admission.order(), None, door.now + 60))
-    await turns(3)
-    door.admission.close()
-    with pytest.raises(SessionClosedError):
-        await task
-
-
 @pytest.mark.parametrize(("seconds", "warnings"), [(42, 1), (9, 0)])
 async def test_a_long_wait_is_one_warning(
     door: Door, caplog: pytest.LogCaptureFixture, seconds: int, warnings: int
@@ -356,12 +311,3 @@ async def test_a_long_wait_is_one_warning(
         await door.come()
     assert [record.levelname for record in caplog.records] == ["WARNING"] * warnings
     assert caplog.text.count(f"{seconds} s") == warnings
-
-
-async def test_a_wait_that_no_request_makes_is_no_warning(
-    door: Door, caplog: pytest.LogCaptureFixture
-) -> None:
-    door.shut(86_400)
-    with pytest.raises(WaitTooLongError):
-        await (await door.come(max_wait=900))
-    assert not caplog.records

@@ -135,30 +135,6 @@ async def test_the_queue_empties_exponentially(
     assert waves[:6] == [1, 2, 4, 8, 16, 32]
 
 
-async def test_patience_ends(enqueue: Callable[..., Retries], budget: RetryBudget) -> None:
-    lone = enqueue(1)[0]
-    await until(lone.done)
-    impatient, patient = enqueue(1, 0.01)[0], enqueue(1)[0]
-    assert await impatient is None
-    assert not patient.done()
-    budget.give_back(LONE, succeeded=False)
-    assert await patient == LONE
-
-
-async def test_cancelled_retries_leave_the_queue(
-    enqueue: Callable[[int], Retries], budget: RetryBudget
-) -> None:
-    queued = enqueue(5)
-    await until(queued[0].done)
-    for n in (1, 3):
-        queued[n].cancel()
-    await turns()
-    for n in (2, 4):
-        budget.give_back(LONE, succeeded=False)
-        assert await queued[n] == LONE
-    assert all(queued[n].cancelled() for n in (1, 3))
-
-
 @pytest.mark.parametrize("permit", [FREE, LONE])
 async def test_a_turn_given_to_a_cancelled_retry_goes_to_the_next(
     enqueue: Callable[[int], Retries], budget: RetryBudget, backoff: Backoff, permit: str

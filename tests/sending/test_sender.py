@@ -42,7 +42,6 @@ from ..support.sending import (
     get,
     post,
     put,
-    rename,
     spend,
     turns,
     until,
@@ -186,23 +185,6 @@ async def test_what_fails_for_ever_is_given_up_after_max_attempts(name: str, fai
     assert type(told.value) is (OutcomeUnknownError if name != "GET" and fate == LOST else kind)
 
 
-async def test_an_update_whose_answer_was_lost_before_it_was_refused_may_have_been_done() -> None:
-    async with Wire([html(502), envelope(400, "Bad request.", None)]) as wire, connect(wire) as session:
-        with pytest.raises(OutcomeUnknownError) as told:
-            await put(session)
-    assert isinstance(told.value.__cause__, BadRequestError)
-    assert (told.value.attempts, told.value.method, told.value.path) == (2, "PUT", "urls/spring")
-
-
-async def test_a_rename_that_does_not_find_its_link_on_a_repetition_may_have_been_done() -> None:
-    refused = envelope(500, "Oops.", None)
-    async with Wire([refused, envelope(404, "Not found.", None)]) as wire, connect(wire) as session:
-        with pytest.raises(OutcomeUnknownError) as told:
-            await rename(session)
-    assert isinstance(told.value.__cause__, NotFoundError)
-    assert told.value.attempts == 2
-
-
 @pytest.mark.parametrize("name", OPERATIONS)
 async def test_a_refused_connection_is_tried_again_for_everyone(name: str) -> None:
     refusing = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
@@ -260,16 +242,6 @@ async def test_a_write_on_a_stale_connection_arrives_once(name: str) -> None:
         with pytest.raises(OutcomeUnknownError):
             await operation(session)
         assert [request.connection for request in wire.requests] == [1, 1]
-
-
-@pytest.mark.parametrize("name", ["GET", "PUT", "rename by id"])
-async def test_a_stale_connection_costs_one_retry(name: str) -> None:
-    operation, data = OPERATIONS[name]
-    async with Wire(ok(data), answers_per_connection=2) as wire, connect(wire) as session:
-        for _ in range(5):
-            await operation(session)
-        assert [request.connection for request in wire.requests] == [1, 1, 1, 2, 2, 2, 3]
-        assert session.metrics.retries == 2
 
 
 # --- 429 -----------------------------------------------------------------------------------------------
@@ -459,14 +431,6 @@ async def test_a_retry_that_finds_no_turn_in_time_tells_the_last_failure() -> No
             await get(session)
         assert told.value.attempts == 1
         assert session.metrics.retries == 0
-
-
-async def test_a_drip_is_ended_by_the_timeout_and_its_connection_given_up() -> None:
-    async with Wire(wires.slow_loris(0.005)) as wire, connect(wire, timeout=0.1, retry=ONCE) as session:
-        async with asyncio.timeout(5):
-            with pytest.raises(RequestTimeoutError):
-                await get(session)
-            await wire.abandoned()
 
 
 async def test_the_timeout_counts_from_admission() -> None:
