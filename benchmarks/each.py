@@ -30,10 +30,13 @@ from benchmarks._measure import Row, parser, report, scaled
 from slashtag import AllTime, DateRange, RangeStats, ShortUrl
 from slashtag._core.answers import PeriodAnswer, RangeAnswer
 from slashtag._core.call import Call
+from slashtag._core.throttle.throttle import Throttle
 from slashtag._core.windows import windows
 from slashtag._fanout import Tasks
 from slashtag._resources.collect import ServiceTraits
 from slashtag._resources.stats import Stats
+from slashtag._sending.admission import Admission
+from slashtag._sending.metrics import Metrics
 from slashtag.sandbox.generate import fill
 from slashtag.sandbox.store import Store
 
@@ -134,7 +137,7 @@ async def table(service: Service, query: DateRange, keys: list[Any], **options: 
         workers=32,
         max_keys_bytes=7_500,
         range_end="inclusive",
-        traits=ServiceTraits(),
+        traits=ServiceTraits(Metrics(Admission(Throttle(1)))),
         replayed_from=lambda call: None,
         kept_order=lambda *_, **__: None,
     )

@@ -80,11 +80,6 @@ def days(first: date, last: date) -> Iterator[date]:
         yield first + timedelta(days=n)
 
 
-def _dimensions(*members: str) -> dict[str, str]:
-    """Return the dimension in tidy rows of each map: its name, in the singular."""
-    return {name: {"clicks": "day", "languages": "language"}.get(name, name) for name in members}
-
-
 class Statistics(Record, frozen=True, kw_only=True):
     """Base class of all statistics, which can be added up and converted to tidy rows.
 
@@ -95,6 +90,7 @@ class Statistics(Record, frozen=True, kw_only=True):
     `incomplete_dimensions`.
     """
 
+    #: The dimension in tidy rows of each map: its name, in the singular.
     DIMENSIONS: ClassVar[dict[str, str]] = {}
     #: The dimensions whose counts should add up to the total.
     SUMS: ClassVar[tuple[str, ...]] = ()
@@ -190,9 +186,7 @@ class RangeStats(_LabelStats, frozen=True, kw_only=True):
     date range.
     """
 
-    DIMENSIONS: ClassVar[dict[str, str]] = _dimensions(
-        "clicks", "device", "browser", "platform", "country", "referrer"
-    )
+    DIMENSIONS: ClassVar[dict[str, str]] = {"clicks": "day"} | {name: name for name in _LabelStats.SUMS}
 
     total_clicks: int = 0
     clicks: dict[date, int] = {}
@@ -223,11 +217,9 @@ class PeriodStats(_LabelStats, frozen=True, kw_only=True):
     See docs/service.md, Statistics for a year; Statistics for all time.
     """
 
-    DIMENSIONS: ClassVar[dict[str, str]] = _dimensions(
-        "browser", "country", "device", "languages", "platform", "referrer", "timezone"
-    )
     # Not the languages: the examples have none.
     SUMS: ClassVar[tuple[str, ...]] = (*_LabelStats.SUMS, "timezone")
+    DIMENSIONS: ClassVar[dict[str, str]] = {name: name for name in SUMS} | {"languages": "language"}
 
     clicks_total: int = 0
     clicks_unique: int = 0
@@ -265,8 +257,8 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
     See docs/service.md, Country geo-location statistics.
     """
 
-    DIMENSIONS: ClassVar[dict[str, str]] = _dimensions("state", "city", "postalcode")
     SUMS: ClassVar[tuple[str, ...]] = ("state", "city", "postalcode")
+    DIMENSIONS: ClassVar[dict[str, str]] = {name: name for name in SUMS}
 
     state: dict[str, int] = {}
     city: dict[str, int] = {}

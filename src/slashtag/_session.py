@@ -132,7 +132,6 @@ class AsyncSession:
         self._workers = _within_pool(concurrency, http)
         self._tasks = Tasks()
         self._is_view = False
-        self._traits = traits = ServiceTraits()
         self._closing = asyncio.Lock()
         self._journal: Journal | None = None
         if journal is not None:
@@ -143,7 +142,8 @@ class AsyncSession:
         throttle = Throttle(self._workers, rate)
         throttle.notify = log.info
         admission = Admission(throttle)
-        metrics = Metrics(admission, lambda: traits.inconsistent)
+        metrics = Metrics(admission)
+        self._traits = ServiceTraits(metrics)
         self._use(
             Sender(
                 self._transport,

@@ -17,9 +17,12 @@ from hypothesis import strategies as st
 from slashtag import BadRequestError, DateRange, Day, Failure, RangeStats, ServerError, ShortUrl
 from slashtag._core.answers import RangeAnswer
 from slashtag._core.call import Call
+from slashtag._core.throttle.throttle import Throttle
 from slashtag._fanout import Tasks
 from slashtag._resources.collect import ServiceTraits
 from slashtag._resources.stats import Stats
+from slashtag._sending.admission import Admission
+from slashtag._sending.metrics import Metrics
 from tests.core.clicklog import COUNTRIES, DEVICES, Click, Service
 from tests.resources.accounts import client, serving
 from tests.support.laws import examples
@@ -50,7 +53,7 @@ def stats_over(send: Send, replayed_from: Callable[[Call[Any]], float | None] = 
         workers=8,
         max_keys_bytes=7_500,
         range_end="inclusive",
-        traits=ServiceTraits(),
+        traits=ServiceTraits(Metrics(Admission(Throttle(1)))),
         replayed_from=replayed_from,
         kept_order=lambda *_, **__: None,
     )
@@ -193,7 +196,7 @@ class Counter:
 
 
 def honest(_: Sequence[str], total: int) -> RangeAnswer:
-    return RangeAnswer(total, *[{"Mobile": total}] * 5)
+    return RangeAnswer(total, **{key: {"Mobile": total} for key in RangeStats.SUMS})
 
 
 def each_total(service: Send, keys: Sequence[Any] = KEYS, query: Any = DAY, **options: Any) -> dict[str, int]:

@@ -68,17 +68,22 @@ class Answer(Struct, gc=False, kw_only=True):
         return {name: _counts(getattr(self, name)) for name in self.result_type.SUMS}
 
 
-class RangeAnswer(Answer, gc=False):
-    """Answer of statistics for a date or date range."""
+class _LabelAnswer(Answer, gc=False, kw_only=True):
+    """Answer with clicks by device, browser, platform, country and referrer."""
 
-    result_type = RangeStats
-
-    total_clicks: Count
     device: Counts = None
     browser: Counts = None
     platform: Counts = None
     country: Counts = None
     referrer: Counts = None
+
+
+class RangeAnswer(_LabelAnswer, gc=False):
+    """Answer of statistics for a date or date range."""
+
+    result_type = RangeStats
+
+    total_clicks: Count
     clicks: Days | UnsetType = UNSET
 
     def _read(self, window: Window | None, year: int | None) -> tuple[RangeStats, str | None]:
@@ -113,7 +118,7 @@ class RangeAnswer(Answer, gc=False):
         return stats, problem
 
 
-class PeriodAnswer(Answer, gc=False):
+class PeriodAnswer(_LabelAnswer, gc=False):
     """Answer of statistics for a year or for all time."""
 
     result_type = PeriodStats
@@ -122,12 +127,7 @@ class PeriodAnswer(Answer, gc=False):
     clicks_unique: int
     clicks_repeated: int
     clicks_breakdown: Months = None
-    browser: Counts = None
-    country: Counts = None
-    device: Counts = None
     languages: Counts = None
-    platform: Counts = None
-    referrer: Counts = None
     timezone: Counts = None
 
     def _read(self, window: Window | None, year: int | None) -> tuple[PeriodStats, str | None]:

@@ -31,6 +31,7 @@ from .._errors import (
 )
 from .._fanout import Stream, WorkerPool
 from .._models import Statistics
+from .._sending.metrics import Metrics
 from .._sending.sender import Send
 from .listing import Progress
 
@@ -184,37 +185,35 @@ class StatsFetcher:
             raise
         if not stats.reconciles and is_used:
             # The first as a warning. There may be thousands of them.
-            level = logging.DEBUG if traits.inconsistent else logging.WARNING
-            traits.inconsistent += 1
+            level = logging.DEBUG if traits.metrics.inconsistent else logging.WARNING
+            traits.metrics.inconsistent += 1
             log.log(level, "%s: inconsistent answer: %s", call.label, problem)
         return stats
 
     async def _request(self, query: Query[Any], call: Call[Any]) -> Any:
-        samples, stated, sampled = self.traits.samples, query.path, query.sample_path
-        if sampled is not None and samples.get(stated):
+        known, stated, sampled = self.traits.uses_sample_path, query.path, query.sample_path
+        if sampled is not None and known.get(stated):
             call = replace(call, path=sampled)
         try:
             answer = await self._confirm_404(call)
+            known.setdefault(stated, False)
+            return answer
         except (NotFoundError, UnexpectedResponseError) as error:
             # For an unknown path, a router may answer without the service's envelope.
-            is_known = sampled in (None, call.path) or samples.get(stated) is False
-            if error.status != 404 or is_known:
+            if error.status != 404 or sampled in (None, call.path) or known.get(stated) is False:
                 raise
             missing = error
-        else:
-            samples.setdefault(stated, False)
-            return answer
         try:
             answer = await self._send(replace(call, path=sampled))
         except (NotFoundError, UnexpectedResponseError, BadRequestError) as error:
             # /stats may exist without accepting these queries. See docs/service.md, Errors.
             is_missing = error.status == 404 or "date is required" in error.message.lower()
             if is_missing or isinstance(error, BadRequestError):
-                samples[stated] = not is_missing
+                known[stated] = not is_missing
             if is_missing:
                 raise missing from None
             raise
-        samples[stated] = True
+        known[stated] = True
         return answer
 
     async def _confirm_404(self, call: Call[Any]) -> Any:
@@ -229,14 +228,13 @@ class StatsFetcher:
 class ServiceTraits(Struct):
     """Observations about the service, shared by all views of a session."""
 
+    metrics: Metrics
     #: By stated path: whether the service answers on the path of the samples instead.
-    samples: dict[str, bool] = {}
+    uses_sample_path: dict[str, bool] = {}
     #: Whether all-time statistics failed, or contradict those of days.
     all_time_is_wrong: bool = False
     #: Whether the service counts what it is asked: the halves of a batch add up to it.
     is_additive: bool = True
-    #: Number of inconsistent answers that were used.
-    inconsistent: int = 0
     #: Number of second requests in a row whose answers were inconsistent too.
     confirmed: int = 0
 

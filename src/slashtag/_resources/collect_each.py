@@ -249,7 +249,7 @@ class EachRun(Generic[R]):
             await self._ask_alone(group, time_slice, search.take_unresolved(), counts)
         if not search.is_additive and traits.is_additive:
             traits.is_additive = False
-            traits.inconsistent += 1
+            traits.metrics.inconsistent += 1
             log.warning("statistics of several slashtags do not add up; they are requested alone from now on")
         await self._ask_alone(group, time_slice, search.take_unresolved(), counts)
         for key, found in search.results.items():

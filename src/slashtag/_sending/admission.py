@@ -96,7 +96,7 @@ class Admission:
             self._warn_of_wait(earliest, now)
             self._alone += 1
             try:
-                await self.rest(earliest)
+                await self.sleep_until(earliest)
             finally:
                 self._alone -= 1
             now = loop.time()
@@ -118,7 +118,7 @@ class Admission:
             if timer is not None:
                 timer.cancel()
 
-    async def rest(self, until: float) -> None:
+    async def sleep_until(self, until: float) -> None:
         """Wait outside the queue; raises SessionClosedError if the session closes before `until`."""
         # Not asyncio.timeout: up to Python 3.11.2 it cannot end in a task that was cancelled before.
         with anyio.move_on_after(until - asyncio.get_running_loop().time()):

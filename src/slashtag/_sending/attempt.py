@@ -26,7 +26,7 @@ class Attempt:
         self.fresh = fresh
         self._cancelling = task.cancelling()
 
-    def take_back(self) -> bool:
+    def withdraw_timeout(self) -> bool:
         """Withdraw the cancellation of an expired deadline; return False if there was another one."""
         return self.task.uncancel() <= self._cancelling
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import partial
 from math import inf
 from types import SimpleNamespace
 from typing import Any
@@ -28,12 +26,12 @@ class Metrics:
     """
 
     _admission: Admission
-    _inconsistent: Callable[[], int]
     requests: int = 0
     replayed: int = 0
     attempts: int = 0
     retries: int = 0
     bytes_received: int = 0
+    inconsistent: int = 0
     unreadable: int = 0
     oldest_answer: float = inf
     retry_at: float = 0.0
@@ -67,15 +65,11 @@ class Metrics:
         numbers: Any = SimpleNamespace(**state)
         numbers.throttle = numbers
         values = {field.name: state.get(field.name) for field in fields(self)}
-        self.__dict__.update(values, _admission=numbers, _inconsistent=partial(int, state["inconsistent"]))
+        self.__dict__.update(values, _admission=numbers)
 
     @property
     def throttled(self) -> int:
         return self._admission.throttle.throttled
-
-    @property
-    def inconsistent(self) -> int:
-        return self._inconsistent()
 
     @property
     def learned_rate(self) -> float | None:

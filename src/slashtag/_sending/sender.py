@@ -250,7 +250,7 @@ class Sender:
         message = "%s; attempt %d failed, again in %.2f s"
         log.log(level, message, state.last, state.attempts, seconds, extra=fields)
         metrics.sends_again(began + seconds, began)
-        await self.admission.rest(began + seconds)
+        await self.admission.sleep_until(began + seconds)
         permit = await self.budget.take(max(0.0, self.policy.max_elapsed - state.spent - seconds))
         state.spent += clock() - began
         if permit is None:

@@ -128,7 +128,9 @@ class Transport:
             return await self._exchange(call, max_bytes, attempt)
         except BaseException as error:
             # The cancellation is withdrawn even if a middleware of the user has replaced its error.
-            if not (attempt.expired and attempt.take_back() and isinstance(error, asyncio.CancelledError)):
+            if not (
+                attempt.expired and attempt.withdraw_timeout() and isinstance(error, asyncio.CancelledError)
+            ):
                 raise
         finally:
             self._watchdog.stop(attempt)
