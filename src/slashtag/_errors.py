@@ -152,6 +152,10 @@ class UnexpectedResponseError(RequestFailedError):
         return f"{self.message}; it begins {self.excerpt[:80].decode(errors='replace')!r}"
 
 
+class OutdatedAnswerError(UnexpectedResponseError):
+    """Answer made before its period had ended: a cache's that was passed over, or the clock here is ahead."""
+
+
 def is_fatal(error: SlashtagError) -> bool:
     """Return whether every other request would fail as well."""
     return isinstance(error, AuthenticationError | SessionClosedError | JournalError)

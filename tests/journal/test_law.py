@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from slashtag import AsyncSession, Change, DateRange, RetryPolicy, SlashtagError
+from slashtag import AsyncSession, Change, DateRange, RetryPolicy
 from slashtag._core import batches as _batches
 from slashtag._journal import journal as _journal
 from slashtag._resources import stats as _stats
@@ -108,9 +108,7 @@ class Job:
             assert box._service is not None
             box._service._credentials = (box.apikey, box.apisecret)
         elif kind == "skew":
-            # Where statistics are inferred, a clock ahead takes today for over, and its answers are refused.
-            behind = (-30, -1)
-            self.skew = rng.choice(behind if self.kind in ("each", "export") else (*behind, 1, 30)) * DAY
+            self.skew = rng.choice((-30, -1, 1, 30)) * DAY
         elif kind == "late" and not self.was_fresh:
             # Until now all answers were those of a cache, from before this click.
             noon = datetime(self.yesterday.year, self.yesterday.month, self.yesterday.day, 12, tzinfo=UTC)
@@ -181,8 +179,7 @@ class Job:
                         number, _, rest = file.name.partition(".")
                         shutil.copy(file, self.folder / f"{int(number) + 1}.{rest}")
                 task.cancel()
-                # Answers of a cache from before the end of their period are refused.
-                with suppress(asyncio.CancelledError, SlashtagError):
+                with suppress(asyncio.CancelledError):
                     await task
         self.runs += 1
         return None

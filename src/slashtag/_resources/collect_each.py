@@ -27,7 +27,7 @@ from .._core.plan import Plan
 from .._core.queries import AllTime, DateRange, TimeSlice
 from .._core.search import Search
 from .._core.windows import Window
-from .._errors import SlashtagError, is_fatal
+from .._errors import OutdatedAnswerError, SlashtagError, is_fatal
 from .._fanout import ResultQueue, Results, Tasks, WorkerPool
 from .._models import RangeStats, RunningSum, Statistics
 from .collect import ProgressReporter, StatsFetcher
@@ -218,6 +218,7 @@ class EachRun(Generic[R]):
         (time_slice, selectors), query, traits = part, self._plan.query, self._fetch.traits
         window = time_slice.window
         assert window is not None
+        outdated: list[OutdatedAnswerError] = []
 
         async def ask(question: Question | Check) -> None:
             selector = Selector(keys=question.keys)
@@ -229,6 +230,10 @@ class EachRun(Generic[R]):
                 call, fetched = replace(call, anew=True), None
             try:
                 stats = await self._fetch(query, call, window, is_used=False)
+            except OutdatedAnswerError as error:
+                outdated.append(error)
+                search.is_additive = False
+                return
             except SlashtagError as error:
                 if not self._reporter.may_split(error, mark, always=True):
                     raise NoAnswersError(error) from None
@@ -247,7 +252,9 @@ class EachRun(Generic[R]):
             await WorkerPool(round_, ask, self._workers).run()
             # At once, as it may fail.
             await self._ask_alone(group, time_slice, search.take_unresolved(), counts)
-        if not search.is_additive and traits.is_additive:
+        if outdated:
+            log.warning("slashtags are requested alone: %s", outdated[0])
+        elif not search.is_additive and traits.is_additive:
             traits.is_additive = False
             traits.metrics.inconsistent += 1
             log.warning("statistics of several slashtags do not add up; they are requested alone from now on")
