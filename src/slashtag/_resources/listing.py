@@ -134,13 +134,15 @@ class PageStream(Stream[Page[T]]):
 
     async def _next(self) -> Page[T]:
         cursor, under_way = self._cursor, self._under_way
-        if not self._is_checked and not cursor.done:
-            if not await self._is_continued():
-                self._options = replace(self._options, anew=True)
-            self._is_checked = True
         while not cursor.done:
             while (number := cursor.ask()) is not None:
                 call = self._options.call(number, cursor.pagesize, anew=cursor.again)
+                # Not before: which answers are too old is known once the service has told its time.
+                if not self._is_checked and self._options.replayed_from(call) is not None:
+                    self._is_checked = True
+                    if not await self._is_continued(number):
+                        self._options = replace(self._options, anew=True)
+                        call = self._options.call(number, cursor.pagesize)
                 under_way[number] = self._tasks.spawn(self._options.send(call))
             task = under_way[cursor.page]
             if not task.done():
@@ -162,20 +164,18 @@ class PageStream(Stream[Page[T]]):
                 return Page(page=page.page, page_size=page.page_size, items=list(items))
         raise StopAsyncIteration
 
-    async def _is_continued(self) -> bool:
-        """Return whether the pages of a journal, if any, go with those that the service has now.
+    async def _is_continued(self, first: int) -> bool:
+        """Return whether the pages of a journal from the `first` on go with those that the service has now.
 
         The last of them is requested again. If a record before its end was deleted, it is another page now.
         """
         options, paging = self._options, self._options.paging
-        number, last = paging.start_page, 0
+        number = last = first
         # Pages were requested ahead, so some before the last may be missing.
-        while number <= max(last, paging.start_page) + paging.prefetch:
+        while number <= last + paging.prefetch:
             if options.replayed_from(options.call(number, paging.pagesize)) is not None:
                 last = number
             number += 1
-        if not last:
-            return True
         call = options.call(last, paging.pagesize)
         try:
             before, now = await options.send(call), await options.send(replace(call, anew=True))
