@@ -58,7 +58,7 @@ def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
 TABLES = ("links", "tags", "clicks_daily", "clicks_by_tag", "clicks_by_dimension")
 
 
-@pytest.mark.parametrize("target", ["filesystem", "postgres"], indirect=True)
+@pytest.mark.parametrize("target", ["filesystem", "postgres", "sqlite"], indirect=True)
 def test_tags_and_dimensions_are_the_truth_after_another_day(
     box: Sandbox, clock: Clock, target: Target
 ) -> None:

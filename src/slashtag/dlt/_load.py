@@ -26,6 +26,7 @@ from msgspec import Struct
 from .. import ConfigurationError, ExportError, SlashtagError
 from .._internal import FileLock
 from ._account import journal_of, number_of_loads
+from ._source import MERGE
 
 #: Destinations that are a file or folder, and the default dataset in each.
 LOCAL = {"duckdb": "slashtag", "sqlite": "main", "filesystem": "slashtag"}
@@ -34,6 +35,7 @@ LOCAL = {"duckdb": "slashtag", "sqlite": "main", "filesystem": "slashtag"}
 _OWN = (SlashtagError, KeyboardInterrupt)
 _BUSY = "another load of this pipeline or into its destination is under way"
 _COUNT = "SELECT count(*) FROM {}"
+_BY_KEYS = "({keys}) IN (SELECT {keys} FROM {{staging_table}})"
 _LOCK = "SELECT pg_try_advisory_lock(hashtext(%s))"
 
 
@@ -101,6 +103,8 @@ def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
         pipeline.sync_destination()
         _restore_tables(pipeline)
         loads = number_of_loads(pipeline.state)
+        if name == "sqlalchemy":
+            _delete_by_keys(source)
         pipeline.extract(source)
         counts = pipeline.normalize().row_counts
         with _destination_locked(pipeline):
@@ -110,6 +114,17 @@ def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
         journal_of(pipeline)
     rows = {table: count for table, count in counts.items() if not table.startswith("_dlt")}
     return Loaded(rows, time.monotonic() - began)
+
+
+def _delete_by_keys(source: Any) -> None:
+    """Have the rows that a load replaces found by their keys: SQLite would look at every row of the table."""
+    for resource in source.resources.values():
+        columns = resource.compute_table_schema()["columns"].values()
+        for hint in ("merge_key", "primary_key"):
+            if keys := ", ".join(column["name"] for column in columns if column.get(hint)):
+                scope = _BY_KEYS.format(keys=keys)
+                resource.apply_hints(write_disposition={**MERGE, "destination_scope": scope})
+                break
 
 
 def _restore_tables(pipeline: dlt.Pipeline) -> None:

@@ -18,7 +18,7 @@ from ._clicks import DailyClicks, Incremental, Listing, MonthlyDimensions
 DIMENSIONS = ("device", "browser", "platform", "country", "referrer")
 
 #: A load has no row twice: to look for such rows would take DuckDB as much memory as all rows at once.
-_MERGE: Any = {"disposition": "merge", "strategy": "delete-insert", "deduplicated": True}
+MERGE: Any = {"disposition": "merge", "strategy": "delete-insert", "deduplicated": True}
 
 
 @dlt.source(name="slashtag", section="slashtag")
@@ -87,7 +87,7 @@ def slashtag_source(
             if "month" in key
             else {}
         )
-        return dlt.resource(resource, name=name, write_disposition=_MERGE, primary_key=key, **replaced)
+        return dlt.resource(resource, name=name, write_disposition=MERGE, primary_key=key, **replaced)
 
     yield listing("links", account.links)
     yield listing("tags", account.tags)
