@@ -5,7 +5,6 @@ may change without notice. Add one only if the public interface is not sufficien
 """
 
 from ._core.batches import check_slashtag as check_slashtag
-from ._core.call import REDIRECT_CODES as REDIRECT_CODES
 from ._core.change import RENAME_FIRST as RENAME_FIRST
 from ._core.change import find_problems as find_problems
 from ._core.options import plain_callback as plain_callback
