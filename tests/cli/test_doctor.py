@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -89,21 +88,6 @@ def test_clicks_near_the_ends_of_days_mislead_nobody(
 ) -> None:
     found = examine(*clicks, range_end=range_end)["range end"]
     assert found["found"].startswith(range_end)
-
-
-def test_many_clicks_an_hour_are_no_obstacle(examine: Examine) -> None:
-    start = datetime(2024, 2, 28, tzinfo=UTC)
-    clicks = [(start + timedelta(minutes=3 * n)).isoformat() for n in range(960)]
-    # One link is named.
-    assert results(examine(*clicks)) == {**DEFAULT, "slashtags": "unknown"}
-    found = examine(*clicks, range_end="exclusive")
-    assert results(found) == {**DEFAULT, "slashtags": "unknown", "range end": "differs"}
-
-
-@pytest.mark.parametrize("range_end", ["inclusive", "exclusive"])
-def test_one_click_is_not_enough_to_advise(examine: Examine, range_end: str) -> None:
-    found = examine("2024-02-29T12:00:00+00:00", range_end=range_end)
-    assert found["range end"]["result"] == found["timezone"]["result"] == "unknown"
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-
 import pytest
-
-from slashtag.sandbox import Sandbox
 
 from .conftest import Cli, objects
 
@@ -53,22 +47,3 @@ def test_labels_and_numbers_are_whole_and_bars_give_way(
         assert all(f" {row['slashtag']} " in out for row in objects(cli(*command).out))
     else:
         assert max(line.count("█") for line in out.splitlines()) >= 18
-
-
-@pytest.mark.parametrize("form", ["jsonl", "csv", "table"])
-def test_columns_are_chosen_in_every_form(cli: Cli, form: str) -> None:
-    out = cli("urls", "list", "--limit", "2", "--columns", "hits, id", "--format", form).out
-    if form == "table":
-        assert out.split()[:2] == ["hits", "id"]
-    elif form == "csv":
-        assert next(csv.reader(io.StringIO(out))) == ["hits", "id"]
-    else:
-        rows = [json.loads(line) for line in out.splitlines()]
-        assert [list(row) for row in rows] == [["hits", "id"]] * 2
-
-
-def test_an_unknown_column_is_wrong_usage(cli: Cli, box: Sandbox) -> None:
-    ran = cli("tags", "list", "--columns", "name,nosuch")
-    assert ran.code == 2
-    assert "nosuch" in ran.err
-    assert not box.requests

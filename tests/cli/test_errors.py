@@ -10,8 +10,8 @@ import traceback
 import pytest
 
 import slashtag
-from slashtag.cli import errors, main
-from slashtag.cli.lines import Lines
+from slashtag.cli import main, run
+from slashtag.cli.stderr import Lines
 from slashtag.sandbox import Sandbox
 from tests.support.sandboxes import forget
 
@@ -114,7 +114,7 @@ def test_wrong_usage_exits_with_2(cli: Cli, arguments: tuple[str, ...], says: st
 def test_each_kind_of_error_is_one_line_that_says_what_to_do(
     capsys: pytest.CaptureFixture[str], error: Exception, advice: str
 ) -> None:
-    text, code = errors.describe(error)
+    text, code = run.describe(error)
     Lines().error(text)
     (line,) = capsys.readouterr().err.splitlines()
     assert (code, line.isprintable()) == (1, True)

@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from slashtag._journal import journal as _journal
-from slashtag._journal.file import JournalFile
-from slashtag.cli.commands.export import journal_of
 from slashtag.sandbox import Fault, Sandbox
 
 from .conftest import Cli, failing, names, objects, one_more_link
@@ -96,22 +93,20 @@ def test_slashtags_that_other_links_share_are_told(cli: Cli, own: Sandbox, tmp_p
 # --- failures --------------------------------------------------------------------------------------------
 
 
-def test_links_that_fail_are_told_in_a_file_and_left_out(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+def test_links_that_fail_are_told_and_left_out(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    command = ("export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "c.jsonl"))
     with one_more_link(box, "a,b"):
-        ran = cli("export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "c.jsonl"))
+        ran = cli(*command, "--log-format", "json")
     assert ran.code == 3
-    assert "1 request that failed, listed in" in ran.err
-    (failure,) = objects((tmp_path / "c.jsonl.failures.jsonl").read_text("utf-8"))
-    assert failure["slashtag"] == "a,b"
-    assert failure["error"] == "InvalidRequestError"
+    (failure,) = (line for line in objects(ran.err) if line["level"] == "failed")
+    assert (failure["slashtags"], "comma" in failure["message"]) == (["a,b"], True)
     rows = objects((tmp_path / "c.jsonl").read_text("utf-8"))
     assert {(row["slashtag"], row["date"]): row["clicks"] for row in rows} == days(box, *SPAN)
-    assert names(tmp_path) == [".c.jsonl.journal", "c.jsonl", "c.jsonl.failures.jsonl"]
-    assert cli("export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "c.jsonl")).code == 0
+    assert cli(*command).code == 0
     assert names(tmp_path) == ["c.jsonl"]
 
 
-def test_what_may_come_right_is_asked_again_by_the_next_run(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+def test_what_failed_is_asked_again_by_the_next_run(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
     keys = popular(box)[:3]
     command = ("export", "clicks", "2024-01-01", "2024-01-31", "--no-check", "--keys", ",".join(keys))
     file = ("-o", str(tmp_path / "c.csv"))
@@ -119,10 +114,9 @@ def test_what_may_come_right_is_asked_again_by_the_next_run(cli: Cli, box: Sandb
     with failing(box, Fault(kind="302", times=1)):
         ran = cli(*command, *file)
     assert ran.code == 3
-    assert "run the same command again" in ran.err
-    assert names(tmp_path) == [".c.csv.journal", "c.csv", "c.csv.failures.jsonl"]
-    (failure,) = objects((tmp_path / "c.csv.failures.jsonl").read_text("utf-8"))
-    assert (failure["status"], failure["slashtag"] in keys) == (302, True)
+    assert ran.err.startswith("failed: slashtag ")
+    assert "1 request that failed; run the same command again" in ran.err
+    assert names(tmp_path) == [".c.csv.journal", "c.csv"]
     ran = cli(*command, *file)
     assert ran.code == 0
     assert replayed_and_sent(ran.err) == (2, 1)
@@ -153,16 +147,6 @@ def test_what_only_helps_may_fail(cli: Cli, box: Sandbox, command: str) -> None:
     assert ran.err.count("left out, as the request failed") == 1
     if "stats" not in command:
         assert [row["tag_name"] for row in objects(ran.out)] == [None] * len(links)
-
-
-def test_failures_of_an_export_to_stdout_are_lines_on_stderr(cli: Cli, box: Sandbox) -> None:
-    names = [tag.name for tag in box.truth.tags()][:2]
-    tags = [word for name in names for word in ("--tag", name)]
-    with failing(box, Fault(kind="302", times=1)):
-        ran = cli("export", "clicks", "2024-01-01", "2024-01-31", *tags, "--by", "tag")
-    assert ran.code == 3
-    assert ran.err.startswith("failed: ")
-    assert "1 request that failed" in ran.err
 
 
 JANUARY = ("2024-01-01", "2024-01-31")
@@ -215,34 +199,12 @@ def test_a_failed_export_goes_on_where_it_was(cli: Cli, box: Sandbox, tmp_path: 
     ran = cli(*command)
     assert ran.code == 0
     replayed, sent = replayed_and_sent(ran.err)
-    _, fresh = replayed_and_sent(cli(*command, "--fresh").err)
+    _, fresh = replayed_and_sent(cli("export", "clicks", *SPAN, "--all").err)
     assert 0 < replayed <= answered
     assert sent < fresh
     rows = objects((tmp_path / "c.jsonl").read_text("utf-8"))
     assert {(row["slashtag"], row["date"]): row["clicks"] for row in rows} == days(box, *SPAN)
     assert names(tmp_path) == ["c.jsonl"]
-
-
-@pytest.mark.parametrize("fault", ["it cannot be removed", "its last answers cannot be written"])
-def test_a_file_that_is_whole_counts_whatever_became_of_the_journal(
-    cli: Cli, box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
-) -> None:
-    file, unlink = tmp_path / "clicks.csv", Path.unlink
-
-    def refuse(path: Path, missing_ok: bool = False) -> None:
-        if path == journal_of(file):
-            raise PermissionError(13, "Permission denied", str(path))
-        unlink(path, missing_ok)
-
-    if "removed" in fault:
-        monkeypatch.setattr(Path, "unlink", refuse)
-    else:
-        monkeypatch.setattr(_journal, "COMMIT_SECONDS", 60.0)
-        monkeypatch.setattr(JournalFile, "append", lambda *_: "database or disk is full")
-    ran = cli("export", "clicks", *SPAN, "--all", "-o", str(file))
-    assert ran.code == 0
-    assert len(file.read_text().splitlines()) > 1
-    assert str(journal_of(file)) in ran.err if "removed" in fault else names(tmp_path) == [file.name]
 
 
 @pytest.mark.parametrize("content", [b"my own notes", b"SQLite format 3\0" + b"\0" * 100])

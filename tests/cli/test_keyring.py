@@ -79,7 +79,7 @@ def test_the_keyring_has_the_secrets_and_the_file_has_none(cli: Cli, memory: Mem
 
 
 @pytest.mark.parametrize("error", [KeyringLocked("locked"), RuntimeError("no bus"), OSError("broken")])
-@pytest.mark.parametrize("command", [("tags", "list"), ("login", "--remove"), ("login",)])
+@pytest.mark.parametrize("command", [("tags", "list"), ("login", "--remove")])
 def test_a_keyring_that_raises_is_told_in_one_line(
     cli: Cli,
     memory: Memory,
@@ -102,7 +102,7 @@ def test_a_keyring_that_hangs_is_told_and_new_credentials_are_saved_in_the_file(
     memory.hangs = True
     monkeypatch.setattr(kept, "PATIENCE", 0.05)
     ran = cli("tags", "list")
-    assert (ran.code, "did not answer" in ran.error) == (1, True)
+    assert (ran.code, "does not answer" in ran.error) == (1, True)
     answer(monkeypatch, box.base_url, APIKEY, APISECRET)
     assert str(kept.path()) in cli("login").error
     assert cli("tags", "list").code == 0

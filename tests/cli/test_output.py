@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from rich.progress import Progress
 
-from slashtag.cli import progress
-from slashtag.cli.progress import Watch
+from slashtag.cli import stderr
+from slashtag.cli.stderr import Watch
 from slashtag.sandbox import Fault, Sandbox
 
 from .conftest import Cli, Serve, objects
@@ -123,7 +123,7 @@ def test_every_line_can_be_json(cli: Cli) -> None:
 def test_a_retry_is_counted_down_in_the_progress_line(
     cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
 ) -> None:
-    monkeypatch.setattr(progress, "INTERVAL", 0.05)
+    monkeypatch.setattr(stderr, "INTERVAL", 0.05)
     waits = iter([1.5])
     monkeypatch.setattr("slashtag._sending.sender.backoff", lambda *_: next(waits, 0.001))
     monkeypatch.setenv("FORCE_COLOR", "1")

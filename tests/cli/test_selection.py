@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slashtag.cli.errors import SOME_FAILED
+from slashtag.cli.run import SOME_FAILED
 from slashtag.sandbox import Sandbox
 
 from .conftest import Cli, Ran, names, objects, one_more_link

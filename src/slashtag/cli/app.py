@@ -113,6 +113,6 @@ def _report(error: Exception) -> int:
         print(error, file=sys.stderr)
         return 2
     # Imported here, as errors need the library and --help does not.
-    text, code = import_module(".errors", __package__).describe(error)
-    import_module(".lines", __package__).Lines().error(text)
+    text, code = import_module(".run", __package__).describe(error)
+    import_module(".stderr", __package__).Lines().error(text)
     return int(code)

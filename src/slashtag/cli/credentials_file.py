@@ -45,7 +45,8 @@ def credentials(base_url: str | None, profile: str | None = None) -> Found:
     if profile or (not is_in_environment and path().exists()):
         return _load(profile, base_url)
     if not base_url:
-        base_url = (read() or {}).get("base_url", "")
+        saved = read()
+        base_url = saved.base_url if saved else ""
     given = {name: os.environ.get(name, "") for name in VARIABLES}
     if missing := [name for name, value in {"SLASHTAG_BASE_URL": base_url, **given}.items() if not value]:
         names = ", ".join(filter(None, profiles()))
@@ -72,33 +73,41 @@ def profiles() -> list[str]:
     return [""] * path().exists() + sorted(filter(_NAME.fullmatch, named))
 
 
+class Saved(msgspec.Struct, omit_defaults=True):
+    """What a file or an entry of the keyring has: the address, with key and secret or without both."""
+
+    base_url: str
+    apikey: str = ""
+    apisecret: str = ""
+
+
 def _load(profile: str | None, base_url: str | None) -> Found:
     """Return saved credentials, if need be only those for `base_url`; raises ConfigurationError."""
-    members = read(profile)
-    if members is None:
+    saved = read(profile)
+    if saved is None:
         raise ConfigurationError(
             f"there is no profile {profile!r}{did_you_mean(profile or '', profiles())}; "
             f"`slashtag login --profile {profile}` makes one, "
             "`slashtag login --list` shows those there are"
         )
-    saved_for = members["base_url"]
-    if base_url and _address(base_url) != _address(saved_for):
+    if base_url and _address(base_url) != _address(saved.base_url):
         raise ConfigurationError(
-            f"the saved credentials are for {saved_for} and are not sent elsewhere; "
+            f"the saved credentials are for {saved.base_url} and are not sent elsewhere; "
             f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
         )
-    if "apikey" not in members:
-        keyring = _keyring()
-        text = keyring and _answer(lambda: keyring.get_password(SERVICE, path(profile).stem))
-        members = _parsed((text or "").encode())
-        # Another folder of settings may have a profile of this name; its credentials are for its own service.
-        if members.get("base_url") != saved_for or "apikey" not in members:
-            problem = "is not available here" if keyring is None else "has none for this service"
-            raise ConfigurationError(
-                f"the credentials for {saved_for} are in the system's keyring, which {problem}; "
-                "run `slashtag login` again"
-            )
-    return saved_for, members["apikey"], members["apisecret"]
+    if saved.apikey:
+        return saved.base_url, saved.apikey, saved.apisecret
+    keyring = _keyring()
+    text = keyring and _answer(lambda: keyring.get_password(SERVICE, path(profile).stem))
+    entry = _parsed((text or "").encode())
+    # Another folder of settings may have a profile of this name; its credentials are for its own service.
+    if entry is None or entry.base_url != saved.base_url or not entry.apikey:
+        problem = "is not available here" if keyring is None else "has none for this service"
+        raise ConfigurationError(
+            f"the credentials for {saved.base_url} are in the system's keyring, which {problem}; "
+            "run `slashtag login` again"
+        )
+    return entry.base_url, entry.apikey, entry.apisecret
 
 
 def _address(base_url: str) -> str:
@@ -106,11 +115,8 @@ def _address(base_url: str) -> str:
     return base_url.rstrip("/").removesuffix("/api/v1").rstrip("/")
 
 
-def read(profile: str | None = None) -> dict[str, str] | None:
-    """Return what the file of a profile has: the address, and key and secret unless the keyring has them.
-
-    None if there is no file; raises ConfigurationError if it cannot be used.
-    """
+def read(profile: str | None = None) -> Saved | None:
+    """Return what the file of a profile has, None if there is none; raises ConfigurationError."""
     file = path(profile)
     try:
         mode, data = file.stat().st_mode, file.read_bytes()
@@ -120,35 +126,33 @@ def read(profile: str | None = None) -> dict[str, str] | None:
         raise ConfigurationError(f"{file} cannot be read; run `slashtag login` again") from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise ConfigurationError(f"{file} can be read by others; run: chmod 600 {file}")
-    if not (members := _parsed(data)):
+    if (saved := _parsed(data)) is None:
         raise ConfigurationError(f"{file} is damaged; run `slashtag login` again")
-    return members
+    return saved
 
 
-def _parsed(data: bytes) -> dict[str, str]:
-    """Return the address, and with it key and secret or neither; nothing of what is damaged."""
+def _parsed(data: bytes) -> Saved | None:
     with suppress(msgspec.DecodeError, UnicodeDecodeError):
-        members = msgspec.json.decode(data, type=dict[str, str])
-        if set(members) in ({"base_url"}, {"base_url", "apikey", "apisecret"}):
-            return members
-    return {}
+        saved = msgspec.json.decode(data, type=Saved)
+        if bool(saved.apikey) == bool(saved.apisecret):
+            return saved
+    return None
 
 
 def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None) -> str:
     """Save credentials in the system's keyring, or else in a file that only its owner may read; return where.
 
-    A keyring that does not answer is treated as if there were none.
+    A keyring that does not answer, or not as it should, is treated as if there were none.
     """
-    file = path(profile)
-    members, place = {"base_url": base_url, "apikey": apikey, "apisecret": apisecret}, str(file)
-    text = msgspec.json.encode(members).decode()
-    with suppress(_NoAnswerError):
+    file, saved = path(profile), Saved(base_url, apikey, apisecret)
+    place, text = str(file), msgspec.json.encode(saved).decode()
+    with suppress(ConfigurationError):
         if (keyring := _keyring()) is not None:
             _answer(lambda: keyring.set_password(SERVICE, file.stem, text))
-            members, place = {"base_url": base_url}, "the system's keyring"
+            place, saved = "the system's keyring", Saved(base_url)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with AtomicFile(file, mode=0o600) as opened:
-        opened.write(msgspec.json.encode(members))
+        opened.write(msgspec.json.encode(saved))
     return place
 
 
@@ -171,10 +175,6 @@ def _keyring() -> Any:
     return keyring if _answer(lambda: keyring.priority) >= 1 else None
 
 
-class _NoAnswerError(ConfigurationError):
-    """No answer of the keyring in time."""
-
-
 def _answer(ask: Callable[[], Any]) -> Any:
     """Return what the keyring answers; whatever it raises, and no answer, is a ConfigurationError."""
     answer: Future[Any] = Future()
@@ -187,14 +187,11 @@ def _answer(ask: Callable[[], Any]) -> Any:
 
     # A keyring may wait for ever: for a dialogue that nobody sees, or for another process.
     Thread(target=run, daemon=True).start()
-    advice = (
-        "unlock it, or run `slashtag login` with PYTHON_KEYRING_BACKEND=keyring.backends.null.Keyring "
-        "to save in a file"
-    )
+    advice = "unlock it, or run `slashtag login` again"
     try:
         error = answer.exception(PATIENCE)
     except TimeoutError:
-        raise _NoAnswerError(f"the system's keyring did not answer in {PATIENCE:g} s; {advice}") from None
+        raise ConfigurationError(f"the system's keyring does not answer; {advice}") from None
     if error is not None:
         # Without its text, which may quote what was to be saved.
         raise ConfigurationError(f"the system's keyring cannot be used: {type(error).__name__}; {advice}")

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from .. import PeriodStats, RangeStats, Statistics
 from ..export import Row, Table
-from .lines import one_line
+from .stderr import one_line
 
 DAY = timedelta(days=1)
 #: Characters that the first text of a row leaves to the other columns.

@@ -19,6 +19,7 @@ def option(default: Any, *names: str, **settings: Any) -> Any:
 
 _option = partial(option, rich_help_panel="The service")
 
+MaxFailures = Annotated[int, Option(min=0, metavar="N", help="Stop if more requests fail than this.")]
 Timezone = Annotated[
     str | None, Option(metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00.")
 ]
@@ -80,9 +81,8 @@ class SessionOptions:
 
 
 class Counted(NamedTuple):
-    """A span, what can be counted of it now, what that is compared with, and both in words."""
+    """What can be counted of a span now, what that is compared with, and both in words."""
 
-    whole: tuple[date, date]
     query: DateRange
     before: DateRange
     text: str
@@ -117,7 +117,7 @@ class Period:
         whole, zone = self.dates(timezone, default=default), parse_zone(timezone)
         query, before = DateRange(*whole).with_previous(zone, datetime.now(zone))
         state = ", so far" if query.bounds != whole else ""
-        return Counted(whole, query, before, f"{_text(*query.bounds)}{state}", _text(*before.bounds))
+        return Counted(query, before, f"{_text(*query.bounds)}{state}", _text(*before.bounds))
 
 
 def _text(start: date, end: date) -> str:

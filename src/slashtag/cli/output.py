@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 from .. import InvalidRequestError, Tags, Urls
 from .._internal import many
@@ -76,18 +76,6 @@ class Listed(Output):
         "date", help="date: oldest first, complete even while links are added; -date: latest first."
     )
     limit: int | None = option(None, min=0, metavar="N", help="The most records to list; default: all.")
-    columns: str | None = option(None, metavar="A,B,...", help="These columns only.")
-
-    def table(self, table: Table) -> Table:
-        """Return a table with the columns that were chosen; raises InvalidRequestError for an unknown one."""
-        if self.columns is None:
-            return table
-        columns = {column.name: column for column in table.columns}
-        names = [name.strip() for name in self.columns.split(",")]
-        for name in names:
-            if name not in columns:
-                raise InvalidRequestError(f"no column {name!r}; there are {', '.join(columns)}")
-        return Table(tuple(columns[name] for name in names))
 
 
 async def print_listing(
@@ -101,19 +89,16 @@ async def print_listing(
     wanted: Callable[[Any], bool] = lambda record: True,
 ) -> None:
     """Print the records of one kind that are `wanted`, page by page or as one table."""
-    chosen, count, limit = listed.table(table), 0, listed.limit
-    places = [table.names.index(name) for name in chosen.names]
-    if listed.columns is not None:
-        shown = dict.fromkeys(chosen.names, 0)
+    count, limit = 0, listed.limit
     # Rows that stream onto the terminal are their own progress.
     silent = listed.form not in (None, "table") and sys.stdout.isatty()
-    with listed.writer(chosen, shown) as writer, run.bars() as start:
+    with listed.writer(table, shown) as writer, run.bars() as start:
         listing = records.list(orderby=listed.orderby, progress=None if silent else start("reading", "rows"))
         async with listing.pages() as pages:
             async for page in pages:
                 rows = [row(item) for item in page.items if wanted(item)]
                 rows = rows if limit is None else rows[: limit - count]
-                writer.write(tuple(values[n] for n in places) for values in rows)
+                writer.write(rows)
                 count += len(rows)
                 if count == limit:
                     break
@@ -121,24 +106,19 @@ async def print_listing(
         run.say(f"{many(count, 'row')} to {listed.output}; {run.cost()}", rows=count, file=listed.output)
 
 
-class TerminalSafe:
-    """Binary file that passes text on to a terminal without what may steer it.
+def safe(data: bytes) -> bytes:
+    """Return whole UTF-8 text with JSON's escapes for what cannot be printed and may steer a terminal.
 
     The text comes from the service, such as the destination of a link.
     """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-
-    def write(self, data: bytes, /) -> None:
-        """Write whole UTF-8 text, with JSON's escapes for what cannot be printed."""
-        text = data.decode()
-        if not text.replace("\n", "").isprintable():
-            text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
-        # JSON leaves DEL as it is.
-        self._file.write(text.replace("\x7f", r"\u007f").encode())
+    text = data.decode()
+    if not text.replace("\n", "").isprintable():
+        text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+    # JSON leaves DEL as it is.
+    return text.replace("\x7f", r"\u007f").encode()
 
 
-def stdout() -> BinaryIO | TerminalSafe:
+def stdout() -> Any:
     """Return stdout as a binary file that is safe to write data of the service to."""
-    return TerminalSafe(sys.stdout.buffer) if sys.stdout.isatty() else sys.stdout.buffer
+    file = sys.stdout.buffer
+    return SimpleNamespace(write=lambda data: file.write(safe(data))) if sys.stdout.isatty() else file

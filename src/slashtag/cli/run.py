@@ -1,10 +1,11 @@
-"""One run of a command: its session, what it reports on stderr, and its exit code."""
+"""One run of a command: its session, what it reports on stderr, its errors and its exit code."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import fields, is_dataclass
+from errno import EADDRINUSE
 from functools import wraps
 from importlib import import_module
 from inspect import Parameter, signature
@@ -14,13 +15,46 @@ from typing import Any
 
 import typer
 
-from .. import AsyncSession, Metrics, Statistics
+from .. import (
+    APIError,
+    AsyncSession,
+    AuthenticationError,
+    Failure,
+    InvalidRequestError,
+    Metrics,
+    NotFoundError,
+    OutcomeUnknownError,
+    RateLimitError,
+    RequestTimeoutError,
+    ServerError,
+    SlashtagError,
+    Statistics,
+    TagLimitError,
+    TransportError,
+    UnexpectedResponseError,
+    UnknownTagError,
+)
 from .._internal import many
 from .credentials_file import Found
-from .errors import SOME_FAILED, describe
-from .lines import Lines
 from .options import SessionOptions
-from .progress import Begin, Watch, bars
+from .stderr import Begin, Lines, Watch, bars
+
+#: The exit code if some keys or rows failed or were left out and the rest was done.
+SOME_FAILED = 3
+
+# The first match is used.
+_ADVICE: list[tuple[type[SlashtagError], str]] = [
+    (AuthenticationError, "run `slashtag login`, or check SLASHTAG_APIKEY and SLASHTAG_APISECRET"),
+    (UnknownTagError, "`slashtag tags list` shows the tags that exist"),
+    (TagLimitError, "the account cannot have more tags"),
+    (OutcomeUnknownError, "check whether it was done before you repeat it"),
+    (RateLimitError, "try again later, or give the service's limit with --rate"),
+    (NotFoundError, "check --base-url"),
+    (ServerError, "the service has a problem; try again later"),
+    (RequestTimeoutError, "raise --timeout, or try again later"),
+    (TransportError, "check --base-url and the network"),
+    (UnexpectedResponseError, "check --base-url"),
+]
 
 
 class Run:
@@ -37,6 +71,8 @@ class Run:
         self._began = perf_counter()
         self._is_incomplete = False
         self._when_stopped = "stopped"
+        #: Requests that failed for good, without which the rest went on.
+        self.failures = 0
         #: What ends the command, if anything does.
         self._signal = SIGINT
         self._fields: dict[str, Any] = {}
@@ -85,14 +121,31 @@ class Run:
         if not self.options.quiet:
             self.lines.print(text, **fields)
 
-    def warn(self, text: str, label: str) -> None:
+    def warn(self, text: str, label: str, **fields: Any) -> None:
         """Print one line on stderr, also with --quiet; the exit code is then 3."""
-        self.lines.print(text, label=label, style="bold red")
+        self.lines.print(text, label=label, style="bold red", **fields)
         self.mark_incomplete()
 
     def mark_incomplete(self) -> None:
         """Note that something failed, was left out or contradicts itself: the exit code is then 3."""
         self._is_incomplete = True
+
+    def fail(self, failure: Failure, *, most: int) -> None:
+        """Print a failure without which the rest goes on, also with --quiet; the exit code is then 3.
+
+        Raises its error if the service was not reached, and SlashtagError if more than `most` requests fail:
+        then no single link is at fault.
+        """
+        call, error = failure.call, failure.error
+        if isinstance(error, TransportError) and not isinstance(error, RequestTimeoutError):
+            raise error
+        self.failures += 1
+        if self.failures > most:
+            stop = SlashtagError(f"more than {many(most, 'request')} failed, the last one with: {error}")
+            stop.add_note("--max-failures sets how many may")
+            raise stop
+        fields: dict[str, Any] = {"slashtags": list(call.keys), "tag": call.tag}
+        self.warn(f"{call.label}: {error}", "failed: ", **fields, status=getattr(error, "status", None))
 
     def report_cut(self, stats: Statistics, by: str | None = None) -> None:
         """Print which dimensions lack clicks, of all or the one that was asked for.
@@ -145,6 +198,9 @@ class Run:
                 answers = f"{many(inconsistent, 'answer')} of the service"
                 text = f"the figures may be wrong: {answers} contradicted the total or the days requested"
                 self.warn(text, "inconsistent: ")
+            if self.failures:
+                text = f"left out: {many(self.failures, 'request')} that failed"
+                self.say(f"{text}; run the same command again to request them again", failures=self.failures)
             code = SOME_FAILED if self._is_incomplete else 0
         except KeyboardInterrupt:
             code = 128 + self._signal
@@ -176,13 +232,41 @@ class Run:
             self.lines.print("ended", **end)
 
 
-def _new_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def describe(error: Exception) -> tuple[str, int]:
+    """Return what to print of the error that ended a command, and the exit code; raise an unexpected one."""
+    # Typer's errors have no public base class.
+    format_message = getattr(error, "format_message", None)
+    if isinstance(error, BrokenPipeError):
+        # Whoever read the output has seen enough.
+        return "", 1
+    if isinstance(error, typer.Abort):
+        return "aborted", 1
+    if format_message is not None:
+        # Typer asks pydantic where that is installed, which names the kind of the error first.
+        text = format_message().replace("Value error, ", "").rstrip(".")
+        command = getattr(getattr(error, "ctx", None), "command_path", "slashtag")
+        return f"{text}; see `{command} --help`", 2
+    if isinstance(error, SlashtagError):
+        parts = [str(error).rstrip("."), *getattr(error, "__notes__", ())]
+        if isinstance(error, NotFoundError) and error.method == "PUT":
+            parts.append("`slashtag urls list` shows the links that exist")
+        else:
+            parts += [advice for kind, advice in _ADVICE if isinstance(error, kind)][:1]
+        if isinstance(error, APIError) and error.retry_after:
+            parts.append(f"the service asks to wait {error.retry_after:g} s")
+    elif isinstance(error, OSError):
+        parts = [f"{error.filename}: " * bool(error.filename) + (error.strerror or str(error))]
+        parts += ["choose another with --port"] * (error.errno == EADDRINUSE)
+    else:
+        raise error
+    # Wrong usage: the same command fails again.
+    return "; ".join(parts), 2 if isinstance(error, InvalidRequestError | UnknownTagError) else 1
+
+
+def _new_loop() -> Any:
     """Return what makes an event loop: uvloop if it is installed."""
-    uvloop: Any = None
     with suppress(ImportError):
-        uvloop = import_module("uvloop")
-    found: Callable[[], asyncio.AbstractEventLoop] | None = uvloop and uvloop.new_event_loop
-    return found
+        return import_module("uvloop").new_event_loop
 
 
 def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:
@@ -202,7 +286,6 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
                     name=each.name, default=each.metadata.get("option", each.default), annotation=each.type
                 )
                 for each in fields(group)
-                if each.init
             ]
             groups[parameter.name] = group, [each.name for each in options]
         parameters += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in options]

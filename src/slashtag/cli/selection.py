@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -11,9 +11,8 @@ import typer
 from .. import AsyncSession, InvalidRequestError, Keys, Progress, UnknownTagError
 from .._internal import check_slashtag, did_you_mean, optional
 from ..export import By, Sharing, names_of_tags, selection
-from .errors import SOME_FAILED
 from .options import option
-from .run import Run
+from .run import SOME_FAILED, Run
 
 _option = partial(option, rich_help_panel="Which links (one of these)")
 #: So many slashtags are looked up in the account by default, and so many unknown ones are named.
@@ -46,10 +45,9 @@ class Selection:
         False, "--no-check", help=f"Do not look up slashtags in the account; over {CHECKED:,} never are."
     )
 
-    #: What the links listed so far share.
-    sharing: Sharing = field(default_factory=Sharing, init=False)
-
     def __post_init__(self) -> None:
+        #: What the links listed so far share.
+        self.sharing = Sharing()
         given = sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.every])
         if given != 1:
             question = "" if given else "; did you mean --all?"

@@ -24,8 +24,8 @@ from ... import (
 from ...export import Column, Row, Table
 from ...sandbox import Sandbox, Truth
 from ..drawing import draw_rows
-from ..progress import Begin, Watch, bars
 from ..run import command
+from ..stderr import Begin, Watch, bars
 
 YEAR, COUNTRY = 2024, "DE"
 BURST, LATENCY = 10, (0.01, 0.03)

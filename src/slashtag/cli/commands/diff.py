@@ -8,9 +8,9 @@ from typer import Argument, Option
 
 from ... import InvalidRequestError
 from ...export import Column, RowDifference, Table, compare_files
-from ..lines import Lines
 from ..output import Output
 from ..run import command
+from ..stderr import Lines
 
 DIFFERENCES = Table(tuple(map(Column, RowDifference.__struct_fields__)))
 

@@ -1,7 +1,6 @@
 """`slashtag doctor`: how the service behaves where its document leaves it open.
 
-A reading of the service is reported only if two independent places in the click history agree on it;
-otherwise the finding is "unknown". Only GETs are sent, one after the other.
+What the click history does not show is "unknown". Only GETs are sent, one after the other.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -61,7 +60,7 @@ async def diagnose(
 ) -> None:
     """Find out how the service behaves where its document leaves it open, and which options to use.
 
-    Sends about 70 read requests, one after the other. Exit code 1 if the credentials are refused, 3 if a
+    Sends about 40 read requests, one after the other. Exit code 1 if the credentials are refused, 3 if a
     check failed.
     """
     chosen_keys = tuple(key.strip() for key in (keys or "").split(",") if key.strip())
@@ -102,28 +101,19 @@ async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[F
 
 
 async def check_range_end(session: AsyncSession, keys: Sequence[str], days: Sequence[date]) -> Finding:
-    """Read how ends of ranges are treated at the first clicks of some days."""
-    keys = keys[:LINKS]
+    """Read how ends of ranges are treated at the first click of a day."""
 
     async def count(start: datetime, end: datetime) -> int:
-        return (await session.stats.collect(DateRange(start, end), keys=keys)).total
+        return (await session.stats.collect(DateRange(start, end), keys=keys[:LINKS])).total
 
-    spans = [(_midnight(day), _midnight(day + DAY)) for day in days]
-    votes: list[Finding] = []
-    # What is left of a day is read after the other days, so that days differ where they can.
-    for start, end in spans:
-        found, following = await read_end(count, start, end)
-        if following is not None:
-            spans.append((following, end))
-        if found is not None:
-            votes.append(found)
-        if len(votes) == 2 or len(spans) == 2 * DAYS:
-            break
-    return agreed("range end", votes)
+    for day in days:
+        if (found := await read_end(count, _midnight(day), _midnight(day + DAY))) is not None:
+            return found
+    return unknown("range end")
 
 
-async def read_end(count: Count, start: datetime, end: datetime) -> tuple[Finding | None, datetime | None]:
-    """Return how ends are read, from the first click of a span, and the second after this click, if any.
+async def read_end(count: Count, start: datetime, end: datetime) -> Finding | None:
+    """Return how ends are read, from the first click of a span; None if that is unclear.
 
     The shortest range from `start` on that counts it ends at its second if ends are included, else a second
     later, where the following range has lost it. A service that counts whole days includes the last second.
@@ -131,7 +121,7 @@ async def read_end(count: Count, start: datetime, end: datetime) -> tuple[Findin
     """
     whole = await count(start, end)
     if not whole:
-        return None, None
+        return None
     too_short, last = start - SECOND, end
     while last - too_short > SECOND:
         middle = too_short + (last - too_short) // SECOND // 2 * SECOND
@@ -141,25 +131,24 @@ async def read_end(count: Count, start: datetime, end: datetime) -> tuple[Findin
             too_short = middle
     until, since = await count(start, last), await count(last, end)
     if since == whole:
-        return INCLUSIVE, last + SECOND
-    return EXCLUSIVE if until + since == whole else None, last
+        return INCLUSIVE
+    return EXCLUSIVE if until + since == whole else None
 
 
 async def check_timezone(session: AsyncSession, keys: Sequence[str], days: Sequence[date]) -> Finding:
     """Check whether the clicks of a UTC day get the dates of the zone asked for."""
-    keys, votes = keys[:LINKS], list[Finding]()
-    for day in days[:2]:
+    for day in days:
         is_other: list[bool] = []
         for zone, first, other in (("+13:00", day - DAY, day + DAY), ("-11:00", day, day - DAY)):
             # Two days, as an answer for one may come without `clicks`.
             span = DateRange(_midnight(first), _midnight(first + 2 * DAY) - SECOND)
-            stats = await session.stats.collect(span, keys=keys, timezone=zone)
+            stats = await session.stats.collect(span, keys=keys[:LINKS], timezone=zone)
             if stats.days_complete and (stats.clicks.get(day) or stats.clicks.get(other)):
                 is_other.append(bool(stats.clicks.get(other)))
         # In one of the two zones any click has another date than in UTC.
         if len(is_other) == 2:
-            votes.append(ZONE_OBEYED if any(is_other) else ZONE_IGNORED)
-    return agreed("timezone", votes)
+            return ZONE_OBEYED if any(is_other) else ZONE_IGNORED
+    return unknown("timezone")
 
 
 async def check_slashtags(session: AsyncSession, keys: Sequence[str], days: Sequence[date]) -> Finding:
@@ -175,18 +164,15 @@ async def check_slashtags(session: AsyncSession, keys: Sequence[str], days: Sequ
 
     # Both halves have links with many hits.
     halves = [await count(*keys[::2]), await count(*keys[1::2])]
-    if not all(halves):
-        return agreed(check, [])
-    if await count(*keys) != sum(halves):
+    if all(halves) and await count(*keys) != sum(halves):
         found = f"of {len(keys)} in one request not all are counted, or some twice"
         return Finding(check, "differs", f"{found}: tables request each alone")
-    votes: list[Finding] = []
-    for key in keys:
+    for key in keys if all(halves) else ():
         similar = {key.swapcase(), f"{key[0]}\N{COMBINING ACUTE ACCENT}{key[1:]}"}
-        if len(votes) < 2 and key.isascii() and similar.isdisjoint(keys) and await count(key):
+        if key.isascii() and similar.isdisjoint(keys) and await count(key):
             is_same = [await count(each) > 0 for each in similar]
-            votes.append(SIMILAR if any(is_same) else Finding(check, "ok", "each is counted once"))
-    return agreed(check, votes)
+            return SIMILAR if any(is_same) else Finding(check, "ok", "each is counted once")
+    return unknown(check)
 
 
 #: Each is called with the session, the slashtags and the latest days on which they have clicks.
@@ -210,9 +196,6 @@ def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
 
 
-def agreed(check: str, votes: Sequence[Finding]) -> Finding:
-    """Return the finding that at least two places gave and none contradicted, else that it is unknown."""
-    if len(votes) >= 2 and len(set(votes)) == 1:
-        return votes[0]
-    found = "not enough clicks to tell; pass busier links with --keys"
-    return Finding(check, "unknown", found)
+def unknown(check: str) -> Finding:
+    """Return the finding of a check for which there are too few clicks."""
+    return Finding(check, "unknown", "not enough clicks to tell; pass busier links with --keys")

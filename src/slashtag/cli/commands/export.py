@@ -5,11 +5,10 @@ With a journal beside the file, the same command run again requests only the res
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from os.path import realpath
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Option
@@ -23,19 +22,17 @@ from ...export import (
     Summary,
     Table,
     Writer,
-    begun,
     clicks_table,
     dimensions_table,
     export_clicks,
     export_tags,
     export_urls,
 )
-from ..failures import Failures, MaxFailures
-from ..options import Period, Timezone, option
+from ..options import MaxFailures, Period, Timezone
 from ..output import Output
-from ..progress import Begin
 from ..run import Run, command
 from ..selection import Selection, note_of_shared
+from ..stderr import Begin
 
 app = typer.Typer(
     help="Links, tags and clicks into files. A file appears whole or not at all; a run that was "
@@ -43,42 +40,30 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 _option = partial(Option, rich_help_panel="The output")
-Work = Callable[[AsyncSession, Writer, Begin, Failures], Awaitable[Summary]]
-
-
-@dataclass
-class Destination(Output):
-    """Options about the output of an export."""
-
-    fresh: bool = option(
-        False,
-        "--fresh",
-        rich_help_panel="The output",
-        help="Request everything again, also what an interrupted run has beside the file.",
-    )
+Work = Callable[[AsyncSession, Writer, Begin], Awaitable[Summary]]
 
 
 @app.command("urls")
 @command
-async def urls(destination: Destination, run: Run) -> None:
+async def urls(output: Output, run: Run) -> None:
     """Export every link of the account."""
     await _export(
-        destination,
+        output,
         run,
         NAMED_URLS,
-        lambda session, writer, begin, _: export_urls(session, writer, progress=begin("links", "links")),
+        lambda session, writer, begin: export_urls(session, writer, progress=begin("links", "links")),
     )
 
 
 @app.command("tags")
 @command
-async def tags(destination: Destination, run: Run) -> None:
+async def tags(output: Output, run: Run) -> None:
     """Export every tag of the account."""
     await _export(
-        destination,
+        output,
         run,
         TAGS,
-        lambda session, writer, begin, _: export_tags(session, writer, progress=begin("tags", "tags")),
+        lambda session, writer, begin: export_tags(session, writer, progress=begin("tags", "tags")),
     )
 
 
@@ -87,7 +72,7 @@ async def tags(destination: Destination, run: Run) -> None:
 async def clicks(
     period: Period,
     selection: Selection,
-    destination: Destination,
+    output: Output,
     run: Run,
     timezone: Timezone = None,
     by: Annotated[
@@ -103,17 +88,17 @@ async def clicks(
 ) -> None:
     """Export the clicks of a range of days: a row for every link and day, zeros too.
 
-    What fails goes to FILE.failures.jsonl while the rest goes on; the exit code is then 3. Where the service
-    cannot be reached or nothing is answered, it stops with 1 and the file stays as it was.
+    What fails is printed while the rest goes on; the exit code is then 3. Where the service cannot be reached
+    or nothing is answered, it stops with 1 and the file stays as it was.
     """
     counted = period.counted(timezone)
-    query = begun(DateRange(*counted.whole), timezone)
+    query = DateRange(*period.dates(timezone))
     if (period.start, period.end) != tuple(map(str, counted.query.bounds)):
         run.say(f"clicks of {counted.text}")
     if by == "tag":
         selection.require_tags(run)
 
-    async def work(session: AsyncSession, writer: Writer, begin: Begin, failures: Failures) -> Summary:
+    async def work(session: AsyncSession, writer: Writer, begin: Begin) -> Summary:
         return await export_clicks(
             session,
             query,
@@ -123,11 +108,11 @@ async def clicks(
             dimensions=dimensions,
             timezone=timezone,
             progress=begin("clicks", "links" if by == "slashtag" else "tags"),
-            on_error=failures,
+            on_error=partial(run.fail, most=max_failures),
         )
 
     table = dimensions_table(by) if dimensions else clicks_table(by)
-    await _export(destination, run, table, work, max_failures=max_failures)
+    await _export(output, run, table, work)
 
 
 def journal_of(target: Path) -> Path:
@@ -136,28 +121,12 @@ def journal_of(target: Path) -> Path:
     return path.with_name(f".{path.name}.journal")
 
 
-async def _export(
-    destination: Destination,
-    run: Run,
-    table: Table,
-    work: Work,
-    *,
-    max_failures: int = 0,
-) -> None:
+async def _export(output: Output, run: Run, table: Table, work: Work) -> None:
     """Write a table to a file or stdout, and print how it went."""
-    target = destination.output
-    failures = Failures(run.lines, target, max_failures)
-    summary: Summary | None = None
-    try:
-        with failures:
-            async with _session(run, target, fresh=destination.fresh) as session:
-                with destination.writer(table) as writer, run.bars() as begin:
-                    written = await work(session, writer, begin, failures)
-                summary = written
-    except JournalError:
-        # Nothing needs the journal any more once the file is in place.
-        if summary is None:
-            raise
+    target = output.output
+    async with _session(run, target) as session:
+        with output.writer(table) as writer, run.bars() as begin:
+            summary = await work(session, writer, begin)
     run.say(
         f"{many(summary.rows, 'row')} to {target or 'stdout'}; {run.cost()}", rows=summary.rows, file=target
     )
@@ -166,32 +135,24 @@ async def _export(
         run.say("SOME FIGURES are missing, or do not add up to the totals that the service gave")
     if summary.shared:
         run.say(note_of_shared(summary.shared))
-    failures.conclude(run)
     # Not if another run may get an answer to what failed.
-    if target is not None and not failures.count:
-        journal = journal_of(target)
-        if not remove_journal(journal):
-            run.say(f"{journal} cannot be removed; give --fresh next time, or its answers are taken again")
+    if target is not None and not run.failures:
+        remove_journal(journal_of(target))
 
 
 @asynccontextmanager
-async def _session(run: Run, target: Path | None, *, fresh: bool) -> AsyncGenerator[AsyncSession, None]:
+async def _session(run: Run, target: Path | None) -> AsyncGenerator[AsyncSession, None]:
     """Make a session with a journal beside the target, if there is one."""
-    if target is None:
-        async with run.session() as session:
-            yield session
-        return
-    journal, is_open = journal_of(target), False
-    options: dict[str, Any] = {"journal_max_age": 0.0} if fresh else {}
+    journal, is_open = target and journal_of(target), False
     try:
-        async with run.session(journal=journal, **options) as session:
+        async with run.session(journal=journal) as session:
             is_open = True
             yield session
     except BaseException as error:
         # Not with rows that the format cannot hold; an error of the journal says so itself.
         is_of_format = isinstance(error, ExportError) and not isinstance(error.__context__, OSError)
         # A journal without answers is gone by now.
-        if is_open and journal.exists():
+        if is_open and journal and journal.exists():
             go_on = "run the same command again to go on"
             run.say_when_stopped(f"stopped; {go_on}: {journal} holds the answers so far")
             if isinstance(error, SlashtagError) and not is_of_format and not isinstance(error, JournalError):

@@ -32,7 +32,7 @@ async def login(
         run.say(f"removed {file}" if saved else "no credentials were saved")
     elif list_:
         for name in credentials_file.profiles():
-            print(name or "(no name)", (credentials_file.read(name) or {}).get("base_url", ""), sep="\t")
+            print(name or "(no name)", getattr(credentials_file.read(name), "base_url", ""), sep="\t")
     else:
         base_url = run.options.base_url or _ask("address of the service", shown=True)
         apikey, apisecret = _ask("apikey"), _ask("apisecret")

@@ -7,7 +7,7 @@ from typer import Option
 
 from ... import DateRange
 from ..._internal import many
-from ...report import MAX_LOGO, Branding, build, check_path, write
+from ...report import Branding, build, check_path, write
 from ..options import Period, Timezone
 from ..run import Run, command
 from ..selection import SelectionOrAll
@@ -43,11 +43,7 @@ async def report(
     """
     start, end = period.dates(timezone)
     query = DateRange(start, end)
-    content = b""
-    if logo is not None:
-        with logo.open("rb") as file:
-            content = file.read(MAX_LOGO + 1)
-    branding = Branding(title=title, logo=content, accent=accent)
+    branding = Branding(title=title, logo=logo.read_bytes() if logo else b"", accent=accent)
     check_path(output)
     async with run.session() as session:
         with run.bars() as begin:

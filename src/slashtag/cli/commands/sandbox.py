@@ -9,8 +9,8 @@ from typer import Option
 
 from ... import InvalidRequestError
 from ...sandbox import Fault, Sandbox
-from ..lines import Lines
 from ..run import command
+from ..stderr import Lines
 
 #: Share of requests that a --fault concerns.
 SHARE = 0.1

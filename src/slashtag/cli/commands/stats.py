@@ -39,11 +39,7 @@ Dimension = Literal[
 # fmt: on
 COUNTS = Table((Column("dimension"), Column("label"), Column("clicks", "int")))
 #: What else than its maps statistics are shown by.
-MORE: dict[type[Any], set[str]] = {
-    RangeStats: {"week", "month", "hour"},
-    PeriodStats: {"month"},
-    GeoStats: set(),
-}
+MORE: dict[Any, set[str]] = {RangeStats: {"week", "month", "hour"}, PeriodStats: {"month"}, GeoStats: set()}
 
 
 @dataclass
@@ -64,12 +60,7 @@ class Presentation(Output):
 
 @app.command("range")
 @command
-async def stats_range(
-    period: Period,
-    selection: Selection,
-    run: Run,
-    shown: Presentation,
-) -> None:
+async def stats_range(period: Period, selection: Selection, run: Run, shown: Presentation) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
     counted = period.counted(shown.timezone)
     await _answer(counted.query, counted.text, selection, run, shown)
@@ -126,11 +117,7 @@ async def stats_country(
 
 
 async def _answer(
-    query: Query[Statistics],
-    span: str,
-    selection: Selection,
-    run: Run,
-    shown: Presentation,
+    query: Query[Statistics], span: str, selection: Selection, run: Run, shown: Presentation
 ) -> None:
     """Request the statistics, print them and what they cost."""
     by, timezone = shown.by, shown.timezone

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from ... import ConfigurationError, DateRange, InvalidRequestError
-from ..failures import Failures, MaxFailures
-from ..options import Timezone
+from ..options import MaxFailures, Timezone
 from ..run import Run, command
 
 log = logging.getLogger("slashtag")
@@ -68,7 +67,6 @@ def sync(
         raise ConfigurationError('sync needs dlt: pip install "slashtag[dlt]"') from None
     # Files of its that could not be completed complain when they are collected.
     sys.unraisablehook = lambda unraisable: log.debug("%r", unraisable.exc_value)
-    failures = Failures(run.lines, target, max_failures)
     with run.bars() as start:
         bar = cache(start)
         bar("links", "links")
@@ -76,7 +74,7 @@ def sync(
         def progress(table: str, done: int, total: int | None) -> None:
             bar(table, "links")(done, total)
 
-        monitor = loading.Monitor(progress, failures)
+        monitor = loading.Monitor(progress, partial(run.fail, most=max_failures))
         run.follow(lambda: monitor.metrics)
         source = loading.slashtag_source(
             base_url,
@@ -92,8 +90,6 @@ def sync(
         )
         pipeline = loading.local_pipeline(destination, target, dataset=dataset)
         run.say_when_stopped("stopped; run the same command again to go on")
-        with failures:
-            loaded = loading.load(pipeline, source)
+        loaded = loading.load(pipeline, source)
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"
     run.say(f"{rows} to {target or destination}; {run.cost()}", rows=sum(loaded.rows.values()))
-    failures.conclude(run)

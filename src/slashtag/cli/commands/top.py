@@ -11,7 +11,7 @@ from datetime import date
 from functools import partial
 from heapq import nlargest
 from itertools import chain
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Struct
 from typer import Option
@@ -27,15 +27,8 @@ from ..selection import SelectionOrAll, note_of_shared
 
 #: Links counted together at first: as many as a request may name (Limits).
 GROUP = 100
-TOP = Table(
-    (
-        Column("slashtag"),
-        Column("clicks", "int"),
-        Column("percent", "float"),
-        Column("clicks_before", "int"),
-        Column("change_percent", "float"),
-    )
-)
+NUMBERS = Column("clicks", "int"), Column("percent", "float"), Column("clicks_before", "int")
+TOP = Table((Column("slashtag"), *NUMBERS, Column("change_percent", "float")))
 #: Columns that are drawn, each from this width of the terminal on.
 SHOWN = dict.fromkeys(TOP.names, 0) | {"clicks_before": 80, "change_percent": 60}
 Count = Callable[[Sequence[str]], Awaitable[int]]
@@ -64,8 +57,7 @@ async def top(
     counted = period.counted(timezone, default="30d")
 
     async with run.session() as session:
-        spans = ((counted.whole, counted.query), (counted.before.bounds, counted.before))
-        queries = [_query(session, *span, timezone) for span in spans]
+        queries = [_query(session, span, timezone) for span in (counted.query, counted.before)]
 
         async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
             found = await session.stats.collect(query, keys=keys, timezone=timezone)
@@ -94,18 +86,16 @@ async def top(
         run.say(note_of_shared(selection.sharing.count))
 
 
-def _query(
-    session: AsyncSession, span: tuple[date, date], counted: DateRange, timezone: Any
-) -> Query[Statistics]:
+def _query(session: AsyncSession, span: DateRange, timezone: str | None) -> Query[Statistics]:
     """Return the query of a span; a calendar year takes a twelfth of the requests as a Year."""
-    year = span[0].year
+    year = span.bounds[0].year
     try:
-        if span == (date(year, 1, 1), date(year, 12, 31)):
+        if span.bounds == (date(year, 1, 1), date(year, 12, 31)):
             session.stats.plan(Year(year), keys=(), timezone=timezone)
             return Year(year)
     except InvalidRequestError:
         pass  # the zone has two offsets in this year
-    return counted
+    return span
 
 
 async def _slashtags(
@@ -131,13 +121,13 @@ class Place(NamedTuple):
 
 
 class _Group(Struct, frozen=True, eq=False):
-    """Links that were counted together, or a single link with its place."""
+    """Links that were counted together, or a single link with its place.
+
+    `bound` is the highest rank that one of them can have: their clicks together; with a place, the rank.
+    """
 
     keys: Sequence[str]
-    #: The highest rank that one of its links can have: their clicks together; with a place, the rank.
     bound: int
-    #: Whether the clicks were counted, not found by subtraction: new clicks may come between two requests.
-    is_counted: bool = True
     place: Place | None = None
 
 
@@ -155,14 +145,12 @@ async def first_places(
         """Return the two halves of a group, or a single link with its place."""
         keys = group.keys
         if len(keys) == 1:
-            clicks = group.bound if group.is_counted else await count(keys)
-            others = await count_others(keys)
-            rank = clicks - others if by_change else clicks
-            return [_Group(keys, rank, place=Place(keys[0], clicks, others))]
+            # Counted anew, as new clicks may have come between two requests.
+            clicks, others = await asyncio.gather(count(keys), count_others(keys))
+            return [_Group(keys, clicks - others if by_change else clicks, Place(keys[0], clicks, others))]
         middle = len(keys) // 2
-        first, second = keys[:middle], keys[middle:]
-        clicks = await count(first)
-        return [_Group(first, clicks), _Group(second, max(0, group.bound - clicks), is_counted=False)]
+        clicks = await count(keys[:middle])
+        return [_Group(keys[:middle], clicks), _Group(keys[middle:], max(0, group.bound - clicks))]
 
     parts = [keys[n : n + GROUP] for n in range(0, len(keys), GROUP)]
     counts = await asyncio.gather(*map(count, parts))

@@ -29,8 +29,6 @@ DIFFERENCES = Table((Column("line", "int"), Column("key"), Column("member"), Col
 PASSWORD_VARIABLE = "SLASHTAG_LINK_PASSWORD"  # noqa: S105 - its name
 #: Ids that fit into 64 bits; the library refuses longer ones as slashtags.
 _ID = re.compile("[0-9]{1,18}")
-#: The most errors of a file that are printed.
-MOST_ERRORS = 20
 #: Columns that are drawn, each from this width of the terminal on.
 SHOWN = {
     "id": 100,
@@ -94,7 +92,7 @@ async def list_urls(run: Run, listed: Listed, filter_: Filter) -> None:
         names: dict[int, str] = {}
         if filter_.tag:
             names = await names_of_tags(session, filter_.tag)
-        elif "tag_name" in (listed.columns or "tag_name"):
+        else:
             names = await optional(session, "names of tags", names_of_tags) or {}
         await print_listing(
             run,
@@ -204,11 +202,8 @@ async def _update_from(run: Run, bulk: Bulk, source: Path, output: Output) -> No
             if await work(run, session, bulk, source, output):
                 run.mark_incomplete()
     except ChangesError as error:
-        for problem in error.problems[:MOST_ERRORS]:
+        for problem in (*error.problems, error.summary):
             run.lines.error(str(problem))
-        if more := error.problems[MOST_ERRORS:]:
-            run.lines.error(f"and {len(more):,} more")
-        run.lines.error(error.summary)
         raise typer.Exit(1) from None
 
 

@@ -1,15 +1,20 @@
-"""Progress on stderr: what is done, how fast, and what a session waits for."""
+"""What is printed on stderr: lines, as text or JSON, and progress."""
 
+import json
+import logging
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from math import ceil
 from threading import Event, Thread
 from time import monotonic
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
+from rich.text import Text
 
 from .. import Metrics, Progress
 
@@ -19,6 +24,65 @@ Begin = Callable[[str, str], Progress]
 INTERVAL = 1.0
 #: Seconds after which a wait is named.
 SHOWN_AFTER = 2.0
+#: What every log record has; the others are fields of the library's.
+_STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+
+
+def one_line(text: str) -> str:
+    """Return a text with a blank for each line break and control character, safe for a terminal."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+class Lines(logging.Handler):
+    """Printer of lines on stderr, also of what the library logs.
+
+    With `as_json` each is an object of time, level, message and more fields. Progress is drawn on the same
+    `console`, so that lines do not run into it.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        super().__init__()
+        self.console = Console(stderr=True, highlight=False)
+        self.as_json = as_json
+
+    def print(
+        self, text: str, *, label: str = "", style: str = "", dated: bool = False, **fields: Any
+    ) -> None:
+        """Print one line, however narrow the terminal is.
+
+        `dated` lines begin with the time in UTC where stderr is not a terminal; `fields` are only in JSON.
+        """
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        if self.as_json:
+            record = {"time": now, "level": label.strip(": ") or "info", "message": text, **fields}
+            print(json.dumps(record, default=str), file=sys.stderr, flush=True)
+            return
+        moment = f"{now} " if dated and not self.console.is_terminal else ""
+        self.console.print(Text.assemble(moment, (label, style), one_line(text)), soft_wrap=True)
+
+    def error(self, text: str) -> None:
+        """Print the error that ended a command, if there is anything to say about it."""
+        if text:
+            self.print(text, label="error: ", style="bold red")
+
+    @contextmanager
+    def of_log(self, level: int) -> Generator[None, None, None]:
+        """Print what the library logs from a level on; what records bear as `extra` are fields."""
+        log = logging.getLogger("slashtag")
+        before = log.level
+        log.setLevel(level)
+        log.addHandler(self)
+        try:
+            yield
+        finally:
+            log.removeHandler(self)
+            log.setLevel(before)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one record."""
+        fields = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        label = f"{record.levelname.lower()}: "
+        self.print(record.getMessage(), label=label, style="dim", dated=True, **fields)
 
 
 class Watch:
