@@ -40,7 +40,6 @@ def test_links_are_exported_as_typed_cells(cli: Cli, box: Sandbox, tmp_path: Pat
 @pytest.mark.parametrize(
     "command",
     [
-        ("tags", "list"),
         ("top", "2024-06"),
         ("stats", "range", "2024-06", "--all", "--by", "country"),
         ("stats", "year", "2024", "--all"),

@@ -144,8 +144,8 @@ class Run:
             stop = SlashtagError(f"more than {many(most, 'request')} failed, the last one with: {error}")
             stop.add_note("--max-failures sets how many may")
             raise stop
-        fields: dict[str, Any] = {"slashtags": list(call.keys), "tag": call.tag}
-        self.warn(f"{call.label}: {error}", "failed: ", **fields, status=getattr(error, "status", None))
+        fields = {"request": call.label, "status": getattr(error, "status", None)}
+        self.warn(f"{call.label}: {error}", "failed: ", **fields)
 
     def report_cut(self, stats: Statistics, by: str | None = None) -> None:
         """Print which dimensions lack clicks, of all or the one that was asked for.
