@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import time
@@ -36,7 +35,7 @@ from slashtag.sandbox import Arrival, Fault, Sandbox
 from tests.support.journals import asked, committed
 from tests.support.sandboxes import forget, refused_link
 from tests.support.warehouse_days import swap
-from tests.support.warehouses import DAY, START, Clock, Target, as_date, local, options, truth
+from tests.support.warehouses import DAY, START, Clock, Target, as_date, options, truth
 
 
 def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
@@ -215,16 +214,6 @@ def test_a_file_that_is_gone_after_a_load_was_killed_is_filled_anew(
     (tmp_path / "clicks.duckdb").unlink()
     duck.load(box)
     assert duck.daily() == truth(box, clock.today)
-
-
-def test_settings_for_parquet_files_are_those_of_the_load_only(
-    box: Sandbox, clock: Clock, tmp_path: Path
-) -> None:
-    before = dict(os.environ)
-    local("filesystem", tmp_path).load(box)
-    assert dict(os.environ) == before
-    assert dlt.config.get("normalize.loader_file_format") is None
-    assert dlt.config.get("runtime.dlthub_telemetry") is None
 
 
 def test_a_file_may_be_called_as_its_dataset(box: Sandbox, clock: Clock, tmp_path: Path) -> None:

@@ -181,19 +181,3 @@ async def test_more_than_32_days_are_refused_before_anything_is_sent(
     with pytest.raises(InvalidRequestError, match="32 days"):
         await hourly_clicks(session, "2024-01-01", "2024-02-02")
     assert box.requests == []
-
-
-async def test_days_that_the_service_leaves_out_are_asked_for_by_hour(
-    box: Sandbox, session: AsyncSession, caplog: pytest.LogCaptureFixture
-) -> None:
-    send = session.stats._fetch._send
-
-    async def without_days(call: Any) -> Any:
-        answer = await send(call)
-        return type(answer)(total_clicks=answer.total_clicks) if call.path == "stats" else answer
-
-    session.stats._fetch._send = without_days
-    found = await hourly_clicks(session, "2024-10-29", "2024-10-30")
-    first = datetime(2024, 10, 29, tzinfo=UTC)
-    assert found == dict(true_hours(box, first, first + 48 * HOUR - SECOND))
-    assert "hours" not in caplog.text

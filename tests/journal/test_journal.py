@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from slashtag import AllTime, AsyncSession, CountryGeo, DateRange, Day, Year
+from slashtag import AsyncSession, DateRange, Day
 from slashtag._core.call import Call
 from slashtag._errors import JournalError
 from slashtag._journal import journal as _journal
@@ -87,24 +87,6 @@ async def test_a_job_run_again_asks_only_which_links_there_are(box: Sandbox, pat
     assert requests == 4 + 12
     assert await asked(box, path, SPAN) == (answer, 4)
     assert answer.clicks == box.truth.range("2023-01-01", "2023-12-31").clicks
-
-
-@pytest.mark.parametrize(
-    ("query", "again"),
-    [
-        (Day("2023-05-05"), 0),
-        (Year(2023), 0),
-        (CountryGeo("US", "2023-01-01", "2023-12-31"), 0),
-        (DateRange.last(1), 1),
-        (AllTime(), 1),
-    ],
-)
-async def test_a_time_that_has_ended_is_not_asked_for_again(
-    box: Sandbox, path: Path, query: Any, again: int
-) -> None:
-    answer, requests = await asked(box, path, query)
-    assert requests == 4 + 1
-    assert await asked(box, path, query) == (answer, 4 + again)
 
 
 @pytest.mark.parametrize(("before", "after"), [(20, 8), (20, 10), (8, 20)])
@@ -181,11 +163,6 @@ async def test_what_is_too_old_is_asked_again(
     kept.open()
     assert (body_of(kept, call(0)) is not None) == replayed
     await kept.aclose()
-
-
-async def test_an_age_of_zero_asks_for_everything_again(box: Sandbox, path: Path) -> None:
-    answer, requests = await asked(box, path, SPAN)
-    assert await asked(box, path, SPAN, journal_max_age=0) == (answer, requests)
 
 
 async def test_the_second_answer_replaces_one_that_contradicted_itself(path: Path) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from slashtag import ExportError, InvalidRequestError
-from slashtag.report import _render, check_path, write
+from slashtag import ExportError
+from slashtag.report import _render, write
 from tests.report.figures import HOSTILE, read, report
 from tests.report.test_page import walk
 
@@ -108,14 +108,6 @@ def test_a_file_that_cannot_be_written_is_told_and_leaves_no_trace(
     with pytest.raises(KeyboardInterrupt):
         write(found, tmp_path / "a.html")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", ["report.txt", "report", ".html"])
-def test_another_ending_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidRequestError):
-        check_path(tmp_path / name)
-    with pytest.raises(InvalidRequestError):
-        write(report([1]), tmp_path / name)
 
 
 @pytest.mark.parametrize("missing", ["jinja2", "vl_convert"])

@@ -197,19 +197,3 @@ async def test_a_date_is_its_whole_day_in_its_own_offset() -> None:
         ):
             call.box.add_click("a", when)
         assert (await call.range(url_keys="a", date="2024-01-02T12:34:56+02:00"))["total_clicks"] == 2
-
-
-async def test_labels_of_a_click_are_those_it_was_added_with() -> None:
-    async with serving() as call:
-        call.box.add_url("a")
-        labels: dict[str, Any] = {
-            "device": "Tablet",
-            "browser": "unknown.",
-            "platform": "Plan 9",
-            "referrer": "r.example",
-        }
-        call.box.add_click("a", datetime(2024, 1, 1), country="NP", timezone="Asia/Kathmandu", **labels)
-        data = (await call.get("stats/alltime", url_keys="a")).data
-        assert data["country"] == {"NP": "1"}
-        assert data["timezone"] == {"Asia/Kathmandu": "1"}
-        assert {name: data[name] for name in labels} == {name: {label: "1"} for name, label in labels.items()}
