@@ -107,7 +107,9 @@ async def _submit_parts(client: Any, plan: Plan[Any], session: str) -> dict[Any,
     parts = plan.split(-(-len(plan) // size)) if plan else []
     # Without keys of its own, equal parts of two jobs would be one task.
     keys = [(f"{session}-part", n) for n in range(len(parts))]
-    futures = client.map(run_part, [session] * len(parts), parts, key=keys, pure=False) if parts else []
+    futures: list[Any] = (
+        client.map(run_part, [session] * len(parts), parts, key=keys, pure=False) if parts else []
+    )
     return dict(zip(futures, map(len, parts), strict=True))
 
 
