@@ -1,4 +1,4 @@
-"""vcrpy, OpenTelemetry and Sentry see each request once, and no credential."""
+"""vcrpy and OpenTelemetry see each request once, and no credential."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ SCRIPT = Path(__file__).parent / "support" / "observers.py"
     [
         ("record_with_vcrpy", "40 requests recorded, 40 replayed"),
         ("trace_with_opentelemetry", "40 spans of 40 requests"),
-        ("report_to_sentry", "40 spans of 40 requests"),
     ],
 )
 def test_each_request_is_seen_once_and_no_credential(tmp_path: Path, work: str, seen: str) -> None:

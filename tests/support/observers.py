@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import sys
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
 
 PASSWORD = "password-of-a-link"
 # Warnings of failures that are meant.
@@ -85,59 +83,6 @@ def trace_with_opentelemetry() -> str:
     assert seen == sent, (seen, sent)
     _without_secrets("".join(span.to_json() for span in spans), box, PASSWORD)
     return f"{len(spans)} spans of {sent.total()} requests, by status {dict(seen)}; no credential in any"
-
-
-def report_to_sentry() -> str:
-    """Let Sentry trace a job and report an error: a span for each request, no credential in any."""
-    import sentry_sdk
-    from sentry_sdk.transport import Transport
-
-    from slashtag import AsyncSession, RetryPolicy, SlashtagError
-    from slashtag.sandbox import Fault, Sandbox
-
-    class Kept(Transport):
-        envelopes: ClassVar[list[object]] = []
-
-        def capture_envelope(self, envelope: object) -> None:
-            self.envelopes.append(envelope)
-
-        def flush(self, *_: object, **__: object) -> None:
-            """Do nothing: nothing is sent."""
-
-    sentry_sdk.init(dsn="http://key@sentry.example/1", traces_sample_rate=1.0, transport=Kept)
-
-    async def failing(box: Sandbox) -> None:
-        """Report errors, each with the variables of all frames."""
-        policy = RetryPolicy(max_attempts=2)
-        account = {"apikey": box.apikey, "apisecret": box.apisecret}
-        async with AsyncSession(box.base_url, **account, timeout=1, retry=policy) as session:
-            account.clear()
-            for kind in ("404", "html-502", "html-200", "reset", "stall"):
-                box.faults = [Fault(kind=kind)]
-                try:
-                    await session.urls.update("no-such-link", password=PASSWORD)
-                except SlashtagError as error:
-                    sentry_sdk.capture_exception(error)
-
-    with Sandbox(urls=250, clicks=3_000) as box:
-        with sentry_sdk.start_transaction(name="job"):
-            asyncio.run(_job(box.base_url, box.apikey, box.apisecret))
-        sent = Counter(str(request.status) for request in box.requests)
-        asyncio.run(failing(box))
-    sentry_sdk.flush()
-    events = [
-        item.payload.json for envelope in Kept.envelopes for item in envelope.items if item.payload.json
-    ]
-    spans = [span for event in events for span in event.get("spans", ()) if span["op"] == "http.client"]
-    seen = Counter(span["tags"]["http.status_code"] for span in spans)
-    reports = sum("exception" in event for event in events)
-    assert seen == sent, (seen, sent)
-    assert reports == 5, reports
-    _without_secrets(json.dumps(events, default=str), box, PASSWORD)
-    return (
-        f"{len(spans)} spans of {sent.total()} requests, by status {dict(seen)}; {reports} errors "
-        "with their variables; no credential in any"
-    )
 
 
 if __name__ == "__main__":
