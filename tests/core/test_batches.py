@@ -17,7 +17,6 @@ from slashtag import DateRange, InvalidRequestError, ShortUrl
 from slashtag._core.batches import (
     Batcher,
     Selector,
-    batches,
     check_slashtag,
     check_tag,
     encoded_size,
@@ -39,7 +38,7 @@ def refuse(key: object, error: InvalidRequestError) -> None:
 
 
 def batched(given_keys: Iterable[str], room: int) -> list[tuple[str, ...]]:
-    return [selector.keys for selector in batches(given_keys, Batcher(room, refuse))]
+    return [selector.keys for selector in Batcher(room, refuse).batches(given_keys)]
 
 
 keys = st.text(min_size=1, max_size=100).filter(lambda key: "," not in key and key.isprintable())
@@ -167,7 +166,7 @@ def test_links_that_come_or_go_change_only_their_batches(
 ) -> None:
     def run(order: KeptOrder, ids: Iterable[int]) -> list[tuple[str, ...]]:
         links = order.arrange(ShortUrl(id=n, slashtag=f"k{n}") for n in ids)
-        return [each.keys for each in batches(links, Batcher(8_000, refuse, order))]
+        return [each.keys for each in Batcher(8_000, refuse, order).batches(links)]
 
     kept: list[Sequence[Link]] = []
     first = run(KeptOrder((), kept.append), ids)

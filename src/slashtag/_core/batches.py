@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -80,13 +81,7 @@ def select(
     keys = tuple(in_fixed_order(keys))
     if order is None and (plain := plain_batches(keys, max_keys_bytes)):
         return plain
-
-    def raise_for_str(key: Key, error: InvalidRequestError) -> None:
-        if isinstance(key, str):
-            raise error
-        report_bad_key(key, error)
-
-    return batches(keys, Batcher(max_keys_bytes, raise_for_str, order))
+    return Batcher(max_keys_bytes, report_bad_key, order).batches(keys)
 
 
 def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:
@@ -97,7 +92,7 @@ def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:
 
 
 def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | None:
-    """Return the batches if all slashtags are plain ASCII strings, None if they need `batches`.
+    """Return the batches if all slashtags are plain ASCII strings, None if they need a Batcher.
 
     Checks all slashtags at once, joined: one by one would cost more than the request.
     """
@@ -117,13 +112,6 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
         if is_long or len(max(batch, key=len)) > MAX_TARGET_BYTES // 6:
             return None
     return [Selector(keys=batch) for batch in found]
-
-
-def batches(keys: Iterable[Key], batcher: Batcher) -> Iterator[Selector]:
-    """Yield batches of slashtags, which concatenate to the slashtags without repetitions."""
-    for key in keys:
-        yield from batcher.add(key)
-    yield from batcher.remainder()
 
 
 class Batcher:
@@ -166,6 +154,10 @@ class Batcher:
             if order.ends(self._batch[0], slashtag):
                 full = (*full, *self.remainder())
         return full
+
+    def batches(self, keys: Iterable[Key]) -> list[Selector]:
+        """Return the batches of these slashtags."""
+        return [*chain.from_iterable(map(self.add, keys)), *self.remainder()]
 
     def remainder(self) -> Sequence[Selector]:
         """Return the remaining slashtags as the last batch, if any."""

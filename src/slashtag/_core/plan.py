@@ -70,7 +70,14 @@ class Plan(Struct, Generic[R_co], frozen=True):
         if n < 1:
             raise InvalidRequestError(f"a plan cannot be split into {n} parts")
         cuts = [self.start + len(self) * i // n for i in range(n + 1)]
-        return [part_of(self, a, b) for a, b in pairwise(cuts)]
+        parts = [self._part(start, stop) for start, stop in pairwise(cuts)]
+        return [replace(parts[0], missing=self.missing), *parts[1:]]
+
+    def _part(self, start: int, stop: int) -> Plan[R_co]:
+        """Return the plan for some of the requests, with only the selectors that it needs."""
+        width = max(1, len(self.time_slices))
+        selectors, skipped = self.selectors[start // width : -(-stop // width)], start // width * width
+        return replace(self, selectors=selectors, start=start - skipped, stop=stop - skipped, missing=0)
 
 
 class Failure(Struct, frozen=True):
@@ -84,15 +91,6 @@ class Failure(Struct, frozen=True):
     call: Call[Any]
     error: SlashtagError
     plan: Plan[Any] | None = None
-
-
-def part_of(plan: Plan[R_co], start: int, stop: int) -> Plan[R_co]:
-    """Return a plan with some of the requests, and only the selectors that it needs."""
-    width = max(1, len(plan.time_slices))
-    first = start // width
-    selectors, skipped = plan.selectors[first : -(-stop // width)], first * width
-    missing = plan.missing if start == plan.start and (start < stop or not plan) else 0
-    return replace(plan, selectors=selectors, start=start - skipped, stop=stop - skipped, missing=missing)
 
 
 def make_plan(

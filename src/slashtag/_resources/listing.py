@@ -27,11 +27,8 @@ ReplayedFrom = Callable[[Call[Any]], float | None]
 class ListingOptions(Struct, Generic[T], frozen=True):
     """Endpoint and options of one listing."""
 
-    send: Send
-    path: str
-    returns: type[Page[T]]
+    resource: Resource[T]
     paging: Paging
-    replayed_from: ReplayedFrom
     progress: Progress | None = None
     anew: bool = False
 
@@ -42,9 +39,9 @@ class ListingOptions(Struct, Generic[T], frozen=True):
             params.append(("orderby", self.paging.orderby))
         return Call(
             method="GET",
-            path=self.path,
+            path=self.resource._path,
             params=tuple(params),
-            returns=self.returns,
+            returns=self.resource._page_type,
             replayable=True,
             anew=anew or self.anew,
         )
@@ -54,7 +51,7 @@ class Resource(Generic[T]):
     """Endpoint for records of one kind, read by page or as a listing."""
 
     _path: ClassVar[str]
-    _page_type: type[Page[T]]
+    _page_type: ClassVar[Any]
 
     def __init__(self, send: Send, tasks: Tasks, replayed_from: ReplayedFrom = lambda call: None) -> None:
         self._send = send
@@ -68,8 +65,7 @@ class Resource(Generic[T]):
         `orderby` is "date", "-date" or None for the service's default, latest first. Raises
         InvalidRequestError and errors of requests. See docs/service.md, List short URLs; List tags.
         """
-        paging = Paging(orderby, pagesize)
-        options = ListingOptions(self._send, self._path, self._page_type, paging, self._replayed_from)
+        options: ListingOptions[T] = ListingOptions(self, Paging(orderby, pagesize))
         # Not from a journal, whose pages are those of an earlier time.
         return await self._send(replace(options.call(check_int("page", page, 1), pagesize), replayable=False))
 
@@ -105,16 +101,7 @@ class Resource(Generic[T]):
         List tags.
         """
         paging = Paging(orderby, pagesize, start_page, prefetch)
-        options = ListingOptions(
-            self._send,
-            self._path,
-            self._page_type,
-            paging,
-            self._replayed_from,
-            plain_callback("progress", progress),
-            anew,
-        )
-        return Listing(options, self._tasks)
+        return Listing(ListingOptions(self, paging, plain_callback("progress", progress), anew), self._tasks)
 
 
 class PageStream(Stream[Page[T]]):
@@ -138,12 +125,12 @@ class PageStream(Stream[Page[T]]):
             while (number := cursor.ask()) is not None:
                 call = self._options.call(number, cursor.pagesize, anew=cursor.again)
                 # Not before: which answers are too old is known once the service has told its time.
-                if not self._is_checked and self._options.replayed_from(call) is not None:
+                if not self._is_checked and self._options.resource._replayed_from(call) is not None:
                     self._is_checked = True
                     if not await self._is_continued(number):
                         self._options = replace(self._options, anew=True)
                         call = self._options.call(number, cursor.pagesize)
-                under_way[number] = self._tasks.spawn(self._options.send(call))
+                under_way[number] = self._tasks.spawn(self._options.resource._send(call))
             task = under_way[cursor.page]
             if not task.done():
                 # Not awaited directly: a cancelled consumer may continue, so keep the request.
@@ -173,12 +160,13 @@ class PageStream(Stream[Page[T]]):
         number = last = first
         # Pages were requested ahead, so some before the last may be missing.
         while number <= last + paging.prefetch:
-            if options.replayed_from(options.call(number, paging.pagesize)) is not None:
+            if options.resource._replayed_from(options.call(number, paging.pagesize)) is not None:
                 last = number
             number += 1
         call = options.call(last, paging.pagesize)
         try:
-            before, now = await options.send(call), await options.send(replace(call, anew=True))
+            send = options.resource._send
+            before, now = await send(call), await send(replace(call, anew=True))
         except (BadRequestError, NotFoundError):
             return False
         return [item.id for item in before.items] == [item.id for item in now.items]

@@ -50,9 +50,9 @@ class Stats:
     exactly one of `keys` (slashtags or ShortUrls, any number; repeated ones count once), `tag` or `tags`.
     `timezone` is "+HH:MM", an IANA name, a tzinfo, or None for +00:00.
 
-    A slashtag with a comma cannot be requested, because url_keys is separated by commas. As a str it raises
-    InvalidRequestError before anything is sent. As a ShortUrl of a listing it is passed to `on_error`;
-    without `on_error` it is skipped and a warning logged. See docs/service.md, Statistics: common selector.
+    A slashtag with a comma cannot be requested, because url_keys is separated by commas. It is passed to
+    `on_error`. Without that a str raises InvalidRequestError, and a ShortUrl of a listing is skipped with a
+    warning. See docs/service.md, Statistics: common selector.
     """
 
     def __init__(

@@ -35,8 +35,6 @@ class Metrics:
     unreadable: int = 0
     oldest_answer: float = inf
     retry_at: float = 0.0
-    #: The event loop's time less `time.monotonic()`: on macOS uvloop's clock runs on during sleep.
-    clock_offset: float = 0.0
     #: True after the first success, or after the warning that nothing has succeeded yet.
     reached_or_warned: bool = False
 

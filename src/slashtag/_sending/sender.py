@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from dataclasses import dataclass, field
-from time import monotonic, time
+from time import time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -73,7 +73,6 @@ class Sender:
     policy: RetryPolicy
     max_response_bytes: int
     budget: RetryBudget = field(default_factory=RetryBudget)
-    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
 
     async def send(self, call: Call[T]) -> T:
         """Return the data of a call, or raise its final error.
@@ -81,10 +80,7 @@ class Sender:
         Raises every kind of APIError, TransportError, OutcomeUnknownError and UnexpectedResponseError, and
         ConfigurationError in an event loop other than the session's.
         """
-        loop = self.transport.bind()
-        if loop is not self._loop:
-            self._loop = loop
-            self.metrics.clock_offset = loop.time() - monotonic()
+        self.transport.bind()
         self.metrics.requests += 1
         if self.journal is not None and (body := await self.journal.replay(call)) is not None:
             self.metrics.replayed += 1
@@ -108,7 +104,7 @@ class Sender:
 
     async def _attempt(self, call: Call[T], state: CallState) -> T:
         """Send a call until it is answered with anything but a rate-limit 429."""
-        loop, metrics = self._loop, self.metrics
+        loop, metrics = self.transport.loop, self.metrics
         assert loop is not None
         while True:
             now = loop.time()

@@ -146,8 +146,7 @@ class Watch:
         answers = metrics.bytes_received, metrics.throttled, metrics.replayed
         if answers != self._answers:
             self._answers, self._answered_at = answers, now
-        loop_time = now + metrics.clock_offset
-        until_open, until_retry = metrics.paused_until - loop_time, metrics.retry_at - loop_time
+        until_open, until_retry = metrics.paused_until - now, metrics.retry_at - now
         if metrics.waiting and until_open >= SHOWN_AFTER:
             return f"waiting {until_open:.0f} s for the service's limit"
         if until_retry > 0 and not metrics.in_flight:
