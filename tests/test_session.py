@@ -188,7 +188,6 @@ def test_credentials_of_any_documented_length_and_visible_characters_will_do(len
         {"journal_max_age": "1d"},
         {"journal_max_age": -1},
         {"allow_http": "no"},
-        {"trust_env": 1},
         {"http": "https://links.example"},
     ],
     ids=str,

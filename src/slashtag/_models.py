@@ -113,9 +113,6 @@ class Statistics(Record, frozen=True, kw_only=True):
         """The number of clicks."""
         raise NotImplementedError
 
-    def _has_clicks(self) -> bool:
-        return self.total > 0
-
     @classmethod
     def merge(cls, parts: Iterable[Self]) -> Self:
         """Add up any number of statistics; no parts give empty statistics."""
@@ -307,7 +304,7 @@ class RunningSum(Generic[S]):
         for name, value in self._numbers.items():
             more = getattr(part, name)
             self._numbers[name] = value and more if isinstance(value, bool) else value + more
-        self._with_clicks += part._has_clicks()
+        self._with_clicks += part.total > 0
 
     def lack(self, requests: int) -> None:
         """Count requests whose answers are missing."""

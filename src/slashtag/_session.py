@@ -62,7 +62,6 @@ _OPTIONS: dict[str, Rule] = {
     "range_end": Rule(str, lambda end: end in ("inclusive", "exclusive"), "'inclusive' or 'exclusive'"),
     "allow_http": FLAG,
     "http": Rule(aiohttp.ClientSession | None, lambda _: True, "an aiohttp.ClientSession"),
-    "trust_env": FLAG,
 }
 
 log = logging.getLogger("slashtag")
@@ -78,15 +77,14 @@ class AsyncSession:
     maximum size of a decompressed body. `rate`: requests per second if you know the limit; None: learnt.
     `range_end`: whether the service counts the last second of a date_range ("inclusive") or not, which is
     undocumented. `allow_http`: allow plain http to hosts other than loopback. `http`: your own
-    aiohttp.ClientSession, never closed here. `proxy`: the URL of an HTTP proxy; `trust_env`: use that of
-    HTTPS_PROXY or HTTP_PROXY, and ~/.netrc. Raises ConfigurationError. See docs/service.md, Authentication;
-    Versioning.
+    aiohttp.ClientSession, never closed here. `proxy`: the URL of an HTTP proxy. Raises
+    ConfigurationError. See docs/service.md, Authentication; Versioning.
 
     Use it with `async with`, or close it with `aclose()`. It belongs to the event loop that first uses it:
     in another loop or thread it raises ConfigurationError.
 
-    Without `http`, `proxy` or `trust_env`, requests bypass `ClientSession.request`, at half its cost, unless
-    aiohttp is patched, traced or of an untested version, or SLASHTAG_FAST_PATH=0 is in the environment.
+    Without `http` or `proxy`, requests bypass `ClientSession.request`, at half its cost, unless aiohttp is
+    patched, traced or of an untested version, or SLASHTAG_FAST_PATH=0 is in the environment.
     """
 
     urls: Urls
@@ -110,7 +108,6 @@ class AsyncSession:
         allow_http: bool = False,
         http: aiohttp.ClientSession | None = None,
         proxy: str | None = None,
-        trust_env: bool = False,
         **unknown: Never,
     ) -> None:
         given = locals()
@@ -119,15 +116,14 @@ class AsyncSession:
         check_options(_OPTIONS, given)
         base = parse_base_url(base_url, allow_http=allow_http)
         via = None if proxy is None else parse_proxy(proxy)
-        direct = proxy is None and not trust_env
-        if not direct and http is not None:
-            raise ConfigurationError("proxy and trust_env are settings of your own http session")
-        if not direct and base.scheme == "http" and not allow_http:
+        if via is not None and http is not None:
+            raise ConfigurationError("proxy is a setting of your own http session")
+        if via is not None and base.scheme == "http" and not allow_http:
             raise ConfigurationError(
                 "a proxy would read the credentials in plain http: use https, or allow http"
             )
         credentials = Credentials(apikey, apisecret)
-        self._transport = Transport(base, credentials, http, proxy=via, trust_env=trust_env)
+        self._transport = Transport(base, credentials, http, via)
         self._range_end = range_end
         self._workers = _within_pool(concurrency, http)
         self._tasks = Tasks()

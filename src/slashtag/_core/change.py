@@ -98,11 +98,6 @@ class Change(Struct, frozen=True):
         )
 
 
-def is_url(text: str) -> bool:
-    """Return whether a text is a URL with its scheme, as a destination must be."""
-    return _MUST_BE["destination"][0].fullmatch(text) is not None
-
-
 class Outcome(Struct, frozen=True):
     """Outcome of one change.
 

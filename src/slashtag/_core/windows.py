@@ -207,15 +207,6 @@ def month_of(day: date) -> Month:
     return day.year, day.month
 
 
-def by_month(clicks: Mapping[date, int]) -> dict[Month, int]:
-    """Sum the clicks of days by month, in order of appearance."""
-    counted: dict[Month, int] = {}
-    for day, n in clicks.items():
-        month = month_of(day)
-        counted[month] = counted.get(month, 0) + n
-    return counted
-
-
 def flattened(breakdown: Mapping[int, Mapping[int, int]]) -> dict[Month, int]:
     """Return the clicks by (year, month) of year -> month -> clicks."""
     return {(year, month): n for year, months_ in breakdown.items() for month, n in months_.items()}

@@ -277,10 +277,6 @@ class ProgressReporter:
         if self._progress is not None:
             self._progress(self._done, self.total)
 
-    def may_continue(self, error: SlashtagError) -> bool:
-        """Return whether other requests continue after an error."""
-        return self._on_error is not None and not is_fatal(error)
-
     def succeeded(self) -> None:
         """Record that a request succeeded."""
         self._successes += 1
@@ -299,7 +295,7 @@ class ProgressReporter:
         """
         if not is_refusal(error):
             may_help = always or isinstance(error, ServerError | TransportError)
-            if isinstance(error, RateLimitError) or not may_help or not self.may_continue(error):
+            if isinstance(error, RateLimitError) or not may_help or self._on_error is None or is_fatal(error):
                 return False
         successes, failed_in_row = mark
         failed_in_row = failed_in_row + 1 if successes == self._successes else 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -34,12 +34,6 @@ from .listing import Progress
 R = TypeVar("R", bound=Statistics)
 
 
-class KeptOrders(Protocol):
-    """Callable that returns the order of the slashtags of a question to a path; see Journal.kept_order."""
-
-    def __call__(self, path: str, *, is_next: bool = False) -> KeptOrder | None: ...
-
-
 K = TypeVar("K", bound=Keys | None)
 
 
@@ -65,7 +59,7 @@ class Stats:
         range_end: str,
         traits: ServiceTraits,
         replayed_from: Callable[[Call[Any]], float | None],
-        kept_order: KeptOrders,
+        kept_order: Callable[..., KeptOrder | None],
     ) -> None:
         self._kept_order = kept_order
         self._tasks = tasks

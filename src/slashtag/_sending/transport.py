@@ -37,14 +37,13 @@ class Transport:
     """HTTP transport to one service with one pair of credentials, in one event loop.
 
     `base` ends in /api/v1/; `given` is the user's aiohttp session, never closed here. Without it, one is
-    created at first use, with `proxy` and `trust_env`.
+    created at first use, with `proxy`.
     """
 
     base: URL
     credentials: Credentials
     given: aiohttp.ClientSession | None = None
     proxy: URL | None = None
-    trust_env: bool = False
 
     def __post_init__(self) -> None:
         self.closed = False
@@ -58,7 +57,7 @@ class Transport:
         headers = None if self.given is None else credentials.headers
         self._session_path = SessionPath(self.base.origin(), headers)
         self._fast_path: FastPath | None = None
-        is_direct = self.given is None and self.proxy is None and not self.trust_env
+        is_direct = self.given is None and self.proxy is None
         self._use_fast_path = is_direct and os.environ.get(SWITCH) != "0"
 
     @property
@@ -102,7 +101,6 @@ class Transport:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=NO_TIMEOUT,
                 proxy=self.proxy,
-                trust_env=self.trust_env,
             )
         return self._own
 

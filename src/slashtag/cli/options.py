@@ -48,7 +48,6 @@ class SessionOptions:
     proxy: str | None = _option(
         None, envvar="SLASHTAG_PROXY", metavar="URL", help="Send requests through this HTTP proxy."
     )
-    trust_env: bool = _option(False, "--trust-env", help="Use the proxy of HTTPS_PROXY or HTTP_PROXY.")
     profile: str | None = _option(
         None,
         envvar="SLASHTAG_PROFILE",
@@ -76,7 +75,7 @@ class SessionOptions:
 
     def of_session(self) -> dict[str, Any]:
         """Return the options of AsyncSession but for the credentials."""
-        names = ("concurrency", "rate", "timeout", "range_end", "allow_http", "proxy", "trust_env")
+        names = ("concurrency", "rate", "timeout", "range_end", "allow_http", "proxy")
         return {name: getattr(self, name) for name in names}
 
 
