@@ -148,27 +148,6 @@ def test_wrong_credentials_change_nothing_and_a_rerun_makes_every_change(
 # --- what is told before it is sent ----------------------------------------------------------------------
 
 
-def test_nothing_is_sent_that_could_not_be_announced_and_the_next_run_sends_it(
-    cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(*ROWS)
-    results, fsync = path.with_name("changes.results.jsonl"), os.fsync
-
-    def fail(handle: int) -> None:
-        if os.path.samestat(os.fstat(handle), results.stat()):
-            raise OSError(5, "Input/output error")
-        fsync(handle)
-
-    with monkeypatch.context() as broken:
-        broken.setattr(os, "fsync", fail)
-        ran = cli("urls", "update", "--from", str(path))
-    assert ran.code == 1
-    assert "cannot be written: Input/output error" in ran.error
-    assert puts(own) == []
-    assert cli("urls", "update", "--from", str(path)).code == 0
-    assert sent(own) == dict.fromkeys(KEYS, 1)
-
-
 def test_each_row_is_announced_before_it_is_sent(
     cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,17 +124,6 @@ def test_links_are_selected_by_keys_file_stdin_and_tag(
     assert total("--tag", tags[0], "--tag", tags[1]) == sum(each)
 
 
-def test_stats_range_draws_bars(cli: Cli, box: Sandbox) -> None:
-    truth = box.truth.range("2022-01-01", "2025-12-31")
-    ran = cli("stats", "range", "2022-01-01", "2025-12-31", "--all", "--format", "table")
-    rows = [line.split() for line in ran.out.splitlines() if line.strip()]
-    assert ["total", f"{truth.total_clicks:,}"] in rows
-    top, clicks = max(truth.country.items(), key=lambda item: item[1])
-    assert [top, f"{clicks:,}", f"{100 * clicks / truth.total_clicks:.1f}", "█" * 30] in rows
-    assert any(row[:1] == ["2024-02"] for row in rows)
-    assert any(row[1:2] == ["others"] for row in rows)
-
-
 @pytest.mark.parametrize("limit", [(), ("--limit", "7")])
 def test_a_listing_into_a_file_prints_a_summary(cli: Cli, tmp_path: Path, limit: tuple[str, ...]) -> None:
     path = tmp_path / "links.csv"

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from slashtag._resources.stats import Stats
 from slashtag.sandbox import Fault
@@ -72,24 +71,6 @@ def test_the_end_of_ranges_is_found(examine: Examine, range_end: str, seed: int)
     assert (EXCLUSIVE in found["found"]) == (range_end == "exclusive")
 
 
-@pytest.mark.parametrize("range_end", ["inclusive", "exclusive"])
-@pytest.mark.parametrize(
-    "clicks",
-    [
-        # The last second of a month, and the first minutes of one.
-        ("2024-02-29T23:59:59+00:00", "2024-02-01T00:01:00+00:00"),
-        ("2024-02-29T23:59:59+00:00", "2024-02-29T23:59:58+00:00", "2024-03-01T00:00:00+00:00"),
-        # A second after the other, of one day.
-        ("2024-02-29T12:00:00+00:00", "2024-02-29T12:00:01+00:00"),
-    ],
-)
-def test_clicks_near_the_ends_of_days_mislead_nobody(
-    examine: Examine, range_end: str, clicks: tuple[str, ...]
-) -> None:
-    found = examine(*clicks, range_end=range_end)["range end"]
-    assert found["found"].startswith(range_end)
-
-
 @pytest.mark.parametrize(
     ("options", "check", "told"),
     [
@@ -146,18 +127,6 @@ def test_zones_that_are_ignored_are_found(
 
     monkeypatch.setattr(Stats, "collect", in_utc)
     assert examine(range_end=range_end)["timezone"]["result"] == "differs"
-
-
-def test_answers_without_days_show_no_zone(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    collect = Stats.collect
-
-    async def dayless(*arguments: Any, timezone: Any = None, **more: Any) -> Any:
-        stats = await collect(*arguments, timezone=timezone, **more)
-        return stats if timezone is None else structs.replace(stats, days_complete=False)
-
-    monkeypatch.setattr(Stats, "collect", dayless)
-    found = examine()
-    assert (found["range end"]["result"], found["timezone"]["result"]) == ("ok", "unknown")
 
 
 @pytest.mark.parametrize(

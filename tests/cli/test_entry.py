@@ -134,7 +134,7 @@ def test_the_shell_completes_commands(cli: Cli, monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize(("command", "unbuffered"), [("urls list", "1"), ("tags list --limit 1", "")])
+@pytest.mark.parametrize(("command", "unbuffered"), [("urls list", "1"), ("tags list", "")])
 def test_a_full_disk_behind_stdout_is_one_line(command: str, unbuffered: str) -> None:
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "wb") as full:
@@ -152,7 +152,7 @@ def test_without_typer_it_says_what_to_install() -> None:
 def test_a_terminal_gets_a_table() -> None:
     terminal, end = pty.openpty()
     try:
-        process = subprocess.Popen([SCRIPT, "tags", "list", "--limit", "1"], stdout=end, stderr=end)
+        process = subprocess.Popen([SCRIPT, "tags", "list"], stdout=end, stderr=end)
         shown = b""
         while process.poll() is None or select.select([terminal], [], [], 0)[0]:
             if select.select([terminal], [], [], 0.05)[0]:

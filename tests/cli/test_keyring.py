@@ -116,9 +116,6 @@ def test_a_locked_keyring_does_not_matter_to_the_environment(
         monkeypatch.setenv(name, value)
     assert cli("tags", "list").code == 0
     assert cli("login", "--list").code == 0
-    # The saved address does for a key and secret of the environment.
-    monkeypatch.delenv("SLASHTAG_BASE_URL")
-    assert cli("tags", "list").code == 0
 
 
 @pytest.mark.parametrize("entry", [None, "", "[", "{}", '{"base_url": "http://127.0.0.1:1"}'])

@@ -62,7 +62,7 @@ def looked() -> Any:
     counters: Any = Counters()
     counters.display = display = Progress(disable=True, get_time=lambda: now[0])
     task = display.add_task("counting", total=None, count="", status="")
-    counters.watch = watch = Watch(printed.append, 0.0)
+    counters.watch = watch = Watch(printed.append)
     watch.source, watch.display = lambda: counters, display
     watch.look(now[0])
 
@@ -135,7 +135,6 @@ def test_a_retry_is_counted_down_in_the_progress_line(
 def test_what_a_session_waits_for_is_shown_and_printed_every_30_s(looked: Any) -> None:
     counters, after, printed = looked
     task, watch = counters.display.tasks[0], counters.watch
-    watch._every = 30.0
     counters.learned_rate = 20.4
     for second in range(1, 31):
         counters.attempts = counters.bytes_received = 20 * second

@@ -77,7 +77,9 @@ def test_a_slashtag_that_no_link_has_is_left_out_and_named(
     ran = cli(*command, "--keys", f"{keys[0]},{slip},{link}", "--quiet")
     alone = cli(*command, "--keys", keys[0])
     assert (ran.code, alone.code, ran.out) == (SOME_FAILED, 0, alone.out)
-    assert f"{slip!r}, {link!r};" in ran.err
+    assert [f"the slashtag {key!r}" in line for key, line in zip((slip, link), ran.lines, strict=True)] == [
+        True
+    ] * 2
     assert "left out" not in alone.err
     # One slip of the finger is asked about.
     assert f"(did you mean {keys[1]!r}?)" in cli(*command, "--keys", f"{keys[0]},{slip}").err
@@ -91,7 +93,7 @@ def test_more_slashtags_than_are_looked_up_are_counted_as_they_are(
     assert cli(*RANGE, "--keys-file", str(file)).code == 0
     assert "/api/v1/urls" not in {arrival.path for arrival in box.requests}
     file.write_text("\n".join(f"no-such-{n}" for n in range(1_000)))
-    assert "and 990 more" in cli(*RANGE, "--keys-file", str(file)).error
+    assert len(cli(*RANGE, "--keys-file", str(file)).lines) == 1_000
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,6 @@ def counts(out: str) -> dict[str, dict[str, int]]:
     return found
 
 
-def test_a_day_is_counted(cli: Cli, box: Sandbox) -> None:
-    truth = box.truth.range("2024-02-29", "2024-02-29", timezone="+05:30")
-    found = counts(cli("stats", "day", "2024-02-29", "--all", "--timezone", "+05:30").out)
-    assert found["total"] == {"": truth.total_clicks}
-    assert found["day"] == {"2024-02-29": truth.total_clicks}
-
-
 @pytest.mark.parametrize("command", [("year", "2024"), ("alltime",)])
 def test_a_year_and_all_time_are_counted(cli: Cli, box: Sandbox, command: tuple[str, ...]) -> None:
     tag = box.truth.tags()[0].name

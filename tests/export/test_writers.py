@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl import load_workbook
 
-from slashtag import ExportError
+from slashtag import ExportError, InvalidRequestError
 from slashtag.export import FORMATS, TAGS, URLS, Column, Row, Table, TableFile, format_of, open_writer
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -142,9 +142,9 @@ def test_a_name_says_the_format(form: str) -> None:
 
 @pytest.mark.parametrize("name", ["out", "out.xml", "out.gz", "out.parquet.gz", "csv", "out.csv/x"])
 def test_a_name_that_says_none_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ExportError, match=r"must end in one of \.jsonl"):
+    with pytest.raises(InvalidRequestError, match=r"must end in one of \.jsonl"):
         format_of(name)
-    with pytest.raises(ExportError):
+    with pytest.raises(InvalidRequestError):
         TableFile(tmp_path / name, TAGS)
     assert list(tmp_path.iterdir()) == []
 

@@ -44,19 +44,14 @@ def credentials(base_url: str | None, profile: str | None = None) -> Found:
     is_in_environment = any(map(os.environ.get, VARIABLES))
     if profile or (not is_in_environment and path().exists()):
         return _load(profile, base_url)
-    if not base_url:
-        saved = read()
-        base_url = saved.base_url if saved else ""
-    given = {name: os.environ.get(name, "") for name in VARIABLES}
-    if missing := [name for name, value in {"SLASHTAG_BASE_URL": base_url, **given}.items() if not value]:
-        names = ", ".join(filter(None, profiles()))
+    given = {"SLASHTAG_BASE_URL": base_url or ""} | {name: os.environ.get(name, "") for name in VARIABLES}
+    if missing := [name for name, value in given.items() if not value]:
         raise ConfigurationError(
-            f"not set in the environment: {', '.join(missing)}; "
-            + (f"--profile chooses a saved one: {names}; " if names else "")
-            + "`slashtag login` saves them, `slashtag sandbox` prints some to try"
+            f"not set in the environment: {', '.join(missing)}; `slashtag login` saves them, "
+            "--profile chooses saved ones, `slashtag sandbox` prints some to try"
         )
-    apikey, apisecret = given.values()
-    return base_url, apikey, apisecret
+    address, apikey, apisecret = given.values()
+    return address, apikey, apisecret
 
 
 def path(profile: str | None = None) -> Path:
@@ -87,7 +82,6 @@ def _load(profile: str | None, base_url: str | None) -> Found:
     if saved is None:
         raise ConfigurationError(
             f"there is no profile {profile!r}{did_you_mean(profile or '', profiles())}; "
-            f"`slashtag login --profile {profile}` makes one, "
             "`slashtag login --list` shows those there are"
         )
     if base_url and _address(base_url) != _address(saved.base_url):
@@ -116,14 +110,12 @@ def _address(base_url: str) -> str:
 
 
 def read(profile: str | None = None) -> Saved | None:
-    """Return what the file of a profile has, None if there is none; raises ConfigurationError."""
+    """Return what the file of a profile has, None if there is none; raises ConfigurationError and OSError."""
     file = path(profile)
     try:
         mode, data = file.stat().st_mode, file.read_bytes()
     except FileNotFoundError:
         return None
-    except OSError:
-        raise ConfigurationError(f"{file} cannot be read; run `slashtag login` again") from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise ConfigurationError(f"{file} can be read by others; run: chmod 600 {file}")
     if (saved := _parsed(data)) is None:

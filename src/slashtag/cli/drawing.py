@@ -68,7 +68,10 @@ def draw(stats: Statistics, counts: Mapping[str, int] | None = None) -> None:
     table.add_column("clicks", justify="right", no_wrap=True)
     table.add_column("%", justify="right", no_wrap=True)
     table.add_column(max_width=BAR)
-    sections = {"": _times(stats) if counts is None else counts}
+    times = labels(stats, "month") if counts is None else counts
+    if counts is None and isinstance(stats, RangeStats) and len(stats.clicks) <= MOST_DAYS:
+        times = {f"{day} {day:%a}": n for day, n in sorted(stats.clicks.items())}
+    sections = {"": times}
     for dimension in stats.DIMENSIONS.values() if counts is None else ():
         if dimension != "day":
             sections[dimension] = labels(stats, dimension)
@@ -97,12 +100,6 @@ def draw(stats: Statistics, counts: Mapping[str, int] | None = None) -> None:
 def percent(part: int, whole: int) -> float:
     """Return a share in percent, with one decimal."""
     return round(100 * part / whole, 1) if whole else 0.0
-
-
-def _times(stats: Statistics) -> dict[str, int]:
-    if isinstance(stats, RangeStats) and len(stats.clicks) <= MOST_DAYS:
-        return {f"{day} {day:%a}": n for day, n in sorted(stats.clicks.items())}
-    return labels(stats, "month")
 
 
 def labels(stats: Statistics, dimension: str | None) -> dict[str, int]:

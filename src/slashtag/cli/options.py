@@ -64,9 +64,6 @@ class SessionOptions:
         help="Log retries and throttling; -vv: every request.",
     )
     quiet: bool = option(False, "--quiet", "-q", help="Print nothing but errors.")
-    log_every: float = option(
-        30.0, min=0, metavar="SECONDS", help="Without a terminal, print progress so often; 0: never."
-    )
     log_format: Literal["text", "json"] = option("text", help="Form of the lines on stderr.")
 
     def credentials(self) -> Found:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -10,12 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
-from .. import InvalidRequestError, Tags, Urls
-from .._internal import many
+from .. import InvalidRequestError
 from ..export import FORMATS, Row, Table, TableFile, TextFormat, Writer, open_writer
 from .drawing import draw_rows
 from .options import option
-from .run import Run
 
 _option = partial(option, rich_help_panel="The output")
 
@@ -66,44 +64,6 @@ class Output:
         """Write rows that are all there; a table has the columns `shown`, see `draw_rows`."""
         with self.writer(table, shown) as writer:
             writer.write(rows)
-
-
-@dataclass
-class Listed(Output):
-    """Options of which records are listed, and how."""
-
-    orderby: Literal["date", "-date"] = option(
-        "date", help="date: oldest first, complete even while links are added; -date: latest first."
-    )
-    limit: int | None = option(None, min=0, metavar="N", help="The most records to list; default: all.")
-
-
-async def print_listing(
-    run: Run,
-    listed: Listed,
-    records: Urls | Tags,
-    row: Callable[[Any], Row],
-    table: Table,
-    shown: Mapping[str, int],
-    *,
-    wanted: Callable[[Any], bool] = lambda record: True,
-) -> None:
-    """Print the records of one kind that are `wanted`, page by page or as one table."""
-    count, limit = 0, listed.limit
-    # Rows that stream onto the terminal are their own progress.
-    silent = listed.form not in (None, "table") and sys.stdout.isatty()
-    with listed.writer(table, shown) as writer, run.bars() as start:
-        listing = records.list(orderby=listed.orderby, progress=None if silent else start("reading", "rows"))
-        async with listing.pages() as pages:
-            async for page in pages:
-                rows = [row(item) for item in page.items if wanted(item)]
-                rows = rows if limit is None else rows[: limit - count]
-                writer.write(rows)
-                count += len(rows)
-                if count == limit:
-                    break
-    if listed.output is not None:
-        run.say(f"{many(count, 'row')} to {listed.output}; {run.cost()}", rows=count, file=listed.output)
 
 
 def safe(data: bytes) -> bytes:

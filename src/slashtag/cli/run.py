@@ -37,7 +37,7 @@ from .. import (
 from .._internal import many
 from .credentials_file import Found
 from .options import SessionOptions
-from .stderr import Begin, Lines, Watch, bars
+from .stderr import Begin, Lines, Watch
 
 #: The exit code if some keys or rows failed or were left out and the rest was done.
 SOME_FAILED = 3
@@ -76,7 +76,7 @@ class Run:
         #: What ends the command, if anything does.
         self._signal = SIGINT
         self._fields: dict[str, Any] = {}
-        self._watch = Watch(self._say_progress, options.log_every)
+        self._watch = Watch(self._say_progress)
 
     # -- the session
 
@@ -170,7 +170,7 @@ class Run:
     def bars(self) -> AbstractContextManager[Begin]:
         """Show progress and waits, unless --quiet, or --verbose sends log lines to the same terminal."""
         shown = not (self.options.quiet or self.options.verbose or self.lines.as_json)
-        return bars(self._watch, self.lines.console, shown=shown)
+        return self._watch.bars(self.lines.console, shown=shown)
 
     def _say_progress(self, text: str) -> None:
         if not self.options.quiet:

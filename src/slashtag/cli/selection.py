@@ -15,8 +15,8 @@ from .options import option
 from .run import SOME_FAILED, Run
 
 _option = partial(option, rich_help_panel="Which links (one of these)")
-#: So many slashtags are looked up in the account by default, and so many unknown ones are named.
-CHECKED, NAMED = 1_000, 10
+#: So many slashtags are looked up in the account by default, and so many unknown ones are asked about.
+CHECKED, ASKED = 1_000, 10
 
 
 def note_of_shared(slashtags: int) -> str:
@@ -86,11 +86,9 @@ class Selection:
         if found is None:
             return {"keys": keys, "tags": None}
         if unknown := [key for key, link in found.items() if link is None]:
-            named = ", ".join(map(repr, unknown[:NAMED]))
-            more = f" and {len(unknown) - NAMED:,} more" if len(unknown) > NAMED else ""
-            question = did_you_mean(unknown[0], seen) if len(unknown) == 1 else ""
-            text = f"no link has the slashtag {named}{more}{question}; --no-check asks for it all the same"
-            run.warn(text, "left out: ")
+            for key in unknown:
+                question = did_you_mean(key, seen) if len(unknown) <= ASKED else ""
+                run.warn(f"no link has the slashtag {key!r}{question}", "left out: ")
         if len(unknown) == len(found):
             raise typer.Exit(SOME_FAILED)
         return {"keys": [link.slashtag or "" for link in found.values() if link is not None], "tags": None}

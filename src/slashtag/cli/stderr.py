@@ -22,8 +22,8 @@ from .. import Metrics, Progress
 Begin = Callable[[str, str], Progress]
 #: Seconds between two looks at a session.
 INTERVAL = 1.0
-#: Seconds after which a wait is named.
-SHOWN_AFTER = 2.0
+#: Seconds after which a wait is named, and between two lines where nothing is drawn.
+SHOWN_AFTER, PRINTED_EVERY = 2.0, 30.0
 #: What every log record has; the others are fields of the library's.
 _STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 
@@ -88,13 +88,11 @@ class Lines(logging.Handler):
 class Watch:
     """Thread that looks at a session every second and says how fast it is, or what it waits for.
 
-    It does so in the last bar that is drawn. Where none is, it calls `print_` with a line on the progress
-    `every` so many seconds (0: never).
+    It does so in the last bar that is drawn. Where none is, it calls `print_` with a line now and then.
     """
 
-    def __init__(self, print_: Callable[[str], object], every: float) -> None:
+    def __init__(self, print_: Callable[[str], object]) -> None:
         self._print = print_
-        self._every = every
         #: Returns the counters of the session, None while there is none.
         self.source: Callable[[], Metrics | None] = lambda: None
         self.display: Bars | None = None
@@ -137,7 +135,7 @@ class Watch:
             display.update(task.id, status=status)
             if not display.disable:
                 return
-        if (task is not None or wait) and self._every and now - self._printed_at >= self._every:
+        if (task is not None or wait) and now - self._printed_at >= PRINTED_EVERY:
             self._printed_at = now
             self._print(status if task is None else f"{task.description}: {task.fields['count']}; {status}")
 
@@ -154,39 +152,35 @@ class Watch:
         silence = now - self._answered_at if metrics.in_flight else 0.0
         return f"no answer for {silence:.0f} s" if silence >= SHOWN_AFTER else ""
 
+    @contextmanager
+    def bars(self, console: Console, *, shown: bool = True) -> Generator[Begin, None, None]:
+        """Show progress if the console is a terminal; yields what starts a bar and returns its callback."""
+        display = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=10),
+            TextColumn("{task.fields[count]}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[status]}"),
+            console=console,
+            transient=True,
+            disable=not (shown and console.is_terminal),
+        )
 
-@contextmanager
-def bars(watch: Watch, console: Console, *, shown: bool = True) -> Generator[Begin, None, None]:
-    """Show progress on stderr if it is a terminal; yields what starts a bar and returns its callback.
+        def start(name: str, unit: str) -> Progress:
+            for earlier in display.tasks:
+                # A bar without a known total is complete when the next one starts.
+                display.update(earlier.id, total=earlier.completed, status="")
+            task = display.add_task(name, total=None, count=f"0 {unit}", status="")
 
-    The last bar says how fast the session is that the watch looks at, or what it waits for.
-    """
-    display = Bars(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=10),
-        TextColumn("{task.fields[count]}"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[status]}"),
-        console=console,
-        transient=True,
-        disable=not (shown and console.is_terminal),
-    )
+            def report(done: int, total: int | None) -> None:
+                count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+                display.update(task, completed=done, total=total, count=f"{count} {unit}")
 
-    def start(name: str, unit: str) -> Progress:
-        for earlier in display.tasks:
-            # A bar without a known total is complete when the next one starts.
-            display.update(earlier.id, total=earlier.completed, status="")
-        task = display.add_task(name, total=None, count=f"0 {unit}", status="")
+            return report
 
-        def report(done: int, total: int | None) -> None:
-            count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
-            display.update(task, completed=done, total=total, count=f"{count} {unit}")
-
-        return report
-
-    with display:
-        watch.display = display
-        try:
-            yield start
-        finally:
-            watch.display = None
+        with display:
+            self.display = display
+            try:
+                yield start
+            finally:
+                self.display = None

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from ... import AsyncSession, DateRange, ExportError, JournalError, SlashtagError
+from ... import AsyncSession, DateRange, ExportError, JournalError, Progress, SlashtagError
 from ..._internal import many, remove_journal
 from ...export import (
     NAMED_URLS,
@@ -32,7 +32,6 @@ from ..options import MaxFailures, Period, Timezone
 from ..output import Output
 from ..run import Run, command
 from ..selection import Selection, note_of_shared
-from ..stderr import Begin
 
 app = typer.Typer(
     help="Links, tags and clicks into files. A file appears whole or not at all; a run that was "
@@ -40,31 +39,20 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 _option = partial(Option, rich_help_panel="The output")
-Work = Callable[[AsyncSession, Writer, Begin], Awaitable[Summary]]
 
 
 @app.command("urls")
 @command
 async def urls(output: Output, run: Run) -> None:
     """Export every link of the account."""
-    await _export(
-        output,
-        run,
-        NAMED_URLS,
-        lambda session, writer, begin: export_urls(session, writer, progress=begin("links", "links")),
-    )
+    await _export(output, run, NAMED_URLS, "links", export_urls)
 
 
 @app.command("tags")
 @command
 async def tags(output: Output, run: Run) -> None:
     """Export every tag of the account."""
-    await _export(
-        output,
-        run,
-        TAGS,
-        lambda session, writer, begin: export_tags(session, writer, progress=begin("tags", "tags")),
-    )
+    await _export(output, run, TAGS, "tags", export_tags)
 
 
 @app.command("clicks")
@@ -98,21 +86,21 @@ async def clicks(
     if by == "tag":
         selection.require_tags(run)
 
-    async def work(session: AsyncSession, writer: Writer, begin: Begin) -> Summary:
+    async def work(session: AsyncSession, writer: Writer, *, progress: Progress) -> Summary:
         return await export_clicks(
             session,
             query,
             writer,
-            **await selection.selector(run, session, begin("checking", "links")),
+            **await selection.selector(run, session, progress),
             by=by,
             dimensions=dimensions,
             timezone=timezone,
-            progress=begin("clicks", "links" if by == "slashtag" else "tags"),
+            progress=progress,
             on_error=partial(run.fail, most=max_failures),
         )
 
     table = dimensions_table(by) if dimensions else clicks_table(by)
-    await _export(output, run, table, work)
+    await _export(output, run, table, "links" if by == "slashtag" else "tags", work)
 
 
 def journal_of(target: Path) -> Path:
@@ -121,12 +109,14 @@ def journal_of(target: Path) -> Path:
     return path.with_name(f".{path.name}.journal")
 
 
-async def _export(output: Output, run: Run, table: Table, work: Work) -> None:
-    """Write a table to a file or stdout, and print how it went."""
+async def _export(
+    output: Output, run: Run, table: Table, unit: str, work: Callable[..., Awaitable[Summary]]
+) -> None:
+    """Write a table to a file or stdout, and print how it went; progress is counted in units."""
     target = output.output
     async with _session(run, target) as session:
         with output.writer(table) as writer, run.bars() as begin:
-            summary = await work(session, writer, begin)
+            summary = await work(session, writer, progress=begin("exporting", unit))
     run.say(
         f"{many(summary.rows, 'row')} to {target or 'stdout'}; {run.cost()}", rows=summary.rows, file=target
     )

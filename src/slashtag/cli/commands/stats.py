@@ -129,16 +129,14 @@ async def _answer(
         known = {"tag", *empty.DIMENSIONS.values(), *MORE[type(empty)]}
         if by is not None and by not in known:
             raise InvalidRequestError(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
-        if by == "hour" and isinstance(query, DateRange):
-            await hourly_clicks(session, *query.bounds, keys=(), timezone=timezone)
         with run.bars() as begin:
             named: By = "tag" if by == "tag" else "slashtag"
-            checking = begin("checking", "links")
-            selecting = selection.chosen(run, session, named, merged=True, progress=checking)
+            progress = begin("reading", "links")
+            selecting = selection.chosen(run, session, named, merged=True, progress=progress)
             async with selecting as (keys, tags):
                 selected: dict[str, Any] = {"keys": keys, "tags": tags, "timezone": timezone}
-                counting = begin("counting", "tags" if by == "tag" else "requests")
-                stats, counts = await _count(session, query, by, empty, run, **selected, progress=counting)
+                selected["progress"] = begin("counting", "tags" if by == "tag" else "requests")
+                stats, counts = await _count(session, query, by, empty, run, **selected)
     _show(stats, by, counts, shown)
     for caveat in _caveats(stats, by):
         run.say(caveat)

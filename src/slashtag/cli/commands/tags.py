@@ -6,7 +6,7 @@ import typer
 from typer import Argument, Option
 
 from ...export import TAGS, tag_row
-from ..output import Listed, Output, print_listing
+from ..output import Output
 from ..run import Run, command
 
 app = typer.Typer(help="Tags of the account.", no_args_is_help=True)
@@ -17,10 +17,12 @@ SHOWN = {"id": 60, "name": 0, "created_at": 80, "description": 0}
 
 @app.command("list")
 @command
-async def list_tags(run: Run, listed: Listed) -> None:
+async def list_tags(run: Run, output: Output) -> None:
     """List the tags of the account."""
     async with run.session() as session:
-        await print_listing(run, listed, session.tags, tag_row, TAGS, SHOWN)
+        with run.bars() as start:
+            tags = await session.tags.list(progress=start("reading", "tags")).to_list()
+    output.print(TAGS, map(tag_row, tags), SHOWN)
 
 
 @app.command("create")

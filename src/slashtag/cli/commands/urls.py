@@ -1,6 +1,5 @@
 """`slashtag urls`: the short URLs of the account, listed and changed, one or many from a file."""
 
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from os import environ
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
@@ -18,7 +17,7 @@ from ..._internal import many, optional
 from ...bulk_update import COLUMNS, BulkUpdate, ChangesError, preview
 from ...export import NAMED_URLS, Column, Table, named_url_row, names_of_tags
 from ..options import option
-from ..output import Listed, Output, print_listing
+from ..output import Output
 from ..run import Run, command
 
 app = typer.Typer(help="Short URLs of the account.", no_args_is_help=True)
@@ -27,8 +26,6 @@ UPDATED = Table((Column("key"), Column("rows_updated", "int")))
 LEFT = Table((Column("line", "int"), Column("key"), Column("status"), Column("error")))
 DIFFERENCES = Table((Column("line", "int"), Column("key"), Column("member"), Column("now"), Column("new")))
 PASSWORD_VARIABLE = "SLASHTAG_LINK_PASSWORD"  # noqa: S105 - its name
-#: Ids that fit into 64 bits; the library refuses longer ones as slashtags.
-_ID = re.compile("[0-9]{1,18}")
 #: Columns that are drawn, each from this width of the terminal on.
 SHOWN = {
     "id": 100,
@@ -45,8 +42,12 @@ _many = partial(option, rich_help_panel="Many links")
 
 @dataclass
 class Filter:
-    """Options of which links are listed; the service lists all, so all are read."""
+    """Options of which links are listed, and in which order; the service lists all, so all are read."""
 
+    orderby: Literal["date", "-date"] = _filter(
+        "date", help="date: oldest first, complete even while links are added; -date: latest first."
+    )
+    limit: int | None = _filter(None, min=0, metavar="N", help="The most links to list; default: all.")
     tag: list[str] | None = _filter(None, metavar="NAME", help="Links of this tag; may be repeated.")
     untagged: bool = _filter(False, "--untagged", help="Links without a tag.")
     search: str | None = _filter(
@@ -86,23 +87,30 @@ def _first_moment(text: str | None) -> datetime:
 
 @app.command("list")
 @command
-async def list_urls(run: Run, listed: Listed, filter_: Filter) -> None:
+async def list_urls(run: Run, output: Output, filter_: Filter) -> None:
     """List the short URLs of the account."""
+    count, limit = 0, filter_.limit
+    # Rows that stream onto the terminal are their own progress.
+    silent = output.form not in (None, "table") and sys.stdout.isatty()
     async with run.session() as session:
         names: dict[int, str] = {}
         if filter_.tag:
             names = await names_of_tags(session, filter_.tag)
         else:
             names = await optional(session, "names of tags", names_of_tags) or {}
-        await print_listing(
-            run,
-            listed,
-            session.urls,
-            lambda url: named_url_row(url, names),
-            NAMED_URLS,
-            SHOWN,
-            wanted=lambda url: filter_.accepts(url, names),
-        )
+        with output.writer(NAMED_URLS, SHOWN) as writer, run.bars() as start:
+            progress = None if silent else start("reading", "rows")
+            listing = session.urls.list(orderby=filter_.orderby, progress=progress)
+            async with listing.pages() as pages:
+                async for page in pages:
+                    rows = [named_url_row(url, names) for url in page.items if filter_.accepts(url, names)]
+                    rows = rows if limit is None else rows[: limit - count]
+                    writer.write(rows)
+                    count += len(rows)
+                    if count == limit:
+                        break
+    if output.output is not None:
+        run.say(f"{many(count, 'row')} to {output.output}; {run.cost()}", rows=count, file=output.output)
 
 
 @dataclass(frozen=True)
@@ -175,7 +183,8 @@ async def update_url(
     new_password = _password() if password else None if password is None else ""
     async with run.session() as session:
         rows = await session.urls.update(
-            int(key) if _ID.fullmatch(key) else key,
+            # What is longer does not fit into 64 bits; the library refuses it as a slashtag.
+            int(key) if key.isdecimal() and len(key) <= 18 else key,
             destination=destination,
             slashtag=slashtag,
             redirect_code=redirect_code,  # type: ignore[arg-type]  # `update` checks it
