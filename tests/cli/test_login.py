@@ -42,7 +42,10 @@ def test_credentials_that_are_refused_are_not_kept(
     assert not kept.path().exists()
 
 
-def test_the_environment_goes_first(cli: Cli, logged_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_goes_first(
+    cli: Cli, logged_in: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
     monkeypatch.setenv("SLASHTAG_APIKEY", "another-key-of-the-tests")
     # A key from one source is never combined with a secret from another.
     assert "SLASHTAG_APISECRET" in cli("tags", "list").error

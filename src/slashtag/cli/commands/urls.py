@@ -93,7 +93,6 @@ async def list_urls(run: Run, output: Output, filter_: Filter) -> None:
     # Rows that stream onto the terminal are their own progress.
     silent = output.form not in (None, "table") and sys.stdout.isatty()
     async with run.session() as session:
-        names: dict[int, str] = {}
         if filter_.tag:
             names = await names_of_tags(session, filter_.tag)
         else:
