@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from slashtag.sandbox import Sandbox
+
 from .conftest import Cli, objects
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
 @pytest.mark.parametrize("kind", ["urls", "tags"])
 def test_each_record_is_one_line_of_the_terminal(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, kind: str, width: int
+    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch, kind: str, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    lines = [
-        line
-        for line in cli(kind, "list", "--limit", "9", "--format", "table").out.splitlines()
-        if line.strip()
-    ]
-    assert len(lines) == 2 + 9
+    out = cli(kind, "list", "--format", "table").out
+    lines = [line for line in out.splitlines() if line.strip()]
+    assert len(lines) == 2 + len(box.truth.urls() if kind == "urls" else box.truth.tags())
     assert max(map(len, lines)) <= width
     header = {"short url", "hits", "destination"} if kind == "urls" else {"name", "description"}
     assert all(name in lines[0] for name in header)

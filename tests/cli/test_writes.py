@@ -121,6 +121,6 @@ def test_a_tag_is_created_once(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
     assert "already exists" in ran.error
     assert json.loads(cli("tags", "create", "made here", "--exist-ok").out) == tag
     assert "made here" in cli("tags", "create", "made here", "--exist-ok", "--format", "table").out
-    file = tmp_path / "tag.json"
+    file = tmp_path / "tag.jsonl"
     assert cli("tags", "create", "made here", "--exist-ok", "-o", str(file)).out == ""
-    assert json.loads(file.read_text()) == [tag]
+    assert json.loads(file.read_text()) == tag
