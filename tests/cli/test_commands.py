@@ -152,6 +152,9 @@ def test_an_installed_uvloop_is_used_and_is_not_needed(cli: Cli, monkeypatch: py
         (FIVE | {"device": {"Mobile": 4}}, "", 2, 3),
         (FIVE | {"device": {"Mobile": 4}}, "device", 2, 3),
         (FIVE | {"device": {"Mobile": 4}}, "country", 1, 0),
+        ({"total_clicks": 5}, "", 2, 0),
+        ({"total_clicks": 5}, "device", 2, 3),
+        ({"total_clicks": 5, "device": {"Mobile": 4}}, "", 3, 3),
     ],
 )
 def test_what_is_not_exact_is_told(

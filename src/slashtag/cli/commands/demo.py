@@ -105,7 +105,7 @@ async def _run_steps(
     return rows, wrong
 
 
-def differences(truth: Any, found: Any) -> list[str]:
+def differences(truth: Any, found: Statistics | list[ShortUrl]) -> list[str]:
     """Return the names of the members that differ, of statistics or of links in order.
 
     Every label is compared. Unique clicks that were summed from several answers are bounds, and not compared.
