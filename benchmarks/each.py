@@ -138,8 +138,6 @@ async def table(service: Service, query: DateRange, keys: list[Any], **options: 
         max_keys_bytes=7_500,
         range_end="inclusive",
         traits=ServiceTraits(Metrics(Admission(Throttle(1)))),
-        replayed_from=lambda call: None,
-        kept_order=lambda *_, **__: None,
     )
     return {key: found async for key, found in stats.collect_each(query, keys=keys, **options)}
 

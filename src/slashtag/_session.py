@@ -33,7 +33,6 @@ from ._errors import (
 )
 from ._fanout import Tasks
 from ._resources.collect import ServiceTraits
-from ._resources.listing import ReplayedFrom
 from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
@@ -155,12 +154,8 @@ class AsyncSession:
     def _use(self, sender: Sender) -> None:
         """Create the resources that send with this sender."""
         self._sender = sender
-        journal = self._journal
-        replayed_from: ReplayedFrom = lambda call: None  # noqa: E731
-        if journal is not None:
-            replayed_from = journal.fetched_at
-        self.urls = Urls(sender.send, self._tasks, self._workers, replayed_from)
-        self.tags = Tags(sender.send, self._tasks, replayed_from)
+        self.urls = Urls(sender.send, self._tasks, self._workers, self._journal)
+        self.tags = Tags(sender.send, self._tasks, self._journal)
         self.stats = Stats(
             sender.send,
             self._tasks,
@@ -168,8 +163,7 @@ class AsyncSession:
             max_keys_bytes=MAX_TARGET_BYTES - OTHER_PARAMETERS_BYTES - len(self._transport.base.raw_path),
             range_end=self._range_end,
             traits=self._traits,
-            replayed_from=replayed_from,
-            kept_order=journal.kept_order if journal is not None else lambda path, is_next=False: None,
+            journal=self._journal,
         )
 
     async def send(self, call: Call[T]) -> T:

@@ -7,7 +7,8 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -54,8 +55,7 @@ def stats_over(send: Send, replayed_from: Callable[[Call[Any]], float | None] = 
         max_keys_bytes=7_500,
         range_end="inclusive",
         traits=ServiceTraits(Metrics(Admission(Throttle(1)))),
-        replayed_from=replayed_from,
-        kept_order=lambda *_, **__: None,
+        journal=cast("Any", SimpleNamespace(fetched_at=replayed_from, kept_order=lambda *_, **__: None)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio import CancelScope
 from msgspec import Struct
@@ -34,6 +34,9 @@ from .._models import Statistics
 from .._sending.metrics import Metrics
 from .._sending.sender import Send
 from .listing import Progress
+
+if TYPE_CHECKING:
+    from .._journal.journal import Journal
 
 R = TypeVar("R", bound=Statistics)
 
@@ -156,13 +159,14 @@ class StatsFetcher:
     have sent it: a 404, or one that contradicts itself or is about other days.
     """
 
-    def __init__(
-        self, send: Send, traits: ServiceTraits, replayed_from: Callable[[Call[Any]], float | None]
-    ) -> None:
+    def __init__(self, send: Send, traits: ServiceTraits, journal: Journal | None) -> None:
         self._send = send
         self.traits = traits
-        #: When the journal's answer to a call was fetched, None if it has none.
-        self.replayed_from = replayed_from
+        self._journal = journal
+
+    def replayed_from(self, call: Call[Any]) -> float | None:
+        """Return when the journal's answer to a call was fetched, None if it has none."""
+        return None if self._journal is None else self._journal.fetched_at(call)
 
     async def __call__(
         self, query: Query[Any], call: Call[Any], window: Window | None = None, *, is_used: bool = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,11 +17,12 @@ from .._fanout import AsyncReadable, Stream, Tasks
 from .._models import Page
 from .._sending.sender import Send
 
+if TYPE_CHECKING:
+    from .._journal.journal import Journal
+
 T = TypeVar("T", bound=HasId)
 
 Progress = Callable[[int, int | None], object]
-#: When the journal's answer to a call was fetched, None if it has none.
-ReplayedFrom = Callable[[Call[Any]], float | None]
 
 
 class ListingOptions(Struct, Generic[T], frozen=True):
@@ -53,10 +54,10 @@ class Resource(Generic[T]):
     _path: ClassVar[str]
     _page_type: ClassVar[Any]
 
-    def __init__(self, send: Send, tasks: Tasks, replayed_from: ReplayedFrom = lambda call: None) -> None:
+    def __init__(self, send: Send, tasks: Tasks, journal: Journal | None = None) -> None:
         self._send = send
         self._tasks = tasks
-        self._replayed_from = replayed_from
+        self._journal = journal
 
     async def page(self, page: int = 1, *, pagesize: int = 50, orderby: Order | None = None) -> Page[T]:
         """Return one page.
@@ -117,7 +118,7 @@ class PageStream(Stream[Page[T]]):
         self._cursor: PageCursor[T] = PageCursor(options.paging)
         self._under_way: dict[int, asyncio.Task[Page[T]]] = {}
         self._given = 0
-        self._is_checked = options.anew
+        self._journal = None if options.anew else options.resource._journal
 
     async def _next(self) -> Page[T]:
         cursor, under_way = self._cursor, self._under_way
@@ -125,9 +126,9 @@ class PageStream(Stream[Page[T]]):
             while (number := cursor.ask()) is not None:
                 call = self._options.call(number, cursor.pagesize, anew=cursor.again)
                 # Not before: which answers are too old is known once the service has told its time.
-                if not self._is_checked and self._options.resource._replayed_from(call) is not None:
-                    self._is_checked = True
-                    if not await self._is_continued(number):
+                if (journal := self._journal) is not None and journal.fetched_at(call) is not None:
+                    self._journal = None
+                    if not await self._is_continued(journal, number):
                         self._options = replace(self._options, anew=True)
                         call = self._options.call(number, cursor.pagesize)
                 under_way[number] = self._tasks.spawn(self._options.resource._send(call))
@@ -151,7 +152,7 @@ class PageStream(Stream[Page[T]]):
                 return Page(page=page.page, page_size=page.page_size, items=list(items))
         raise StopAsyncIteration
 
-    async def _is_continued(self, first: int) -> bool:
+    async def _is_continued(self, journal: Journal, first: int) -> bool:
         """Return whether the pages of a journal from the `first` on go with those that the service has now.
 
         The last of them is requested again. If a record before its end was deleted, it is another page now.
@@ -160,7 +161,7 @@ class PageStream(Stream[Page[T]]):
         number = last = first
         # Pages were requested ahead, so some before the last may be missing.
         while number <= last + paging.prefetch:
-            if options.resource._replayed_from(options.call(number, paging.pagesize)) is not None:
+            if journal.fetched_at(options.call(number, paging.pagesize)) is not None:
                 last = number
             number += 1
         call = options.call(last, paging.pagesize)

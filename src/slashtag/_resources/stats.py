@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
 from .._core.batches import Batcher, Key, Keys, in_fixed_order, select
-from .._core.call import Call
 from .._core.kept_order import KeptOrder
 from .._core.plan import Failure, Plan, make_plan
 from .._core.queries import Query
@@ -31,9 +30,10 @@ from .collect import (
 from .collect_each import EachRun
 from .listing import Progress
 
+if TYPE_CHECKING:
+    from .._journal.journal import Journal
+
 R = TypeVar("R", bound=Statistics)
-
-
 K = TypeVar("K", bound=Keys | None)
 
 
@@ -58,15 +58,14 @@ class Stats:
         max_keys_bytes: int,
         range_end: str,
         traits: ServiceTraits,
-        replayed_from: Callable[[Call[Any]], float | None],
-        kept_order: Callable[..., KeptOrder | None],
+        journal: Journal | None = None,
     ) -> None:
-        self._kept_order = kept_order
+        self._journal = journal
         self._tasks = tasks
         self._workers = workers
         self._max_keys_bytes = max_keys_bytes
         self._range_end = range_end
-        self._fetch = StatsFetcher(send, traits, replayed_from)
+        self._fetch = StatsFetcher(send, traits, journal)
 
     def plan(
         self,
@@ -226,12 +225,16 @@ class Stats:
         self, query: Query[Any], keys: K, *, arranged: bool = True
     ) -> tuple[K | list[Key], KeptOrder | None]:
         """Return slashtags as an earlier run of the journal's job had them, and that order."""
-        order = None if keys is None else self._kept_order(getattr(query, "path", ""))
-        if not arranged or order is None or keys is None or isinstance(keys, AsyncIterable | str | bytes):
+        if keys is None or self._journal is None:
+            return keys, None
+        order = self._journal.kept_order(getattr(query, "path", ""))
+        if not arranged or order is None or isinstance(keys, AsyncIterable | str | bytes):
             return keys, order
         return order.arrange(in_fixed_order(keys)), order
 
 
 def sort_links(stats: Stats, query: Query[Any], links: AsyncIterable[Key]) -> AsyncGenerator[Key]:
     """Sort links by activity, or as an earlier run of the job had them in what it collected next."""
-    return sort_by_activity(links, None, stats._kept_order(query.path, is_next=True))
+    journal = stats._journal
+    order = None if journal is None else journal.kept_order(query.path, is_next=True)
+    return sort_by_activity(links, None, order)

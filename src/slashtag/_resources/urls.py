@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
+from typing import TYPE_CHECKING
 
 from .._core.answers import RowsUpdated
 from .._core.call import Call, RedirectCode
@@ -13,7 +14,10 @@ from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError, i
 from .._fanout import ResultQueue, Results, Tasks, WorkerPool
 from .._models import Page, ShortUrl
 from .._sending.sender import Send
-from .listing import Progress, ReplayedFrom, Resource
+from .listing import Progress, Resource
+
+if TYPE_CHECKING:
+    from .._journal.journal import Journal
 
 Before = Callable[[Change], Awaitable[None]]
 
@@ -24,10 +28,8 @@ class Urls(Resource[ShortUrl]):
     _path = "urls"
     _page_type = Page[ShortUrl]
 
-    def __init__(
-        self, send: Send, tasks: Tasks, workers: int, replayed_from: ReplayedFrom = lambda call: None
-    ) -> None:
-        super().__init__(send, tasks, replayed_from)
+    def __init__(self, send: Send, tasks: Tasks, workers: int, journal: Journal | None = None) -> None:
+        super().__init__(send, tasks, journal)
         self._workers = workers
 
     async def find(
