@@ -294,8 +294,10 @@ async def test_links_are_found_by_slashtag_and_by_short_url() -> None:
         urls = box.truth.urls()
         address = urls[1].short_url
         keys = [urls[0].slashtag, address, address.split("://")[1] + "/", "nosuch", urls[0].slashtag, ""]
-        found = await api.urls.find(keys)
+        seen: set[str] = set()
+        found = await api.urls.find(keys, seen=seen)
         assert list(found) == list(dict.fromkeys(keys))
+        assert seen == {url.slashtag for url in urls}
         assert [link and link.id for link in found.values()] == [
             urls[0].id,
             urls[1].id,

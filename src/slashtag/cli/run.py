@@ -155,13 +155,10 @@ class Run:
         cut = {stats.DIMENSIONS[name]: getattr(stats, name) for name in stats.incomplete_dimensions}
         absent = [name for name, counts in cut.items() if not counts and by is None]
         if absent:
-            self.say(f"the service has no clicks by {', '.join(absent)}; the total is exact")
+            self.say(f"the service gives no labels of {', '.join(absent)}; the total is exact")
         if lacking := [name for name in cut if name not in absent and by in (None, name)]:
             self.mark_incomplete()
-            names = ", ".join(lacking)
-            self.say(
-                f"not every click is counted by {names}: the service left labels out; the total is exact"
-            )
+            self.say(f"the service left out some labels of {', '.join(lacking)}; the total is exact")
 
     def say_when_stopped(self, text: str) -> None:
         """Set the line that is printed at Ctrl-C and SIGTERM."""

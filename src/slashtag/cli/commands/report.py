@@ -42,14 +42,13 @@ async def report(
     all links.
     """
     start, end = period.dates(timezone)
-    query = DateRange(start, end)
     branding = Branding(title=title, logo=logo.read_bytes() if logo else b"", accent=accent)
     check_path(output)
     async with run.session() as session:
         with run.bars() as begin:
             found = await build(
                 session,
-                query,
+                DateRange(start, end),
                 **await selection.selector(run, session, begin("checking", "links")),
                 timezone=timezone,
                 places=top,
