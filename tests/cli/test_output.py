@@ -109,6 +109,7 @@ def test_every_line_can_be_json(cli: Cli) -> None:
     ran = cli("urls", "list", "--log-format", "json", "--base-url", "http://127.0.0.1:1")
     warning, error, end = objects(ran.err)
     assert (warning["level"], error["level"]) == ("warning", "error")
+    assert (warning["error"], warning["attempt"], warning["seconds"]) == ("TransportError", 1, 0.001)
     assert (end["event"], end["command"], end["exit_code"]) == ("end", "slashtag urls list", 1)
     assert end["attempts"] > end["retries"] > 0
     assert cli("urls", "list", "--base-url", "http://127.0.0.1:1", "-q").error.startswith("error: ")
