@@ -232,7 +232,7 @@ class JournalFile:
                 with suppress(sqlite3.Error):
                     is_empty = not _one(self.main, "SELECT EXISTS (SELECT 1 FROM response)")
                 self.main.close()
-                if is_empty:
+                if is_empty and not self.path.is_symlink():
                     _unlink(self.path)
             self.main = None
             self._lock.release()

@@ -16,7 +16,7 @@ from .run import SOME_FAILED, Run
 
 _option = partial(option, rich_help_panel="Which links (one of these)")
 #: So many slashtags are looked up in the account by default, and so many unknown ones are asked about.
-CHECKED, ASKED = 1_000, 10
+CHECKED, ASKED = 1_000, 3
 
 
 def note_of_shared(slashtags: int) -> str:
@@ -85,10 +85,10 @@ class Selection:
             )
         if found is None:
             return {"keys": keys, "tags": None}
-        if unknown := [key for key, link in found.items() if link is None]:
-            for key in unknown:
-                question = did_you_mean(key, seen) if len(unknown) <= ASKED else ""
-                run.warn(f"no link has the slashtag {key!r}{question}", "left out: ")
+        unknown = [key for key, link in found.items() if link is None]
+        for key in unknown:
+            question = did_you_mean(key, seen) if len(unknown) <= ASKED else ""
+            run.warn(f"no link has the slashtag {key!r}{question}", "left out: ")
         if len(unknown) == len(found):
             raise typer.Exit(SOME_FAILED)
         return {"keys": [link.slashtag or "" for link in found.values() if link is not None], "tags": None}
