@@ -100,7 +100,8 @@ class Statistics(Record, frozen=True, kw_only=True):
     complete: bool = True
 
     def __post_init__(self) -> None:
-        force_setattr(self, "complete", self.missing <= 0 and self.reconciles)
+        has_days = getattr(self, "days_complete", True)
+        force_setattr(self, "complete", self.missing <= 0 and self.reconciles and has_days)
 
     @property
     def incomplete_dimensions(self) -> tuple[str, ...]:
@@ -192,10 +193,6 @@ class RangeStats(_LabelStats, frozen=True, kw_only=True):
     @property
     def total(self) -> int:
         return self.total_clicks
-
-    def __post_init__(self) -> None:
-        is_complete = self.missing <= 0 and self.reconciles and self.days_complete
-        force_setattr(self, "complete", is_complete)
 
     @classmethod
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:

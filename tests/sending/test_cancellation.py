@@ -120,7 +120,7 @@ async def reached(
                 script.healed = True
                 async with asyncio.timeout(5):
                     await get(session)
-            assert not budget_of(session)._lone
+            assert not budget_of(session)._under_way
             assert not any(not turn.done() for turn in budget_of(session)._queue)
 
 
@@ -218,7 +218,7 @@ async def test_calls_cancelled_at_any_instant_leave_nothing(seed: int) -> None:
             with suppress(asyncio.CancelledError, SlashtagError):
                 await call
         assert (session.metrics.in_flight, session.metrics.waiting) == (0, 0)
-        assert not budget_of(session)._lone
+        assert not budget_of(session)._under_way
         assert {task for task in others() if "slashtag._" in repr(task)} == set()
 
 

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from slashtag import SessionClosedError
-from slashtag._sending.retry_budget import EARNED, FREE, LONE, OUTAGE_FAILURES, RetryBudget
+from slashtag._sending.retry_budget import EARNED, OUTAGE_FAILURES, RetryBudget
 
 from ..support.sending import spend, turns, until
 
-Retries = list[asyncio.Task[str | None]]
+Retries = list[asyncio.Task[bool]]
 
 
 class Backoff:
@@ -58,8 +58,8 @@ async def enqueue(budget: RetryBudget) -> AsyncIterator[Callable[[int], Retries]
     await asyncio.gather(*queued, return_exceptions=True)
 
 
-def sent(queued: Retries) -> list[str | None]:
-    return [task.result() for task in queued if task.done()]
+def sent(queued: Retries) -> int:
+    return sum(task.done() and task.result() for task in queued)
 
 
 async def test_earned_retries_are_sent_from_the_queue(
@@ -71,16 +71,16 @@ async def test_earned_retries_are_sent_from_the_queue(
     for _ in range(round(2 / EARNED) + 1):
         budget.earn()
     await turns()
-    assert sent(queued) == [FREE, FREE]
+    assert sent(queued) == 2
 
 
 async def test_the_queue_sends_one_at_a_time(enqueue: Callable[[int], Retries], budget: RetryBudget) -> None:
     queued = enqueue(5)
     for n in range(1, 6):
-        await until(lambda n=n: len(sent(queued)) >= n)
+        await until(lambda n=n: sent(queued) >= n)
         await asyncio.sleep(0.02)
-        assert sent(queued) == [LONE] * n
-        budget.give_back(LONE, succeeded=False)
+        assert sent(queued) == n
+        budget.give_back(succeeded=False)
     assert [task.done() for task in queued] == [True] * 5
 
 
@@ -89,9 +89,10 @@ async def test_the_queue_waits_by_its_failures_in_a_row(
 ) -> None:
     queued = enqueue(8)
     for n, succeeded in enumerate([False, False, False, None, True], 1):
-        await until(lambda n=n: len(sent(queued)) >= n)
-        budget.give_back(LONE, succeeded=succeeded)
-    assert backoff.asked[:5] == [0, 1, 2, 3, 3]
+        await until(lambda n=n: sent(queued) >= n)
+        budget.give_back(succeeded=succeeded)
+    # One that was not sent leaves its turn to the next.
+    assert backoff.asked == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -112,8 +113,8 @@ async def test_an_outage_is_logged_once_and_only_if_it_lasts(
     queued = enqueue(failures + 1)
     with caplog.at_level(logging.INFO, "slashtag"):
         for n in range(1, failures + 2):
-            await until(lambda n=n: len(sent(queued)) >= n)
-            budget.give_back(LONE, succeeded=n > failures)
+            await until(lambda n=n: sent(queued) >= n)
+            budget.give_back(succeeded=n > failures)
     assert [record.levelname for record in caplog.records] == told
 
 
@@ -123,32 +124,24 @@ async def test_the_queue_empties_exponentially(
     queued = enqueue(100)
     await until(lambda: sent(queued))
     backoff.seconds = 60
-    waves = []
-    while len(sent(queued)) < 100:
-        before = len(sent(queued))
+    waves: list[int] = []
+    while sent(queued) < 100:
         # All that were sent last succeed.
-        for permit in sent(queued)[sum(waves) :]:
-            assert permit is not None
-            budget.give_back(permit, succeeded=True)
-        waves.append(before - sum(waves))
+        waves.append(sent(queued) - sum(waves))
+        for _ in range(waves[-1]):
+            budget.give_back(succeeded=True)
         await turns(5)
     assert waves[:6] == [1, 2, 4, 8, 16, 32]
 
 
-@pytest.mark.parametrize("permit", [FREE, LONE])
 async def test_a_turn_given_to_a_cancelled_retry_goes_to_the_next(
-    enqueue: Callable[[int], Retries], budget: RetryBudget, backoff: Backoff, permit: str
+    enqueue: Callable[[int], Retries], budget: RetryBudget
 ) -> None:
-    backoff.seconds = 60
     queued = enqueue(2)
     await turns(2)
-    backoff.seconds = 0.001
-    if permit == FREE:
-        budget.give_back(FREE, succeeded=True)
-    else:
-        budget._send_alone()
+    budget._pay_one()
     queued[0].cancel()
-    assert await queued[1] == permit
+    assert await queued[1]
     assert queued[0].cancelled()
 
 
@@ -163,4 +156,4 @@ async def test_closing_refuses_the_queue(enqueue: Callable[[int], Retries], budg
     assert queued[1].cancelled()
     with pytest.raises(SessionClosedError):
         await queued[2]
-    budget.give_back(LONE, succeeded=False)
+    budget.give_back(succeeded=False)

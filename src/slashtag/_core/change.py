@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .._errors import InvalidRequestError, SlashtagError
 from .answers import RowsUpdated
@@ -38,7 +39,7 @@ _MUST_BE: dict[str, tuple[re.Pattern[str], str]] = {
 }
 
 
-class Change(Struct, frozen=True):
+class Change(Struct, frozen=True, repr_omit_defaults=True):
     """Change to the link with this slashtag (str) or id (int); members that are None are not sent.
 
     `call` checks the limits of the service. See docs/service.md, Update a short URL.
@@ -52,13 +53,7 @@ class Change(Struct, frozen=True):
     domain_id: int | None = None
 
     def __repr__(self) -> str:
-        members = {name: getattr(self, name) for name in self.__struct_fields__[1:]}
-        shown = [
-            f"{name}={'***' if name == 'password' else repr(value)}"
-            for name, value in members.items()
-            if value is not None
-        ]
-        return f"Change({', '.join([repr(self.key), *shown])})"
+        return Struct.__repr__(self if self.password is None else replace(self, password="***"))
 
     def __rich_repr__(self) -> Any:
         yield repr(self)

@@ -35,23 +35,18 @@ class Scrubber:
         return Scrubber(self._secrets.union(secrets)) if secrets else self
 
     @cached_property
-    def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[bytes]]:
-        # The longest first: a secret may contain another one. Without secrets, the pattern matches nothing.
+    def _pattern(self) -> re.Pattern[str]:
         ordered = sorted(self._secrets, key=len, reverse=True)
-        pattern = "|".join("".join(map(_in_each_form, secret)) for secret in ordered) or r"(?!)"
-        return re.compile(pattern), re.compile(pattern.encode())
+        return re.compile("|".join("".join(map(_in_each_form, secret)) for secret in ordered) or r"(?!)")
 
     def text(self, text: str) -> str:
         """Replace secrets in text."""
-        return self._patterns[0].sub(HIDDEN, text)
-
-    def data(self, data: bytes) -> bytes:
-        """Replace secrets in bytes."""
-        return self._patterns[1].sub(HIDDEN.encode(), data)
+        return self._pattern.sub(HIDDEN, text)
 
     def excerpt(self, body: bytes | bytearray) -> bytes:
         """Return the start of a body without secrets."""
-        return self.data(bytes(body[:SCRUBBED_BYTES]))[:EXCERPT_BYTES]
+        text = body[:SCRUBBED_BYTES].decode(errors="surrogateescape")
+        return self.text(text).encode(errors="surrogateescape")[:EXCERPT_BYTES]
 
     def value(self, value: Any, depth: int = _DEEPEST_DATA) -> Any:
         """Replace secrets in decoded JSON; values nested deeper than `depth` become None."""

@@ -235,8 +235,8 @@ class Sender:
         out_of_time |= policy.max_wait is not None and told > policy.max_wait
         return out_of_time or state.attempts >= policy.max_attempts
 
-    async def _pause(self, state: CallState) -> str:
-        """Wait for the backoff, and for the permit of the retry budget; return the permit."""
+    async def _pause(self, state: CallState) -> None:
+        """Wait for the backoff, and until the retry budget allows a retry."""
         clock, metrics, seconds = asyncio.get_running_loop().time, self.metrics, state.backoff
         began = clock()
         # The first is a warning if nothing has succeeded: the address or the network may be wrong.
@@ -247,15 +247,14 @@ class Sender:
         log.log(level, message, state.last, state.attempts, seconds, extra=fields)
         metrics.sends_again(began + seconds, began)
         await self.admission.sleep_until(began + seconds)
-        permit = await self.budget.take(max(0.0, self.policy.max_elapsed - state.spent - seconds))
+        is_allowed = await self.budget.take(max(0.0, self.policy.max_elapsed - state.spent - seconds))
         state.spent += clock() - began
-        if permit is None:
+        if not is_allowed:
             assert state.last is not None
             raise state.last
-        return permit
 
     async def _send_again(self, call: Call[T], state: CallState) -> T:
-        permit = await self._pause(state)
+        await self._pause(state)
         self.metrics.retries += 1
         succeeded: bool | None = None
         try:
@@ -268,7 +267,7 @@ class Sender:
             state.last = error
             raise
         finally:
-            self.budget.give_back(permit, succeeded=succeeded, error=state.last)
+            self.budget.give_back(succeeded=succeeded, error=state.last)
 
     def close(self) -> None:
         """End all calls under way, of every sender that shares these parts."""

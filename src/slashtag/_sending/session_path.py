@@ -62,18 +62,17 @@ class SessionPath:
         attempt.written = None
         # Keep the user's middlewares and add ours as the innermost, next to the connection.
         theirs = getattr(http, "_middlewares", ())
-        headers = {} if self._headers is None else dict(self._headers)
-        options: dict[str, Any] = {
-            "allow_redirects": False,
-            "middlewares": (*theirs, partial(self._middleware, attempt)),
-        }
+        headers = dict(self._headers or {})
         if call.body is not None:
-            options["data"] = call.body
             headers["Content-Type"] = "application/json"
         if attempt.fresh or call.no_cache:
             headers |= (NO_CACHE,)
-        if headers:
-            options["headers"] = headers
+        options: dict[str, Any] = {
+            "allow_redirects": False,
+            "middlewares": (*theirs, partial(self._middleware, attempt)),
+            "data": call.body,
+            "headers": headers,
+        }
         if self._headers is not None:
             options |= {"timeout": NO_TIMEOUT, "raise_for_status": False, "auto_decompress": True}
         # Encoded already: yarl must neither decode nor normalise it.
