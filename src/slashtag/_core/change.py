@@ -21,6 +21,7 @@ from .call import (
     check_text,
     path_segment,
 )
+from .scrubber import HIDDEN
 
 #: What to do where a link is renamed to the slashtag of another that is renamed too.
 RENAME_FIRST = "rename that link in a run of its own first; for a swap, to a third slashtag"
@@ -53,7 +54,7 @@ class Change(Struct, frozen=True, repr_omit_defaults=True):
     domain_id: int | None = None
 
     def __repr__(self) -> str:
-        return Struct.__repr__(self if self.password is None else replace(self, password="***"))
+        return Struct.__repr__(self if self.password is None else replace(self, password=HIDDEN))
 
     def __rich_repr__(self) -> Any:
         yield repr(self)
