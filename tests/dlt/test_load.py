@@ -43,6 +43,9 @@ def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
 ) -> None:
     first = duck.load(box, by_tag=True, dimensions=("country",))
     assert first.rows["clicks_daily"] == len(truth(box, clock.today))
+    with duck.pipeline().sql_client() as client:
+        # No second copy of the rows is left.
+        assert client.execute_sql("SELECT count(*) FROM slashtag_staging.clicks_daily") == [(0,)]
     held = {table: sorted(duck.rows(table)) for table in TABLES}
     forget(box)
     again = duck.load(box, by_tag=True, dimensions=("country",))

@@ -218,7 +218,11 @@ def _unwrapped(destination: str) -> Generator[None, None, None]:
 @contextmanager
 def _defaults(destination: str) -> Generator[None, None, None]:
     """Give dlt settings for the time of a call, unless its configuration has others."""
-    settings: dict[str, Any] = {"runtime": {"dlthub_telemetry": False, "log_level": "CRITICAL"}}
+    settings: dict[str, Any] = {
+        "runtime": {"dlthub_telemetry": False, "log_level": "CRITICAL"},
+        # Otherwise the destination keeps a copy of the rows of the last load.
+        "load": {"truncate_staging_dataset": True},
+    }
     if destination == "filesystem":
         # Merging into plain files only appends: readers tell rows apart by the load that brought them.
         parquet = {"add_dlt_load_id": True}
