@@ -62,7 +62,8 @@ def test_links_of_a_tag_and_given_links_are_ranked_alone(cli: Cli, box: Sandbox)
         key for key in tagged if box.truth.range("2024-01-01", "2024-12-31", keys=[key]).total_clicks
     }
     keys = sorted(tagged)[:3]
-    rows = objects(cli("top", "2024", "--keys", ",".join(keys)).out)
+    # A zone with two offsets in a year is counted by days.
+    rows = objects(cli("top", "2024", "--keys", ",".join(keys), "--timezone", "Europe/Berlin").out)
     assert {row["slashtag"] for row in rows} <= set(keys)
     assert cli("top", "2024", "--tag", "nobody has it").code == 2
 
