@@ -41,7 +41,7 @@ class Output:
         elif self.form is not None:
             raise InvalidRequestError("--format is for stdout; the name of a file says its format")
         else:
-            # Such a file can be written.
+            # Made and removed again: nothing else tells whether it can be written.
             TableFile(self.output, Table(())).abandon()
 
     @contextmanager
