@@ -130,7 +130,7 @@ def test_one_call_whatever_its_answers_delays_no_other(
 def test_a_429_of_a_refused_call_changes_nothing_for_others(state: str, retry_after: float | None) -> None:
     """Law 2."""
     throttle, now = STATES[state]()
-    before = Ticket(now, 1, 1, inf, None)
+    before = Ticket(now, 1, 1, inf)
     before.reject(now, -inf)
     before.refusals = 1
     other, now = probe(throttle, now)
@@ -146,6 +146,23 @@ def test_a_429_of_a_refused_call_changes_nothing_for_others(state: str, retry_af
     assert (throttle.state, throttle.learned_rate, throttle.throttled - 1) == was
     assert throttle.ready_at(now + 0.1) <= max(now + 0.1 + FLOOR, ready)
     assert again >= now + 0.1 + (retry_after or ALONE)
+
+
+def test_429s_of_refused_calls_hold_up_nobody_at_an_open_throttle() -> None:
+    """Law 2: several, while others are under way, are no run of 429s."""
+    throttle = Throttle(32)
+    refused = [throttle.depart(10.0) for _ in range(3)]
+    for ticket in refused:  # of which one passes in between
+        throttle.rejected(ticket, 10.1)
+        throttle.accepted(throttle.depart(10.2), 10.25)
+    for _ in range(6):  # the run is over
+        throttle.accepted(throttle.depart(10.3), 10.35)
+    under_way = throttle.depart(10.3)
+    for ticket in refused:
+        throttle.rejected(throttle.depart(10.4, ticket), 10.5)
+        assert throttle.ready_at(10.5) <= 10.5
+    throttle.accepted(under_way, 10.5)
+    assert throttle.state == OPEN
 
 
 @given(st.lists(maybe_told, min_size=2, max_size=10))
@@ -272,19 +289,21 @@ def test_starts_at_sixteen_and_grows_to_the_concurrency(concurrency: int) -> Non
     assert most[-1] == concurrency
 
 
-def test_what_refused_calls_exhausted_is_open_as_before() -> None:
-    throttle = Throttle(32)
-    refused, others = [throttle.depart(10.0) for _ in range(5)], [throttle.depart(10.0) for _ in range(11)]
-    for ticket in others:
-        throttle.accepted(ticket, 10.1)
-    for ticket in refused:
-        throttle.rejected(ticket, 10.1)
-    ticket, now = probe(throttle, 10.1)
+def test_what_a_call_did_that_proves_refused_is_no_strike_against_a_cap_in_flight() -> None:
+    throttle, tickets = exhausted()
+    for ticket in tickets:
+        throttle.accepted(ticket, 10.15)
+    ticket, now = probe(throttle, 10.2)
     throttle.accepted(ticket, now + 0.1)
-    assert len(fill(throttle, now + 0.2)) == 3
-    for ticket in refused[:STRIKES]:
-        throttle.rejected(throttle.depart(now + 0.3, ticket), now + 0.4)
-    assert throttle.in_flight + len(fill(throttle, now + 0.4)) >= START
+    for _ in range(STRIKES):  # each at a load that is safe
+        now += 5.0
+        ticket = throttle.depart(now)
+        throttle.rejected(ticket, now + 0.1)
+        for passing in fill(throttle, now + 0.2):
+            throttle.accepted(passing, now + 0.3)
+        throttle.rejected(throttle.depart(now + 0.4, ticket), now + 0.5)
+    assert (throttle.state, throttle.learned_rate) == (OPEN, None)
+    assert len(fill(throttle, now + 5.0)) >= 8
 
 
 def test_a_first_probe_accepted_suspects_a_cap_in_flight() -> None:
@@ -374,8 +393,8 @@ def test_the_rate_between_two_exhaustions_is_exact_but_for_one_request(
     pace = Pace(1.0)
     pace.restart(100, 10.0)
     for number in range(lost):
-        pace.rejected(Ticket(10.1, 101 + number, 1, inf, None), counts=True)
-    last = Ticket(10.0 + count / rate, 100 + count + lost, 1, inf, None)
+        pace.rejected(Ticket(10.1, 101 + number, 1, inf), counts=True)
+    last = Ticket(10.0 + count / rate, 100 + count + lost, 1, inf)
     assert pace.measured(last, 0.0) == pytest.approx(rate, rel=1 / count)
 
 

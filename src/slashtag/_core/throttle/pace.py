@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from math import exp, inf, log, sqrt
 
 EARLY = 0.008  # seconds a departure may be ahead of its schedule: one timer wakes a group of them
@@ -10,35 +11,36 @@ LATE = 0.03  # seconds of lateness that are caught up; more would be a burst aft
 FLOOR = 0.05  # seconds: the shortest time that is measured, and between two probes; a clock may tick in 16 ms
 SAMPLE = 20  # requests that a measured rate needs
 BRIEF = 0.5  # seconds at least between two corrections
-PROVING = 1.0  # seconds in which a first rate must be measured to prove anything: a burst is no rate
 SETTLE = 0.2  # seconds until a correction shows in the answers
 SIGMA = 2.5  # standard deviations of the expected strays that are chance
 TOLERATED = 0.005  # share of 429s that does not cut the rate
 QUICK, SLOW = 2.5, 8.0  # seconds at least, at most, until the curve is back at its rate
 DOUBT = 0.7  # dip, to half the rate: 429s that still occur there are due to no rate
-LONGEST = 16.0  # seconds, at rates at which a sample takes longer: a lifted limit is found in a minute
 FALLEN = 0.8  # of the rate at which strays were measured: below it they are measured anew
 MOST = 0.3  # share of 429s that may occur at any pace
 
 Curve = tuple[float, float, float]  # rate, dip, seconds until the curve is back at the rate
 
 
+@dataclass(slots=True, eq=False)
 class Ticket:
-    """One request in flight, and the 429s that its call met before; opaque to callers but for two counts.
+    """One call: its request in flight, and the 429s that it met; opaque to callers but for two counts.
 
     `rejects`: 429s of the call. `refusals`: those before which other requests had passed since the last one.
     """
 
-    __slots__ = ("call", "first", "last", "load", "number", "pace", "refusals", "rejects", "run", "sent")
+    sent: float = 0.0
+    number: int = 0  # of the request in the session
+    load: int = 0  # requests in flight, with this one
+    pace: float = inf  # requests a second at which it departed; inf while answers show an older pace
+    rejects: int = 0
+    refusals: int = 0
+    first: float = inf  # time of its first 429
+    last: float = inf  # time of its last one
 
-    def __init__(self, sent: float, number: int, load: int, pace: float, previous: Ticket | None) -> None:
+    def depart(self, sent: float, number: int, load: int, pace: float) -> None:
+        """Send a request of the call."""
         self.sent, self.number, self.load, self.pace = sent, number, load, pace
-        if previous is None:
-            self.call, self.rejects, self.refusals, self.run = number, 0, 0, 0
-            self.first = self.last = inf  # the times of its first and last 429
-        else:
-            self.call, self.rejects, self.refusals = previous.call, previous.rejects, previous.refusals
-            self.first, self.last, self.run = previous.first, previous.last, previous.run
 
     @property
     def is_refused(self) -> bool:
@@ -74,7 +76,7 @@ class Pace:
     def start(self, now: float, curve: Curve, due: float) -> None:
         """Follow a curve from now on; the next request departs at `due`."""
         self.rate, self.dip, time = curve
-        self.time, self.since, self.due = min(max(time, SAMPLE / self.rate), LONGEST), now, due
+        self.time, self.since, self.due = min(max(time, SAMPLE / self.rate), SLOW), now, due
 
     def at(self, now: float) -> float:
         """Return the requests a second at a time."""
@@ -94,20 +96,17 @@ class Pace:
         self.due += 1 / pace
         return pace if now - self.since > SETTLE else inf
 
-    def accepted(self, ticket: Ticket) -> None:
-        """Take note of an accepted request."""
-        if ticket.pace < 0.9 * self.proven:
-            self._judge(0)
-
     def rejected(self, ticket: Ticket, *, counts: bool) -> None:
         """Take note of a 429; that of a refused call counts only as one request less that was accepted."""
         if ticket.number > self._marks[-1][0]:
             self._lost += 1
             self._weight += counts
-        if ticket.pace < 0.9 * self.proven:
-            self._judge(counts)
+        self.judge(ticket, counts)
 
-    def _judge(self, lost: int) -> None:
+    def judge(self, ticket: Ticket, lost: int) -> None:
+        """Count an answer, and whether it was a 429, at a pace well under what was accepted before."""
+        if ticket.pace >= 0.9 * self.proven:
+            return
         self._below += 1
         self._below_lost += lost
         self.share = min(MOST, self._below_lost / (self._below + SAMPLE))
@@ -117,20 +116,18 @@ class Pace:
 
     def learnt(self) -> bool:
         """Return whether the share of 429s at any pace has been learnt, or is much higher than it was."""
-        if self._below_lost < 3 or self.share <= 1.5 * self.known:
+        known = self._below >= SAMPLE and 3 <= self._below_lost <= MOST * self._below
+        if not known or self.share <= 1.5 * self.known:
             return False
         self.known = self.share
         return True
 
-    def count(self, ticket: Ticket) -> int:
-        """Return the number of requests since the last correction."""
-        return ticket.number - self._marks[-1][0]
-
     def excessive(self, ticket: Ticket) -> bool:
         """Return whether there were more 429s since the last correction than occur at any pace."""
-        count = self.count(ticket)
+        number, sent, _ = self._marks[-1]
+        count = ticket.number - number
         strays = 1.2 * self.share * count
-        enough = count >= SAMPLE and ticket.sent - self._marks[-1][1] >= BRIEF
+        enough = ticket.sent - sent >= (BRIEF if count >= SAMPLE else SLOW)
         return enough and self._weight > TOLERATED * count + strays + SIGMA * sqrt(strays)
 
     def measured(self, ticket: Ticket, seconds: float) -> float:
@@ -148,39 +145,39 @@ class Pace:
         self._mark(number, sent)
 
     def enter(self, ticket: Ticket, rate: float) -> Curve:
-        """Return the first curve, at a rate measured without pacing."""
-        self.proven = self._basis = rate if ticket.sent - self._marks[-1][1] >= PROVING else 0.0
-        self._early = 0
+        """Return the first curve, at a rate measured without pacing: it may be that of a burst."""
+        self.proven = self._basis = rate
+        self._early = -1
+        self._below_lost *= SAMPLE / max(self._below, SAMPLE)
+        self._below = min(self._below, SAMPLE)
         self.restart(ticket.number, ticket.sent)
         return rate, DOUBT, 1.0
 
     def correct(self, ticket: Ticket) -> Curve:
         """Return the curve after excessive 429s; each that comes early dips deeper."""
-        high = self.at(ticket.sent)
-        low = min(self.measured(ticket, 0.0), high)
+        low = self.measured(ticket, 0.0)
         early = ticket.sent - self.since < 0.9 * self.time
-        if early and high >= 0.9 * self.proven:
-            low = max(low, min(self.proven, high))
+        if early and self._early >= 0 and self.at(ticket.sent) >= 0.9 * self.proven:
+            low = max(low, self.proven)
         self._early = self._early + 1 if early else 0
-        return self._between(ticket, low, high)
+        return self._between(ticket, low, ticket.sent)
 
     def resume(self, ticket: Ticket, low: float, exhausted_at: float) -> Curve:
         """Return the curve after an exhausted limit."""
         self._early = 0
-        high = self.at(exhausted_at)
-        return self._between(ticket, min(low, high), high)
+        return self._between(ticket, low, exhausted_at)
 
-    def _between(self, ticket: Ticket, low: float, high: float) -> Curve:
+    def _between(self, ticket: Ticket, low: float, at: float) -> Curve:
+        high = self.at(at)
+        low = min(low, high)
         self._mark(ticket.number, ticket.sent)
         self.proven, self._basis = low, max(low, self._basis)
         if low < FALLEN * self._basis and not self.known:  # the limit fell: what was measured was due to it
             self._basis = low
-            self._below = self._below_lost = self.share = self.known = 0.0
+            self._below = self._below_lost = self.share = 0.0
         rate = low**0.75 * high**0.25
         time = min(max(60 / rate, QUICK), SLOW)
-        dip = min(0.1, max(0.02, 16 / (rate * time)))
-        if self._early >= 2:
-            dip = DOUBT
+        dip = DOUBT if self._early >= 2 else min(0.1, max(0.02, 16 / (rate * time)))
         return rate, log(rate / low) + dip, time
 
     def _mark(self, number: int, sent: float) -> None:

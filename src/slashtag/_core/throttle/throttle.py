@@ -1,8 +1,7 @@
 """Decide when the next request may be sent under an undocumented rate limit.
 
 A call is refused when it is answered 429 although a request sent after its previous 429 was accepted. Its
-429s concern only itself, in every state: it waits alone, twice as long each time. If three of the calls that
-exhausted a limit prove refused and none of them passes, the limit was open: the cap before it is restored.
+429s concern only itself, in every state: it waits alone, twice as long each time.
 
 state       may depart                         isolated 429             429s of several   accepted
                                                                         calls in a row
@@ -19,7 +18,8 @@ An accepted probe chooses by what the limit did. Exhausted for 12 s: a quota for
 cap in flight, unless three strikes refuted that. Else: paced, at what was accepted since the limit opened.
 
 429s that go on at a pace under what was accepted before occur at any pace: open again, their share known,
-and paced only by more of them.
+and paced only by more of them. What a call did that proves refused later was no strike. With a rate given by
+the user nothing is learnt: paced, or probing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from .pace import EARLY, FLOOR, SAMPLE, Curve, Pace, Ticket
+from .pace import EARLY, FLOOR, Curve, Pace, Ticket
 
 __all__ = ["Throttle", "Ticket"]
 
@@ -38,9 +38,8 @@ CLUSTER = 4.0  # 429s in a row, and 1/16 (paced: 1/8) of those in flight, that n
 LEAK = 1 / 3  # of a 429 that each accepted request sent later offsets: one 429 in four is no cluster
 HOLD = 2  # 429s in a row after which an unpaced session waits for the answers that are under way,
 STRAY = 20  # and more of them by this times the share of 429s that is known to occur at any pace
-# 429s at a load that was safe before, which refute a cap in flight; calls that prove refused after they had
-# exhausted a limit, which refute that limit
-STRIKES = 3
+STRIKES = 3  # 429s at a load that was safe before, of calls not refused, which refute a cap in flight
+FEWEST = 5  # in flight, of a cap that is suspected first: with fewer, others would wait if it was none
 LONG = 12.0  # seconds: a limit that stays exhausted for this long is a quota window
 PATIENCE = 3  # an exhausted limit is probed again after a third of the time it has been so
 SLOWEST = 3.5  # seconds between two probes at most
@@ -66,11 +65,8 @@ class Throttle:
         self._cap: float = min(START, concurrency) if rate is None else concurrency
         self._number = 0
         self._passed = -inf  # departure of the last request accepted
-        self._run = self._first = 0.0  # 429s in a row, more or less, and the departure of the first
-        self._run_number = 1
-        # the run that exhausted the limit, how many of its calls proved refused, and the cap before
-        self._blamed = self._acquitted = 0
-        self._cap_before = 0.0
+        # calls answered 429 in a row, more or less; when the first of them departed, and was answered
+        self._run = self._first = self._started = 0.0
         self._epoch = -inf  # a 429 of a request sent before this belongs to an event that was handled
         self._pace = Pace(rate or 1.0)
         # probing: since when, and from when the next interval counts; what the last call was told, and which
@@ -78,9 +74,11 @@ class Throttle:
         self._resume = False  # to the pace that was followed before
         self._since = self._from = 0.0
         self._told = inf  # the earliest end of the Retry-After of the last calls
-        self._teller = self._tellers = self._load = self._waited = 0
+        self._teller: Ticket | None = None
+        self._tellers = self._load = self._waited = 0
         # cap in flight: none suspected while `_safe` is 0
         self._safe = self._strikes = 0
+        self._struck: dict[Ticket, int] = {}  # the calls whose 429s were strikes, and the cap before
         self._hold, self._step, self._raise_at = 1.0, 1, 0.0
         # window: from one opening to the next
         self._opened, self._accepted, self._quota, self._width, self._budget = -inf, 0, 0, 0.0, 0
@@ -109,12 +107,9 @@ class Throttle:
         if beside and self.state != PROBING and not self._known:
             return now
         if self.state == PACED:
-            due = self._pace.due
-            if due - now > EARLY:
-                return due
-        elif self._probe is not None or (self._run >= HOLD + STRAY * self._pace.known and self.in_flight):
-            return inf
-        return now
+            return self._pace.due if self._pace.due - now > EARLY else now
+        held = self._run >= HOLD + STRAY * self._pace.known and self.in_flight
+        return inf if held or self._probe is not None else now
 
     def depart(self, now: float, previous: Ticket | None = None) -> Ticket:
         """Send a request; `previous` is the ticket with which its call was answered 429 before."""
@@ -125,7 +120,8 @@ class Throttle:
         self._number += 1
         beside = previous is not None and previous.is_refused and self.state != PROBING
         paced = self.state == PACED and (self._known or not beside)
-        ticket = Ticket(now, self._number, self.in_flight, self._pace.depart(now) if paced else inf, previous)
+        ticket = previous or Ticket()
+        ticket.depart(now, self._number, self.in_flight, self._pace.depart(now) if paced else inf)
         if beside:
             return ticket
         if self.state == PROBING:
@@ -142,21 +138,17 @@ class Throttle:
         self.in_flight -= 1
         self._accepted += 1
         self._passed = max(self._passed, ticket.sent)
-        if ticket.run == self._blamed:
-            self._blamed = 0  # it was the limit
         if self._run and ticket.sent > self._first:
             self._run = max(0.0, self._run - LEAK)
-            self._run_number += not self._run
         if self.state == PACED:
-            self._pace.accepted(ticket)
+            self._pace.judge(ticket, 0)
         elif self.state == OPEN:
             if self._safe:
                 self._raise(ticket, now)
             elif self._cap < self._concurrency:
                 self._cap = min(self._cap + LEAK, self._concurrency)
-        elif self.state == QUOTA:
-            if self._cap < self._concurrency and ticket.sent > self._epoch:
-                self._cap += 1
+        elif self.state == QUOTA and ticket.sent > self._epoch:
+            self._cap = min(self._cap + 1, self._concurrency)
         elif ticket is self._probe:
             self._reopened(ticket, now)
 
@@ -165,9 +157,9 @@ class Throttle:
         self.in_flight -= 1
         self.throttled += 1
         pause = retry_after or 0.0
-        refused = ticket.reject(now, self._passed if self.state != PROBING else -inf)
-        if ticket.refusals == 1 and ticket.run == self._blamed > 0:
-            self._acquit(ticket, now)
+        before, refused = ticket.last, ticket.reject(now, self._passed if self.state != PROBING else -inf)
+        if refused and (safe := self._struck.pop(ticket, 0)):  # it was no strike
+            self._strikes, self._safe = self._strikes - 1, max(self._safe, safe)
         alone = ALONE * 2.0 ** min(ticket.refusals, 12) if refused else (now - ticket.first) / PATIENCE
         own = now + max(pause, ALONE, alone)
         self._pace.rejected(ticket, counts=not refused)
@@ -176,16 +168,15 @@ class Throttle:
             return own if refused else self.paused_until + FLOOR
         if ticket.sent < self._epoch:
             return own
-        if not refused and ticket.run != self._run_number:  # each call counts once
+        if not refused:
             if not self._run:
-                self._first = ticket.sent
-            ticket.run = self._run_number
-            self._run += 1
+                self._first, self._started = ticket.sent, now
+            self._run += not self._started <= before < inf  # each call counts once
         cluster = CLUSTER + self.in_flight / (8 if self.state == PACED else 16)
         if self._run >= cluster or (self.state == QUOTA and self._budget <= 0):
             self._exhausted(ticket, now, pause)
             return self.paused_until + FLOOR
-        if not refused:
+        if not (refused or self._known or self.state == QUOTA):
             self._isolated(ticket, now)
         return own
 
@@ -202,18 +193,16 @@ class Throttle:
             self._probe = None
 
     def _isolated(self, ticket: Ticket, now: float) -> None:
-        if self._known or self.state == QUOTA:
-            return
         if self.state == PACED and self._pace.learnt():  # at any pace: look for the limit anew
             self._safe, self._strikes, self._epoch = 0, STRIKES, now
+            self._struck.clear()
             self._pace.restart(self._number, now)
             self._go(OPEN, START)
             self.notify(f"the service answers {self._pace.share:.0%} of requests with 429 at any pace")
             return
-        suspected = self.state == OPEN and self._safe > 0
-        if suspected:
+        if self.state == OPEN and self._safe:
             self._over_cap(ticket, now)
-            if self._strikes < STRIKES or self._pace.count(ticket) < SAMPLE:
+            if self._strikes < STRIKES:
                 return
         elif self._cap < self._concurrency or not self._pace.excessive(ticket):
             return
@@ -227,7 +216,7 @@ class Throttle:
 
     def _suspect(self, together: int, now: float) -> None:
         if not self._strikes:
-            self._safe = min(max(4, together), self._concurrency)
+            self._safe = min(max(FEWEST, together), self._concurrency)
         self._hold, self._step, self._raise_at = 1.0, 1, now + 1.0
         self._go(OPEN, self._safe)
 
@@ -236,6 +225,7 @@ class Throttle:
         if ticket.load > self._safe:
             self._hold, self._step = min(4.0, 2 * self._hold), 1
         else:
+            self._struck[ticket] = self._safe
             self._strike(self._safe)
         self._cap, self._raise_at = self._safe, now + self._hold
 
@@ -254,13 +244,10 @@ class Throttle:
         self._safe = max(1, min(int(0.9 * self._safe), load - 1))
 
     def _exhausted(self, ticket: Ticket, now: float, pause: float) -> None:
-        self._blamed = self._run_number if self.state == OPEN else 0
-        self._acquitted, self._cap_before = 0, self._cap
         self._run = 0.0
-        self._run_number += 1
         self._resume = self.state == PACED
         self._since, self._from, self._waited, self._load = ticket.sent, now, 0, self.in_flight
-        self._told, self._teller, self._tellers = inf, ticket.call, 0
+        self._told, self._teller, self._tellers = inf, ticket, 0
         if self.state == OPEN and self._safe:
             self._strike(ticket.load)
         if self.state != PACED:
@@ -269,17 +256,8 @@ class Throttle:
         if self._quota and self._accepted >= 0.9 * self._quota and not pause:
             self._pause(min(self._opened + self._width - 0.5, now + 60))
             self._from = self.paused_until
-        self.state, self._cap = PROBING, self._concurrency
+        self._go(PROBING, self._concurrency)
         self._epoch = max(now, self.paused_until)
-
-    def _acquit(self, ticket: Ticket, now: float) -> None:
-        """Take note that a call which exhausted the limit is refused: three, and the limit was open."""
-        ticket.run = 0
-        self._acquitted += 1
-        if self._acquitted == STRIKES and self.state == OPEN:
-            self._safe = self._strikes = self._blamed = 0
-            self._pace.restart(self._number, now)
-            self._go(OPEN, self._cap_before)
 
     def _still_exhausted(self, ticket: Ticket, now: float, pause: float) -> None:
         if ticket is not self._probe:  # sent before: the same event
@@ -288,9 +266,9 @@ class Throttle:
         self._probe = None
         self._waited += ticket.load == 1
         self._pause(now + max(FLOOR, min((now - self._from) / PATIENCE, SLOWEST)))
-        if ticket.call == self._teller:
+        if ticket is self._teller:
             return
-        self._teller, self._tellers = ticket.call, self._tellers + 1 if pause else 0
+        self._teller, self._tellers = ticket, self._tellers + 1 if pause else 0
         self._told = min(self._told, now + pause) if pause else inf
         if self._tellers >= BELIEVED and self._told - 1 > self.paused_until:  # in whole seconds, rounded up
             self._from = self._told - 1
@@ -304,16 +282,12 @@ class Throttle:
             self._follow(now, (self._pace.rate, 0.0, 1.0))
         elif exhausted >= LONG:
             self._width = cycle if self._quota else exhausted
-            self._quota = max(1, accepted)
-            self._budget = self._quota - 1
+            self._quota, self._budget = accepted, accepted - 1
             self._opened, self._accepted = ticket.sent, 1
             self._go(QUOTA, 3)
             self.notify(f"the service allows about {self._quota} requests in {self._width:.0f} s")
-        elif self._quota and accepted <= 1.25 * self._quota:
-            self._go(QUOTA, 3)
         elif self._quota:
-            self._quota = 0
-            self._go(OPEN, START)
+            self._go(QUOTA, 3)
         elif self._resume or self._strikes >= STRIKES or self._waited or ticket.sent - self._from > 1.5:
             self._opened, self._accepted = ticket.sent, 1
             rate = accepted / cycle
@@ -328,8 +302,6 @@ class Throttle:
             self._cap = min(3, self._safe)
 
     def _follow(self, now: float, curve: Curve) -> None:
-        if self._known and self.state == PACED:
-            return
         before, rate = self._pace.rate, curve[0]
         self._pace.start(now, curve, max(now + 3 / rate, self.paused_until))
         self._go(PACED, self._concurrency)
