@@ -70,7 +70,8 @@ class Pace:
         self._basis = 0.0  # highest `proven` since the share is measured
         self._early = 0  # consecutive corrections before the curve was back at its rate
         self._below = self._below_lost = 0.0  # answers at a pace well under `proven`, and 429s of them
-        self._lost, self._weight = 0, 0.0  # 429s; those since the last mark that count
+        # number of the request at the last mark; 429s; those since the mark that count
+        self.marked, self._lost, self._weight = 0, 0, 0.0
         self._marks: deque[tuple[int, float, int]] = deque([(0, 0.0, 0)], maxlen=8)
 
     def start(self, now: float, curve: Curve, due: float) -> None:
@@ -98,7 +99,7 @@ class Pace:
 
     def rejected(self, ticket: Ticket, *, counts: bool) -> None:
         """Take note of a 429; that of a refused call counts only as one request less that was accepted."""
-        if ticket.number > self._marks[-1][0]:
+        if ticket.number > self.marked:
             self._lost += 1
             self._weight += counts
         self.judge(ticket, counts)
@@ -124,10 +125,9 @@ class Pace:
 
     def excessive(self, ticket: Ticket) -> bool:
         """Return whether there were more 429s since the last correction than occur at any pace."""
-        number, sent, _ = self._marks[-1]
-        count = ticket.number - number
+        count, seconds = ticket.number - self.marked, ticket.sent - self._marks[-1][1]
         strays = 1.2 * self.share * count
-        enough = ticket.sent - sent >= (BRIEF if count >= SAMPLE else SLOW)
+        enough = seconds >= (BRIEF if count >= SAMPLE else SLOW)
         return enough and self._weight > TOLERATED * count + strays + SIGMA * sqrt(strays)
 
     def measured(self, ticket: Ticket, seconds: float) -> float:
@@ -182,4 +182,4 @@ class Pace:
 
     def _mark(self, number: int, sent: float) -> None:
         self._marks.append((number, sent, self._lost))
-        self._weight = 0.0
+        self.marked, self._weight = number, 0.0

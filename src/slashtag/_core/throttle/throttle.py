@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from .pace import EARLY, FLOOR, Curve, Pace, Ticket
+from .pace import EARLY, FLOOR, SAMPLE, Curve, Pace, Ticket
 
 __all__ = ["Throttle", "Ticket"]
 
@@ -202,7 +202,7 @@ class Throttle:
             return
         if self.state == OPEN and self._safe:
             self._over_cap(ticket, now)
-            if self._strikes < STRIKES:
+            if self._strikes < STRIKES or ticket.number - self._pace.marked < SAMPLE:
                 return
         elif self._cap < self._concurrency or not self._pace.excessive(ticket):
             return
