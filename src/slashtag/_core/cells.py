@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import NamedTuple
 
 from .._models import add_counts
 from .batches import MAX_KEYS, halves
-from .bounds import Bounds
+from .bounds import Bounds, Pause
 
 #: Most cells of a request.
 WIDTH = 8
@@ -91,6 +90,17 @@ class Cell:
     def is_exact(self, bounds: Bounds) -> bool:
         """Return whether all counts are known."""
         return self.root.answer is not None and bounds.is_exact(self.numbers.values())
+
+    def known(self, bounds: Bounds) -> dict[Unit, Answer] | None:
+        """Return the counts of each unit of a root that has any, None if some are open."""
+        known: dict[Unit, Answer] = {}
+        for cell in self.tree():
+            if not cell.is_exact(bounds):
+                return None
+            if len(cell.units) == 1 and cell.total(bounds.low):
+                counts = ((label, bounds.low[number]) for label, number in cell.numbers.items())
+                known[cell.units[0]] = {label: count for label, count in counts if count}
+        return known
 
     def profile(self, bounds: Bounds) -> Profile:
         """Return how much is open of each label, by dimension."""
@@ -182,81 +192,49 @@ class Question:
             bounds.equate(counted.get(label, ()), changed.get(label, ()), answer.get(label, 0))
 
 
-class Part(NamedTuple):
-    """Some units of a batch, to be asked in a check."""
+class Check(Question):
+    """What parts of batches have together, asked in other company than before, to confirm what is known.
 
-    root: Cell
-    units: Sequence[Unit]
+    Its cells are not those of the search, and have no counts of their own.
+    """
 
-    def counts(self, bounds: Bounds) -> Answer | None:
-        """Return what is known of the units together, None if the counts of the batch are open."""
-        counts: dict[Label, int] = {}
-        cells = {cell.units[0]: cell for cell in self.root.tree() if len(cell.units) == 1}
-        if not all(cell.is_exact(bounds) for cell in self.root.tree()):
-            return None
-        for unit in self.units:
-            if unit in cells:
-                add_counts(counts, {label: bounds.low[n] for label, n in cells[unit].numbers.items()})
-        return {label: count for label, count in counts.items() if count}
-
-
-class Check:
-    """A request about parts of batches, in other company than before, that only confirms what is known."""
-
-    #: Asked past caches, as a question that is repeated.
-    is_repeated = is_part = True
-
-    def __init__(self, parts: Sequence[Part], *, is_last: bool = False) -> None:
-        self.parts = parts
-        #: Whether its batch was asked again, as an earlier check of the part had another answer.
+    def __init__(self, cells: Sequence[Cell], *, is_last: bool = False) -> None:
+        super().__init__(cells[0])
+        self.cells = list(cells)
+        self.is_repeated = True
+        #: Whether its batch is asked with it, as an earlier check of the part had another answer.
         self.is_last = is_last
-        self.answer: Answer | None = None
-        self.fetched = 0.0
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys of all parts."""
-        return tuple(key for part in self.parts for unit in part.units for key in unit)
-
-    @property
-    def roots(self) -> list[Cell]:
-        """The batches of the parts."""
-        return [part.root for part in self.parts]
-
-    @property
-    def not_before(self) -> float:
-        """The time before which the answer must not have been fetched."""
-        return max(root.fetched for root in self.roots)
 
     def lead(self) -> None:
-        """Count the request for the batch of its first part, unless the first checks agree."""
-        origin = self.parts[0].root.origin
+        """Count the request for the batch of its first cell, unless the first checks agree."""
+        origin = self.cells[0].root.origin
         origin.requests += self.is_last or origin.times_checked > 1
 
-    def agrees(self, bounds: Bounds) -> bool | None:
-        """Return whether the answer is what is known, None if that is open."""
-        known: dict[Label, int] = {}
-        for part in self.parts:
-            counts = part.counts(bounds)
+    def agrees(self, known: Mapping[Cell, Mapping[Unit, Answer] | None]) -> bool | None:
+        """Return whether the answer is what is known of the units of the batches, None if some is open."""
+        total: dict[Label, int] = {}
+        for cell in self.cells:
+            counts = known[cell.root]
             if counts is None:
                 return None
-            add_counts(known, counts)
-        return known == self.answer
+            for unit in cell.units:
+                add_counts(total, counts.get(unit, {}))
+        return total == self.answer
 
 
-def checks_of(roots: Iterable[Cell], bounds: Bounds) -> list[Check]:
-    """Return checks of batches, in other company than their questions and than each other's.
+def checks_of(roots: Iterable[Cell], bounds: Bounds) -> Generator[Pause, None, list[Check]]:
+    """Return checks of batches.
 
     They are both halves of each batch, with the keys in reverse, since a service may count only the first
     keys of a request; and sets of the units that have counts. Each such unit is in at least one set, and of
     two units of a half one is in a set without the other: a count given to the wrong unit is noticed.
     """
-    wholes: list[Part] = []
-    parts: list[Part] = []
+    wholes: list[Cell] = []
+    parts: list[Cell] = []
     for root in roots:
-        counted = {cell.units[0] for cell in root.tree() if len(cell.units) == 1 and cell.total(bounds.low)}
+        counted = set(root.known(bounds) or ())
         sides = halves(list(reversed(root.units)))
-        wholes += [Part(root, side) for side in sides]
+        wholes += [Cell(side, root) for side in sides]
         root.origin.times_checked += 1
         # Totals alone hide more errors than labels do; and machines that differ contradict earlier checks.
         for _ in range(root.origin.times_checked + (not root.dimensions)):
@@ -264,20 +242,25 @@ def checks_of(roots: Iterable[Cell], bounds: Bounds) -> list[Check]:
             orders = [sorted(counted.intersection(side), key=order) for side in sides]
             for bit in range(max(map(len, orders)).bit_length()):
                 units = [unit for order in orders for n, unit in enumerate(order, 1) if n >> bit & 1]
-                parts.append(Part(root, units))
-    checks: list[list[Part]] = []
-    for group in wholes, parts:
-        for part in sorted(group, key=lambda part: digest(part.units)):
-            for check in checks:
-                used = sum(len(unit) for other in check for unit in other.units)
-                is_alike = part.root.dimensions == check[0].root.dimensions
-                has_room = used + sum(map(len, part.units)) <= MAX_KEYS
-                if is_alike and has_room and all(part.root is not other.root for other in check):
-                    check.append(part)
+                parts.append(Cell(units, root))
+            yield ()
+    # No two cells of one batch together, since keys may be in both.
+    checks: list[dict[Cell, Cell]] = []
+    room: list[int] = []
+    for cells in wholes, parts:
+        for cell in sorted(cells, key=lambda cell: digest(cell.units)):
+            size, alike = len(cell.keys), cell.root.dimensions
+            for n, check in enumerate(checks):
+                if size <= room[n] and cell.root not in check and alike == next(iter(check)).dimensions:
                     break
             else:
-                checks.append([part])
-    return [Check(check) for check in checks]
+                n = len(checks)
+                checks.append({})
+                room.append(MAX_KEYS)
+            checks[n][cell.root] = cell
+            room[n] -= size
+            yield ()
+    return [Check([*check.values()]) for check in checks]
 
 
 def digest(*values: object) -> bytes:

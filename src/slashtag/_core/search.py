@@ -17,7 +17,7 @@ The questions depend on the batches and the answers alone, so that a second run 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 
 from .._models import add_counts
@@ -41,7 +41,7 @@ class Search:
 
     def __init__(self, batches: Iterable[Sequence[Unit]], *, few: int = 0) -> None:
         #: The counts of keys that have any, at the end.
-        self.results: dict[str, dict[Label, int]] = {}
+        self.results: dict[str, Answer] = {}
         #: Keys that must be asked alone.
         self.unresolved: list[str] = []
         #: False if answers contradict each other repeatedly: the service does not count what it is asked.
@@ -69,7 +69,7 @@ class Search:
         #: Roots to be asked anew, in halves.
         self._suspects: list[Cell] = []
 
-    def rounds(self) -> Iterator[list[Question | Check] | Pause]:
+    def rounds(self) -> Iterator[list[Question] | Pause]:
         """Yield the questions of each round, to be answered before the next, or `()`: a pause."""
         while self.is_additive:
             yield from self._split()
@@ -81,7 +81,7 @@ class Search:
             questions += [Question(cell) for cell in self._cells if self._is_asked_alone(cell)]
             questions += self._verify()
             yield from self._pack(questions)
-            round_: list[Question | Check] = [*questions] or self._check()
+            round_ = questions or (yield from self._check())
             if not round_:
                 break
             for question in round_:
@@ -182,34 +182,33 @@ class Search:
                 found.append(cell)
         return found
 
-    def _check(self) -> list[Question | Check]:
+    def _check(self) -> Generator[Pause, None, list[Question]]:
         """Return the checks that follow from earlier ones, or those of the batches that were split."""
         checks, self._checks = self._checks, []
         if not checks:
             roots = [root for root in self._roots if root.halves and not root.is_checked]
             for root in roots:
                 root.is_checked = True
-            checks = checks_of(roots, self._bounds)
+            checks = yield from checks_of(roots, self._bounds)
         again = dict.fromkeys(root for check in checks if check.is_last for root in check.roots)
         return [*map(Question, again), *checks]
 
-    def _compare(self, check: Check) -> None:
-        """Take the answer of a check."""
-        agrees = check.agrees(self._bounds)
+    def _compare(self, check: Check, agrees: bool | None) -> None:
+        """Take the answer of a check; `agrees` is None if it cannot be compared yet."""
         for root in check.roots if not agrees else ():
             root.is_checked = False
         if agrees is not False:
             return
-        if len(check.parts) > 1:
-            self._checks += map(Check, halves(check.parts))
+        if len(check.cells) > 1:
+            self._checks += map(Check, halves(check.cells))
         elif not check.is_last:
-            self._checks.append(Check(check.parts, is_last=True))
+            self._checks.append(Check(check.cells, is_last=True))
         else:
             self._suspect(check.roots)
             self._contradictions += 1
             self.is_additive = self._contradictions < TRIES
 
-    def _take(self, round_: list[Question | Check]) -> Iterator[Pause]:
+    def _take(self, round_: list[Question]) -> Iterator[Pause]:
         """Learn from the answers of a round, first from those for whole batches."""
         is_changed = False
         parts: list[Question] = []
@@ -239,8 +238,13 @@ class Search:
             else:
                 self._drop(question)
             yield ()
+        known: dict[Cell, dict[Unit, Answer] | None] = {}
+        for root in (root for check in checks for root in check.roots):
+            if root not in known:
+                known[root] = root.known(self._bounds)
+                yield ()
         for check in checks:
-            self._compare(check)
+            self._compare(check, check.agrees(known))
             yield ()
 
     def _take_root(self, root: Cell, answer: Answer | None) -> bool:
@@ -353,20 +357,17 @@ class Search:
             yield ()
 
     def _give(self) -> Iterator[Pause]:
-        low = self._bounds.low
         for root in self._roots:
             yield ()
-            if not self.is_additive:
+            known = root.known(self._bounds) if self.is_additive else None
+            if known is None:
                 self.unresolved += root.keys
                 continue
-            for cell in root.tree():
-                if len(cell.units) == 1 and cell.total(low):
-                    key, *others = cell.keys
-                    if others:
-                        self.unresolved += cell.keys
-                        continue
-                    counts = ((label, low[number]) for label, number in cell.numbers.items())
-                    self.results[key] = {label: count for label, count in counts if count}
+            for unit, counts in known.items():
+                if len(unit) > 1:
+                    self.unresolved += unit
+                else:
+                    self.results[unit[0]] = counts
 
 
 def _is_costly(root: Cell) -> bool:

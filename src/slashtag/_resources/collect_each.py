@@ -21,7 +21,7 @@ from .._core.answers import RangeAnswer
 from .._core.batches import Selector, look_alikes
 from .._core.bounds import Pause
 from .._core.call import SETTLING_SECONDS
-from .._core.cells import TOTAL, Answer, Check, Label, Question
+from .._core.cells import TOTAL, Answer, Label, Question
 from .._core.month_filter import Counts, MonthFilter
 from .._core.plan import Plan
 from .._core.queries import AllTime, DateRange, TimeSlice
@@ -220,7 +220,7 @@ class EachRun(Generic[R]):
         assert window is not None
         outdated: list[OutdatedAnswerError] = []
 
-        async def ask(question: Question | Check) -> None:
+        async def ask(question: Question) -> None:
             selector = Selector(keys=question.keys)
             call = query.call(selector, time_slice)
             call = replace(call, past_caches=question.is_repeated, no_cache=question.is_part)
@@ -272,7 +272,7 @@ class EachRun(Generic[R]):
         if months.contradicts(window, stats.total, expected):
             raise WrongMonthsError
 
-    async def _next(self, rounds: Iterator[list[Question | Check] | Pause]) -> list[Question | Check]:
+    async def _next(self, rounds: Iterator[list[Question] | Pause]) -> list[Question]:
         """Return the next round, none at the end; meanwhile give other tasks a turn."""
         # One search at a time, or the turns of several would add up.
         async with self._computing:
