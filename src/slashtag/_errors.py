@@ -139,7 +139,7 @@ class UnexpectedResponseError(RequestFailedError):
 
     `status` is the HTTP status, or the envelope's if that is a redirect's; `excerpt` holds the first 200
     bytes, without credentials; `repeatable` is False if a retry cannot help (a redirect, a body over
-    `max_response_bytes`).
+    `max_response_bytes`, an answer of a cache where none may answer).
     """
 
     status: int
@@ -150,10 +150,6 @@ class UnexpectedResponseError(RequestFailedError):
         if not self.excerpt:
             return self.message
         return f"{self.message}; it begins {self.excerpt[:80].decode(errors='replace')!r}"
-
-
-class OutdatedAnswerError(UnexpectedResponseError):
-    """Answer made before its period had ended: a cache's that was passed over, or the clock here is ahead."""
 
 
 def is_fatal(error: SlashtagError) -> bool:

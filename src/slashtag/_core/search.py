@@ -363,11 +363,11 @@ class Search:
             if known is None:
                 self.unresolved += root.keys
                 continue
-            for unit, counts in known.items():
-                if len(unit) > 1:
-                    self.unresolved += unit
+            for (key, *others), counts in known.items():
+                if others:
+                    self.unresolved += [key, *others]
                 else:
-                    self.results[unit[0]] = counts
+                    self.results[key] = counts
 
 
 def _is_costly(root: Cell) -> bool:

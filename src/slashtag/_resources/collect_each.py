@@ -27,7 +27,7 @@ from .._core.plan import Plan
 from .._core.queries import AllTime, DateRange, TimeSlice
 from .._core.search import Search
 from .._core.windows import Window
-from .._errors import OutdatedAnswerError, SlashtagError, is_fatal
+from .._errors import SlashtagError, UnexpectedResponseError, is_fatal
 from .._fanout import ResultQueue, Results, Tasks, WorkerPool
 from .._models import RangeStats, RunningSum, Statistics
 from .collect import ProgressReporter, StatsFetcher
@@ -218,7 +218,7 @@ class EachRun(Generic[R]):
         (time_slice, selectors), query, traits = part, self._plan.query, self._fetch.traits
         window = time_slice.window
         assert window is not None
-        outdated: list[OutdatedAnswerError] = []
+        unusable: list[SlashtagError] = []
 
         async def ask(question: Question) -> None:
             selector = Selector(keys=question.keys)
@@ -230,11 +230,12 @@ class EachRun(Generic[R]):
                 call, fetched = replace(call, anew=True), None
             try:
                 stats = await self._fetch(query, call, window, is_used=False)
-            except OutdatedAnswerError as error:
-                outdated.append(error)
-                search.is_additive = False
-                return
             except SlashtagError as error:
+                if isinstance(error, UnexpectedResponseError) and not error.repeatable:
+                    # A cache that cannot be passed, say.
+                    unusable.append(error)
+                    search.is_additive = False
+                    return
                 if not self._reporter.may_split(error, mark, always=True):
                     raise NoAnswersError(error) from None
                 return
@@ -252,8 +253,8 @@ class EachRun(Generic[R]):
             await WorkerPool(round_, ask, self._workers).run()
             # At once, as it may fail.
             await self._ask_alone(group, time_slice, search.take_unresolved(), counts)
-        if outdated:
-            log.warning("slashtags are requested alone: %s", outdated[0])
+        if unusable:
+            log.warning("slashtags are requested alone: %s", unusable[0])
         elif not search.is_additive and traits.is_additive:
             traits.is_additive = False
             traits.metrics.inconsistent += 1

@@ -17,12 +17,12 @@ from .._core.retry import RetryPolicy, answer_lost, backoff, final_error, is_fai
 from .._core.throttle.throttle import Ticket
 from .._errors import (
     APIError,
-    OutdatedAnswerError,
     RateLimitError,
     SessionClosedError,
     SlashtagError,
     TagLimitError,
     TransportError,
+    UnexpectedResponseError,
 )
 from .admission import Admission, WaitTooLongError
 from .metrics import Metrics
@@ -277,9 +277,9 @@ class Sender:
 
 
 def _check_age(call: Call[Any], status: int, made: float | None) -> None:
-    """Raise OutdatedAnswerError for an answer of a cache to a call that goes past caches."""
+    """Raise UnexpectedResponseError for an answer of a cache to a call that goes past caches."""
     if (call.past_caches or call.no_cache) and made is not None and made < (call.settled_at or 0.0):
-        raise OutdatedAnswerError(
+        raise UnexpectedResponseError(
             "a cache answered, from before the period had ended, or this machine's clock is ahead",
             status=status,
             repeatable=False,
