@@ -62,7 +62,7 @@ class Job:
         self.box, self.folder, self.patch = box, folder, patch
         self.kind = self.rng.choice(KINDS)
         self.clients, self.runs, self.changes, self.skew = 0, 0, 0, 0
-        self.was_fresh = False
+        self.was_fresh = self.was_behind = False
         self.names: dict[int, set[str]] = {}
         today = datetime.now(UTC).date()
         # Two windows that are over, the second since yesterday, and today.
@@ -109,6 +109,7 @@ class Job:
             box._service._credentials = (box.apikey, box.apisecret)
         elif kind == "skew":
             self.skew = rng.choice((-30, -1, 1, 30)) * DAY
+            self.was_behind |= self.skew < 0
         elif kind == "late" and not self.was_fresh:
             # Until now all answers were those of a cache, from before this click.
             noon = datetime(self.yesterday.year, self.yesterday.month, self.yesterday.day, 12, tzinfo=UTC)
@@ -211,8 +212,10 @@ class Job:
             tally.missing = max(0, len(fresh) - len(held))
             slack = 2 + 2 * WINDOWS * self.changes
             if self.kind in ("each", "export"):
-                # Which halves are needed depends on the batch.
-                slack = len(fresh) if self.changes else slack + len(fresh) // 2
+                # Which halves are needed depends on the batch, and a changed link has one of its own. A clock
+                # that is behind takes a day for one that is not over, and asks each link alone about it.
+                is_other = self.changes or self.was_behind
+                slack = len(fresh) + self.changes if is_other else slack + len(fresh) // 2
             tally.too_many = max(0, tally.sent - tally.missing - slack)
         return tally
 
