@@ -68,6 +68,7 @@ bench: $(VENV)/.bench
 bench-pacing: $(VENV)/.dev
 	@mkdir -p benchmarks/results
 	$(PY) -m benchmarks.pacing --png benchmarks/results/pacing.png $(ARGS)
+	$(PY) -m benchmarks.pacing.strays
 	$(PY) -m benchmarks.pacing.nginx
 
 # schemathesis may fail on Python 3.11: PYTHON=python3.12

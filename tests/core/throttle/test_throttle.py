@@ -17,7 +17,7 @@ from itertools import pairwise
 from math import exp, inf
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slashtag._core.throttle.pace import EARLY, FLOOR, LATE, Pace, Ticket
@@ -106,6 +106,7 @@ STATES: dict[str, Callable[[], tuple[Throttle, float]]] = {
 # -- a call for itself
 
 
+@example(told=[1.0, None, None, None, None, None, None], trip=1.0, concurrency=2)
 @given(
     told=st.lists(maybe_told, min_size=1, max_size=12),
     trip=st.floats(0.001, 2),

@@ -127,7 +127,7 @@ class Pace:
         """Return whether there were more 429s since the last correction than occur at any pace."""
         count, seconds = ticket.number - self.marked, ticket.sent - self._marks[-1][1]
         strays = 1.2 * self.share * count
-        enough = seconds >= (BRIEF if count >= SAMPLE else SLOW)
+        enough = seconds >= BRIEF if count >= SAMPLE else seconds >= SLOW and ticket.pace < inf
         return enough and self._weight > TOLERATED * count + strays + SIGMA * sqrt(strays)
 
     def measured(self, ticket: Ticket, seconds: float) -> float:
