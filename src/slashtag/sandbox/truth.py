@@ -39,6 +39,11 @@ class TrueRange(_TrueMaps):
     total_clicks: int
     clicks: dict[date, int]
 
+    @property
+    def total(self) -> int:
+        """All clicks."""
+        return self.total_clicks
+
 
 @dataclass(frozen=True, kw_only=True)
 class TruePeriod(_TrueMaps):
@@ -49,6 +54,11 @@ class TruePeriod(_TrueMaps):
     clicks_repeated: int
     clicks_breakdown: dict[int, dict[int, int]]
     timezone: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """All clicks."""
+        return self.clicks_total
 
 
 @dataclass(frozen=True, kw_only=True)
