@@ -399,6 +399,24 @@ def test_the_rate_between_two_exhaustions_is_exact_but_for_one_request(
     assert pace.measured(last, 0.0) == pytest.approx(rate, rel=1 / count)
 
 
+def test_a_first_rate_that_was_a_bursts_is_corrected_at_once() -> None:
+    pace = Pace(1.0)
+    pace.start(10.0, pace.enter(Ticket(10.0, 100, 1), 100.0), 10.0)
+    for number in range(101, 105):
+        pace.rejected(Ticket(10.1, number, 1, 60.0), counts=True)
+    pace.correct(Ticket(10.8, 124, 1, 100.0))
+    assert pace.proven == pytest.approx(20 / 0.8)
+
+
+@pytest.mark.parametrize(("paced", "seconds", "enough"), [(1.0, 9, True), (1.0, 5, False), (inf, 9, False)])
+def test_a_slow_rate_is_corrected_before_it_has_a_sample(paced: float, seconds: float, enough: bool) -> None:
+    pace = Pace(1.0)
+    pace.restart(100, 10.0)
+    ticket = Ticket(10.0 + seconds, 109, 1, paced)
+    pace.rejected(ticket, counts=True)
+    assert pace.excessive(ticket) is enough
+
+
 # -- estimates and news
 
 
