@@ -156,7 +156,7 @@ def test_429s_of_refused_calls_hold_up_nobody_at_an_open_throttle() -> None:
     for ticket in refused:  # of which one passes in between
         throttle.rejected(ticket, 10.1)
         throttle.accepted(throttle.depart(10.2), 10.25)
-    for _ in range(6):  # the run is over
+    for _ in range(9):  # the run is over
         throttle.accepted(throttle.depart(10.3), 10.35)
     under_way = throttle.depart(10.3)
     for ticket in refused:
