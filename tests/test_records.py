@@ -1,10 +1,9 @@
-"""Records in other libraries: json, pydantic and FastAPI, notebooks."""
+"""Records in other libraries: json, pydantic and FastAPI."""
 
 from __future__ import annotations
 
 import json
 from datetime import date, datetime, timedelta
-from html.parser import HTMLParser
 from typing import Any
 
 import pydantic
@@ -139,43 +138,6 @@ async def test_endpoints_of_fastapi_return_records() -> None:
 
 
 # --- notebooks and consoles ----------------------------------------------------------------------------
-
-
-class Tags(HTMLParser):
-    """The tags of a page, and its text; fails if a tag is not closed."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: list[str] = []
-        self.text = ""
-        self.feed(page)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.open.append(tag)
-        self.seen.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def test_statistics_show_their_days_and_first_labels() -> None:
-    page = Tags(YEAR._repr_html_())
-    assert "366 clicks, 2024-01-01 to 2024-12-31" in page.text
-    assert "country 99" in page.text
-    assert "country 1" not in page.text
-    assert "reconciles is False" in Tags(DAYS._repr_html_()).text
-
-
-def test_no_label_becomes_markup() -> None:
-    label = "<script>alert(1)</script>&"
-    page = Tags(RangeStats(referrer={label: 2})._repr_html_())
-    assert "script" not in page.seen
-    assert label in page.text
 
 
 def test_the_repr_of_a_year_is_short() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -156,8 +156,6 @@ def _read_failure(task: asyncio.Task[Any]) -> None:
 class AsyncReadable:
     """Base of classes that are read with `async for`, and closed by `aclose` or `async with`."""
 
-    _iter_hint = ""
-
     async def aclose(self) -> None:
         """Cancel requests under way and wait until they have ended; safe to repeat."""
         raise NotImplementedError
@@ -167,11 +165,6 @@ class AsyncReadable:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-    if not TYPE_CHECKING:
-
-        def __iter__(self) -> NoReturn:
-            raise TypeError(f"{type(self).__name__} is read with `async for`{self._iter_hint}")
 
 
 class Stream(AsyncReadable, Generic[T]):

@@ -11,7 +11,7 @@ from msgspec import Meta
 from msgspec.structs import asdict, force_setattr
 
 from ._records import Record
-from ._show import many, short_repr, stats_html
+from ._show import many, short_repr
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -158,9 +158,6 @@ class Statistics(Record, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return short_repr(self)
-
-    def _repr_html_(self) -> str:
-        return stats_html(self, self.total, self.rows())
 
 
 class _LabelStats(Statistics, frozen=True, kw_only=True):

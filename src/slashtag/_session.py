@@ -7,11 +7,12 @@ import logging
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from copy import copy
 from dataclasses import replace
 from hashlib import pbkdf2_hmac
 from math import inf
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar
 
 import aiohttp
 from msgspec import structs
@@ -134,9 +135,7 @@ class AsyncSession:
             from ._journal.journal import Journal
 
             self._journal = Journal(journal, str(base), credentials.apikey, journal_max_age)
-        throttle = Throttle(self._workers, rate)
-        throttle.notify = log.info
-        admission = Admission(throttle)
+        admission = Admission(Throttle(self._workers, rate, log.info))
         metrics = Metrics(admission)
         self._traits = ServiceTraits(metrics)
         self._use(
@@ -196,17 +195,15 @@ class AsyncSession:
         check_options(_OPTIONS, changed)
         if retry is not None:
             changed["policy"] = changed.pop("retry")
-        view = object.__new__(type(self))
-        view.__dict__.update(self.__dict__, _is_view=True)
+        view = copy(self)
+        view._is_view = True
         view._use(replace(self._sender, **changed))
         return view
 
     async def aclose(self) -> None:
         """Close the session and all its views: cancel requests under way, close connections."""
         transport = self._transport
-        if transport.loop is not None:
-            transport.bind()
-        transport.closed = True
+        transport.stop()
         async with self._closing, AsyncExitStack() as steps:  # runs in reverse order; every step runs
             if self._journal is not None:
                 steps.push_async_callback(self._journal.aclose)
@@ -236,9 +233,6 @@ class AsyncSession:
             return "<AsyncSession (not initialised)>"
         state = "closed" if self._transport.closed else f"by {self._transport.way}"
         return f"<AsyncSession {self._transport.base} ({state})>"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a session holds connections and credentials: create one in each process")
 
 
 def account_key(session: AsyncSession, salt: str) -> bytes:

@@ -1,18 +1,16 @@
-"""Representations of values: short in a console, as tables in a notebook."""
+"""Representations of values, short ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from html import escape
-from itertools import groupby, islice
-from operator import itemgetter
+from itertools import islice
 from typing import cast
 
 from msgspec import Struct
 
-#: Entries of a map in a repr; labels of a dimension in a notebook.
-ENTRIES, LABELS = 5, 5
+#: Entries of a map in a repr.
+ENTRIES = 5
 
 
 def many(n: int, one: str, more: str | None = None) -> str:
@@ -31,25 +29,6 @@ def short_repr(record: Struct) -> str:
     names = sorted(record.__struct_fields__, key=lambda name: isinstance(getattr(record, name), dict))
     shown = (f"{name}={_cut(getattr(record, name))}" for name in names)
     return f"{type(record).__name__}({', '.join(shown)})"
-
-
-def stats_html(stats: Struct, total: int, rows: Iterable[tuple[str, str, int]]) -> str:
-    """Return the total and the period of statistics, and a table of the first labels."""
-    period = ""
-    cells: list[tuple[str, str, str]] = []
-    for dimension, group in groupby(rows, itemgetter(0)):
-        counts = [(label, clicks) for _, label, clicks in group]
-        if dimension in ("day", "month"):
-            period = f", {counts[0][0]} to {counts[-1][0]}"
-            continue
-        cells += [(dimension, label, f"{clicks:,}") for label, clicks in counts[:LABELS]]
-        if len(counts) > LABELS:
-            cells.append((dimension, f"{len(counts) - LABELS:,} more", ""))
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells)
-    inexact = [name for name in stats.__struct_fields__ if getattr(stats, name) is False]
-    return f"<p><b>{type(stats).__name__}</b>: {total:,} clicks{period}</p><table>{body}</table>" + "".join(
-        f"<p>{name} is False</p>" for name in inexact
-    )
 
 
 def _cut(member: object) -> str:

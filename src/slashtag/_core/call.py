@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any, Generic, Literal, TypeVar, get_args
 from urllib.parse import quote
 
@@ -34,11 +33,6 @@ UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-
 METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
 #: Visible ASCII without "#" and "?", which would end the path.
 _PATH = re.compile(r"[!\"$->@-~]+")
-
-
-@lru_cache(maxsize=256)
-def _is_path(text: str) -> bool:
-    return _PATH.fullmatch(text) is not None
 
 
 class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
@@ -72,7 +66,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise InvalidRequestError(f"the method must be one of {', '.join(sorted(METHODS))}")
-        if not _is_path(self.path):
+        if not _PATH.fullmatch(self.path):
             raise InvalidRequestError("the path must be percent-encoded, without a query or a fragment")
         params: tuple[tuple[str, object], ...] = self.params
         for name, value in params:

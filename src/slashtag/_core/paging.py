@@ -39,6 +39,7 @@ from math import inf
 from typing import Generic, Literal, Protocol, TypeVar, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .._errors import BadRequestError, InvalidRequestError, NotFoundError, PaginationError, SlashtagError
 from .._models import Page
@@ -133,7 +134,8 @@ class PageCursor(Generic[T]):
 
     def take(self, page: Page[T]) -> Sequence[T]:
         """Process the answer to `page`; return its new items."""
-        items = self._reading.take(page)
+        # The service may tell a larger one, but gives no more than were requested.
+        items = self._reading.take(replace(page, page_size=min(page.page_size, self.pagesize)))
         if items and self._given is not self._reading.seen:
             new = self._given.new({item.id for item in items})
             self._given.add(new)
@@ -184,7 +186,7 @@ class Reading(Generic[T]):
         #: Whether all repeated items can be the result of insertions.
         self.shifts = options.orderby != "date"
         #: The number of items that a full page has.
-        self.page_size = self._pagesize = pagesize
+        self.page_size = pagesize
         self._window = 1
         self._end = inf  # the last page, or the one that confirms it
         self._last: list[int] = []  # the ids of the last page
@@ -241,9 +243,9 @@ class Reading(Generic[T]):
 
     def _problem(self, page: Page[T], ids: list[int], fresh: set[int]) -> str | None:
         """Return why the listing must be read again if an answer to `page` is the same once more."""
-        number, is_behind, size = self.page, self._end < inf, min(page.page_size, self._pagesize)
+        number, is_behind, size = self.page, self._end < inf, page.page_size
         if self._last and not is_behind and size != self.page_size and (ids or size):
-            return f"page {number} has a pageSize of {page.page_size}, and those before it {self.page_size}"
+            return f"page {number} has a pageSize of {size}, and those before it {self.page_size}"
         # An insertion moves some of the last items behind the end, but not to a page that confirms it.
         is_last = ids == self._last or (self.shifts and number > self._end and ids == self._last[-len(ids) :])
         is_all = len(ids) >= len(self.seen)
@@ -264,7 +266,7 @@ class Reading(Generic[T]):
 
     def _accept(self, page: Page[T], ids: list[int], fresh: set[int]) -> Sequence[T]:
         if not self._last:
-            self.page_size = min(page.page_size, self._pagesize)
+            self.page_size = page.page_size
         repeated = len({*ids}) - len(fresh)
         if self.shifts:
             self._check_order(ids, repeated)

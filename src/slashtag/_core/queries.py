@@ -22,7 +22,7 @@ from .answers import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
 from .batches import Selector
 from .call import Call, check_int
 from .spans import is_local, localized, parse_bound, parse_day, parse_span, spans_to_compare
-from .windows import Bound, Window, format_offset, offsets, only_offset, windows
+from .windows import Bound, Window, format_offset, only_offset, segments, windows
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
 _Date = date
@@ -281,7 +281,8 @@ class AllTime(Query[PeriodStats], frozen=True):
     answer_type = PeriodAnswer
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        return [self.time_slice(only_offset(zone, offsets(zone, EPOCH, now), "all time"))]
+        offsets = (offset for *_, offset in segments(zone, EPOCH, now))
+        return [self.time_slice(only_offset(zone, offsets, "all time"))]
 
     def time_slice(self, offset: timedelta, settled_at: float = inf) -> TimeSlice:
         """Return the time slice for one offset; pass `settled_at` if only months that have ended matter."""

@@ -137,7 +137,7 @@ def _number(day: date) -> int:
 def _whole_months(number: int, count: int) -> tuple[date, date]:
     """Return the first and last day of so many months from one on."""
     (year, month), (last_year, last_month) = divmod(number, 12), divmod(number + count - 1, 12)
-    return date(year, month + 1, 1), last_day((last_year, last_month + 1))
+    return date(year, month + 1, 1), last_day(date(last_year, last_month + 1, 1))
 
 
 def spans_to_compare(
@@ -152,7 +152,7 @@ def spans_to_compare(
             counted = min(ends, now) if begins <= now else ends
             return (start, counted), (first, first + (counted - begins))
         first = start - (end - start) - _DAY
-        if start.day == 1 and end == last_day((end.year, end.month)):
+        if start.day == 1 and end == last_day(end):
             count = _number(end) - _number(start) + 1
             first, _ = _whole_months(_number(start) - count, count)
         if not start <= now.date() <= end:

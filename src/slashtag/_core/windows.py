@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -22,7 +22,6 @@ _SAMPLE = timedelta(hours=12)
 
 Bound = date | datetime
 Zone = str | tzinfo | None
-Month = tuple[int, int]
 
 
 def parse_zone(zone: Zone) -> tzinfo:
@@ -86,18 +85,6 @@ def segments(zone: tzinfo, first: datetime, last: datetime) -> Iterator[tuple[da
         yield start, last, offset
 
 
-def offsets(zone: tzinfo, first: datetime, last: datetime) -> list[timedelta]:
-    """List the distinct offsets of a zone between two instants, in order of appearance."""
-    return list(dict.fromkeys(offset for _, _, offset in segments(zone, first, last)))
-
-
-def offsets_of_days(zone: tzinfo, first: date, last: date) -> list[timedelta]:
-    """List the distinct offsets of a zone from a day before `first` to a day after `last`."""
-    # Keep within the calendar under every offset.
-    first, last = max(first, date(1, 1, 4)), min(last, date(9999, 12, 27))
-    return offsets(zone, midnight(first) - _DAY, midnight(last) + 2 * _DAY)
-
-
 def only_offset(zone: tzinfo, found: Iterable[timedelta], what: str) -> timedelta:
     """Return the offset of a period that cannot be split, or raise InvalidRequestError for several."""
     first, *others = dict.fromkeys(found)
@@ -139,18 +126,22 @@ class Window(Struct, frozen=True):
         return f"{self.first}..{self.last}" if self.first != self.last else str(self.first)
 
 
-def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
+def windows(start: Bound, end: Bound, zone: tzinfo, *, within_months: bool = False) -> list[Window]:
     """Split the range from `start` to `end` (both included) into windows the service can answer.
 
     A window has one UTC offset and covers at most 32 calendar dates. It begins at the start of a day or one
     second after the previous window, and ends at the last second of a day or where the range or the offset
-    ends. See docs/service.md, Statistics for a date or date range.
+    ends; with `within_months` also at the end of a month. See docs/service.md, Statistics for a date or date
+    range.
     """
     found: list[Window] = []
     for whole in split_by_utc_offset(start, end, zone):
         first, fixed = whole.start, whole.start.tzinfo or UTC
         while first <= whole.end:
-            most = MAX_WINDOW_DAYS * _DAY - (first - midnight(first.date(), fixed)) - _SECOND
+            days = MAX_WINDOW_DAYS
+            if within_months:
+                days = last_day(first).day - first.day + 1
+            most = days * _DAY - (first - midnight(first.date(), fixed)) - _SECOND
             # A timedelta, because the end may be outside the calendar.
             found.append(Window(first, first + min(whole.end - first, most)))
             first = found[-1].end + _SECOND
@@ -185,39 +176,11 @@ def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     return found
 
 
-def windows_of_month(parts: Iterable[Window], month: Month) -> list[Window]:
-    """Return what lies in a month of ranges of one offset each."""
-    found: list[Window] = []
-    for part in parts:
-        zone = part.start.tzinfo or UTC
-        start = max(part.start, midnight(date(*month, 1), zone))
-        end = min(part.end, midnight(last_day(month), zone) + (_DAY - _SECOND))
-        if start <= end:
-            found.append(Window(start, end))
-    return found
-
-
 def midnight(day: date, zone: tzinfo = UTC) -> datetime:
     """Return the first instant of a day."""
     return datetime(day.year, day.month, day.day, tzinfo=zone)
 
 
-def month_of(day: date) -> Month:
-    """Return the (year, month) of a date or datetime."""
-    return day.year, day.month
-
-
-def flattened(breakdown: Mapping[int, Mapping[int, int]]) -> dict[Month, int]:
-    """Return the clicks by (year, month) of year -> month -> clicks."""
-    return {(year, month): n for year, months_ in breakdown.items() for month, n in months_.items()}
-
-
-def last_day(month: Month) -> date:
-    """Return the last date of a month."""
-    return date(*month, calendar.monthrange(*month)[1])
-
-
-def months(first: date, last: date) -> list[Month]:
-    """List every (year, month) from the first date to the last."""
-    numbers = range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
-    return [(n // 12, n % 12 + 1) for n in numbers]
+def last_day(day: date) -> date:
+    """Return the last date of the month of a date."""
+    return date(day.year, day.month, calendar.monthrange(day.year, day.month)[1])

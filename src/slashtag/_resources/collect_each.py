@@ -157,9 +157,9 @@ class EachRun(Generic[R]):
         if len(counts) < len(group.selectors):
             return False
         parts: list[Part] = []
-        for month, time_slices in months.time_slices.items():
-            active = [each for each in group.selectors if months.is_active(month, counts[each.keys])]
-            parts += [(time_slice, active) for time_slice in time_slices if active]
+        for window, time_slice in months.time_slices.items():
+            if active := [each for each in group.selectors if months.is_active(window, counts[each.keys])]:
+                parts.append((time_slice, active))
         if sum(len(active) for _, active in parts) >= len(group.selectors) * len(self._plan.time_slices):
             return False
         try:

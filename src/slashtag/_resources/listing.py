@@ -204,8 +204,6 @@ class Listing(AsyncReadable, Generic[T]):
     Each of these reads the listing from its start. `async with` cancels unfinished requests at the end.
     """
 
-    _iter_hint = ", or at once with `await listing.to_list()`"
-
     def __init__(self, options: ListingOptions[T], tasks: Tasks) -> None:
         self._options = options
         self._session_tasks = tasks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import inf
 from types import SimpleNamespace
 from typing import Any
@@ -55,15 +55,9 @@ class Metrics:
             self.retry_at = at
 
     def __getstate__(self) -> dict[str, Any]:
-        derived = [name for name, value in vars(type(self)).items() if isinstance(value, property)]
-        kept = [field.name for field in fields(self) if not field.name.startswith("_")]
-        return {name: getattr(self, name) for name in (*kept, *derived)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        numbers: Any = SimpleNamespace(**state)
-        numbers.throttle = numbers
-        values = {field.name: state.get(field.name) for field in fields(self)}
-        self.__dict__.update(values, _admission=numbers)
+        names = ("throttled", "learned_rate", "paused_until", "in_flight")
+        throttle = SimpleNamespace(**{name: getattr(self, name) for name in names})
+        return vars(self) | {"_admission": SimpleNamespace(waiting=self.waiting, throttle=throttle)}
 
     @property
     def throttled(self) -> int:

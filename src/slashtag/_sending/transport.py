@@ -87,6 +87,12 @@ class Transport:
             )
         return loop
 
+    def stop(self) -> None:
+        """Refuse requests from now on; raises ConfigurationError in another event loop."""
+        if self.loop is not None:
+            self.bind()
+        self.closed = True
+
     def http(self) -> aiohttp.ClientSession:
         """Return the aiohttp session, which belongs to the running event loop."""
         if self.closed:

@@ -354,9 +354,8 @@ def test_a_limit_behind_strays_is_still_met_with_a_pace() -> None:
 
 
 def test_the_news_tell_the_limit_and_its_change() -> None:
-    throttle = Throttle(CONCURRENCY)
     told: list[str] = []
-    throttle.notify = told.append
+    throttle = Throttle(CONCURRENCY, notify=told.append)
     run(throttle, TokenBucket(Random(1), 50, 20, None, (30.0, 20.0)), 2000, 1)
     assert 2 <= len(told) <= 8
     rates = [

@@ -50,7 +50,9 @@ ALONE = 0.125  # seconds that a call answered 429 waits while others pass; doubl
 class Throttle:
     """Decide when requests depart from what their answers say; virtual or real time, no timers of its own."""
 
-    def __init__(self, concurrency: int, rate: float | None = None) -> None:
+    def __init__(
+        self, concurrency: int, rate: float | None = None, notify: Callable[[str], None] = lambda text: None
+    ) -> None:
         if concurrency < 1:
             raise ValueError("concurrency must be at least 1")
         if rate is not None and not 0 < rate < inf:
@@ -59,7 +61,7 @@ class Throttle:
         self.throttled = 0
         self.paused_until = 0.0
         self.state = OPEN if rate is None else PACED
-        self.notify: Callable[[str], None] = lambda text: None  # told what is learnt
+        self._notify = notify  # told what is learnt
         self._concurrency = concurrency
         self._known = rate is not None
         self._cap: float = min(START, concurrency) if rate is None else concurrency
@@ -198,7 +200,7 @@ class Throttle:
             self._struck.clear()
             self._pace.restart(self._number, now)
             self._go(OPEN, START)
-            self.notify(f"the service answers {self._pace.share:.0%} of requests with 429 at any pace")
+            self._notify(f"the service answers {self._pace.share:.0%} of requests with 429 at any pace")
             return
         if self.state == OPEN and self._safe:
             self._over_cap(ticket, now)
@@ -285,7 +287,7 @@ class Throttle:
             self._quota, self._budget = accepted, accepted - 1
             self._opened, self._accepted = ticket.sent, 1
             self._go(QUOTA, 3)
-            self.notify(f"the service allows about {self._quota} requests in {self._width:.0f} s")
+            self._notify(f"the service allows about {self._quota} requests in {self._width:.0f} s")
         elif self._quota:
             self._go(QUOTA, 3)
         elif self._resume or self._strikes >= STRIKES or self._waited or ticket.sent - self._from > 1.5:
@@ -306,7 +308,7 @@ class Throttle:
         self._pace.start(now, curve, max(now + 3 / rate, self.paused_until))
         self._go(PACED, self._concurrency)
         if not 0.9 < before / rate < 1.1:
-            self.notify(f"the service allows about {rate:.3g} requests/s")
+            self._notify(f"the service allows about {rate:.3g} requests/s")
 
     def _go(self, state: str, cap: float) -> None:
         self.state, self._cap = state, min(cap, self._concurrency)
