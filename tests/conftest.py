@@ -29,11 +29,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def measure_no_subprocess() -> None:
     """Have the processes that tests start unmeasured: it takes as long as their work, and writes files."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
 
-measure_no_subprocess()
+def pytest_configure(config: pytest.Config) -> None:
+    # The workers that xdist starts are measured.
+    if not config.getoption("numprocesses", None):
+        measure_no_subprocess()
+
 
 #: What may differ between Pythons: sending, sessions, pickling, types, zones, the command line's start.
 DIFFERS = (

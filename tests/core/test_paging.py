@@ -240,10 +240,11 @@ def test_ties_in_any_order_make_no_listing_short_or_give_an_item_twice(
     assert set(found) >= set(range(n))
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("latest_first", [False, True])
 @pytest.mark.parametrize("ties", [2, 40, 1_000])
 def test_ties_in_any_order_are_found_by_reading_again(ties: int, latest_first: bool) -> None:
-    for seed in range(20):
+    for seed in range(8):
         service = Service(1_000, 100, latest_first=latest_first, ties=ties, random=Random(seed))
         found, _ = read(cursor(latest_first=latest_first), service)
         assert sorted(found) == list(range(1_000))

@@ -104,7 +104,7 @@ def halving(table: Table, keys: Sequence[str]) -> int:
     return sum(1 + splits(batch) for batch in batches_of(keys))
 
 
-@examples(100)
+@examples(60)
 @given(accounts())
 def test_every_result_is_the_truth(account: tuple[int, Table]) -> None:
     count, table = account
@@ -114,7 +114,8 @@ def test_every_result_is_the_truth(account: tuple[int, Table]) -> None:
     assert len(run.search.unresolved) == (count % KEYS == 1)
 
 
-@examples(100)
+@pytest.mark.unmeasured
+@examples(60)
 @given(accounts())
 def test_never_more_requests_than_halving_and_its_confirmation(account: tuple[int, Table]) -> None:
     count, table = account
@@ -125,7 +126,7 @@ def test_never_more_requests_than_halving_and_its_confirmation(account: tuple[in
     assert run.requests <= halving(table, names(count)) + (2 + 2 * (KEYS // 2).bit_length()) * split + 1
 
 
-@examples(100)
+@examples(60)
 @given(accounts(), st.data())
 def test_refused_keys_are_unresolved_and_no_others_fail(
     account: tuple[int, Table], data: st.DataObject
@@ -137,7 +138,8 @@ def test_refused_keys_are_unresolved_and_no_others_fail(
     assert run.results == {key: counts for key, counts in table.items() if key not in refused}
 
 
-@examples(300)
+@pytest.mark.unmeasured
+@examples(150)
 @given(
     accounts(),
     st.integers(),
@@ -181,7 +183,8 @@ def test_any_answers_end_within_three_requests_a_key_and_a_dozen_a_batch(
     assert run.search.results.keys().isdisjoint(run.search.unresolved)
 
 
-@examples(300)
+@pytest.mark.unmeasured
+@examples(150)
 @given(accounts(), st.data())
 def test_one_change_at_any_time_or_old_answers_of_caches_give_the_truth_before_or_after(
     account: tuple[int, Table], data: st.DataObject
@@ -216,6 +219,7 @@ def test_one_change_at_any_time_or_old_answers_of_caches_give_the_truth_before_o
         assert run.results.get(name, {}) in (table.get(name, {}), dict(after.get(name, {})))
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("lag", ["by request", "by connection", "once"])
 def test_hardly_any_result_mixes_what_two_machines_count(lag: str) -> None:
     wrong = 0
@@ -310,6 +314,6 @@ def test_the_same_answers_give_the_same_questions_in_every_process() -> None:
         subprocess.run(
             command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
         ).stdout
-        for seed in "123"
+        for seed in "12"
     }
     assert len(found) == 1

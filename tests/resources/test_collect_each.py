@@ -52,10 +52,10 @@ def paths(box: Sandbox) -> Counter[str]:
 
 
 @pytest.mark.unmeasured
-async def test_300_slashtags_over_three_years_are_true_for_under_7000_requests(
+async def test_100_slashtags_over_three_years_are_true_for_under_2333_requests(
     account: Account,
 ) -> None:
-    keys = tuple(account.keys[:300])
+    keys = tuple(account.keys[:100])
     async with account.serve() as box, client(box) as api:
         answers = {key: stats async for key, stats in api.stats.collect_each(YEARS, keys=keys)}
         requests = len(box.requests)
@@ -63,9 +63,10 @@ async def test_300_slashtags_over_three_years_are_true_for_under_7000_requests(
     truth = account.each(keys)
     assert answers.keys() == truth.keys()
     assert all(counts(answers[key]) == counts(truth[key]) for key in keys)
-    assert requests < 7_000 < len(keys) * 35
+    assert requests < 7_000 / 3 < len(keys) * 35
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("inferred", [False, True])
 @pytest.mark.parametrize("zone", [None, "America/New_York", "Australia/Lord_Howe", "America/Santiago"])
 async def test_inferred_or_not_and_in_whatever_zone_the_answers_are_the_truth(
@@ -246,17 +247,19 @@ LONG_AGO = [("Date", "Mon, 01 Jan 2024 00:00:00 GMT"), ("Age", "60000000")]
     ],
 )
 async def test_all_time_statistics_that_cannot_be_used_cost_no_slashtag(all_time: wire.Answer) -> None:
-    ledger = Ledger({f"s{n}": {date(2023, 5, 5): n % 2} for n in range(150)}, lambda day: day)
+    # Two batches.
+    totals = {f"s{n}": int(n % 10 == 5) for n in range(110)}
+    ledger = Ledger({key: {date(2023, 5, 5): n} for key, n in totals.items()}, lambda day: day)
 
     def answer(request: wire.Request) -> wire.Answer:
         return ledger(request) if "date_range" in request.query else all_time
 
     async with scripted(answer, retry=RetryPolicy()) as (server, api), asyncio.timeout(30):
         each = api.stats.collect_each(YEAR, keys=list(ledger.clicks))
-        assert {key: stats.total async for key, stats in each} == {f"s{n}": n % 2 for n in range(150)}
+        assert {key: stats.total async for key, stats in each} == totals
         asked = sum("date_range" not in request.query for request in server.requests)
         each = api.stats.collect_each(YEAR, keys=list(ledger.clicks))
-        assert len([key async for key, _ in each]) == 150
+        assert len([key async for key, _ in each]) == 110
         # Not again in this session.
         assert asked == sum("date_range" not in request.query for request in server.requests)
 
@@ -272,12 +275,13 @@ async def test_a_window_that_contradicts_itself_is_logged(caplog: pytest.LogCapt
 # --- failures ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("inferred", [False, True])
-async def test_one_unknown_slashtag_among_a_thousand_costs_itself_only(
+async def test_one_unknown_slashtag_among_hundreds_costs_itself_only(
     account: Account, inferred: bool
 ) -> None:
-    keys = account.keys[:1000]
-    keys[537] = "nobody-has-this"
+    keys = account.keys[:300]
+    keys[137] = "nobody-has-this"
     failures: list[Failure] = []
     query = DateRange("2024-03-01", "2024-05-31") if inferred else DateRange("2024-03-01", "2024-03-31")
     async with account.serve(unknown_keys="error") as box, client(box) as api:
@@ -290,7 +294,7 @@ async def test_one_unknown_slashtag_among_a_thousand_costs_itself_only(
     (failure,) = failures
     assert failure.call.keys == ("nobody-has-this",)
     assert isinstance(failure.error, BadRequestError)
-    assert requests < 1000 * 3
+    assert requests < 300 * 3
 
 
 async def test_the_first_failure_ends_the_iterator_and_names_slashtag_and_window(account: Account) -> None:

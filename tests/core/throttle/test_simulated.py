@@ -164,6 +164,7 @@ class Sessions:
         self._throttles[ticket[0]].failed(ticket[1], now, retry_after)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(("count", "seeds", "waste", "least"), [(2, 7, 0.05, 0.5), (4, 3, 0.15, 0.2)])
 def test_sessions_that_know_nothing_of_each_other_share_one_limit(
     count: int, seeds: int, waste: float, least: float
@@ -184,6 +185,7 @@ def reach(case: Case, seed: int) -> tuple[float, int]:
     return best / done.time, done.rejects
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "name",
     [
