@@ -231,7 +231,10 @@ class EachRun(Generic[R]):
             try:
                 stats = await self._fetch(query, call, window, is_used=False)
             except SlashtagError as error:
-                if isinstance(error, UnexpectedResponseError) and not error.repeatable:
+                if isinstance(error, UnexpectedResponseError) and (error.status, error.repeatable) == (
+                    200,
+                    False,
+                ):
                     # A cache that cannot be passed, say.
                     unusable.append(error)
                     search.is_additive = False
