@@ -266,6 +266,3 @@ async def test_a_stream_is_asked_by_one_task_at_a_time() -> None:
         numbers.go.set()
         assert await first == 1
         assert await anext(numbers) == 1
-
-
-# --- ResultQueue ---------------------------------------------------------------------------------------

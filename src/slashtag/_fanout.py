@@ -22,6 +22,8 @@ R = TypeVar("R")
 Source = Iterable[W] | AsyncIterator[W]
 Work = Callable[[W], Awaitable[Iterable[W] | None]]
 
+#: Results that wait for their consumer, at most.
+CAPACITY = 64
 _END = object()
 
 
@@ -29,21 +31,13 @@ class WorkerPool(Generic[W]):
     """Worker pool that runs `work(item)` for every item with up to `workers` tasks; follow-up items go first.
 
     `work(item)` may return follow-up items. Workers are started as needed and end when they find nothing to
-    do. `before_next`, if given, is awaited before the next item of the source is taken. At the end the
-    source is closed if it has `aclose`.
+    do. At the end the source is closed if it has `aclose`.
     """
 
-    def __init__(
-        self,
-        source: Source[W],
-        work: Work[W],
-        workers: int,
-        before_next: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
+    def __init__(self, source: Source[W], work: Work[W], workers: int) -> None:
         self._source = source if isinstance(source, AsyncIterator) else iter(source)
         self._work = work
         self._workers = workers
-        self._before_next = before_next
         self._follow_ups: deque[W] = deque()
         # False while a worker takes an item, as an async source allows one at a time, and at the end.
         self._source_is_free = True
@@ -89,8 +83,6 @@ class WorkerPool(Generic[W]):
     async def _next(self) -> W:
         """Return the next item of the source; raises StopAsyncIteration once there is none."""
         self._source_is_free = False
-        if self._before_next is not None:
-            await self._before_next()
         if isinstance(self._source, AsyncIterator):
             item = await anext(self._source)
         else:
@@ -223,18 +215,16 @@ class Stream(AsyncReadable, Generic[T]):
 
 
 class ResultQueue(Generic[T]):
-    """Queue of results between workers and the consumer of a Stream."""
+    """Queue of results between workers and the consumer of a Stream, of limited length."""
 
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
+    def __init__(self) -> None:
         self._ready: asyncio.Queue[Any] = asyncio.Queue()
-        self._has_capacity = asyncio.Event()
-        self._has_capacity.set()
+        self._free = asyncio.Semaphore(CAPACITY)
 
-    def put(self, item: T) -> None:
-        """Add a result without waiting, even if the queue is full."""
+    async def put(self, item: T) -> None:
+        """Add a result, once there is room for it."""
+        await self._free.acquire()
         self._ready.put_nowait(item)
-        self._update()
 
     def end(self, _: object = None) -> None:
         """Mark the end of the results."""
@@ -245,19 +235,9 @@ class ResultQueue(Generic[T]):
         item = await self._ready.get()
         if item is _END:
             raise StopAsyncIteration
-        self._update()
+        self._free.release()
         result: T = item
         return result
-
-    async def wait_for_capacity(self) -> None:
-        """Wait until the queue has fewer results than its capacity."""
-        await self._has_capacity.wait()
-
-    def _update(self) -> None:
-        if self._ready.qsize() < self._capacity:
-            self._has_capacity.set()
-        else:
-            self._has_capacity.clear()
 
 
 class Results(Stream[T]):

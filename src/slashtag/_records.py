@@ -7,7 +7,7 @@ from typing import Any, cast, get_args
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import FieldInfo, asdict, fields
+from msgspec.structs import asdict, fields
 
 
 class PydanticType(Struct, frozen=True):
@@ -18,9 +18,6 @@ class PydanticType(Struct, frozen=True):
         # Only pydantic calls this, so it is installed.
         from pydantic_core import core_schema as schemas
 
-        def aliases(field: FieldInfo) -> list[list[str | int]]:
-            return [[field.name], [field.encode_name]]
-
         names = [field.name for field in fields(source)]
         members = schemas.typed_dict_schema(
             {
@@ -28,7 +25,7 @@ class PydanticType(Struct, frozen=True):
                     handler.generate_schema(field.type),
                     required=field.required,
                     # The service's names are accepted too.
-                    validation_alias=aliases(field),
+                    validation_alias=cast("Any", [[field.name], [field.encode_name]]),
                 )
                 for field in fields(source)
             },

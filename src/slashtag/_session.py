@@ -228,9 +228,6 @@ class AsyncSession:
             await self.aclose()
 
     def __repr__(self) -> str:
-        # May be called after the constructor raised, by tracebacks and debuggers.
-        if "_sender" not in self.__dict__:
-            return "<AsyncSession (not initialised)>"
         state = "closed" if self._transport.closed else f"by {self._transport.way}"
         return f"<AsyncSession {self._transport.base} ({state})>"
 

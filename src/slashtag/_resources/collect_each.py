@@ -101,7 +101,7 @@ class EachRun(Generic[R]):
             self._filter = MonthFilter(plan.query, zone, now, range_end)
         is_joint = self._infers or has_tags
         self._size = max(1, min(GROUP, GROUP_WINDOWS // max(1, width))) if is_joint else 1
-        self._results: ResultQueue[tuple[str, R]] = ResultQueue(max(64, 2 * workers))
+        self._results: ResultQueue[tuple[str, R]] = ResultQueue()
         self._computing = asyncio.Lock()
         #: Set once the group that was begun last has been delivered.
         self._delivered = asyncio.Event()
@@ -114,7 +114,7 @@ class EachRun(Generic[R]):
         groups = [selectors[n : n + size] for n in range(0, len(selectors), size)]
         if batches is not None:
             groups = read_groups(batches, size)
-        pool = WorkerPool(groups, self._collect, GROUPS_AT_ONCE, results.wait_for_capacity)
+        pool = WorkerPool(groups, self._collect, GROUPS_AT_ONCE)
         return Results(tasks, pool, results)
 
     async def _collect(self, selectors: Sequence[Selector]) -> None:
@@ -127,11 +127,10 @@ class EachRun(Generic[R]):
         if self._ordered:
             await earlier.wait()
         for name in (name for selector in selectors for name in selector.names):
-            await self._results.wait_for_capacity()
             self._reporter.done()
             if name not in group.failed:
                 total = group.sums.pop(name, None) or plan.query.running_sum(plan.span)
-                self._results.put((name, total.result()))
+                await self._results.put((name, total.result()))
         delivered.set()
 
     async def _collect_months(self, group: Group) -> bool:

@@ -118,17 +118,17 @@ class Urls(Resource[ShortUrl]):
         for n, problem in find_problems(enumerate(changes, 1), "change"):
             raise InvalidRequestError(f"change {n} ({changes[n - 1].key!r}): {problem}")
         calls = [(change, change.call(once=not repeat_lost)) for change in changes]
-        results: ResultQueue[Outcome] = ResultQueue(max(64, 2 * self._workers))
+        results: ResultQueue[Outcome] = ResultQueue()
         send, done = self._send, count(1)
 
         async def work(item: tuple[Change, Call[RowsUpdated]]) -> None:
             if before is not None:
                 await before(item[0])
-            results.put(await _outcome(send, *item))
+            await results.put(await _outcome(send, *item))
             if progress is not None:
                 progress(next(done), len(calls))
 
-        pool = WorkerPool(calls, work, self._workers, results.wait_for_capacity)
+        pool = WorkerPool(calls, work, self._workers)
         return Results(self._tasks, pool, results)
 
 
