@@ -117,12 +117,10 @@ class ServerError(APIError):
 class TransportError(RequestFailedError):
     """Failure of the connection, of TLS or of the transfer of the body.
 
-    `unsent` is True if nothing of the request was sent; `stale` is True if a connection that had been used
-    before was lost before any byte of the answer.
+    `unsent` is True if nothing of the request was sent.
     """
 
     unsent: bool = False
-    stale: bool = False
 
 
 class RequestTimeoutError(TransportError, TimeoutError):

@@ -20,12 +20,11 @@ from slashtag import (
     RequestTimeoutError,
     RetryPolicy,
     SessionClosedError,
-    TransportError,
 )
 
 from ..support import wire as wires
-from ..support.sending import OPERATIONS, PAGE, TAG, admission_of, budget_of, connect, get, post, put, until
-from ..support.wire import Answer, Connection, Request, Wire, message, ok
+from ..support.sending import OPERATIONS, PAGE, TAG, connect, get, post, put, until
+from ..support.wire import Answer, Connection, Wire, message, ok
 
 ONCE = RetryPolicy(max_attempts=1)
 PAGE_BYTES = wires.body_of(200, "ok", PAGE)
@@ -161,47 +160,6 @@ async def test_interim_answers_are_skipped(code: int) -> None:
 
 
 # --- a reused connection that is lost as the request is written ----------------------------------------
-
-
-@pytest.mark.parametrize("reset", [False, True], ids=["FIN", "RST"])
-async def test_a_get_that_lost_a_reused_connection_is_sent_again_at_once(
-    reset: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("slashtag._sending.sender.Sender._pause", None)  # no backoff
-
-    def script(request: Request) -> Answer:
-        second = sum(one.connection == request.connection for one in wire.requests) == 2
-        return (wires.reset() if reset else wires.hang_up()) if second else ok(PAGE)
-
-    async with Wire(script) as wire, connect(wire, retry=ONCE) as session:
-        left = budget_of(session)._left
-        throttle = admission_of(session).throttle
-        for _ in range(4):
-            await get(session)
-        assert [request.connection for request in wire.requests] == [1, 1, 2, 2, 3, 3, 4]
-        metrics = session.metrics
-        assert metrics.attempts == len(wire.requests) == metrics.requests + metrics.retries == 7
-        assert budget_of(session)._left == left
-        assert throttle.in_flight == 0
-
-
-async def test_a_get_is_sent_again_at_once_only_once() -> None:
-    answers = iter([ok(PAGE), wires.hang_up(), wires.hang_up()])
-    async with Wire(lambda _: next(answers)) as wire, connect(wire, retry=ONCE) as session:
-        await get(session)
-        with pytest.raises(TransportError) as told:
-            await get(session)
-        assert told.value.attempts == 1
-        assert len(wire.requests) == 3
-
-
-@pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\nX: ", b"H"])
-async def test_a_get_whose_answer_had_begun_is_not_sent_again_at_once(begin: bytes) -> None:
-    async with Wire([ok(PAGE), wires.raw(begin)]) as wire, connect(wire, retry=ONCE) as session:
-        await get(session)
-        with pytest.raises(TransportError):
-            await get(session)
-        assert session.metrics.retries == 0
 
 
 @pytest.mark.parametrize("name", ["PUT", "rename", "POST"])

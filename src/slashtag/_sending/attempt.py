@@ -10,14 +10,12 @@ from typing import Any
 class Attempt:
     """One attempt of the current task to send a call: its deadline and the state of its connection.
 
-    What sends it sets `written` and `reused`, the watchdog `expired`.
+    What sends it sets `written`, the watchdog `expired`.
     """
 
     expired = False
     #: Whether a byte of the request may have been written; None if that is not known.
     written: bool | None = False
-    #: Whether the connection had carried an earlier request.
-    reused = False
 
     def __init__(self, task: asyncio.Task[Any], at: float, *, fresh: bool) -> None:
         self.task = task

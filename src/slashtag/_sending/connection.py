@@ -135,13 +135,6 @@ def closed_too_early(key: Any) -> aiohttp.ClientConnectorError:
     )
 
 
-def is_stale(error: BaseException, attempt: Attempt) -> bool:
-    """Return whether a reused connection was lost before any byte of the answer."""
-    # The message of the former is the incomplete answer if there is one, otherwise a str.
-    is_disconnected = isinstance(error, aiohttp.ServerDisconnectedError) and isinstance(error.message, str)
-    return attempt.reused and (is_disconnected or isinstance(error, aiohttp.ClientOSError))
-
-
 def is_unsent(error: BaseException, attempt: Attempt) -> bool:
     """Return whether nothing was sent; if that is not known, whether the error says so."""
     return isinstance(error, _NOT_CONNECTED) if attempt.written is None else not attempt.written

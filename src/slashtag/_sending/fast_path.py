@@ -109,11 +109,7 @@ class FastPath:
 
         Raises aiohttp.ClientError, OSError, and HttpProcessingError for what is not HTTP.
         """
-        pooled = None if attempt.fresh else self._take()
-        if pooled is None:
-            pooled = await self._connect()
-        else:
-            attempt.reused = True
+        pooled = (None if attempt.fresh else self._take()) or await self._connect()
         try:
             protocol = pooled.protocol
             transport = protocol.transport

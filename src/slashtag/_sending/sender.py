@@ -21,7 +21,6 @@ from .._errors import (
     SessionClosedError,
     SlashtagError,
     TagLimitError,
-    TransportError,
     UnexpectedResponseError,
 )
 from .admission import Admission, WaitTooLongError
@@ -54,7 +53,6 @@ class CallState(Struct):
     spent: float = 0.0  # seconds of attempts and backoff
     waited: float = 0.0  # seconds of waiting for admission
     answer_lost: bool = False  # the answer to a write was lost in at least one attempt
-    resent: bool = False  # sent again immediately after a stale connection
     previous: Ticket | None = None  # with which it was last answered 429
     refusal: RateLimitError | None = None  # that answer
     backoff: float = 0.0  # seconds before the next attempt
@@ -114,7 +112,7 @@ class Sender:
                 now = loop.time()
             metrics.attempts += 1
             state.attempts += 1
-            fresh = call.anew or call.past_caches or state.resent or state.last is not None
+            fresh = call.anew or call.past_caches or state.last is not None
             try:
                 status, headers, body = await self.transport.exchange(
                     call, now, self.timeout, self.max_response_bytes, fresh=fresh
@@ -149,22 +147,8 @@ class Sender:
         now: float,
         began: float,
     ) -> None:
-        """Return the ticket of a failed attempt; raise the error unless another one follows at once."""
+        """Return the ticket of a failed attempt; raise the error unless it is a rate-limit 429."""
         if not isinstance(error, RateLimitError):
-            if (
-                isinstance(error, TransportError)
-                and error.stale
-                and call.method == "GET"
-                and not state.resent
-            ):
-                # The service closed an idle connection as the request was written. Use a new connection.
-                # This is no sign of an outage.
-                state.resent = True
-                state.attempts -= 1
-                self.metrics.retries += 1
-                self.admission.cancelled(ticket)
-                log.debug("%s %s: stale connection, sent again", call.method, call.path)
-                return
             state.spent += now - began
             state.answer_lost |= call.method != "GET" and answer_lost(error)
             if is_failure(error):

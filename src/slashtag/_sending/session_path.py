@@ -112,9 +112,8 @@ class SessionPath:
         """Write the request if the connection is still good."""
         protocol, transport = connection.protocol, connection.transport
         parser = None if protocol is None else self._parsers.get(protocol)
-        attempt.reused = parser is not None
         if protocol is None or transport is None or transport.is_closing():
-            raise _StaleError if attempt.reused else closed_too_early(request.connection_key)
+            raise closed_too_early(request.connection_key) if parser is None else _StaleError
         # A fresh attempt closes all that have carried requests: one may be that of the answer in doubt.
         if parser is None:
             vars(protocol)["read"] = partial(read_head, protocol)

@@ -25,7 +25,7 @@ from .._errors import (
     UnexpectedResponseError,
 )
 from .attempt import Attempt, Watchdog
-from .connection import NO_TIMEOUT, TESTED, Response, describe, is_stale, is_unsent
+from .connection import NO_TIMEOUT, TESTED, Response, describe, is_unsent
 from .fast_path import SWITCH, FastPath, can_bypass_session
 from .session_path import SessionPath
 
@@ -173,7 +173,6 @@ class Transport:
                 method=call.method,
                 path=call.path,
                 unsent=is_unsent(error, attempt),
-                stale=is_stale(error, attempt),
             )
         except (TypeError, AttributeError, LookupError) as error:
             if not on_fast_path:
