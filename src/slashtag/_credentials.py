@@ -69,13 +69,11 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
     if base_url is None:
         raise ConfigurationError("no base_url: pass it or set SLASHTAG_BASE_URL")
     url, host = _parsed(base_url)
-    if url is None:
-        # Raised outside a handler: its context, the parser's error, would show the text.
-        raise ConfigurationError("the base URL is not a URL")
-    if url.user is not None or url.password is not None:
+    if url is not None and (url.user is not None or url.password is not None):
         raise ConfigurationError("the base URL must not contain credentials")
-    if url.scheme not in ("http", "https") or not host:
-        # Not shown here or below: it may be "key:secret@host" without a scheme.
+    if url is None or url.scheme not in ("http", "https") or not host:
+        # Not shown here or below: it may be "key:secret@host" without a scheme. Raised outside a handler, as
+        # the parser's error would show it too.
         raise ConfigurationError("the base URL must be an http or https URL with a host")
     if url.query_string or url.fragment:
         raise ConfigurationError("the base URL must not have a query or a fragment")

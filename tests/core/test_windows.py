@@ -77,25 +77,6 @@ def test_a_tzinfo_is_taken_as_it_is(zone: tzinfo) -> None:
     assert parse_zone(zone) is zone
 
 
-class Mute(tzinfo):
-    """Give no offset, as tzinfo allows."""
-
-    def utcoffset(self, dt: datetime | None, /) -> None:
-        return None
-
-    def dst(self, dt: datetime | None, /) -> None:
-        return None
-
-    def tzname(self, dt: datetime | None, /) -> str:
-        return "mute"
-
-
-@pytest.mark.parametrize("zone", [tzinfo(), Mute()])
-def test_a_tzinfo_without_utcoffset_is_refused(zone: tzinfo) -> None:
-    with pytest.raises(InvalidRequestError, match="gives no utcoffset"):
-        parse_zone(zone)
-
-
 @pytest.mark.parametrize("seconds", [1, 59, -1, 2_672, 0.5])
 def test_an_offset_with_seconds_is_refused(seconds: float) -> None:
     with pytest.raises(InvalidRequestError, match="has seconds"):

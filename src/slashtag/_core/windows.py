@@ -29,11 +29,6 @@ def parse_zone(zone: Zone) -> tzinfo:
     if zone is None:
         return UTC
     if isinstance(zone, tzinfo):
-        try:
-            datetime(2000, 1, 1, tzinfo=UTC).astimezone(zone)
-        except (ValueError, NotImplementedError):
-            # Raised by tzinfo.fromutc for a zone without an offset.
-            raise InvalidRequestError(f"the tzinfo {zone!r} gives no utcoffset") from None
         return zone
     if isinstance(zone, str) and _OFFSET.fullmatch(zone):
         return datetime.fromisoformat(f"2000-01-01T00:00{zone}").tzinfo or UTC

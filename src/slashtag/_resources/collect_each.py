@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from datetime import datetime, tzinfo
 from math import inf
-from time import perf_counter
 from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
@@ -44,8 +43,6 @@ GROUP, GROUP_WINDOWS = 50, 600
 GROUPS_AT_ONCE, WINDOWS_AT_ONCE = 2, 4
 #: Seconds by which the clocks of the service's machines may differ.
 CLOCKS_DIFFER = 5.0
-#: Seconds of work after which other tasks have a turn.
-TURN = 0.005
 
 #: A time slice and the batches that are requested in it.
 Part = tuple[TimeSlice, Sequence[Selector]]
@@ -102,7 +99,6 @@ class EachRun(Generic[R]):
         is_joint = self._infers or has_tags
         self._size = max(1, min(GROUP, GROUP_WINDOWS // max(1, width))) if is_joint else 1
         self._results: ResultQueue[tuple[str, R]] = ResultQueue()
-        self._computing = asyncio.Lock()
         #: Set once the group that was begun last has been delivered.
         self._delivered = asyncio.Event()
         self._delivered.set()
@@ -250,7 +246,7 @@ class EachRun(Generic[R]):
         # A whole batch shows whether its all-time statistics are right.
         search = Search(batches, few=0 if counts else FEW_KEYS)
         rounds, mark = search.rounds(), self._reporter.mark()
-        while round_ := await self._next(rounds):
+        while round_ := await next_round(rounds):
             mark = self._reporter.mark()
             await WorkerPool(round_, ask, self._workers).run()
             # At once, as it may fail.
@@ -275,19 +271,6 @@ class EachRun(Generic[R]):
         if months.contradicts(window, stats.total, expected):
             raise WrongMonthsError
 
-    async def _next(self, rounds: Iterator[list[Question] | Pause]) -> list[Question]:
-        """Return the next round, none at the end; meanwhile give other tasks a turn."""
-        # One search at a time, or the turns of several would add up.
-        async with self._computing:
-            began = perf_counter()
-            for round_ in rounds:
-                if round_:
-                    return list(round_)
-                if perf_counter() - began > TURN:
-                    await asyncio.sleep(0)
-                    began = perf_counter()
-        return []
-
     def _add(self, group: Group, name: str, stats: Statistics) -> None:
         if name not in group.sums:
             group.sums[name] = self._plan.query.running_sum(self._plan.span)
@@ -303,6 +286,15 @@ class EachRun(Generic[R]):
                 group.failed.update(selector.names)
                 call = self._plan.query.call(replace(selector, keys=keys), time_slice)
                 self._reporter.report_failure(call, error)
+
+
+async def next_round(rounds: Iterator[list[Question] | Pause]) -> list[Question]:
+    """Return the next round of a search, none at the end; other tasks have a turn at each pause."""
+    for round_ in rounds:
+        if round_:
+            return list(round_)
+        await asyncio.sleep(0)
+    return []
 
 
 async def read_groups(selectors: AsyncGenerator[Selector], size: int) -> AsyncGenerator[Sequence[Selector]]:
