@@ -223,7 +223,7 @@ def test_one_change_at_any_time_or_old_answers_of_caches_give_the_truth_before_o
 @pytest.mark.parametrize("lag", ["by request", "by connection", "once"])
 def test_hardly_any_result_mixes_what_two_machines_count(lag: str) -> None:
     wrong = 0
-    for seed in range(200):
+    for seed in range(100):
         chances = random.Random(seed)
         labels = chances.choice([(4, 6, 8), (2, 3), ()])
         clicks = [
@@ -260,7 +260,7 @@ def test_hardly_any_result_mixes_what_two_machines_count(lag: str) -> None:
             counts not in [table.get(name, {}) for table in tables] for name, counts in found.items()
         )
     # Some that only know totals may.
-    assert wrong <= 2
+    assert wrong <= 1
 
 
 @examples(50)

@@ -94,6 +94,7 @@ def test_tags_and_dimensions_are_the_truth_after_another_day(
         box.store.write("DELETE FROM click WHERE link = ? AND at >= ?", (busy.id, march))
 
 
+@pytest.mark.unmeasured
 def test_clicks_that_the_hits_do_not_show_are_found(
     box: Sandbox, clock: Clock, duck: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +114,7 @@ def test_clicks_that_the_hits_do_not_show_are_found(
     assert duck.daily() == truth(box, clock.today)
 
 
+@pytest.mark.unmeasured
 def test_an_earlier_start_and_more_lookback_are_filled(box: Sandbox, clock: Clock, duck: Target) -> None:
     late = START + 10 * DAY
     duck.load(box, since=late)
@@ -164,6 +166,7 @@ def test_months_that_fail_are_loaded_by_the_next_load(box: Sandbox, clock: Clock
     assert len({tuple(row[:4]) for row in rows}) == len(rows)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("target", ["duckdb", "filesystem"], indirect=True)
 def test_tables_that_were_dropped_are_filled_anew(
     box: Sandbox, clock: Clock, target: Target, monkeypatch: pytest.MonkeyPatch
@@ -185,6 +188,7 @@ def test_tables_that_were_dropped_are_filled_anew(
     assert loaded.rows["links"] == len(box.truth.urls())
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(("ahead", "age"), [(18, "0"), (0, "54000")])
 def test_a_day_that_is_not_over_for_the_service_is_not_final(
     box: Sandbox, clock: Clock, duck: Target, ahead: int, age: str
@@ -202,6 +206,7 @@ def test_a_day_that_is_not_over_for_the_service_is_not_final(
     assert duck.daily() == truth(box, clock.today)
 
 
+@pytest.mark.unmeasured
 def test_a_file_that_is_gone_after_a_load_was_killed_is_filled_anew(
     box: Sandbox, clock: Clock, duck: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +224,7 @@ def test_a_file_that_is_gone_after_a_load_was_killed_is_filled_anew(
     assert duck.daily() == truth(box, clock.today)
 
 
+@pytest.mark.unmeasured
 def test_a_file_may_be_called_as_its_dataset(box: Sandbox, clock: Clock, tmp_path: Path) -> None:
     pipeline = local_pipeline("duckdb", tmp_path / "slashtag.duckdb", pipelines_dir=tmp_path / "pipelines")
     assert load(pipeline, slashtag_source(**options(box))).rows["links"] == 130
@@ -284,6 +290,7 @@ def test_a_destination_that_is_not_configured_is_refused(box: Sandbox, tmp_path:
     assert not box.requests
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("target", ["postgres", "sqlite"], indirect=True)
 def test_a_destination_into_which_another_loads_is_refused(
     box: Sandbox, clock: Clock, target: Target
@@ -310,6 +317,7 @@ def test_telemetry_is_off_unless_the_user_turned_it_on(
     local_pipeline("duckdb", tmp_path / "a.duckdb", pipelines_dir=tmp_path)
 
 
+@pytest.mark.unmeasured
 def test_credentials_come_from_the_configuration_of_dlt(
     box: Sandbox, clock: Clock, duck: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,6 +327,7 @@ def test_credentials_come_from_the_configuration_of_dlt(
     assert duck.daily() == truth(box, clock.today)
 
 
+@pytest.mark.unmeasured
 def test_a_first_load_that_is_killed_goes_on_and_is_merged_once(
     box: Sandbox, duck: Target, tmp_path: Path
 ) -> None:

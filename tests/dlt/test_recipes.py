@@ -64,6 +64,7 @@ def test_the_dagster_recipe_loads_a_file(box: Sandbox, tmp_path: Path) -> None:
     assert found == [(7,)]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("target", ["duckdb", "postgres"], indirect=True)
 def test_the_queries_of_the_example_answer(box: Sandbox, clock: Clock, target: Target) -> None:
     target.load(box)

@@ -17,6 +17,9 @@ from slashtag.sandbox import Sandbox
 from tests.support.warehouses import DAY, Clock, Target, truth
 
 
+pytestmark = pytest.mark.unmeasured
+
+
 def on_another_machine(target: Target, tmp_path: Path) -> Target:
     return replace(target, arguments={**target.arguments, "pipelines_dir": tmp_path / "other"})
 

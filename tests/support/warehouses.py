@@ -88,8 +88,8 @@ def options(box: Sandbox, **more: Any) -> dict[str, Any]:
 def truth(box: Sandbox, end: date) -> dict[tuple[str, date], int]:
     return {
         (name, day): clicks
-        for name in dict.fromkeys(url.slashtag for url in box.truth.urls())
-        for day, clicks in box.truth.range(START.isoformat(), end.isoformat(), keys=[name]).clicks.items()
+        for name, true in box.truth.per_key(START.isoformat(), end.isoformat()).items()
+        for day, clicks in true.clicks.items()
     }
 
 
