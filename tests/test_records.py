@@ -142,6 +142,5 @@ async def test_endpoints_of_fastapi_return_records() -> None:
 
 def test_the_repr_of_a_year_is_short() -> None:
     assert len(repr(YEAR)) < 1_000
-    assert "... 361 more" in repr(YEAR)
-    assert "'country 99': 99, 'country 98': 98" in repr(YEAR)
+    assert "clicks={datetime.date(2024, 1, 1): 1, datetime.date(2024, 1, 2): 1, " in repr(YEAR)
     assert eval(repr(MONTHS), vars(slashtag)) == MONTHS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from functools import cache
@@ -11,7 +12,7 @@ from msgspec import Meta
 from msgspec.structs import asdict, force_setattr
 
 from ._records import Record
-from ._show import many, short_repr
+from ._show import many
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -157,7 +158,10 @@ class Statistics(Record, frozen=True, kw_only=True):
             yield "missing", many(self.missing, "request"), 0
 
     def __repr__(self) -> str:
-        return short_repr(self)
+        # Numbers and flags first, then the start of each map.
+        names = sorted(self.__struct_fields__, key=lambda name: isinstance(getattr(self, name), dict))
+        shown = (f"{name}={reprlib.repr(getattr(self, name))}" for name in names)
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 class _LabelStats(Statistics, frozen=True, kw_only=True):

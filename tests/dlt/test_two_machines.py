@@ -16,7 +16,6 @@ from slashtag.dlt import _load
 from slashtag.sandbox import Sandbox
 from tests.support.warehouses import DAY, Clock, Target, truth
 
-
 pytestmark = pytest.mark.unmeasured
 
 
