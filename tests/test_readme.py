@@ -95,6 +95,7 @@ def test_a_script_runs(box: Sandbox, page: str, script: str) -> None:
         assert ran.stdout.startswith(f"{total} clicks of 32 links; from Germany: ")
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("page", [page for page, found in FRAGMENTS.items() if found])
 def test_the_code_of_a_page_runs_within_a_session(
     box: Sandbox, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

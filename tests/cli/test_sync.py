@@ -38,6 +38,7 @@ def clicks(path: Path) -> int:
         return int(file.execute("SELECT sum(clicks) FROM slashtag.clicks_daily").fetchall()[0][0])
 
 
+@pytest.mark.unmeasured
 def test_a_file_is_loaded_and_brought_up_to_date(
     cli: Cli, box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def test_answers_about_other_days(
             assert {line.rpartition(",")[2] for line in lines[1:]} == {"1"}
 
 
+@pytest.mark.unmeasured
 def test_what_contradicts_itself_is_requested_again_by_the_next_sync(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

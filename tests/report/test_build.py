@@ -96,10 +96,10 @@ async def test_what_a_report_can_do_without_may_fail(
     serve: Serve, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serve(faults=[Fault(kind=kind, path="/api/v1/tags")]) as box:
-        year = await reported(box, "2024-01-01", "2024-12-31")
-        check(box, year)
-        assert year.tag == {}
-        assert year.destination
+        found = await reported(box, "2024-01-01", "2024-03-31")
+        check(box, found)
+        assert found.tag == {}
+        assert found.destination
         assert 1 <= sum(bool(arrival.fault) for arrival in box.requests) <= 3
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
 
@@ -232,6 +232,7 @@ async def test_without_links_one_by_one_it_asks_for_batches_only(serve: Serve) -
         assert asked == 2 * windows * batches
 
 
+@pytest.mark.unmeasured
 async def test_progress_ends_at_what_is_known(serve: Serve) -> None:
     seen: list[tuple[int, int]] = []
 

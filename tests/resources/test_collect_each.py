@@ -149,6 +149,7 @@ async def test_a_service_with_the_paths_of_the_samples_shows_months_as_well(acco
     assert answers == {key: counts(stats) for key, stats in account.each(keys).items()}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("max_target", [200, 8190])
 async def test_a_batch_that_is_too_long_for_the_service_is_asked_by_halves(
     account: Account, max_target: int
@@ -387,17 +388,18 @@ async def test_tags_each_equal_the_truth(account: Account, ordered: bool) -> Non
             await gather(api.stats.collect_each(YEARS, tags=[*names, "nobody's"]))
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("inferred", [False, True])
 async def test_ordered_keeps_the_order_asked(inferred: bool) -> None:
     async with serving(latency=(0.0, 0.01)) as (box, api):
-        keys = [f"s{n}" for n in range(150)]
+        keys = [f"s{n}" for n in range(110)]
         for n, key in enumerate(keys):
             box.add_url(key)
-            box.add_click(key, f"2024-0{n % 6 + 1}-01T00:00:00", times=n % 3 + 1)
-        query = DateRange("2024-01-01", "2024-06-30")
+            box.add_click(key, f"2024-0{n % 3 + 1}-01T00:00:00", times=n % 3 + 1)
+        query = DateRange("2024-01-01", "2024-03-31")
         each = api.stats.collect_each(query, keys=keys, ordered=True, inferred=inferred)
         answers = [(key, stats.total) async for key, stats in each]
-    assert answers == [(f"s{n}", n % 3 + 1) for n in range(150)]
+    assert answers == [(f"s{n}", n % 3 + 1) for n in range(110)]
 
 
 async def test_ordered_passes_over_what_failed(account: Account) -> None:
@@ -432,6 +434,7 @@ async def test_slashtags_may_come_from_anywhere_and_are_answered_once(
             assert told == [(n, None if asynchronous else 120) for n in range(1, 121)]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("ordered", [True, False])
 async def test_a_listing_may_say_what_is_asked_about(account: Account, ordered: bool) -> None:
     async with account.serve() as box, client(box) as api:

@@ -95,6 +95,7 @@ accounts = st.tuples(
 )
 
 
+@pytest.mark.unmeasured
 @examples(25)
 @given(accounts, st.sampled_from(ZONES), st.randoms(use_true_random=False), st.booleans(), st.booleans())
 def test_what_is_inferred_is_what_is_asked_alone_for_hardly_more_requests(
@@ -139,6 +140,7 @@ class Faulty:
         return self.service(call)
 
 
+@pytest.mark.unmeasured
 @examples(25)
 @given(accounts, st.sampled_from(ZONES), st.sampled_from([0.0, 0.05, 0.3]))
 def test_what_fails_is_said_and_a_refused_slashtag_costs_itself_only(
@@ -299,7 +301,8 @@ def test_answers_of_an_earlier_run_are_used_only_if_they_are_later_than_that_of_
 RECENT = Day(datetime.now(UTC).date() - timedelta(days=2))
 
 
-@examples(150)
+@pytest.mark.unmeasured
+@examples(75)
 @given(
     st.lists(st.integers(0, 3), min_size=1, max_size=40),
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 39)), max_size=4),

@@ -143,6 +143,7 @@ async def read(name: str, pagesize: int, prefetch: int) -> tuple[list[int], Pagi
         return given, error, len(server.requests)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("prefetch", [1, 8])
 @pytest.mark.parametrize("pagesize", [100, 500])
 @pytest.mark.parametrize("name", SERVICES)

@@ -71,6 +71,7 @@ async def test_a_zone_costs_the_windows_of_its_transitions_and_loses_nothing(
         assert {arrival.status for arrival in box.requests} == {200}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("zone", [None, *ZONES])
 async def test_a_service_that_leaves_out_the_end_gives_the_same(account: Account, zone: str | None) -> None:
     keys = tuple(account.keys[:150])
@@ -105,6 +106,7 @@ async def test_one_day_windows_without_clicks_are_filled_in(account: Account) ->
     assert stats.clicks[date(2024, 2, 2)] == truth.clicks[date(2024, 2, 2)] > 0
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("zone", "start", "end"),
     [

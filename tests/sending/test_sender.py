@@ -264,16 +264,14 @@ async def test_the_limit_of_tags_costs_one_request_and_slows_nothing(http_status
 
 
 @pytest.mark.parametrize(
-    "limit",
+    ("name", "limit"),
     [
-        html(429),
-        wires.response(429, b""),
-        envelope(429, "Too many requests. Please slow down.", None),
-        envelope(429, "Too many requests.", http_status=200),
+        *((name, html(429)) for name in OPERATIONS),
+        ("GET", wires.response(429, b"")),
+        ("PUT", envelope(429, "Too many requests. Please slow down.", None)),
+        ("POST", envelope(429, "Too many requests.", http_status=200)),
     ],
-    ids=["HTML", "bare", "envelope", "in a 200"],
 )
-@pytest.mark.parametrize("name", OPERATIONS)
 async def test_a_rate_limit_is_waited_for_by_everyone_and_costs_no_attempt(name: str, limit: Answer) -> None:
     operation, data = OPERATIONS[name]
     async with Wire([limit, limit, ok(data)]) as wire, connect(wire, retry=ONCE) as session:
