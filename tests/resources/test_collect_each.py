@@ -265,6 +265,22 @@ async def test_all_time_statistics_that_cannot_be_used_cost_no_slashtag(all_time
         assert asked == sum("date_range" not in request.query for request in server.requests)
 
 
+async def test_one_failure_of_all_time_statistics_in_many_changes_no_window() -> None:
+    totals = {f"s{n}": int(n % 10 == 5) for n in range(400)}
+    ledger = Ledger({key: {date(2023, 5, 5): n} for key, n in totals.items()}, lambda day: day)
+    refused = wire.envelope(500, "No.", None)
+
+    def answer(request: wire.Request) -> wire.Answer:
+        fails = "date_range" not in request.query and "s0" in request.query["url_keys"][0].split(",")
+        return refused if fails else ledger(request)
+
+    async with scripted(answer) as (server, api):
+        each = api.stats.collect_each(YEAR, keys=list(ledger.clicks))
+        assert {key: stats.total async for key, stats in each} == totals
+        asked = {request.query.get("date_range", ["all time"])[0][:10] for request in server.requests}
+    assert asked <= {"all time", *(f"2023-{month:02}-01" for month in range(1, 13))}
+
+
 async def test_a_window_that_contradicts_itself_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with scripted(wire.ok({"total_clicks": 3, "clicks": {"2024-01-01": 1}})) as (_, api):
         query = DateRange("2024-01-01", "2024-01-05")

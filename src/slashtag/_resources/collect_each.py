@@ -135,9 +135,10 @@ class EachRun(Generic[R]):
         if months is None or traits.all_time_is_wrong:
             return False
         counts: AllCounts = {}
+        failed: list[Selector] = []
 
         async def learn(selector: Selector) -> None:
-            if traits.all_time_is_wrong:
+            if traits.all_time_is_wrong or len(failed) > len(counts) + 2:
                 return
             call = replace(AllTime().call(selector, months.all_time), past_caches=True, repeat="never")
             try:
@@ -145,15 +146,19 @@ class EachRun(Generic[R]):
             except (SlashtagError, ValueError) as error:
                 if isinstance(error, SlashtagError) and is_fatal(error):
                     raise
-                traits.all_time_is_wrong = True
-                log.info("no month is skipped, as all-time statistics cannot be used: %s", error)
+                failed.append(selector)
+                traits.all_time_is_wrong |= isinstance(error, ValueError)
+                log.info("all-time statistics of %s cannot be used to skip months: %s", selector, error)
 
         await WorkerPool(group.selectors, learn, self._workers).run()
-        if len(counts) < len(group.selectors):
+        # One failure in many is no reason for other windows: a journal has those of an earlier run.
+        traits.all_time_is_wrong |= len(failed) >= len(counts)
+        if traits.all_time_is_wrong:
             return False
         parts: list[Part] = []
         for window, time_slice in months.time_slices.items():
-            if active := [each for each in group.selectors if months.is_active(window, counts[each.keys])]:
+            empty = {keys for keys, clicks in counts.items() if not months.is_active(window, clicks)}
+            if active := [each for each in group.selectors if each.keys not in empty]:
                 parts.append((time_slice, active))
         if sum(len(active) for _, active in parts) >= len(group.selectors) * len(self._plan.time_slices):
             return False
