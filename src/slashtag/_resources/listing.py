@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -208,6 +208,11 @@ class Listing(AsyncReadable, Generic[T]):
         self._options = options
         self._session_tasks = tasks
         self._tasks = Tasks(tasks)
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self) -> NoReturn:
+            raise TypeError("read it with `async for`, or at once with `await listing.to_list()`")
 
     def __aiter__(self) -> ItemStream[T]:
         return ItemStream(self._options, self._tasks)
