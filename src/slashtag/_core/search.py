@@ -31,6 +31,8 @@ DOUBT, REPEAT_DOUBT = 6.0, 1.0
 FEW = 4
 #: Times to ask halves of a batch that do not add up to it.
 TRIES = 3
+#: Batches that contradict their checks without having changed, before all keys are asked alone.
+MOST_CONTRADICTIONS = 3
 
 
 class Search:
@@ -206,7 +208,7 @@ class Search:
         else:
             self._suspect(check.roots)
             self._contradictions += 1
-            self.is_additive = self._contradictions < TRIES
+            self.is_additive = self._contradictions < MOST_CONTRADICTIONS
 
     def _take(self, round_: list[Question]) -> Iterator[Pause]:
         """Learn from the answers of a round, first from those for whole batches."""

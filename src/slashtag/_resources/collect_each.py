@@ -231,11 +231,7 @@ class EachRun(Generic[R]):
             try:
                 stats = await self._fetch(query, call, window, is_used=False)
             except SlashtagError as error:
-                if isinstance(error, UnexpectedResponseError) and (error.status, error.repeatable) == (
-                    200,
-                    False,
-                ):
-                    # A cache that cannot be passed, say.
+                if is_unusable(error):
                     unusable.append(error)
                     search.is_additive = False
                     return
@@ -300,6 +296,11 @@ async def next_round(rounds: Iterator[list[Question] | Pause]) -> list[Question]
             return list(round_)
         await asyncio.sleep(0)
     return []
+
+
+def is_unusable(error: SlashtagError) -> bool:
+    """Return whether no retry can make a 200 usable: a cache that cannot be passed has answered, say."""
+    return isinstance(error, UnexpectedResponseError) and error.status == 200 and not error.repeatable
 
 
 async def read_groups(selectors: AsyncGenerator[Selector], size: int) -> AsyncGenerator[Sequence[Selector]]:

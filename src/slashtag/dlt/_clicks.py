@@ -16,14 +16,13 @@ from msgspec.structs import replace
 
 from .. import (
     AsyncSession,
-    AuthenticationError,
     BadRequestError,
     ConfigurationError,
     DateRange,
     RangeStats,
     SlashtagError,
 )
-from .._internal import WorkerPool, parse_zone
+from .._internal import WorkerPool, days, halves, is_fatal, parse_zone
 from ._account import Listed, Monitor, Series, arrow
 
 _BATCH = 100
@@ -185,11 +184,9 @@ class Incremental:
                 if stats.reconciles and stats.days_complete and expected == Counter(self._recorded(stats)):
                     return None
                 if len(batch) > _FEW:
-                    middle = len(batch) // 2
-                    return [batch[:middle], batch[middle:]]
+                    return [list(half) for half in halves(batch)]
             except SlashtagError as error:
-                may_go_on = self.monitor.on_error or isinstance(error, BadRequestError)
-                if isinstance(error, AuthenticationError) or not may_go_on:
+                if is_fatal(error) or not (self.monitor.on_error or isinstance(error, BadRequestError)):
                     raise
             different.extend(batch)
             return None
@@ -210,7 +207,7 @@ class DailyClicks(Incremental):
 
     async def _rows(self, session: AsyncSession) -> AsyncGenerator[Rows, None]:
         before, listed = self._before, self._listed
-        present = _days(self._first, self._today)
+        present = list(days(self._first, self._today))
         unchanged = {
             key: {day: last.clicks.get(day, 0) for day in present}
             for key, last in before.items()
@@ -239,7 +236,7 @@ class DailyClicks(Incremental):
         if held is not None and key in self._before:
             counts = self._before[key].clicks
             known = {
-                day: (counts.get(day, 0), day < held.through) for day in _days(held.recorded, held.through)
+                day: (counts.get(day, 0), day < held.through) for day in days(held.recorded, held.through)
             }
         rows = ((day, (count, day < self._today)) for day, count in clicks.items())
         return ((key, day, *row) for day, row in rows if row != known.get(day))
@@ -261,7 +258,7 @@ class MonthlyDimensions(Incremental):
         failed: set[str] = set()
         totals: dict[str, dict[date, int]] = {key: {} for key in self._listed}
         recent = min(self._first, self._today).replace(day=1)
-        for start, group in groupby(_days(self.since, self._today), lambda day: day.replace(day=1)):
+        for start, group in groupby(days(self.since, self._today), lambda day: day.replace(day=1)):
             month = list(group)
             span, keys, is_recent = DateRange(month[0], month[-1]), new, start >= recent
             if is_recent:
@@ -294,7 +291,3 @@ class MonthlyDimensions(Incremental):
             if dimension in self.dimensions
         ]
         return rows or ([(key, month, "", "", 0, True)] if "record" in self.state else [])
-
-
-def _days(first: date, last: date) -> list[date]:
-    return [first + n * _DAY for n in range((last - first).days + 1)]
