@@ -11,7 +11,9 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack
 from datetime import timedelta
+from importlib import import_module
 from itertools import islice
+from pathlib import Path
 from urllib.parse import urlencode
 
 import aiohttp
@@ -22,6 +24,8 @@ from slashtag import AsyncSession, DateRange
 TIMEOUT = 30.0
 KEY, SECRET = "k" * 24, "s" * 16
 HEADERS = {"apikey": KEY, "apisecret": SECRET, "Accept": "application/json"}
+#: Variable that names the file of the authority to trust over TLS; OpenSSL reads it by itself.
+AUTHORITY = "SSL_CERT_FILE"
 BATCHES = 64
 SPAN = ("2024-01-01", "2024-02-01")
 One = Callable[[int], Awaitable[object]]
@@ -183,9 +187,18 @@ def collect_calls(runner: asyncio.Runner, base_url: str, stack: ExitStack) -> di
 
 
 async def with_httpx(base_url: str, stack: AsyncExitStack) -> dict[str, One]:
-    import httpx
+    return await _with_httpx("httpx", base_url, stack)
+
+
+async def with_httpx2(base_url: str, stack: AsyncExitStack) -> dict[str, One]:
+    return await _with_httpx("httpx2", base_url, stack)
+
+
+async def _with_httpx(package: str, base_url: str, stack: AsyncExitStack) -> dict[str, One]:
+    """Give httpx, or its successor httpx2, which has the same interface."""
     import tenacity
 
+    httpx = import_module(package)
     http = await stack.enter_async_context(
         httpx.AsyncClient(
             headers=HEADERS,
@@ -206,15 +219,16 @@ async def with_httpx(base_url: str, stack: AsyncExitStack) -> dict[str, One]:
         response.raise_for_status()
         return response.json()["data"]
 
-    return {"httpx + tenacity + gather": one}
+    return {f"{package} + tenacity + gather": one}
 
 
 async def with_pyreqwest(base_url: str, stack: AsyncExitStack) -> dict[str, One]:
     from pyreqwest.client import ClientBuilder
 
-    http = await stack.enter_async_context(
-        ClientBuilder().default_headers(HEADERS).timeout(timedelta(seconds=TIMEOUT)).no_proxy().build()
-    )
+    made = ClientBuilder().default_headers(HEADERS).timeout(timedelta(seconds=TIMEOUT)).no_proxy()
+    if authority := os.environ.get(AUTHORITY):
+        made = made.add_root_certificate_pem(Path(authority).read_bytes())
+    http = await stack.enter_async_context(made.build())
     url, queries = f"{base_url}/stats", parameters()
 
     async def one(n: int) -> Data:
@@ -228,8 +242,14 @@ async def with_pyreqwest(base_url: str, stack: AsyncExitStack) -> dict[str, One]
 async def with_wreq(base_url: str, stack: AsyncExitStack) -> dict[str, One]:
     import wreq
 
+    authority = os.environ.get(AUTHORITY)
     http = await stack.enter_async_context(
-        wreq.Client(headers=HEADERS, timeout=timedelta(seconds=TIMEOUT), no_proxy=True)
+        wreq.Client(
+            headers=HEADERS,
+            timeout=timedelta(seconds=TIMEOUT),
+            no_proxy=True,
+            tls_verify=Path(authority) if authority else True,
+        )
     )
     url, queries = f"{base_url}/stats", parameters()
 

@@ -1,6 +1,7 @@
 """A service of canned answers in a process of its own: as little as can answer HTTP.
 
 python benchmarks/_server.py [--delay SECONDS | --delay LOW-HIGH] [--pages N] [--referrers N]
+    [--certificate FILE]
 
 It prints its port. It answers GETs under /api/v1: `urls` with pages of links, anything else with statistics
 of about 140 entries, 40 of them referrers unless told otherwise.
@@ -13,6 +14,7 @@ import argparse
 import asyncio
 import json
 import random
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -133,24 +135,29 @@ class Service(asyncio.Protocol):
         return answer
 
 
-async def _serve() -> None:
+async def _serve(certificate: str) -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(Service, "127.0.0.1", 0, backlog=1024)
+    context = None
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+    server = await loop.create_server(Service, "127.0.0.1", 0, backlog=1024, ssl=context)
     print(server.sockets[0].getsockname()[1], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
     server.close()
 
 
 @contextmanager
-def running(delay: str = "0", pages: int = 200, referrers: int = 40) -> Iterator[str]:
-    """Run the service for a while; gives its base_url."""
+def running(delay: str = "0", pages: int = 200, referrers: int = 40, certificate: str = "") -> Iterator[str]:
+    """Run the service for a while, over TLS with a certificate; gives its base_url."""
     options = ["--delay", delay, "--pages", str(pages), "--referrers", str(referrers)]
+    options += ["--certificate", certificate]
     command = [sys.executable, str(Path(__file__)), *options]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}/api/v1"
+        yield f"{'https' if certificate else 'http'}://127.0.0.1:{int(process.stdout.readline())}/api/v1"
     finally:
         process.kill()
         process.wait()
@@ -165,6 +172,7 @@ def main() -> None:
     parser.add_argument("--delay", default="0", help="seconds before each answer: one number or LOW-HIGH")
     parser.add_argument("--pages", type=int, default=200)
     parser.add_argument("--referrers", type=int, default=40)
+    parser.add_argument("--certificate", default="", help="file of a certificate and its key: serve TLS")
     options = parser.parse_args()
     Service.referrers = options.referrers
     low, _, high = options.delay.partition("-")
@@ -172,9 +180,9 @@ def main() -> None:
     try:
         import uvloop
     except ImportError:
-        asyncio.run(_serve())
+        asyncio.run(_serve(options.certificate))
     else:
-        uvloop.run(_serve())
+        uvloop.run(_serve(options.certificate))
 
 
 if __name__ == "__main__":

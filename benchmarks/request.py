@@ -33,6 +33,7 @@ from benchmarks._clients import (
     collect_calls,
     ours,
     with_httpx,
+    with_httpx2,
     with_pyreqwest,
     with_requests,
     with_wreq,
@@ -48,9 +49,9 @@ NEAR = ((1, 140), (16, 350), (64, 1400))
 AWAY = ((1, 40), (16, 320), (64, 1280))
 
 
-CLIENTS = (bare, ours, with_httpx, with_pyreqwest, with_wreq)
+CLIENTS = (bare, ours, with_httpx, with_httpx2, with_pyreqwest, with_wreq)
 FASTEST = [name + loop for name in ("bare", "slashtag", "pyreqwest", "wreq") for loop in ("", " + uvloop")]
-SLOW = ["httpx + tenacity + gather", "requests in threads"]
+SLOW = ["httpx2 + tenacity + gather", "httpx + tenacity + gather", "requests in threads"]
 COMPARED = [
     *FASTEST,
     "naive",
@@ -60,7 +61,12 @@ COMPARED = [
     "collect, a call",
     "bare, a call",
 ]
-NAMES = {"with_httpx": "httpx + tenacity + gather", "with_pyreqwest": "pyreqwest", "with_wreq": "wreq"}
+NAMES = {
+    "with_httpx": "httpx + tenacity + gather",
+    "with_httpx2": "httpx2 + tenacity + gather",
+    "with_pyreqwest": "pyreqwest",
+    "with_wreq": "wreq",
+}
 
 
 def contenders(base_url: str, stack: ExitStack) -> tuple[dict[str, Run], dict[str, str]]:
@@ -137,7 +143,7 @@ def rows(size: float, rounds: int) -> Iterator[Row]:
             if in_flight <= 16:  # nothing new comes of the slow ones with more
                 slow = measure(runs, ["slashtag", *SLOW], requests, in_flight, max(1, rounds // 5))
                 gather = {1: "<= 0.20", 16: "<= 0.10"}[in_flight]
-                for name, goal in zip(SLOW, (gather, None), strict=True):
+                for name, goal in zip(SLOW, (gather, gather, None), strict=True):
                     yield against(slow, absent, "slashtag", name, f"{in_flight} in flight", goal)
             if in_flight == 16:
                 yield wrk_row(runs, stack, 4 * requests, size)
