@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import threading
 import time
@@ -179,26 +178,6 @@ def test_workers_that_are_killed_change_nothing(
     client.wait_for_workers(2, timeout=90)
 
 
-def test_a_worker_that_dies_as_the_job_begins_changes_nothing(
-    client: Any, box: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pids = client.run(os.getpid)
-    register = client.register_plugin
-    begun: list[int] = []
-
-    def kill_first(plugin: Any) -> Any:
-        begun.append(1)
-        if len(begun) == 1:
-            # The scheduler still has it in its list of workers.
-            os.kill(next(iter(pids.values())), signal.SIGKILL)
-        return register(plugin)
-
-    monkeypatch.setattr(client, "register_plugin", kill_first)
-    assert is_true(box, collect(client, plan_of(box)))
-    monkeypatch.undo()
-    client.wait_for_workers(2, timeout=90)
-
-
 def test_a_part_that_kills_every_worker_is_an_error_of_ours(box: Sandbox, split_into: SplitInto) -> None:
     split_into(1)
     box.latency = 0.05
@@ -268,12 +247,6 @@ def test_what_cannot_travel_is_refused_before_anything_is_sent(client: Any, box:
         with pytest.raises(ConfigurationError, match=name):
             collect(client, plan, session_options={name: "x"})
     assert not box.requests
-
-
-def test_without_distributed_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, box: Sandbox) -> None:
-    monkeypatch.setattr("slashtag.dask._collect.distributed", None)
-    with pytest.raises(ConfigurationError, match=re.escape("slashtag[dask]")):
-        collect(None, plan_of(box))
 
 
 def test_an_interrupt_ends_the_requests_on_the_workers(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from concurrent.futures import wait
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from .. import ConfigurationError, Plan, SlashtagError, Statistics, TransportError
@@ -22,17 +21,10 @@ log = logging.getLogger("slashtag")
 _FEWEST, _MOST = 32, 512
 #: Parts for each thread of the workers, so that none has much left to do at the end.
 _PARTS = 8
-#: Attempts to open the sessions, and seconds between them for the scheduler to notice that a worker died.
-_ATTEMPTS, _PAUSE = 5, 0.3
 #: Seconds that the workers have to end cancelled parts.
 _CLOSE_TIMEOUT = 30.0
-_NOT_SENT = {
-    "apikey": "set SLASHTAG_APIKEY on the workers",
-    "apisecret": "set SLASHTAG_APISECRET on the workers",
-    "http": "connections cannot be pickled",
-    "journal": "a journal belongs to one process",
-    "base_url": "it has an argument of its own",
-}
+#: Options of a session that workers cannot be sent: secrets, and what is given elsewhere or cannot be shared.
+_NOT_SENT = ("apikey", "apisecret", "base_url", "http", "journal")
 
 
 def collect(
@@ -59,26 +51,28 @@ def collect(
     for a synchronous client.
 
     Raises what `run` raises, by the first part that fails; TransportError if a part's workers died too often
-    or the scheduler was lost; ConfigurationError if `distributed` is missing or an option cannot be sent. See
-    docs/service.md, Statistics: common selector.
+    or the cluster was lost; ConfigurationError for an option that cannot be sent. See docs/service.md,
+    Statistics: common selector.
     """
-    if distributed is None:
-        raise ConfigurationError('slashtag.dask needs distributed: pip install "slashtag[dask]"')
     progress = plain_callback("progress", progress)
     options = dict(session_options or {})
-    for name, reason in _NOT_SENT.items():
+    for name in _NOT_SENT:
         if name in options:
-            raise ConfigurationError(f"session_options cannot hold {name}: {reason}")
+            raise ConfigurationError(
+                f"session_options cannot hold {name}: workers have credentials in their environment and "
+                "connections of their own, base_url is an argument, and a journal belongs to one process"
+            )
     options["base_url"] = base_url
+    ended = threading.Event()
 
     async def run() -> R:
         session, futures = WorkerSession(options), dict[Any, int]()
         try:
-            await _open_sessions(client, session)
+            await client.register_plugin(session)
             futures |= await _submit_parts(client, plan, session.name)
             total, done = plan.query.running_sum(plan.span), 0
-            ended = distributed.as_completed(futures, with_results=True, raise_errors=False)
-            async for future, result in ended:
+            results = distributed.as_completed(futures, with_results=True, raise_errors=False)
+            async for future, result in results:
                 total.add(_checked(future, result))
                 done += futures.pop(future)
                 future.release()
@@ -92,8 +86,14 @@ def collect(
         finally:
             # Shielded: a second cancellation must not leave requests running on the workers.
             await asyncio.shield(_close_sessions(client, session, futures))
+            ended.set()
 
-    return run() if client.asynchronous else _wait(client, run)
+    try:
+        return client.sync(run)
+    except KeyboardInterrupt:
+        # It is being cancelled by the client, on its loop in another thread.
+        ended.wait(2 * _CLOSE_TIMEOUT)
+        raise
 
 
 async def _submit_parts(client: Any, plan: Plan[Any], session: str) -> dict[Any, int]:
@@ -129,22 +129,6 @@ def _checked(future: Any, result: Any) -> Any:
     raise error
 
 
-async def _open_sessions(client: Any, session: WorkerSession) -> None:
-    for left in reversed(range(_ATTEMPTS)):
-        try:
-            await client.register_plugin(session)
-            return
-        except (ImportError, AttributeError) as error:
-            raise ConfigurationError(
-                f"a worker cannot load this version of slashtag ({error}): install it on all of them"
-            ) from None
-        except OSError:
-            # A worker has died, and the scheduler has not noticed yet.
-            if not left:
-                raise
-            await asyncio.sleep(_PAUSE)
-
-
 async def _close_sessions(client: Any, session: WorkerSession, futures: Iterable[Any]) -> None:
     """Cancel the parts that are left, and close the sessions, which ends their requests."""
     try:
@@ -155,25 +139,3 @@ async def _close_sessions(client: Any, session: WorkerSession, futures: Iterable
     except Exception as error:
         # The cluster may be gone, and the sessions with it; the result or error of the job must not be lost.
         log.info("the sessions on the workers were not closed: %s", type(error).__name__)
-
-
-def _wait(client: Any, run: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Run on the client's loop, which is another thread's; Ctrl-C cancels and waits for the end."""
-    ended = threading.Event()
-
-    async def signalled() -> R:
-        try:
-            return await run()
-        finally:
-            ended.set()
-
-    future = asyncio.run_coroutine_threadsafe(signalled(), client.loop.asyncio_loop)
-    try:
-        # With a timeout, because Windows does not deliver Ctrl-C during an endless wait.
-        while not wait([future], timeout=1.0).done:
-            pass
-    except BaseException:
-        future.cancel()
-        ended.wait(2 * _CLOSE_TIMEOUT)
-        raise
-    return future.result()

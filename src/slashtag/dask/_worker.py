@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping
-from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,21 +14,15 @@ from anyio.from_thread import start_blocking_portal
 
 from .. import AsyncSession, Plan, SessionClosedError, SlashtagError, Statistics
 
-distributed: Any
-try:
-    distributed = import_module("distributed")
-except ImportError:  # `collect` says which extra is missing
-    distributed = None
-_Plugin: Any = object if distributed is None else distributed.WorkerPlugin
+distributed: Any = import_module("distributed")
 
 
-class WorkerSession(_Plugin):  # type: ignore[misc]
+class WorkerSession(distributed.WorkerPlugin):  # type: ignore[misc]
     """Worker plugin that holds one session for as long as a job lasts.
 
     The session runs on an event loop in a thread of its own: the worker goes on talking to the scheduler
     while answers are decoded, and Dask's profiler, which walks the stacks of the worker's own loop a hundred
-    times a second, does not slow it down. The first part opens the session, so that missing credentials are
-    an error of the job and not of the worker.
+    times a second, does not slow it down. Missing credentials are an error of the job and not of the worker.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -41,44 +34,30 @@ class WorkerSession(_Plugin):  # type: ignore[misc]
         self._stack = ExitStack()
         uvloop = {"use_uvloop": find_spec("uvloop") is not None}
         self._portal = self._stack.enter_context(start_blocking_portal(backend_options=uvloop))
-        self._session: AsyncSession | None = None
-        self._parts: set[Future[Any]] = set()
+        try:
+            self._session: AsyncSession | SlashtagError = AsyncSession(**self._options)
+        except SlashtagError as error:
+            self._session = error
 
     async def teardown(self, worker: object) -> None:
-        """Cancel the parts that run, close the session, and end the loop's thread."""
-        await asyncio.to_thread(self._close)
-
-    def _close(self) -> None:
-        for part in tuple(self._parts):
-            part.cancel()
-        if self._session is not None:
-            self._portal.call(self._session.aclose)
-        self._stack.close()
+        """Close the session, which ends its requests, and the loop's thread."""
+        if isinstance(self._session, AsyncSession):
+            await asyncio.to_thread(self._portal.call, self._session.aclose)
+        await asyncio.to_thread(self._stack.close)
 
     def run(self, part: Plan[Any]) -> Statistics | SlashtagError:
         """Run a part on the session."""
+        if isinstance(self._session, SlashtagError):
+            return self._session
         try:
-            future: Future[Statistics | SlashtagError] = self._portal.start_task_soon(self._run, part)
-        except RuntimeError:  # the portal is closed
-            raise distributed.Reschedule from None
-        self._parts.add(future)
-        try:
-            return future.result()
-        except CancelledError:
+            result: Statistics = self._portal.call(self._session.stats.run, part)
+        except SessionClosedError:
             # Either the worker is closing, and another one runs the part, or the job has ended.
             raise distributed.Reschedule from None
-        finally:
-            self._parts.discard(future)
-
-    async def _run(self, part: Plan[Any]) -> Statistics | SlashtagError:
-        try:
-            if self._session is None:
-                self._session = AsyncSession(**self._options)
-            stats: Statistics = await self._session.stats.run(part)
-            return stats
         except SlashtagError as error:
             # A value, so that no worker logs the error with the requests it names.
             return error
+        return result
 
 
 def run_part(name: str, part: Plan[Any]) -> Statistics | SlashtagError:
