@@ -88,8 +88,6 @@ def environment(
         "SLASHTAG_APISECRET": box.apisecret,
         "COLUMNS": "80",
         "XDG_CONFIG_HOME": str(tmp_path_factory.mktemp("config")),
-        # Not the keyring of whoever runs the tests.
-        "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
     }
     for name, value in named.items():
         monkeypatch.setenv(name, value)

@@ -20,15 +20,14 @@ async def login(
     """Save credentials for later commands.
 
     Asks for the address of the service unless it is given, and for the apikey and apisecret without showing
-    them; checks them with one request; saves them in the system's keyring (extra keyring), or else in a file
-    that only you can read. If stdin is not a terminal, they are read from it, one a line. Credentials in the
-    environment take precedence.
+    them; checks them with one request; saves them in a file that only you can read. If stdin is not a terminal,
+    they are read from it, one a line. Credentials in the environment take precedence.
     """
     profile = run.options.profile
     if remove:
         file = credentials_file.path(profile)
         saved = file.exists()
-        credentials_file.remove(profile)
+        file.unlink(missing_ok=True)
         run.say(f"removed {file}" if saved else "no credentials were saved")
     elif list_:
         for name in credentials_file.profiles():
@@ -38,8 +37,8 @@ async def login(
         apikey, apisecret = _ask("apikey"), _ask("apisecret")
         async with run.session((base_url, apikey, apisecret)) as session:
             await session.urls.page(pagesize=1)
-        place = credentials_file.save(base_url, apikey, apisecret, profile)
-        run.say(f"the service accepts them; saved in {place}")
+        file = credentials_file.save(base_url, apikey, apisecret, profile)
+        run.say(f"the service accepts them; saved in {file}")
 
 
 def _ask(what: str, *, shown: bool = False) -> str:
