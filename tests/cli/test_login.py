@@ -25,7 +25,7 @@ def test_only_its_owner_may_read_it_whatever_the_umask(umask: int) -> None:
     kept.path().parent.mkdir()
     before = os.umask(umask)
     try:
-        kept.save("http://127.0.0.1", APIKEY, APISECRET)
+        kept.save(kept.Credentials("http://127.0.0.1", APIKEY, APISECRET))
     finally:
         os.umask(before)
     assert stat.S_IMODE(kept.path().stat().st_mode) == 0o600

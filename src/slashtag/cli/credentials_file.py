@@ -1,7 +1,4 @@
-"""Credentials, from the environment or else as `slashtag login` saved them.
-
-Each profile has a file of its own, which only its owner may read.
-"""
+"""Credentials, from the environment or else as `slashtag login` saved them, each profile in its own file."""
 
 import os
 import re
@@ -17,30 +14,50 @@ from ..export import AtomicFile
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
-#: Address, apikey, apisecret.
-Found = tuple[str, str, str]
 
 
-def credentials(base_url: str | None, profile: str | None = None) -> Found:
-    """Return the address, apikey and apisecret to use; `base_url` is the option or the environment's.
+class Credentials(msgspec.Struct):
+    """What a session needs, and a file has."""
+
+    base_url: str
+    apikey: str
+    apisecret: str
+
+
+def credentials(base_url: str | None, profile: str | None = None) -> Credentials:
+    """Return the credentials to use; `base_url` is the option or the environment's.
 
     Key and secret come from the same place: the file of a profile that is named, else the environment, else
     the file without a profile. Those of a file are sent only to the service that they were saved for. Raises
     ConfigurationError.
     """
-    if profile and base_url == os.environ.get("SLASHTAG_BASE_URL"):
-        base_url = None
     is_in_environment = any(map(os.environ.get, VARIABLES))
     if profile or (not is_in_environment and path().exists()):
-        return _load(profile, base_url)
+        saved = read(profile)
+        if saved is None:
+            raise ConfigurationError(
+                f"there is no profile {profile!r}{did_you_mean(profile or '', profiles())}; "
+                "`slashtag login --list` shows those there are"
+            )
+        is_overridden = profile and base_url == os.environ.get("SLASHTAG_BASE_URL")
+        if base_url and not is_overridden and _address(base_url) != _address(saved.base_url):
+            raise ConfigurationError(
+                f"the saved credentials are for {saved.base_url} and are not sent elsewhere; "
+                f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
+            )
+        return saved
     given = {"SLASHTAG_BASE_URL": base_url or ""} | {name: os.environ.get(name, "") for name in VARIABLES}
     if missing := [name for name, value in given.items() if not value]:
         raise ConfigurationError(
             f"not set in the environment: {', '.join(missing)}; `slashtag login` saves them, "
             "--profile chooses saved ones, `slashtag sandbox` prints some to try"
         )
-    address, apikey, apisecret = given.values()
-    return address, apikey, apisecret
+    return Credentials(*given.values())
+
+
+def _address(base_url: str) -> str:
+    """Return a base URL as it is compared: with or without /api/v1 it is the same."""
+    return base_url.rstrip("/").removesuffix("/api/v1").rstrip("/")
 
 
 def path(profile: str | None = None) -> Path:
@@ -57,36 +74,7 @@ def profiles() -> list[str]:
     return [""] * path().exists() + sorted(filter(_NAME.fullmatch, named))
 
 
-class Saved(msgspec.Struct):
-    """What a file has."""
-
-    base_url: str
-    apikey: str
-    apisecret: str
-
-
-def _load(profile: str | None, base_url: str | None) -> Found:
-    """Return saved credentials, if need be only those for `base_url`; raises ConfigurationError."""
-    saved = read(profile)
-    if saved is None:
-        raise ConfigurationError(
-            f"there is no profile {profile!r}{did_you_mean(profile or '', profiles())}; "
-            "`slashtag login --list` shows those there are"
-        )
-    if base_url and _address(base_url) != _address(saved.base_url):
-        raise ConfigurationError(
-            f"the saved credentials are for {saved.base_url} and are not sent elsewhere; "
-            f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
-        )
-    return saved.base_url, saved.apikey, saved.apisecret
-
-
-def _address(base_url: str) -> str:
-    """Return a base URL as it is compared: with or without /api/v1 it is the same."""
-    return base_url.rstrip("/").removesuffix("/api/v1").rstrip("/")
-
-
-def read(profile: str | None = None) -> Saved | None:
+def read(profile: str | None = None) -> Credentials | None:
     """Return what the file of a profile has, None if there is none; raises ConfigurationError and OSError."""
     file = path(profile)
     try:
@@ -96,15 +84,15 @@ def read(profile: str | None = None) -> Saved | None:
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise ConfigurationError(f"{file} can be read by others; run: chmod 600 {file}")
     try:
-        return msgspec.json.decode(data, type=Saved)
+        return msgspec.json.decode(data, type=Credentials)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise ConfigurationError(f"{file} is damaged; run `slashtag login` again") from None
 
 
-def save(base_url: str, apikey: str, apisecret: str, profile: str | None = None) -> Path:
+def save(found: Credentials, profile: str | None = None) -> Path:
     """Save credentials in a file that only its owner may read; return its path."""
     file = path(profile)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with AtomicFile(file, mode=0o600) as opened:
-        opened.write(msgspec.json.encode(Saved(base_url, apikey, apisecret)))
+        opened.write(msgspec.json.encode(found))
     return file

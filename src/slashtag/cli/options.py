@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from .. import DateRange, InvalidRequestError
 from .._internal import parse_zone
-from .credentials_file import Found, credentials
+from .credentials_file import Credentials, credentials
 
 
 def option(default: Any, *names: str, **settings: Any) -> Any:
@@ -66,7 +66,7 @@ class SessionOptions:
     quiet: bool = option(False, "--quiet", "-q", help="Print nothing but errors.")
     log_format: Literal["text", "json"] = option("text", help="Form of the lines on stderr.")
 
-    def credentials(self) -> Found:
+    def credentials(self) -> Credentials:
         """Return the address, apikey and apisecret to use; raises ConfigurationError."""
         return credentials(self.base_url, self.profile)
 

@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any
 
 import typer
+from msgspec.structs import asdict
 
 from .. import (
     APIError,
@@ -35,7 +36,7 @@ from .. import (
     UnknownTagError,
 )
 from .._internal import many
-from .credentials_file import Found
+from .credentials_file import Credentials
 from .options import SessionOptions
 from .stderr import Begin, Lines, Watch
 
@@ -80,15 +81,13 @@ class Run:
 
     # -- the session
 
-    def session(self, credentials: Found | None = None, **options: Any) -> AsyncSession:
+    def session(self, credentials: Credentials | None = None, **options: Any) -> AsyncSession:
         """Make a session, by default with the credentials of the environment or those saved by a login.
 
         `options` are those of AsyncSession.
         """
-        base_url, apikey, apisecret = credentials or self.options.credentials()
-        session = AsyncSession(
-            base_url, apikey=apikey, apisecret=apisecret, **self.options.of_session(), **options
-        )
+        named = asdict(credentials or self.options.credentials())
+        session = AsyncSession(**named, **self.options.of_session(), **options)
         self.follow(lambda: session.metrics)
         return session
 

@@ -20,8 +20,8 @@ async def login(
     """Save credentials for later commands.
 
     Asks for the address of the service unless it is given, and for the apikey and apisecret without showing
-    them; checks them with one request; saves them in a file that only you can read. If stdin is not a terminal,
-    they are read from it, one a line. Credentials in the environment take precedence.
+    them; checks them with one request; saves them in a file that only you can read. If stdin is not a
+    terminal, they are read from it, one a line. Credentials in the environment take precedence.
     """
     profile = run.options.profile
     if remove:
@@ -34,10 +34,10 @@ async def login(
             print(name or "(no name)", getattr(credentials_file.read(name), "base_url", ""), sep="\t")
     else:
         base_url = run.options.base_url or _ask("address of the service", shown=True)
-        apikey, apisecret = _ask("apikey"), _ask("apisecret")
-        async with run.session((base_url, apikey, apisecret)) as session:
+        credentials = credentials_file.Credentials(base_url, _ask("apikey"), _ask("apisecret"))
+        async with run.session(credentials) as session:
             await session.urls.page(pagesize=1)
-        file = credentials_file.save(base_url, apikey, apisecret, profile)
+        file = credentials_file.save(credentials, profile)
         run.say(f"the service accepts them; saved in {file}")
 
 

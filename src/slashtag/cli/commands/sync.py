@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
+from msgspec.structs import asdict
 from typer import Argument, Option
 
 from ... import ConfigurationError, DateRange, InvalidRequestError
@@ -60,7 +61,7 @@ def sync(
     if (target is None) == (destination in LOCAL):
         wants = "needs the PATH of its file or folder" if target is None else "takes no PATH"
         raise InvalidRequestError(f"--destination {destination} {wants}")
-    base_url, apikey, apisecret = run.options.credentials()
+    credentials = run.options.credentials()
     try:
         loading: Any = import_module("...dlt", __package__)
     except ImportError:
@@ -77,9 +78,7 @@ def sync(
         monitor = loading.Monitor(progress, partial(run.fail, most=max_failures))
         run.follow(lambda: monitor.metrics)
         source = loading.slashtag_source(
-            base_url,
-            apikey,
-            apisecret,
+            **asdict(credentials),
             since=since,
             lookback=lookback,
             timezone=timezone or "+00:00",
