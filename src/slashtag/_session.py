@@ -70,15 +70,24 @@ log = logging.getLogger("slashtag")
 class AsyncSession:
     """Client of one account of the service.
 
-    `base_url` with or without /api/v1, `apikey`, `apisecret`: default to SLASHTAG_BASE_URL, SLASHTAG_APIKEY
-    and SLASHTAG_APISECRET. `concurrency`: maximum number of requests in flight. `timeout`: seconds of one
-    attempt, from its admission. `retry`: a RetryPolicy. `journal`: a file that makes the session a
-    resumable job; answers older than `journal_max_age` seconds are requested again. `max_response_bytes`:
-    maximum size of a decompressed body. `rate`: requests per second if you know the limit; None: learnt.
-    `range_end`: whether the service counts the last second of a date_range ("inclusive") or not, which is
-    undocumented. `allow_http`: allow plain http to hosts other than loopback. `http`: your own
-    aiohttp.ClientSession, never closed here. `proxy`: the URL of an HTTP proxy. Raises
-    ConfigurationError. See docs/service.md, Authentication; Versioning.
+    Args:
+        base_url: With or without /api/v1; None: SLASHTAG_BASE_URL of the environment.
+        apikey: None: SLASHTAG_APIKEY.
+        apisecret: None: SLASHTAG_APISECRET.
+        concurrency: Maximum number of requests in flight.
+        timeout: Seconds of one attempt, from its admission.
+        retry: When and how often a failed request is repeated.
+        journal: File that makes the session a resumable job.
+        journal_max_age: Answers in the journal older than these seconds are requested again.
+        max_response_bytes: Maximum size of a decompressed body.
+        rate: Requests per second if you know the limit; None: learnt.
+        range_end: Whether the service counts the last second of a date_range, which is undocumented.
+        allow_http: Allow plain http to hosts other than loopback.
+        http: Your own session, never closed here.
+        proxy: URL of an HTTP proxy.
+        **unknown: None; a misspelt argument is a TypeError that names the nearest.
+
+    Raises ConfigurationError. See docs/service.md, Authentication; Versioning.
 
     Use it with `async with`, or close it with `aclose()`. It belongs to the event loop that first uses it:
     in another loop or thread it raises ConfigurationError.
