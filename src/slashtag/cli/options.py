@@ -77,8 +77,9 @@ class SessionOptions:
 
 
 class Counted(NamedTuple):
-    """What can be counted of a span now, what that is compared with, and both in words."""
+    """A span, what can be counted of it now, what that is compared with, and both in words."""
 
+    whole: DateRange
     query: DateRange
     before: DateRange
     text: str
@@ -99,21 +100,20 @@ class Period:
     ] = None
     end: Annotated[str | None, Argument(metavar="END", help="The last day, included.")] = None
 
-    def dates(self, timezone: str | None, *, default: str | None = None) -> tuple[date, date]:
-        """Return the first and the last day or second, in a time zone; raises InvalidRequestError."""
+    def counted(self, timezone: str | None, *, default: str | None = None) -> Counted:
+        """Return what the arguments mean now in a time zone; raises InvalidRequestError.
+
+        Of a span that has begun and is not over, the part that is over can be counted.
+        """
         span = self.start or default
         if not span:
             raise InvalidRequestError("give a SPAN such as last-month or 30d, or START and END")
         zone = parse_zone(timezone)
-        text = span if self.end is None else f"{span}..{self.end}"
-        return DateRange.parse(text).resolve(zone, datetime.now(zone)).bounds
-
-    def counted(self, timezone: str | None, *, default: str | None = None) -> Counted:
-        """Return the part of the span that is over, or the whole one if it has not begun."""
-        whole, zone = self.dates(timezone, default=default), parse_zone(timezone)
-        query, before = DateRange(*whole).with_previous(zone, datetime.now(zone))
-        state = ", so far" if query.bounds != whole else ""
-        return Counted(query, before, f"{_text(*query.bounds)}{state}", _text(*before.bounds))
+        now = datetime.now(zone)
+        whole = DateRange.parse(span if self.end is None else f"{span}..{self.end}").resolve(zone, now)
+        query, before = whole.with_previous(zone, now)
+        state = ", so far" if query.bounds != whole.bounds else ""
+        return Counted(whole, query, before, f"{_text(*query.bounds)}{state}", _text(*before.bounds))
 
 
 def _text(start: date, end: date) -> str:

@@ -9,6 +9,7 @@ from errno import EADDRINUSE
 from functools import wraps
 from importlib import import_module
 from inspect import Parameter, signature
+from pathlib import Path
 from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, getsignal, raise_signal, signal
 from time import perf_counter
 from typing import Any
@@ -20,8 +21,10 @@ from .. import (
     APIError,
     AsyncSession,
     AuthenticationError,
+    ExportError,
     Failure,
     InvalidRequestError,
+    JournalError,
     Metrics,
     NotFoundError,
     OutcomeUnknownError,
@@ -30,7 +33,6 @@ from .. import (
     ServerError,
     SlashtagError,
     Statistics,
-    TagLimitError,
     TransportError,
     UnexpectedResponseError,
     UnknownTagError,
@@ -42,12 +44,12 @@ from .stderr import Begin, Lines, Watch
 
 #: The exit code if some keys or rows failed or were left out and the rest was done.
 SOME_FAILED = 3
+GO_ON = "run the same command again to go on"
 
 # The first match is used.
 _ADVICE: list[tuple[type[SlashtagError], str]] = [
     (AuthenticationError, "run `slashtag login`, or check SLASHTAG_APIKEY and SLASHTAG_APISECRET"),
     (UnknownTagError, "`slashtag tags list` shows the tags that exist"),
-    (TagLimitError, "the account cannot have more tags"),
     (OutcomeUnknownError, "check whether it was done before you repeat it"),
     (RateLimitError, "try again later, or give the service's limit with --rate"),
     (NotFoundError, "check --base-url"),
@@ -71,7 +73,7 @@ class Run:
         self._name = name
         self._began = perf_counter()
         self._is_incomplete = False
-        self._when_stopped = "stopped"
+        self._kept: Path | None = None
         #: Requests that failed for good, without which the rest went on.
         self.failures = 0
         #: What ends the command, if anything does.
@@ -159,9 +161,9 @@ class Run:
             self.mark_incomplete()
             self.say(f"the service left out some labels of {', '.join(lacking)}; the total is exact")
 
-    def say_when_stopped(self, text: str) -> None:
-        """Set the line that is printed at Ctrl-C and SIGTERM."""
-        self._when_stopped = text
+    def keeps(self, path: Path) -> None:
+        """Set from what the same command goes on, if it is there when this run ends early."""
+        self._kept = path
 
     def bars(self) -> AbstractContextManager[Begin]:
         """Show progress and waits, unless --quiet, or --verbose sends log lines to the same terminal."""
@@ -201,10 +203,16 @@ class Run:
         except KeyboardInterrupt:
             code = 128 + self._signal
             if self._watch.source() is not None:
-                self.say(self._when_stopped)
+                goes_on = self._kept is not None and self._kept.exists()
+                self.say("stopped" + f"; {GO_ON}: {self._kept} has what was done so far" * goes_on)
         except typer.Exit as end:
             code = end.exit_code
         except Exception as error:
+            # What a file cannot hold is the same again; an error of a journal says itself what to do.
+            is_of_format = isinstance(error, ExportError) and not isinstance(error.__context__, OSError)
+            is_final = is_of_format or isinstance(error, JournalError | InvalidRequestError)
+            if self._kept is not None and self._kept.exists() and not is_final:
+                error.add_note(GO_ON)
             text, code = describe(error)
             self.lines.error(text)
         finally:

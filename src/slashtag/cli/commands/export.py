@@ -3,8 +3,7 @@
 With a journal beside the file, the same command run again requests only the rest.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 from os.path import realpath
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from ... import AsyncSession, DateRange, ExportError, JournalError, Progress, SlashtagError
+from ... import AsyncSession, Progress
 from ..._internal import many, remove_journal
 from ...export import (
     NAMED_URLS,
@@ -80,7 +79,6 @@ async def clicks(
     or nothing is answered, it stops with 1 and the file stays as it was.
     """
     counted = period.counted(timezone)
-    query = DateRange(*period.dates(timezone))
     if (period.start, period.end) != tuple(map(str, counted.query.bounds)):
         run.say(f"clicks of {counted.text}")
     if by == "tag":
@@ -89,7 +87,7 @@ async def clicks(
     async def work(session: AsyncSession, writer: Writer, *, progress: Progress) -> Summary:
         return await export_clicks(
             session,
-            query,
+            counted.whole,
             writer,
             **await selection.selector(run, session, progress),
             by=by,
@@ -114,7 +112,10 @@ async def _export(
 ) -> None:
     """Write a table to a file or stdout, and print how it went; progress is counted in units."""
     target = output.output
-    async with _session(run, target) as session:
+    journal = target and journal_of(target)
+    async with run.session(journal=journal) as session:
+        if journal is not None:
+            run.keeps(journal)
         with output.writer(table) as writer, run.bars() as begin:
             summary = await work(session, writer, progress=begin("exporting", unit))
     run.say(
@@ -126,25 +127,5 @@ async def _export(
     if summary.shared:
         run.say(note_of_shared(summary.shared))
     # Not if another run may get an answer to what failed.
-    if target is not None and not run.failures:
-        remove_journal(journal_of(target))
-
-
-@asynccontextmanager
-async def _session(run: Run, target: Path | None) -> AsyncGenerator[AsyncSession, None]:
-    """Make a session with a journal beside the target, if there is one."""
-    journal, is_open = target and journal_of(target), False
-    try:
-        async with run.session(journal=journal) as session:
-            is_open = True
-            yield session
-    except BaseException as error:
-        # Not with rows that the format cannot hold; an error of the journal says so itself.
-        is_of_format = isinstance(error, ExportError) and not isinstance(error.__context__, OSError)
-        # A journal without answers is gone by now.
-        if is_open and journal and journal.exists():
-            go_on = "run the same command again to go on"
-            run.say_when_stopped(f"stopped; {go_on}: {journal} holds the answers so far")
-            if isinstance(error, SlashtagError) and not is_of_format and not isinstance(error, JournalError):
-                error.add_note(go_on)
-        raise
+    if journal is not None and not run.failures:
+        remove_journal(journal)

@@ -5,7 +5,6 @@ from typing import Annotated
 
 from typer import Option
 
-from ... import DateRange
 from ..._internal import many
 from ...report import Branding, build, check_path, write
 from ..options import Period, Timezone
@@ -41,14 +40,14 @@ async def report(
     referrers, devices, browsers, platforms, and the change against the span before. By default it is about
     all links.
     """
-    start, end = period.dates(timezone)
+    span = period.counted(timezone).whole
     branding = Branding(title=title, logo=logo.read_bytes() if logo else b"", accent=accent)
     check_path(output)
     async with run.session() as session:
         with run.bars() as begin:
             found = await build(
                 session,
-                DateRange(start, end),
+                span,
                 **await selection.selector(run, session, begin("checking", "links")),
                 timezone=timezone,
                 places=top,
@@ -61,7 +60,7 @@ async def report(
     if found.refused or not found.stats.complete:
         run.mark_incomplete()
     run.report_cut(found.stats)
-    run.say(f"{start} to {end}: {many(found.total, 'click')}; {run.cost()}")
+    run.say(f"{found.start} to {found.end}: {many(found.total, 'click')}; {run.cost()}")
     if found.unfinished:
         run.say(f"Not over yet: {found.unfinished}")
     for note in found.notes:

@@ -75,11 +75,12 @@ async def stats_day(
     shown: Presentation,
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
-    start, end = Period(day).dates(shown.timezone)
+    counted = Period(day).counted(shown.timezone)
+    start, end = counted.whole.bounds
     if start != end:
         raise InvalidRequestError(f"{day} is more than one day: ask with `stats range`")
-    query = DateRange(start, start) if shown.by == "hour" else Day(start)
-    await _answer(query, Period(day).counted(shown.timezone).text, selection, run, shown)
+    query = counted.whole if shown.by == "hour" else Day(start)
+    await _answer(query, counted.text, selection, run, shown)
 
 
 @app.command("year")
@@ -112,8 +113,9 @@ async def stats_country(
     shown: Presentation,
 ) -> None:
     """Count the clicks from one country, by state, city and postal code."""
-    query = CountryGeo(country, *period.dates(shown.timezone))
-    await _answer(query, f"{country.upper()}, {period.counted(shown.timezone).text}", selection, run, shown)
+    counted = period.counted(shown.timezone)
+    query = CountryGeo(country, *counted.whole.bounds)
+    await _answer(query, f"{country.upper()}, {counted.text}", selection, run, shown)
 
 
 async def _answer(

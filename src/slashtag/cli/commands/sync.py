@@ -88,7 +88,7 @@ def sync(
             monitor=monitor,
         )
         pipeline = loading.local_pipeline(destination, target, dataset=dataset)
-        run.say_when_stopped("stopped; run the same command again to go on")
+        run.keeps(Path(pipeline.working_dir))
         loaded = loading.load(pipeline, source)
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"
     run.say(f"{rows} to {target or destination}; {run.cost()}", rows=sum(loaded.rows.values()))

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from ... import AsyncSession, DateRange, InvalidRequestError, ShortUrl, SlashtagError
+from ... import AsyncSession, DateRange, InvalidRequestError, ShortUrl
 from ..._internal import many, optional
 from ...bulk_update import COLUMNS, BulkUpdate, ChangesError, preview
 from ...export import NAMED_URLS, Column, Table, named_url_row, names_of_tags
@@ -175,7 +175,13 @@ async def update_url(
         members = (key, destination, slashtag, redirect_code, domain_id, password)
         if any(member is not None for member in members):
             raise InvalidRequestError("with --from the file says which links are changed, and how")
-        await _update_from(run, bulk, bulk.source, output)
+        try:
+            async with run.session() as session:
+                await (_show if bulk.dry_run else _update)(run, session, bulk, bulk.source, output)
+        except ChangesError as error:
+            for problem in (*error.problems, error.summary):
+                run.lines.error(str(problem))
+            raise typer.Exit(1) from None
         return
     if key is None:
         raise InvalidRequestError("give the KEY of one link, or --from FILE")
@@ -202,21 +208,8 @@ def _password() -> str:
     return str(typer.prompt("password of the link", hide_input=True, confirmation_prompt=True, err=True))
 
 
-async def _update_from(run: Run, bulk: Bulk, source: Path, output: Output) -> None:
-    """Make the changes of a file that are left to make; the exit code is 3 where some were not made."""
-    work = _show if bulk.dry_run else _update
-    try:
-        async with run.session() as session:
-            if await work(run, session, bulk, source, output):
-                run.mark_incomplete()
-    except ChangesError as error:
-        for problem in (*error.problems, error.summary):
-            run.lines.error(str(problem))
-        raise typer.Exit(1) from None
-
-
-async def _show(run: Run, session: AsyncSession, bulk: Bulk, source: Path, output: Output) -> bool:
-    """Print what the rows would change; return whether some would fail or stay unknown."""
+async def _show(run: Run, session: AsyncSession, bulk: Bulk, source: Path, output: Output) -> None:
+    """Print what the rows would change; the exit code is 3 where some would fail or stay unknown."""
     with run.bars() as start:
         shown = await preview(session, source, progress=start("reading", "links"))
     differences = [(each.line, str(each.key), each.member, each.now, each.new) for each in shown.differences]
@@ -230,11 +223,12 @@ async def _show(run: Run, session: AsyncSession, bulk: Bulk, source: Path, outpu
             f"an earlier run sent {shown.unknown:,} of them without an answer; where a difference is listed, "
             "the change was not made, or was overwritten since"
         )
-    return bool(shown.missing or (shown.unknown and not bulk.repeat_lost))
+    if shown.missing or (shown.unknown and not bulk.repeat_lost):
+        run.mark_incomplete()
 
 
-async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, output: Output) -> bool:
-    """Send the changes, and print what is left and what to do next; return whether something is left."""
+async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, output: Output) -> None:
+    """Send the changes, and print what is left and what helps; the exit code is 3 where something is left."""
     with run.bars() as start:
         update = BulkUpdate(
             session,
@@ -243,16 +237,9 @@ async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, out
             repeat_lost=bulk.repeat_lost,
             progress=start("updating", "rows"),
         )
-        run.say_when_stopped(
-            f"stopped; run the same command again to go on: {update.path} has the outcomes so far"
-        )
-        try:
-            async with update:
-                left = [outcome async for outcome in update if outcome.status != "done"]
-        except SlashtagError as error:
-            if update.undo_path is not None:
-                error.add_note("run the same command again to go on")
-            raise
+        run.keeps(update.path)
+        async with update:
+            left = [outcome async for outcome in update if outcome.status != "done"]
     if left or output.form != "table":
         output.print(LEFT, sorted((each.line, str(each.key), each.status, each.error) for each in left))
     count = update.summary
@@ -260,15 +247,20 @@ async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, out
         f"{many(count.done, 'row')} done, {count.failed:,} failed, {count.unknown:,} outcome unknown, "
         f"{count.skipped:,} done before; {run.cost()}; outcomes in {update.path}"
     )
+    # Those that name no link, or several, fail again whenever they are sent.
+    unnamed = sum(each.status == "failed" and each.id is None for each in left)
     advice = {
         f"the links as they were: undo with --from {update.undo_path}": count.done or count.unknown,
         "password and domain are not in the listing: a row that has none sent none, and they are lost if the "
         "service resets them": bulk.keep,
         f"{count.unknown:,} unknown: run the same command again to see which were done; --repeat-lost sends "
         "the others again": count.unknown,
-        "run the same command again to try what failed": count.failed,
+        f"{many(unnamed, 'row')} without a link of its own: correct the file; `slashtag urls list` shows the "
+        "links that exist": unnamed,
+        "run the same command again to try what failed": count.failed - unnamed,
     }
     for text, applies in advice.items():
         if applies:
             run.say(text)
-    return bool(left)
+    if left:
+        run.mark_incomplete()
