@@ -36,15 +36,17 @@ def statistics(start: date, end: date, referrers: int = 40) -> bytes:
     """Give the answer for a range of days: 140 entries where it has 32 of them and 40 referrers."""
     days = [start + timedelta(days=n) for n in range((end - start).days + 1)]
     clicks = {day.isoformat(): 100 + n for n, day in enumerate(days)}
-    data = {
-        "total_clicks": sum(clicks.values()),
-        "clicks": clicks,
+    dimensions = {
         "device": dict.fromkeys(("Desktop", "Mobile", "Tablet", "Other"), 811),
         "browser": {f"Browser {n}": 100 + n for n in range(15)},
         "platform": {f"Platform {n}": 100 + n for n in range(14)},
         "country": {code: 100 + n for n, code in enumerate(_COUNTRIES.split())},
         "referrer": {f"news-{n:02}.example.com": 100 + n for n in range(referrers)},
     }
+    # An answer whose labels had more clicks than there are would be inconsistent.
+    most = max(sum(labels.values()) for labels in dimensions.values())
+    clicks[start.isoformat()] += max(0, most - sum(clicks.values()))
+    data = {"total_clicks": sum(clicks.values()), "clicks": clicks, **dimensions}
     return _json({"status": 200, "message": "ok", "data": data})
 
 
