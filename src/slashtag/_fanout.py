@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import suppress
+from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 import anyio
@@ -22,7 +24,7 @@ R = TypeVar("R")
 Source = Iterable[W] | AsyncIterator[W]
 Work = Callable[[W], Awaitable[Iterable[W] | None]]
 
-#: Results that wait for their consumer, at most.
+#: Most results that wait for their consumer.
 CAPACITY = 64
 _END = object()
 
@@ -214,42 +216,17 @@ class Stream(AsyncReadable, Generic[T]):
             tasks.drop()
 
 
-class ResultQueue(Generic[T]):
-    """Queue of results between workers and the consumer of a Stream, of limited length."""
-
-    def __init__(self) -> None:
-        self._ready: asyncio.Queue[Any] = asyncio.Queue()
-        self._free = asyncio.Semaphore(CAPACITY)
-
-    async def put(self, item: T) -> None:
-        """Add a result, once there is room for it."""
-        await self._free.acquire()
-        self._ready.put_nowait(item)
-
-    def end(self, _: object = None) -> None:
-        """Mark the end of the results."""
-        self._ready.put_nowait(_END)
-
-    async def get(self) -> T:
-        """Return the next result, once there is one; raises StopAsyncIteration at the end."""
-        item = await self._ready.get()
-        if item is _END:
-            raise StopAsyncIteration
-        self._free.release()
-        result: T = item
-        return result
-
-
 class Results(Stream[T]):
     """Async iterator over results as they complete: `async for`, and `aclose` or `async with` to leave early.
 
     Made by `stats.collect_each` and `urls.update_many`. Raises what the requests raise.
     """
 
-    def __init__(self, tasks: Tasks, pool: WorkerPool[Any], results: ResultQueue[T]) -> None:
+    def __init__(self, tasks: Tasks, pool: WorkerPool[Any], queue: asyncio.Queue[T]) -> None:
         super().__init__(tasks)
         self._pool = pool
-        self._results = results
+        #: Results that wait for their consumer, and the mark of the end if there was room for it.
+        self._queue: asyncio.Queue[Any] = queue
         self._runner: asyncio.Task[None] | None = None
 
     async def to_dict(self: Results[tuple[str, R]]) -> dict[str, R]:
@@ -259,9 +236,15 @@ class Results(Stream[T]):
     async def _next(self) -> T:
         if self._runner is None:
             self._runner = self._tasks.spawn(self._pool.run())
-            self._runner.add_done_callback(self._results.end)
-        try:
-            return await self._results.get()
-        except StopAsyncIteration:
-            self._outcome(self._runner)
-            raise
+            self._runner.add_done_callback(partial(_mark_end, self._queue))
+        if not (self._runner.done() and self._queue.empty()):
+            item: T = await self._queue.get()
+            if item is not _END:
+                return item
+        self._outcome(self._runner)
+        raise StopAsyncIteration
+
+
+def _mark_end(queue: asyncio.Queue[Any], _: object) -> None:
+    with suppress(asyncio.QueueFull):
+        queue.put_nowait(_END)

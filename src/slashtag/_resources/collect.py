@@ -29,7 +29,7 @@ from .._errors import (
     UnexpectedResponseError,
     is_fatal,
 )
-from .._fanout import Stream, WorkerPool
+from .._fanout import AsyncReadable, WorkerPool
 from .._models import Statistics
 from .._sending.metrics import Metrics
 from .._sending.sender import Send
@@ -103,7 +103,7 @@ async def read_batches(
         for batch in batcher.remainder():
             yield batch
     finally:
-        if isinstance(listing, Stream):
+        if isinstance(listing, AsyncReadable):
             # Shielded: the run may have been cancelled.
             with CancelScope(shield=True):
                 await listing.aclose()

@@ -27,7 +27,7 @@ from .._core.queries import AllTime, DateRange, TimeSlice
 from .._core.search import Search
 from .._core.windows import Window
 from .._errors import SlashtagError, UnexpectedResponseError, is_fatal
-from .._fanout import ResultQueue, Results, Tasks, WorkerPool
+from .._fanout import CAPACITY, Results, Tasks, WorkerPool
 from .._models import RangeStats, RunningSum, Statistics
 from .collect import ProgressReporter, StatsFetcher
 
@@ -98,7 +98,7 @@ class EachRun(Generic[R]):
             self._filter = MonthFilter(plan.query, zone, now, range_end)
         is_joint = self._infers or has_tags
         self._size = max(1, min(GROUP, GROUP_WINDOWS // max(1, width))) if is_joint else 1
-        self._results: ResultQueue[tuple[str, R]] = ResultQueue()
+        self._results: asyncio.Queue[tuple[str, R]] = asyncio.Queue(CAPACITY)
         #: Set once the group that was begun last has been delivered.
         self._delivered = asyncio.Event()
         self._delivered.set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from msgspec import Struct
@@ -173,29 +173,22 @@ class PageStream(Stream[Page[T]]):
         return [item.id for item in before.items] == [item.id for item in now.items]
 
 
-class ItemStream(Stream[T]):
+class ItemStream(AsyncReadable, AsyncIterator[T]):
     """Iterator over the items of a listing, in order."""
 
     def __init__(self, options: ListingOptions[T], tasks: Tasks) -> None:
-        super().__init__(tasks)
-        self._pages: PageStream[T] = PageStream(options, self._tasks)
+        self._pages: PageStream[T] = PageStream(options, tasks)
         self._items: Iterator[T] = iter(())
 
     async def __anext__(self) -> T:
-        # Fast path: most items come from a page that has already arrived.
         for item in self._items:
             return item
-        return await super().__anext__()
-
-    async def _next(self) -> T:
-        page = await anext(self._pages)
-        self._items = iter(page.items)
+        self._items = iter((await anext(self._pages)).items)
         return next(self._items)
 
     async def aclose(self) -> None:
         self._items = iter(())
         await self._pages.aclose()
-        await super().aclose()
 
 
 class Listing(AsyncReadable, Generic[T]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from .._core.call import Call, RedirectCode
 from .._core.change import Change, Outcome, find_problems
 from .._core.options import plain_callback
 from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError, is_fatal
-from .._fanout import ResultQueue, Results, Tasks, WorkerPool
+from .._fanout import CAPACITY, Results, Tasks, WorkerPool
 from .._models import Page, ShortUrl
 from .._sending.sender import Send
 from .listing import Progress, Resource
@@ -118,7 +119,7 @@ class Urls(Resource[ShortUrl]):
         for n, problem in find_problems(enumerate(changes, 1), "change"):
             raise InvalidRequestError(f"change {n} ({changes[n - 1].key!r}): {problem}")
         calls = [(change, change.call(once=not repeat_lost)) for change in changes]
-        results: ResultQueue[Outcome] = ResultQueue()
+        results: asyncio.Queue[Outcome] = asyncio.Queue(CAPACITY)
         send, done = self._send, count(1)
 
         async def work(item: tuple[Change, Call[RowsUpdated]]) -> None:
