@@ -8,7 +8,6 @@ from ._core.batches import check_slashtag as check_slashtag
 from ._core.batches import halves as halves
 from ._core.change import RENAME_FIRST as RENAME_FIRST
 from ._core.change import find_problems as find_problems
-from ._core.options import plain_callback as plain_callback
 from ._core.windows import parse_zone as parse_zone
 from ._core.windows import windows as windows
 from ._credentials import parse_base_url as parse_base_url

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from inspect import iscoroutinefunction
 from math import inf
 from numbers import Real
 from types import UnionType
-from typing import Any, ParamSpec
+from typing import Any
 
 from msgspec import Struct
 
 from .._errors import ConfigurationError
-
-P = ParamSpec("P")
 
 
 class Rule(Struct, frozen=True):
@@ -39,18 +37,7 @@ def check_options(rules: Mapping[str, Rule], options: Mapping[str, object]) -> N
             raise ConfigurationError(f"{name} must be {rule.words}, not {value!r}")
 
 
-def plain_callback(name: str, callback: Callable[P, object] | None) -> Callable[P, None] | None:
-    """Return a callback that is called and not awaited; raises TypeError, also later, for a coroutine."""
-    if callback is None:
-        return None
-    refusal = f"{name} is called, not awaited: pass a plain function, which may start a task"
+def check_callback(name: str, callback: object) -> None:
+    """Raise TypeError for a coroutine function, which would have to be awaited."""
     if iscoroutinefunction(callback):
-        raise TypeError(refusal)
-
-    def call(*args: P.args, **kwargs: P.kwargs) -> None:
-        result = callback(*args, **kwargs)
-        if isinstance(result, Coroutine):
-            result.close()
-            raise TypeError(refusal)
-
-    return call
+        raise TypeError(f"{name} is called, not awaited: pass a plain function, which may start a task")

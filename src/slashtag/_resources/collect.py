@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from .._core.batches import Batcher, Key, Selector, halves
 from .._core.call import Call
 from .._core.kept_order import KeptOrder
-from .._core.options import plain_callback
+from .._core.options import check_callback
 from .._core.plan import Failure, Plan, StatsRequest
 from .._core.queries import Query
 from .._core.windows import Window
@@ -272,8 +272,9 @@ class ProgressReporter:
         self._failed = 0
         self._query = query
         self._done = 0
-        self._progress = plain_callback("progress", progress)
-        self._on_error = plain_callback("on_error", on_error)
+        check_callback("progress", progress)
+        check_callback("on_error", on_error)
+        self._progress, self._on_error = progress, on_error
 
     def done(self) -> None:
         """Count one step as done."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.call import MAX_PAGESIZE, Call, check_int
-from .._core.options import plain_callback
+from .._core.options import check_callback
 from .._core.paging import HasId, Order, PageCursor, Paging
 from .._errors import BadRequestError, NotFoundError
 from .._fanout import AsyncReadable, Stream, Tasks
@@ -102,7 +102,8 @@ class Resource(Generic[T]):
         List tags.
         """
         paging = Paging(orderby, pagesize, start_page, prefetch)
-        return Listing(ListingOptions(self, paging, plain_callback("progress", progress), anew), self._tasks)
+        check_callback("progress", progress)
+        return Listing(ListingOptions(self, paging, progress, anew), self._tasks)
 
 
 class PageStream(Stream[Page[T]]):

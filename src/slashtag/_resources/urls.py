@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .._core.answers import RowsUpdated
 from .._core.call import Call, RedirectCode
 from .._core.change import Change, Outcome, find_problems
-from .._core.options import plain_callback
+from .._core.options import check_callback
 from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError, is_fatal
 from .._fanout import CAPACITY, Results, Tasks, WorkerPool
 from .._models import Page, ShortUrl
@@ -114,7 +114,7 @@ class Urls(Resource[ShortUrl]):
         may be done from now on; an exception in it ends the iteration. `progress` is called with (changes
         done, total). See `update` for omitted members, and docs/service.md, Update a short URL.
         """
-        progress = plain_callback("progress", progress)
+        check_callback("progress", progress)
         changes = list(changes)
         for n, problem in find_problems(enumerate(changes, 1), "change"):
             raise InvalidRequestError(f"change {n} ({changes[n - 1].key!r}): {problem}")

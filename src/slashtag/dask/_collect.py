@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from .. import ConfigurationError, Plan, SlashtagError, Statistics, TransportError
-from .._internal import plain_callback
 from ._worker import WorkerSession, distributed, run_part
 
 R = TypeVar("R", bound=Statistics)
@@ -54,7 +53,6 @@ def collect(
     or the cluster was lost; ConfigurationError for an option that cannot be sent. See docs/service.md,
     Statistics: common selector.
     """
-    progress = plain_callback("progress", progress)
     options = dict(session_options or {})
     for name in _NOT_SENT:
         if name in options:
