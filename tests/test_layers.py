@@ -22,7 +22,6 @@ SRC = ROOT / "src" / "slashtag"
 LEVELS = [
     {"_errors", "_files"},
     {"_records"},
-    {"_show"},
     {"_models"},
     {"_core"},
     {"_credentials", "_threads"},

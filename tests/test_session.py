@@ -198,16 +198,6 @@ def test_an_option_that_cannot_work_is_refused_by_its_name(options: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("api_key", "apikey"), ("retries", "retry"), ("apikeys", "apikey"), ("xyz", "")]
-)
-def test_an_unknown_argument_is_refused_with_the_likely_one(name: str, meant: str) -> None:
-    with pytest.raises(TypeError, match=name) as told:
-        AsyncSession(BASE, **{name: HIDE})
-    assert f"'{meant}'" in str(told.value) or not meant
-    assert HIDE not in str(told.value)
-
-
-@pytest.mark.parametrize(
     "options",
     [
         {"max_attempts": 0},

@@ -19,9 +19,8 @@ from ._files import lock_file as lock_file
 from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal
 from ._models import days as days
+from ._models import many as many
 from ._resources.stats import sort_links as sort_links
 from ._session import account_key as account_key
 from ._session import optional as optional
-from ._show import did_you_mean as did_you_mean
-from ._show import many as many
 from ._threads import in_thread as in_thread

@@ -12,7 +12,6 @@ from msgspec import Meta
 from msgspec.structs import asdict, force_setattr
 
 from ._records import Record
-from ._show import many
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -73,6 +72,11 @@ def add_counts(into: dict[K, int], counts: Mapping[K, int]) -> None:
 def without_zeros(counts: dict[K, int]) -> dict[K, int]:
     """Drop the labels whose count is zero, so that results do not depend on how a query was split."""
     return {label: n for label, n in counts.items() if n}
+
+
+def many(n: int, one: str, more: str | None = None) -> str:
+    """Return a count with its noun; `more` is the plural if it is not formed with s."""
+    return f"{n:,} {one if n == 1 else more or f'{one}s'}"
 
 
 def days(first: date, last: date) -> Iterator[date]:

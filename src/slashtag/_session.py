@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import pbkdf2_hmac
 from math import inf
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import aiohttp
 from msgspec import structs
@@ -41,7 +41,6 @@ from ._sending.admission import Admission
 from ._sending.metrics import Metrics
 from ._sending.sender import Sender
 from ._sending.transport import Transport
-from ._show import did_you_mean
 
 if TYPE_CHECKING:
     from ._journal.journal import Journal
@@ -117,12 +116,8 @@ class AsyncSession:
         allow_http: bool = False,
         http: aiohttp.ClientSession | None = None,
         proxy: str | None = None,
-        **unknown: Never,
     ) -> None:
-        given = locals()
-        for name in unknown:
-            raise TypeError(f"AsyncSession has no argument {name!r}{did_you_mean(name, given)}")
-        check_options(_OPTIONS, given)
+        check_options(_OPTIONS, locals())
         base = parse_base_url(base_url, allow_http=allow_http)
         via = None if proxy is None else parse_proxy(proxy)
         if via is not None and http is not None:

@@ -11,8 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .._errors import InvalidRequestError, SlashtagError
-from .._models import Statistics
-from .._show import many
+from .._models import Statistics, many
 from .batches import Selector
 from .call import Call
 from .queries import Query, TimeSlice
