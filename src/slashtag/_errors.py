@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copyreg
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -153,3 +155,9 @@ class UnexpectedResponseError(RequestFailedError):
 def is_fatal(error: SlashtagError) -> bool:
     """Return whether every other request would fail as well."""
     return isinstance(error, AuthenticationError | SessionClosedError | JournalError)
+
+
+def did_you_mean(given: str, names: Iterable[str]) -> str:
+    """Return a question about the name that is most like the one given; empty if none is."""
+    close = get_close_matches(given, [name for name in names if name], n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -11,6 +11,7 @@ from ._core.change import find_problems as find_problems
 from ._core.windows import parse_zone as parse_zone
 from ._core.windows import windows as windows
 from ._credentials import parse_base_url as parse_base_url
+from ._errors import did_you_mean as did_you_mean
 from ._errors import is_fatal as is_fatal
 from ._fanout import AsyncReadable as AsyncReadable
 from ._fanout import WorkerPool as WorkerPool

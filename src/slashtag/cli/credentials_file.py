@@ -9,7 +9,8 @@ import msgspec
 import typer
 
 from .. import ConfigurationError
-from ..export import AtomicFile, did_you_mean
+from .._internal import did_you_mean
+from ..export import AtomicFile
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")

@@ -9,8 +9,8 @@ from typing import Any
 import typer
 
 from .. import AsyncSession, InvalidRequestError, Keys, Progress, UnknownTagError
-from .._internal import check_slashtag, optional
-from ..export import By, Sharing, did_you_mean, names_of_tags, selection
+from .._internal import check_slashtag, did_you_mean, optional
+from ..export import By, Sharing, names_of_tags, selection
 from .options import option
 from .run import SOME_FAILED, Run
 

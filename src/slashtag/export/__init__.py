@@ -15,7 +15,6 @@ from ._reading import read_table as read_table
 from ._selection import By as By
 from ._selection import Links as Links
 from ._selection import Sharing as Sharing
-from ._selection import did_you_mean as did_you_mean
 from ._selection import names_of_tags as names_of_tags
 from ._selection import selection as selection
 from ._table import NAMED_URLS as NAMED_URLS

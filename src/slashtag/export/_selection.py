@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from difflib import get_close_matches
 from typing import Literal
 
 from .. import AsyncSession, InvalidRequestError, Keys, Progress, ShortUrl
-from .._internal import check_slashtag
+from .._internal import check_slashtag, did_you_mean
 
 By = Literal["slashtag", "tag"]
 
@@ -111,12 +110,6 @@ async def names_of_tags(session: AsyncSession, wanted: Iterable[str] = ()) -> di
         if name not in names.values():
             raise InvalidRequestError(f"the account has no tag {name!r}{did_you_mean(name, names.values())}")
     return names
-
-
-def did_you_mean(given: str, names: Iterable[str]) -> str:
-    """Return a question about the name that is most like the one given; empty if none is."""
-    close = get_close_matches(given, [name for name in names if name], n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 @asynccontextmanager
