@@ -1,8 +1,8 @@
 """Run one job against a server model in virtual time, with a client policy or with an oracle.
 
-The client keeps a queue, oldest request first. A request answered 429 goes to its end, or waits alone first
-where the policy says so; one answered 500 backs off alone with full jitter. Timers fire up to some
-milliseconds late, as an event loop's do.
+The client keeps a queue, oldest request first. A request answered 429 goes to its end, and behind TURNS
+others, or waits alone first where the policy says so; one answered 500 backs off alone with full jitter.
+Timers fire up to some milliseconds late, as an event loop's do.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .servers import Server
 
 CONCURRENCY = 64
 POOL = 2 * CONCURRENCY  # requests of a job in the queue or in flight; more come as these are done
+TURNS = 3  # of requests that met no 429 between two that met one, as slashtag's admission has it
 REJECTION = 0.5  # share of the latency after which a rejected request is answered
 MEDIAN, SIGMA, LOW, HIGH = 0.0775, 0.6, 0.020, 0.300  # seconds; lognormal, cut at both ends
 MEAN = 0.0906  # of that, in seconds
@@ -93,7 +94,7 @@ def run(
     previous: dict[int, Any] = {}  # the tickets of requests answered 429
     alone: Alone | None = policy if hasattr(policy, "alone") else None
     events: list[tuple[float, int, int, tuple[Any, ...]]] = []
-    order, place, alarm, flying = 0, 0, math.inf, 0
+    order, place, alarm, flying, turns = 0, 0, math.inf, 0, 0
     wake, arrive, answer, retry, back = range(5)
 
     def at(time: float, kind: int, *what: Any) -> None:
@@ -109,7 +110,9 @@ def run(
     def next_lane() -> list[tuple[int, int]]:
         if policy.exhausted:
             return waiting or returned or refused
-        return refused or min(filter(None, (waiting, returned)), default=[])
+        if waiting and returned and not refused:
+            return waiting if turns or waiting < returned else returned
+        return refused or waiting or returned
 
     def to_the_end(request: int) -> None:
         nonlocal place
@@ -128,6 +131,7 @@ def run(
             _, request = lane.pop() if policy.exhausted and lane is waiting else heapq.heappop(lane)
             ticket = policy.depart(now, previous.get(request))
             flying += 1
+            turns = TURNS if lane is returned else max(turns - (lane is waiting), 0)
             took = latency() * server.slowdown(flying)
             at(now + server.uplink * took, arrive, request, ticket, took, now)
         if (waiting or returned or refused) and now < ready < alarm:

@@ -276,6 +276,21 @@ async def test_after_rejected_probes_as_many_different_calls_have_probed() -> No
     assert len(set(probes[: len(calls)])) == len(calls)
 
 
+async def test_of_those_that_met_a_429_one_in_four_goes_while_others_wait(door: Door) -> None:
+    before = [asyncio.create_task(door.admission.enter(n, previous=Ticket())) for n in range(3)]
+    door.tasks += before
+    ticket = door.full()
+    await turns(3)
+    others = [await door.come(n) for n in range(3, 10)]
+    gone = []
+    for _ in (*before, *others):
+        door.admission.accepted(ticket, door.now)
+        await turns(3)
+        gone.append(sum(task.done() for task in before))
+    assert gone == [1, 1, 1, 1, 2, 2, 2, 2, 3, 3]
+    assert all(task.done() for task in others)
+
+
 async def test_the_last_to_come_probes_first(door: Door) -> None:
     ticket = door.full()
     waiting = [await door.come() for _ in range(5)]

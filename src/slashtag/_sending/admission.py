@@ -16,6 +16,7 @@ from .._core.throttle.throttle import Throttle, Ticket
 from .._errors import SessionClosedError
 
 LONG_WAIT = 10.0  # seconds: a longer wait is logged as a warning
+TURNS = 3  # of those that met no 429, where any wait, between two that met one: many of these may be refused
 
 log = logging.getLogger("slashtag")
 
@@ -38,9 +39,10 @@ class Admission:
     """Queue of the requests of a session, admitted as the throttle allows.
 
     Requests depart in the order of their numbers. One that returns after a failure keeps its number; one that
-    was answered 429 takes a new number, at the end. While the limit is exhausted, those that have met no 429
-    go first, and one of the last to come: it is the least like those that met one. Else refused requests go
-    first, which have waited by themselves and take no turn of others. Every ticket must be returned to
+    was answered 429 takes a new number, at the end, and three that met none go between two such. While the
+    limit is exhausted, those that have met no 429 go first, and one of the last to come: it is the least like
+    those that met one. Else refused requests go first, which have waited by themselves and take no turn of
+    others. Every ticket must be returned to
     exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
     """
 
@@ -51,6 +53,7 @@ class Admission:
         self._returned: list[_Waiter] = []  # after a 429
         self._refused: list[_Waiter] = []
         self._queues = self._new, self._returned, self._refused
+        self._turns = 0  # of new requests before the next that returned
         self._first_deadline = inf  # no request that waits has an earlier one
         self._alone = 0  # requests that wait by themselves after a 429 of their own
         self._warned_until = 0.0
@@ -174,13 +177,16 @@ class Admission:
             # The last entry of a heap is one of the last in order, and to take it leaves a heap.
             waiter = queue.pop() if throttle.exhausted and queue is self._new else heappop(queue)
             if not waiter.future.done():
+                self._turns = TURNS if queue is self._returned else max(self._turns - (queue is self._new), 0)
                 waiter.future.set_result(throttle.depart(now, waiter.previous))
 
     def _next_queue(self) -> list[_Waiter]:
         """Return the queue whose first request is the next to depart; an empty one if none waits."""
         if self.throttle.exhausted:
             return self._new or self._returned or self._refused
-        return self._refused or min((queue for queue in self._queues if queue), default=self._new)
+        if self._new and self._returned and not self._refused:
+            return self._new if self._turns or self._new < self._returned else self._returned
+        return self._refused or self._new or self._returned
 
     def _refuse_hopeless(self) -> None:
         """Refuse the requests whose time ends before the pause does."""

@@ -166,6 +166,17 @@ def test_429s_of_refused_calls_hold_up_nobody_at_an_open_throttle() -> None:
     assert throttle.state == OPEN
 
 
+def test_a_request_of_a_refused_call_takes_no_place_of_others() -> None:
+    """Law 2."""
+    throttle, ticket = Throttle(32), Ticket(refusals=1)
+    assert throttle.ready_at(10.0, beside=True) <= 10.0
+    throttle.depart(10.0, ticket)
+    assert len(fill(throttle, 10.0)) == START
+    throttle.cancelled(ticket, 10.1)
+    assert throttle.ready_at(10.1) == inf
+    assert throttle.in_flight == START
+
+
 @given(st.lists(maybe_told, min_size=2, max_size=10))
 def test_the_waits_of_a_refused_call_at_least_double(told: list[float | None]) -> None:
     """Law 3."""

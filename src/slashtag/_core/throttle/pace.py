@@ -31,16 +31,17 @@ class Ticket:
 
     sent: float = 0.0
     number: int = 0  # of the request in the session
-    load: int = 0  # requests in flight, with this one
+    load: int = 0  # requests in flight, with this one, without those of refused calls
     pace: float = inf  # requests a second at which it departed; inf while answers show an older pace
+    beside: bool = False  # sent while the call was known to be refused, and no probe
     rejects: int = 0
     refusals: int = 0
     first: float = inf  # time of its first 429
     last: float = inf  # time of its last one
 
-    def depart(self, sent: float, number: int, load: int, pace: float) -> None:
+    def depart(self, sent: float, number: int, load: int, pace: float, beside: bool) -> None:
         """Send a request of the call."""
-        self.sent, self.number, self.load, self.pace = sent, number, load, pace
+        self.sent, self.number, self.load, self.pace, self.beside = sent, number, load, pace, beside
 
     @property
     def is_refused(self) -> bool:

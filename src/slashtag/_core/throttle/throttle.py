@@ -58,6 +58,7 @@ class Throttle:
         if rate is not None and not 0 < rate < inf:
             raise ValueError("rate must be a positive number of requests a second")
         self.in_flight = 0
+        self._beside = 0  # of them, those of refused calls, which take no place of others
         self.throttled = 0
         self.paused_until = 0.0
         self.state = OPEN if rate is None else PACED
@@ -104,7 +105,7 @@ class Throttle:
         """
         if now < self.paused_until:
             return self.paused_until
-        if self.in_flight >= (self._concurrency if beside else self._cap):
+        if self.in_flight >= self._concurrency or (not beside and self.in_flight - self._beside >= self._cap):
             return inf
         if beside and self.state != PROBING and not self._known:
             return now
@@ -120,10 +121,12 @@ class Throttle:
             self._pace.restart(self._number, now)
         self.in_flight += 1
         self._number += 1
-        beside = previous is not None and previous.is_refused and self.state != PROBING
-        paced = self.state == PACED and (self._known or not beside)
         ticket = previous or Ticket()
-        ticket.depart(now, self._number, self.in_flight, self._pace.depart(now) if paced else inf)
+        beside = ticket.is_refused and self.state != PROBING
+        self._beside += beside
+        paced = self.state == PACED and (self._known or not beside)
+        pace = self._pace.depart(now) if paced else inf
+        ticket.depart(now, self._number, self.in_flight - self._beside, pace, beside)
         if beside:
             return ticket
         if self.state == PROBING:
@@ -137,7 +140,7 @@ class Throttle:
 
     def accepted(self, ticket: Ticket, now: float) -> None:
         """Take note of a request that was let through, whatever came of it."""
-        self.in_flight -= 1
+        self._landed(ticket)
         self._accepted += 1
         self._passed = max(self._passed, ticket.sent)
         if self._run and ticket.sent > self._first:
@@ -156,7 +159,7 @@ class Throttle:
 
     def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> float:
         """Return the earliest time to send this call again, in addition to `ready_at`."""
-        self.in_flight -= 1
+        self._landed(ticket)
         self.throttled += 1
         pause = retry_after or 0.0
         before, refused = ticket.last, ticket.reject(now, self._passed if self.state != PROBING else -inf)
@@ -190,9 +193,13 @@ class Throttle:
 
     def cancelled(self, ticket: Ticket, now: float) -> None:
         """Take note of a request without an answer."""
-        self.in_flight -= 1
+        self._landed(ticket)
         if ticket is self._probe:
             self._probe = None
+
+    def _landed(self, ticket: Ticket) -> None:
+        self.in_flight -= 1
+        self._beside -= ticket.beside
 
     def _isolated(self, ticket: Ticket, now: float) -> None:
         if self.state == PACED and self._pace.learnt():  # at any pace: look for the limit anew
