@@ -6,11 +6,14 @@ import copyreg
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, ClassVar
 
 
 class SlashtagError(Exception):
     """Base class of all errors of this library."""
+
+    #: Whether every other request would fail as well.
+    is_fatal: ClassVar[bool] = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception.__reduce__ calls cls(*args), which loses keyword-only fields and notes. `args` is in the
@@ -29,6 +32,8 @@ class InvalidRequestError(SlashtagError, ValueError):
 class SessionClosedError(SlashtagError, RuntimeError):
     """Use of a session that is closed, or was closed before the request was sent or answered."""
 
+    is_fatal = True
+
 
 class PaginationError(SlashtagError):
     """Inconsistent or repeated pages of a listing, so that items could be lost."""
@@ -36,6 +41,8 @@ class PaginationError(SlashtagError):
 
 class JournalError(SlashtagError):
     """Journal of a job that cannot be written or is damaged; its contents are not changed."""
+
+    is_fatal = True
 
 
 class ExportError(SlashtagError):
@@ -95,6 +102,8 @@ class UnknownTagError(BadRequestError):
 class AuthenticationError(APIError):
     """Invalid or missing key and secret (401)."""
 
+    is_fatal = True
+
 
 class NotFoundError(APIError):
     """Unknown slashtag, id or path (404)."""
@@ -150,11 +159,6 @@ class UnexpectedResponseError(RequestFailedError):
         if not self.excerpt:
             return self.message
         return f"{self.message}; it begins {self.excerpt[:80].decode(errors='replace')!r}"
-
-
-def is_fatal(error: SlashtagError) -> bool:
-    """Return whether every other request would fail as well."""
-    return isinstance(error, AuthenticationError | SessionClosedError | JournalError)
 
 
 def did_you_mean(given: str, names: Iterable[str]) -> str:

@@ -5,15 +5,10 @@ may change without notice. Add one only if the public interface is not sufficien
 """
 
 from ._core.batches import check_slashtag as check_slashtag
-from ._core.batches import halves as halves
-from ._core.change import RENAME_FIRST as RENAME_FIRST
 from ._core.change import find_problems as find_problems
 from ._core.windows import parse_zone as parse_zone
-from ._core.windows import windows as windows
 from ._credentials import parse_base_url as parse_base_url
 from ._errors import did_you_mean as did_you_mean
-from ._errors import is_fatal as is_fatal
-from ._fanout import AsyncReadable as AsyncReadable
 from ._fanout import WorkerPool as WorkerPool
 from ._files import FileLock as FileLock
 from ._files import lock_file as lock_file
@@ -21,7 +16,6 @@ from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal
 from ._models import days as days
 from ._models import many as many
-from ._resources.stats import sort_links as sort_links
 from ._session import account_key as account_key
 from ._session import optional as optional
 from ._threads import in_thread as in_thread

@@ -30,7 +30,6 @@ from ._errors import (
     SessionClosedError,
     SlashtagError,
     TransportError,
-    is_fatal,
 )
 from ._fanout import Tasks
 from ._resources.collect import ServiceTraits
@@ -258,7 +257,7 @@ async def optional(
     try:
         return await request(session.with_options(retry=few))
     except SlashtagError as error:
-        if is_fatal(error):
+        if error.is_fatal:
             raise
         if not (isinstance(error, TransportError) and error.unsent):
             log.warning("%s: left out, as the request failed: %s", what, error)

@@ -23,8 +23,6 @@ from .call import (
 )
 from .scrubber import HIDDEN
 
-#: What to do where a link is renamed to the slashtag of another that is renamed too.
-RENAME_FIRST = "rename that link in a run of its own first; for a swap, to a third slashtag"
 #: What texts of changes of many links must look like, although the document does not say so: a member, a
 #: pattern, and what it asks for. The scheme of a URL must not be a host before its port.
 _MUST_BE: dict[str, tuple[re.Pattern[str], str]] = {
@@ -131,4 +129,5 @@ def find_problems(changes: Iterable[tuple[int, Change]], unit: str) -> Iterator[
             yield n, f"the link of {unit} {renamed[new]} is renamed to {new!r} too"
     for new, n in renamed.items():
         if new in changed:
-            yield n, f"{new!r} is the slashtag that {unit} {changed[new]} changes: {RENAME_FIRST}"
+            problem = f"{new!r} is the slashtag that {unit} {changed[new]} changes"
+            yield n, f"{problem}: rename that link in a run of its own first; for a swap, to a third slashtag"

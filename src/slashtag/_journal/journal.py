@@ -115,16 +115,13 @@ class Journal:
     def _is_recent(self, fetched: float) -> bool:
         return fetched >= self._began + (self._ahead or 0.0) - self._max_age
 
-    def kept_order(self, path: str, *, is_next: bool = False) -> KeptOrder | None:
-        """Return the order of the slashtags of a question, the first, second, ... to this path.
-
-        With `is_next`, that of the next one.
-        """
+    def kept_order(self, path: str) -> KeptOrder | None:
+        """Return the order of the slashtags of a question, the first, second, ... to this path."""
         file = self._file
         if file.main is None or self._closed.is_set():
             return None
         question = f"{path} {self._asked[path]}".encode()
-        self._asked[path] += not is_next
+        self._asked[path] += 1
         # An order without an answer to replay is out of date, as far as the service's time is known.
         last = file.last_fetched
         is_used = last is not None and self._max_age and (self._ahead is None or self._is_recent(last))

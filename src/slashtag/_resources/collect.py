@@ -27,7 +27,6 @@ from .._errors import (
     SlashtagError,
     TransportError,
     UnexpectedResponseError,
-    is_fatal,
 )
 from .._fanout import AsyncReadable, WorkerPool
 from .._models import Statistics
@@ -300,7 +299,7 @@ class ProgressReporter:
         """
         if not is_refusal(error):
             may_help = always or isinstance(error, ServerError | TransportError)
-            if isinstance(error, RateLimitError) or not may_help or self._on_error is None or is_fatal(error):
+            if isinstance(error, RateLimitError) or not may_help or self._on_error is None or error.is_fatal:
                 return False
         successes, failed_in_row = mark
         failed_in_row = failed_in_row + 1 if successes == self._successes else 1
@@ -314,7 +313,7 @@ class ProgressReporter:
 
     def report_failure(self, call: Call[Any], error: SlashtagError, plan: Plan[Any] | None = None) -> None:
         """Report a failure, with the plan of what is missing; raise it if the others must not continue."""
-        if self._on_error is None or is_fatal(error):
+        if self._on_error is None or error.is_fatal:
             raise error
         if self.plan is not None:
             plan = self.plan.only(Selector(keys=call.keys, tag=call.tag))

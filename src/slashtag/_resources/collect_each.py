@@ -26,7 +26,7 @@ from .._core.plan import Plan
 from .._core.queries import AllTime, DateRange, TimeSlice
 from .._core.search import Search
 from .._core.windows import Window
-from .._errors import SlashtagError, UnexpectedResponseError, is_fatal
+from .._errors import SlashtagError, UnexpectedResponseError
 from .._fanout import CAPACITY, Results, Tasks, WorkerPool
 from .._models import RangeStats, RunningSum, Statistics
 from .collect import ProgressReporter, StatsFetcher
@@ -144,7 +144,7 @@ class EachRun(Generic[R]):
             try:
                 counts[selector.keys] = months.counts(await self._fetch(AllTime(), call, is_used=False))
             except (SlashtagError, ValueError) as error:
-                if isinstance(error, SlashtagError) and is_fatal(error):
+                if isinstance(error, SlashtagError) and error.is_fatal:
                     raise
                 failed.append(selector)
                 traits.all_time_is_wrong |= isinstance(error, ValueError)

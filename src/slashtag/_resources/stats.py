@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
+from collections.abc import AsyncIterable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
@@ -169,13 +169,13 @@ class Stats:
         tag: str | None = None,
         tags: Iterable[str] | None = None,
         timezone: Zone = None,
-        ordered: bool = False,
+        ordered: bool | Literal["hits"] = False,
         inferred: bool = True,
         earlier_hits: Mapping[str, int | None] | None = None,
         progress: Progress | None = None,
         on_error: OnError | None = None,
     ) -> Results[tuple[str, R]]:
-        """Iterate over (slashtag or tag, its statistics), as they complete or in input order.
+        """Iterate over (slashtag or tag, its statistics), as they complete; with `ordered` in input order.
 
         A DateRange or a Day usually takes far fewer requests than one per slashtag: whole batches are
         requested, then parts of several batches at once, and what each slashtag has is inferred from the
@@ -186,9 +186,10 @@ class Stats:
         requested alone, and a warning logged. With three or more windows, months that
         all-time statistics show empty are skipped. `inferred=False` requests every slashtag alone.
 
-        ShortUrls are sorted by `hits`, unless `ordered`: fewest requests are needed if slashtags with clicks
-        are adjacent. `earlier_hits` has the hits of an earlier listing, by slashtag: links whose hits differ
-        come first. Every slashtag is covered by a request, whatever its hits.
+        ShortUrls are sorted by `hits`, unless `ordered` is True: fewest requests are needed if slashtags with
+        clicks are adjacent. With `ordered="hits"` they are yielded in that order. `earlier_hits` has the hits
+        of an earlier listing, by slashtag: links whose hits differ come first. Every slashtag is covered by
+        a request, whatever its hits.
 
         `progress` is called with (slashtags done, total or None). With `on_error` failures are reported and
         not yielded. Raises the errors of `collect` while iterating. See docs/service.md, Statistics: common
@@ -196,7 +197,7 @@ class Stats:
         """
         now = datetime.now(UTC)
         reporter = ProgressReporter(query, progress, on_error)
-        sorts = inferred and not ordered
+        sorts = ordered == "hits" or (inferred and not ordered)
         if sorts and keys is not None and not isinstance(keys, AsyncIterable | str | bytes):
             keys = by_activity(in_fixed_order(keys), earlier_hits)
         keys, order = self._as_before(query, keys, arranged=sorts)
@@ -210,7 +211,7 @@ class Stats:
             now=now,
             range_end=self._range_end,
             inferred=inferred,
-            ordered=ordered,
+            ordered=bool(ordered),
             workers=self._workers,
         )
         if not isinstance(keys, AsyncIterable):
@@ -231,10 +232,3 @@ class Stats:
         if not arranged or order is None or isinstance(keys, AsyncIterable | str | bytes):
             return keys, order
         return order.arrange(in_fixed_order(keys)), order
-
-
-def sort_links(stats: Stats, query: Query[Any], links: AsyncIterable[Key]) -> AsyncGenerator[Key]:
-    """Sort links by activity, or as an earlier run of the job had them in what it collected next."""
-    journal = stats._journal
-    order = None if journal is None else journal.kept_order(query.path, is_next=True)
-    return sort_by_activity(links, None, order)

@@ -11,7 +11,7 @@ from .._core.answers import RowsUpdated
 from .._core.call import Call, RedirectCode
 from .._core.change import Change, Outcome, find_problems
 from .._core.options import check_callback
-from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError, is_fatal
+from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError
 from .._fanout import CAPACITY, Results, Tasks, WorkerPool
 from .._models import Page, ShortUrl
 from .._sending.sender import Send
@@ -144,7 +144,7 @@ async def _outcome(send: Send, change: Change, call: Call[RowsUpdated]) -> Outco
     except OutcomeUnknownError as error:
         return Outcome(change, "unknown", error=error)
     except SlashtagError as error:
-        if is_fatal(error):
+        if error.is_fatal:
             raise
         return Outcome(change, "failed", error=error)
 

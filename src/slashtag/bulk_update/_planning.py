@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from .. import AsyncSession, InvalidRequestError, Progress, ShortUrl
-from .._internal import RENAME_FIRST
 from ..export import names_of_tags
 from ._links import Difference, Links, differences, visible
 from ._outcome_file import UNANSWERED, Outcomes, RowOutcome
@@ -90,7 +89,8 @@ def _conflicts(rows: list[Row], links: Links) -> Iterator[tuple[int, str]]:
         for url in links.by_key.get(new or "", ()):
             if row.url is None or url.id == row.url.id or _domain(url) != _domain(row.url):
                 continue
-            yield row.line, f"{new!r} is the slashtag of link {url.id} already: {RENAME_FIRST}"
+            problem = f"{new!r} is the slashtag of link {url.id} already"
+            yield row.line, f"{problem}: rename that link in a run of its own first"
 
 
 def _domain(url: ShortUrl) -> str:

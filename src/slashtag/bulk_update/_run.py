@@ -6,7 +6,7 @@ import io
 import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from itertools import count
 from operator import attrgetter
@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import AsyncSession, AuthenticationError, Change, Progress, ShortUrl
-from .._internal import AsyncReadable, in_thread
+from .._internal import in_thread
 from ..export import URLS, Source, Table, TableFile
 from ._links import Difference, Links, completed
 from ._outcome_file import OutcomeFile, Outcomes, RowOutcome, Status
@@ -85,7 +85,7 @@ async def preview(
     )
 
 
-class BulkUpdate(AsyncReadable):
+class BulkUpdate(AbstractAsyncContextManager["BulkUpdate"]):
     """Update of many links, each changed at most once; an async iterator over a RowOutcome for each.
 
     `changes`: Changes, or a file with some of COLUMNS, one of them `slashtag` or `id`: CSV with commas,
@@ -208,6 +208,9 @@ class BulkUpdate(AsyncReadable):
     async def aclose(self) -> None:
         """Cancel what is under way and close the file of outcomes; safe to repeat."""
         await self._outcomes.aclose()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 def _prepare(

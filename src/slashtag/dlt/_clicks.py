@@ -22,7 +22,7 @@ from .. import (
     RangeStats,
     SlashtagError,
 )
-from .._internal import WorkerPool, days, halves, is_fatal, parse_zone
+from .._internal import WorkerPool, days, parse_zone
 from ._account import Listed, Monitor, Series, arrow
 
 _BATCH = 100
@@ -184,9 +184,9 @@ class Incremental:
                 if stats.reconciles and stats.days_complete and expected == Counter(self._recorded(stats)):
                     return None
                 if len(batch) > _FEW:
-                    return [list(half) for half in halves(batch)]
+                    return [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
             except SlashtagError as error:
-                if is_fatal(error) or not (self.monitor.on_error or isinstance(error, BadRequestError)):
+                if error.is_fatal or not (self.monitor.on_error or isinstance(error, BadRequestError)):
                     raise
             different.extend(batch)
             return None

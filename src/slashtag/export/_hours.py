@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Plan, Progress, RangeStats
-from .._internal import WorkerPool, parse_zone, windows
+from .._internal import WorkerPool, parse_zone
 from ._selection import selection
 
 #: The longest span, in days, and the most requests that are prepared at once.
@@ -98,7 +98,8 @@ def _hours(query: DateRange, zone: tzinfo) -> Iterator[tuple[datetime, datetime]
     first, last = query.span(zone)
     if (last - first).days >= MOST_DAYS:
         raise InvalidRequestError(f"{first} to {last} is more than the {MOST_DAYS} days of an hourly series")
-    for window in windows(*query.bounds, zone):
+    for window in (piece.window for piece in query.time_slices(zone, datetime.now(UTC), "inclusive")):
+        assert window is not None
         begins = window.start
         while begins <= window.end:
             ends = min(begins.replace(minute=59, second=59), window.end)

@@ -19,7 +19,7 @@ from .. import (
     Progress,
     SlashtagError,
 )
-from .._internal import in_thread, optional, parse_zone, sort_links
+from .._internal import in_thread, optional, parse_zone
 from ._selection import By, Sharing, names_of_tags, selection
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row
 from ._writers import BATCH, Writer
@@ -115,14 +115,12 @@ async def export_clicks(
         return None if on_error is None else on_error(failure)
 
     async with selection(session, keys, tags, by, sharing=sharing) as (keys, tags):
-        if are_listed and isinstance(keys, AsyncIterable):
-            keys = sort_links(session.stats, query, keys)
         each = session.stats.collect_each(
             query,
             keys=keys,
             tags=tags,
             timezone=zone,
-            ordered=True,
+            ordered="hits" if are_listed and isinstance(keys, AsyncIterable) else True,
             progress=progress,
             on_error=None if on_error is None else count,
         )
