@@ -1,16 +1,13 @@
 """The options that say which links a command is about."""
 
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import typer
 
-from .. import AsyncSession, InvalidRequestError, Keys, Progress, UnknownTagError
+from .. import AsyncSession, InvalidRequestError, Progress
 from .._internal import check_slashtag, did_you_mean, optional
-from ..export import By, Sharing, names_of_tags, selection
 from .options import option
 from .run import SOME_FAILED, Run
 
@@ -46,8 +43,6 @@ class Selection:
     )
 
     def __post_init__(self) -> None:
-        #: What the links listed so far share.
-        self.sharing = Sharing()
         given = sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.every])
         if given != 1:
             question = "" if given else "; did you mean --all?"
@@ -92,34 +87,6 @@ class Selection:
         if len(unknown) == len(found):
             raise typer.Exit(SOME_FAILED)
         return {"keys": [link.slashtag or "" for link in found.values() if link is not None], "tags": None}
-
-    @asynccontextmanager
-    async def chosen(
-        self,
-        run: Run,
-        session: AsyncSession,
-        by: By = "slashtag",
-        *,
-        merged: bool = False,
-        progress: Progress | None = None,
-    ) -> AsyncGenerator[tuple[Keys | None, Iterable[str] | None], None]:
-        """Yield `keys` and `tags` as `export.selection` does, without links that statistics cannot name."""
-        selector = await self.selector(run, session, progress)
-        async with selection(
-            session,
-            **selector,
-            by=by,
-            merged=merged,
-            sharing=self.sharing,
-            left_out=lambda error: run.warn(str(error), "left out: "),
-            progress=progress,
-        ) as selected:
-            try:
-                yield selected
-            except UnknownTagError:
-                # Says which it is, and whether one has a name like it.
-                await names_of_tags(session, self.tag or ())
-                raise
 
     @cached_property
     def slashtags(self) -> list[str]:

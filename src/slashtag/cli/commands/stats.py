@@ -19,10 +19,12 @@ from ... import (
     Query,
     RangeStats,
     Statistics,
+    UnknownTagError,
     Year,
 )
 from ..._internal import many
-from ...export import By, Column, Table, hourly_clicks
+from ...export import Column, Table, hourly_clicks, names_of_tags
+from ...export import selection as open_selection
 from ..drawing import draw, labels, percent
 from ..options import Period, Timezone
 from ..output import Output
@@ -132,13 +134,24 @@ async def _answer(
         if by is not None and by not in known:
             raise InvalidRequestError(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
         with run.bars() as begin:
-            named: By = "tag" if by == "tag" else "slashtag"
             progress = begin("reading", "links")
-            selecting = selection.chosen(run, session, named, merged=True, progress=progress)
-            async with selecting as (keys, tags):
-                selected: dict[str, Any] = {"keys": keys, "tags": tags, "timezone": timezone}
-                selected["progress"] = begin("counting", "tags" if by == "tag" else "requests")
-                stats, counts = await _count(session, query, by, empty, run, **selected)
+            selected = open_selection(
+                session,
+                **await selection.selector(run, session, progress),
+                by="tag" if by == "tag" else "slashtag",
+                merged=True,
+                left_out=lambda error: run.warn(str(error), "left out: "),
+                progress=progress,
+            )
+            async with selected as (keys, tags):
+                progress = begin("counting", "tags" if by == "tag" else "requests")
+                of = {"keys": keys, "tags": tags, "timezone": timezone, "progress": progress}
+                try:
+                    stats, counts = await _count(session, query, by, empty, run, **of)
+                except UnknownTagError:
+                    # Says which it is, and whether one has a name like it.
+                    await names_of_tags(session, selection.tag or ())
+                    raise
     _show(stats, by, counts, shown)
     for caveat in _caveats(stats, by):
         run.say(caveat)
@@ -155,11 +168,11 @@ async def _count(
     by: Dimension | None,
     empty: Statistics,
     run: Run,
-    **selected: Any,
+    **of: Any,
 ) -> tuple[Statistics, dict[str, int]]:
     """Return statistics, and the clicks of the labels of one dimension."""
     if by == "tag":
-        by_tag = {name: found async for name, found in session.stats.collect_each(query, **selected)}
+        by_tag = {name: found async for name, found in session.stats.collect_each(query, **of)}
         counts = {name: found.total for name, found in by_tag.items()}
         counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
         return empty.merge(by_tag.values()), counts
@@ -167,12 +180,12 @@ async def _count(
         hours = await hourly_clicks(
             session,
             *query.bounds,
-            **selected,
+            **of,
             confirm=lambda cost: run.say(f"hours of the days with clicks: {many(cost, 'request')}"),
         )
         counts = {hour.isoformat(timespec="minutes"): clicks for hour, clicks in hours.items()}
         return RangeStats(total_clicks=sum(hours.values())), counts
-    stats = await session.stats.collect(query, **selected)
+    stats = await session.stats.collect(query, **of)
     return stats, labels(stats, by)
 
 

@@ -6,7 +6,7 @@ clicks are halved until the first places are all held by single links: no link h
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
 from functools import partial
 from heapq import nlargest
@@ -16,9 +16,9 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec import Struct
 from typer import Option
 
-from ... import AsyncSession, DateRange, InvalidRequestError, Progress, Query, ShortUrl, Statistics, Year
+from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
 from ..._internal import many
-from ...export import Column, Row, Table
+from ...export import Column, Links, Row, Table
 from ..drawing import percent
 from ..options import Period, Timezone
 from ..output import Output
@@ -65,7 +65,13 @@ async def top(
             return found.total
 
         with run.bars() as begin:
-            slashtags = await _slashtags(run, session, selection, begin("reading", "links"))
+            progress = begin("reading", "links")
+            selector = await selection.selector(run, session, progress)
+            links = await Links.read(session, **selector, progress=progress)
+            hits = Counter[str]()
+            for slashtag, same in links.by_slashtag.items():
+                hits[slashtag] = sum(getattr(link, "hits", 0) or 0 for link in same)
+            slashtags = [slashtag for slashtag, _ in hits.most_common()]
             report = begin("counting", "requests")
             # No link has lost more clicks than it had in the span before.
             now, before = (partial(count, query) for query in queries)
@@ -82,8 +88,10 @@ async def top(
         f"{counted.text}, compared with {counted.text_before}: "
         f"{many(total, 'click')} of {many(len(slashtags), 'link')}; {run.cost()}"
     )
-    if selection.tag and selection.sharing.count:
-        run.say(note_of_shared(selection.sharing.count))
+    if links.refused:
+        run.warn(f"{many(links.refused, 'link')} whose slashtag cannot be requested", "left out: ")
+    if selection.tag and links.sharing.count:
+        run.say(note_of_shared(links.sharing.count))
 
 
 def _query(session: AsyncSession, span: DateRange, timezone: str | None) -> Query[Statistics]:
@@ -96,20 +104,6 @@ def _query(session: AsyncSession, span: DateRange, timezone: str | None) -> Quer
     except InvalidRequestError:
         pass  # the zone has two offsets in this year
     return span
-
-
-async def _slashtags(
-    run: Run, session: AsyncSession, selection: SelectionOrAll, progress: Progress
-) -> list[str]:
-    """Return the slashtags of the selected links, those with most hits of all time first."""
-    async with selection.chosen(run, session, progress=progress) as (keys, _):
-        if not isinstance(keys, AsyncIterable):
-            return list(dict.fromkeys(map(str, keys or ())))
-        hits: Counter[str] = Counter()
-        async for link in keys:
-            if isinstance(link, ShortUrl):
-                hits[link.slashtag or ""] += link.hits or 0
-        return [slashtag for slashtag, _ in hits.most_common()]
 
 
 class Place(NamedTuple):
