@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from typer import Option
 
-from ... import AllTime, AsyncSession, BadRequestError, DateRange, RetryPolicy, SlashtagError
+from ... import AllTime, AsyncSession, DateRange, RetryPolicy, SlashtagError
 from ...export import Column, Table
 from ..output import Output
 from ..run import Run, command
@@ -22,8 +22,8 @@ SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 RETRY = RetryPolicy(max_attempts=3, max_wait=10.0)
 #: Links with the most hits, whose clicks are counted together unless --keys names others.
 LINKS = 20
-#: The most that a request may name and a page may hold (Limits).
-MOST_KEYS, PAGE = 100, 500
+#: The most that a page may hold (Limits).
+PAGE = 500
 #: Days of the click history that are read, and days with clicks among them that are searched for clicks.
 HISTORY, DAYS = timedelta(days=365), 4
 
@@ -46,7 +46,7 @@ EXCLUSIVE = Finding(
 )
 ZONE_OBEYED = Finding("timezone", "ok", "days are those of the zone asked for")
 ZONE_IGNORED = Finding("timezone", "differs", "days ignore `timezone`: leave it out")
-SIMILAR = Finding("slashtags", "differs", "those that differ in case or accents only are counted as one")
+UNKNOWN = "not enough clicks to tell; pass busier links with --keys"
 
 
 @command
@@ -63,11 +63,11 @@ async def diagnose(
     Sends about 40 read requests, one after the other. Exit code 1 if the credentials are refused, 3 if a
     check failed.
     """
-    chosen_keys = tuple(key.strip() for key in (keys or "").split(",") if key.strip())
+    chosen = [key.strip() for key in (keys or "").split(",") if key.strip()]
     async with run.session() as session:
         with output.writer(FINDINGS) as writer, run.bars() as start:
             report = start("checking", "requests")
-            async for finding in examine(session.with_options(retry=RETRY), chosen_keys):
+            async for finding in examine(session.with_options(retry=RETRY), chosen):
                 if finding.result == "failed":
                     run.mark_incomplete()
                 writer.write([finding])
@@ -90,26 +90,26 @@ async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[F
         # A slashtag with a comma cannot be requested.
         slashtags = (url.slashtag or "," for url in links)
         keys = [*dict.fromkeys(slashtag for slashtag in slashtags if "," not in slashtag)]
-    days: list[date] | None = None
+    keys, days = keys[:LINKS], None
     for name, check in CHECKS.items():
         try:
-            days = await days_with_clicks(session, keys[:LINKS]) if days is None else days
-            finding = await check(session, keys[:MOST_KEYS], days)
+            days = await days_with_clicks(session, keys) if days is None else days
+            finding = await check(session, keys, days) or Finding(name, "unknown", UNKNOWN)
         except SlashtagError as error:
             finding = Finding(name, "failed", str(error))
         yield finding
 
 
-async def check_range_end(session: AsyncSession, keys: Sequence[str], days: Sequence[date]) -> Finding:
+async def check_range_end(session: AsyncSession, keys: Sequence[str], days: Sequence[date]) -> Finding | None:
     """Read how ends of ranges are treated at the first click of a day."""
 
     async def count(start: datetime, end: datetime) -> int:
-        return (await session.stats.collect(DateRange(start, end), keys=keys[:LINKS])).total
+        return (await session.stats.collect(DateRange(start, end), keys=keys)).total
 
     for day in days:
         if (found := await read_end(count, _midnight(day), _midnight(day + DAY))) is not None:
             return found
-    return unknown("range end")
+    return None
 
 
 async def read_end(count: Count, start: datetime, end: datetime) -> Finding | None:
@@ -135,48 +135,24 @@ async def read_end(count: Count, start: datetime, end: datetime) -> Finding | No
     return EXCLUSIVE if until + since == whole else None
 
 
-async def check_timezone(session: AsyncSession, keys: Sequence[str], days: Sequence[date]) -> Finding:
+async def check_timezone(session: AsyncSession, keys: Sequence[str], days: Sequence[date]) -> Finding | None:
     """Check whether the clicks of a UTC day get the dates of the zone asked for."""
     for day in days:
         is_other: list[bool] = []
         for zone, first, other in (("+13:00", day - DAY, day + DAY), ("-11:00", day, day - DAY)):
             # Two days, as an answer for one may come without `clicks`.
             span = DateRange(_midnight(first), _midnight(first + 2 * DAY) - SECOND)
-            stats = await session.stats.collect(span, keys=keys[:LINKS], timezone=zone)
+            stats = await session.stats.collect(span, keys=keys, timezone=zone)
             if stats.days_complete and (stats.clicks.get(day) or stats.clicks.get(other)):
                 is_other.append(bool(stats.clicks.get(other)))
         # In one of the two zones any click has another date than in UTC.
         if len(is_other) == 2:
             return ZONE_OBEYED if any(is_other) else ZONE_IGNORED
-    return unknown("timezone")
-
-
-async def check_slashtags(session: AsyncSession, keys: Sequence[str], days: Sequence[date]) -> Finding:
-    """Check that a request counts each of its slashtags once, and tells case and accents apart."""
-    check = "slashtags"
-    span = DateRange(days[0] - 31 * DAY, days[0]) if days else None
-
-    async def count(*keys: str) -> int:
-        try:
-            return (await session.stats.collect(span, keys=keys)).total if span else 0
-        except BadRequestError:
-            return 0  # no link has them
-
-    # Both halves have links with many hits.
-    halves = [await count(*keys[::2]), await count(*keys[1::2])]
-    if all(halves) and await count(*keys) != sum(halves):
-        found = f"of {len(keys)} in one request not all are counted, or some twice"
-        return Finding(check, "differs", f"{found}: tables request each alone")
-    for key in keys if all(halves) else ():
-        similar = {key.swapcase(), f"{key[0]}\N{COMBINING ACUTE ACCENT}{key[1:]}"}
-        if key.isascii() and similar.isdisjoint(keys) and await count(key):
-            is_same = [await count(each) > 0 for each in similar]
-            return SIMILAR if any(is_same) else Finding(check, "ok", "each is counted once")
-    return unknown(check)
+    return None
 
 
 #: Each is called with the session, the slashtags and the latest days on which they have clicks.
-CHECKS = {"range end": check_range_end, "timezone": check_timezone, "slashtags": check_slashtags}
+CHECKS = {"range end": check_range_end, "timezone": check_timezone}
 
 
 async def days_with_clicks(session: AsyncSession, keys: Sequence[str]) -> list[date]:
@@ -194,8 +170,3 @@ async def days_with_clicks(session: AsyncSession, keys: Sequence[str]) -> list[d
 
 def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
-
-
-def unknown(check: str) -> Finding:
-    """Return the finding of a check for which there are too few clicks."""
-    return Finding(check, "unknown", "not enough clicks to tell; pass busier links with --keys")
