@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from slashtag import AsyncSession, DateRange, Day
+from slashtag import AsyncSession, DateRange, Day, SessionClosedError
 from slashtag._core.call import Call
 from slashtag._errors import JournalError
 from slashtag._journal import journal as _journal
@@ -268,6 +268,21 @@ async def test_cancelling_the_opening_or_the_closing_leaves_the_file_closed(path
     other.open()
     assert body_of(other, call()) == (b"body" if ending == "aclose" else None)
     await other.aclose()
+
+
+async def test_a_session_closed_while_its_journal_opens_leaves_it_to_the_next(
+    box: Sandbox, path: Path
+) -> None:
+    job = session(box, path)
+    asking = asyncio.create_task(job.tags.page())
+    await asyncio.sleep(0)
+    await job.aclose()
+    with pytest.raises(SessionClosedError):
+        await asking
+    assert not box.requests
+    async with session(box, path) as after:
+        await after.tags.page()
+    assert threads() == []
 
 
 def journal_of(job: AsyncSession) -> Journal:

@@ -48,6 +48,10 @@ def stats_over(send: Send, replayed_from: Callable[[Call[Any]], float | None] = 
             await asyncio.sleep(0)
         return send(call)
 
+    def find(call: Call[Any]) -> tuple[float, bytes] | None:
+        fetched = replayed_from(call)
+        return None if fetched is None else (fetched, b"")
+
     return Stats(
         slowly,
         Tasks(),
@@ -55,7 +59,7 @@ def stats_over(send: Send, replayed_from: Callable[[Call[Any]], float | None] = 
         max_keys_bytes=7_500,
         range_end="inclusive",
         traits=ServiceTraits(Metrics(Admission(Throttle(1)))),
-        journal=cast("Any", SimpleNamespace(fetched_at=replayed_from, kept_order=lambda *_, **__: None)),
+        journal=cast("Any", SimpleNamespace(find=find, kept_order=lambda *_, **__: None)),
     )
 
 

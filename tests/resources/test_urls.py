@@ -310,6 +310,8 @@ async def test_links_are_found_by_slashtag_and_by_short_url() -> None:
 async def test_looking_links_up_ends_with_the_last_one_found() -> None:
     async with serving(urls=2_600) as (box, api):
         assert await api.urls.find([]) == {}
+        with pytest.raises(TypeError, match="not one str"):
+            await api.urls.find("abc")
         assert not box.requests
         oldest = box.truth.urls()[0]
         assert await api.urls.find([oldest.slashtag])

@@ -67,7 +67,7 @@ class Journal:
 
     async def start(self) -> None:
         """Open or create the file in a thread, because checking a large file takes time; safe to repeat."""
-        if self._file.main is None and not self._closed.is_set():
+        if not self._closed.is_set():
             await asyncio.wrap_future(self._thread.submit(self.open))
 
     def open(self) -> None:
@@ -92,13 +92,8 @@ class Journal:
         found = self.find(call)
         return None if found is None else found[1]
 
-    def fetched_at(self, call: Call[Any]) -> float | None:
-        """Return the wall clock's time at which the answer to replay was fetched, or None."""
-        found = self.find(call)
-        return None if found is None else found[0]
-
     def find(self, call: Call[Any]) -> tuple[float, bytes] | None:
-        """Return the answer to replay for a call, and when it was fetched."""
+        """Return when the answer to replay for a call was fetched (wall clock, seconds), and its body."""
         file = self._file
         if file.snapshot is None or self._closed.is_set() or call.anew or not self._max_age:
             return None

@@ -165,7 +165,8 @@ class StatsFetcher:
 
     def replayed_from(self, call: Call[Any]) -> float | None:
         """Return when the journal's answer to a call was fetched, None if it has none."""
-        return None if self._journal is None else self._journal.fetched_at(call)
+        found = None if self._journal is None else self._journal.find(call)
+        return None if found is None else found[0]
 
     async def __call__(
         self, query: Query[Any], call: Call[Any], window: Window | None = None, *, is_used: bool = True

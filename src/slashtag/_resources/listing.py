@@ -127,7 +127,7 @@ class PageStream(Stream[Page[T]]):
             while (number := cursor.ask()) is not None:
                 call = self._options.call(number, cursor.pagesize, anew=cursor.again)
                 # Not before: which answers are too old is known once the service has told its time.
-                if (journal := self._journal) is not None and journal.fetched_at(call) is not None:
+                if (journal := self._journal) is not None and journal.find(call) is not None:
                     self._journal = None
                     if not await self._is_continued(journal, number):
                         self._options = replace(self._options, anew=True)
@@ -162,7 +162,7 @@ class PageStream(Stream[Page[T]]):
         number = last = first
         # Pages were requested ahead, so some before the last may be missing.
         while number <= last + paging.prefetch:
-            if journal.fetched_at(options.call(number, paging.pagesize)) is not None:
+            if journal.find(options.call(number, paging.pagesize)) is not None:
                 last = number
             number += 1
         call = options.call(last, paging.pagesize)
