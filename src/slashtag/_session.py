@@ -83,7 +83,6 @@ class AsyncSession:
         allow_http: Allow plain http to hosts other than loopback.
         http: Your own session, never closed here.
         proxy: URL of an HTTP proxy.
-        **unknown: None; a misspelt argument is a TypeError that names the nearest.
 
     Raises ConfigurationError. See docs/service.md, Authentication; Versioning.
 
