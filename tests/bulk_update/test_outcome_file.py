@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
 import stat
+import threading
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -53,22 +55,41 @@ def test_only_its_owner_may_read_it_whatever_the_umask(tmp_path: Path, umask: in
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+async def test_nothing_is_announced_after_a_flush_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines of a failed flush are lost, though the next one succeeds."""
+    with opened(tmp_path / "told.jsonl") as file:
+        with monkeypatch.context() as failing:
+            failing.setattr(os, "fsync", Mock(side_effect=OSError(5, "Input/output error")))
+            with pytest.raises(ExportError, match="Input/output error"):
+                await file.announce(ENTRY)
+        with pytest.raises(ExportError, match="Input/output error"):
+            await file.announce(ENTRY)
+
+
 @pytest.mark.parametrize("before", [None, "unknown"])
-async def test_a_change_that_was_not_sent_as_the_disk_failed_is_not_unknown(
+async def test_a_change_that_was_not_sent_as_it_was_cancelled_is_as_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: Status | None
 ) -> None:
     path = tmp_path / "told.jsonl"
     with opened(path) as file:
         if before is not None:
             file.append(msgspec.structs.replace(ENTRY, status=before))
-    with opened(path) as file:
-        with monkeypatch.context() as failing:
-            failing.setattr(os, "fsync", Mock(side_effect=OSError(5, "Input/output error")))
-            with pytest.raises(ExportError, match="Input/output error"):
-                await file.announce(ENTRY)
-        # The lines of a failed flush are lost, though the next one succeeds.
-        with pytest.raises(ExportError, match="Input/output error"):
-            await file.announce(ENTRY)
+    begun, flushed = threading.Event(), threading.Event()
+
+    def flush(handle: int) -> None:
+        begun.set()
+        flushed.wait(60)
+
+    with opened(path) as file, monkeypatch.context() as slow:
+        slow.setattr(os, "fsync", flush)
+        announcing = asyncio.ensure_future(file.announce(ENTRY))
+        await asyncio.to_thread(begun.wait, 60)
+        announcing.cancel()
+        flushed.set()
+        with pytest.raises(asyncio.CancelledError):
+            await announcing
     with opened(path) as file:
         assert file.earlier.of[ENTRY.fingerprint].status == (before or "failed")
 
@@ -83,6 +104,9 @@ def test_what_a_full_disk_took_of_a_line_spoils_no_other(tmp_path: Path) -> None
                 file.append(ENTRY)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        with pytest.raises(ExportError, match="No space left"):
+            file.append(ENTRY)
+    with opened(path) as file:
         file.append(ENTRY)
     assert [json.loads(line)["key"] for line in path.read_bytes().splitlines()[1:]] == ["a1", "a1"]
 

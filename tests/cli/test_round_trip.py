@@ -106,7 +106,6 @@ def test_only_edited_rows_are_sent(
         ("short_url", "https://go.example/other", "short_url cannot be changed"),
         ("tag_id", "77", "tag_id cannot be changed; it is ''"),
         ("tag_name", "spring", "tag_name cannot be changed; it is ''"),
-        ("created_at", "2020-01-01", "created_at cannot be changed"),
         ("id", "7", "no such link"),
         ("redirect_code", "305", "305"),
     ],
@@ -152,23 +151,6 @@ def test_an_updated_at_that_is_not_as_listed_is_an_error(
         assert (ran.code, puts(own)) == (1, {})
         assert ran.err.startswith("error: line 2: ")
         assert "1 error" in ran.err
-
-
-def test_own_earlier_edits_of_a_file_are_not_of_somebody_else(
-    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
-) -> None:
-    link, update = listed[0]["id"], ("urls", "update", "--from", str(tmp_path / "links.csv"))
-    for row, column, cell in ((0, "redirect_code", "307"), (1, "slashtag", "c"), (0, "slashtag", "d")):
-        listed[row][column] = cell
-        comma(listed, tmp_path / "links.csv")
-        assert cli(*update).code == 0
-    assert len([arrival for arrival in own.requests if arrival.method == "PUT"]) == 3
-    # But what somebody else changed after them is.
-    assert cli("urls", "update", link, "--destination", "https://new.example/").code == 0
-    forget(own)
-    listed[0]["redirect_code"] = "308"
-    comma(listed, tmp_path / "links.csv")
-    assert (cli(*update).code, puts(own)) == (1, {})
 
 
 def test_what_is_undone_elsewhere_and_wanted_again_is_made_again(

@@ -13,10 +13,10 @@ after a crash, goes by the file of their outcomes, by default `changes.results.j
 docs/bulk-updates.md.
 """
 
-from ._links import Difference
+from ._changes import COLUMNS, ChangesError, Problem
 from ._outcome_file import RowOutcome, Status
+from ._planning import Difference
 from ._run import BulkSummary, BulkUpdate, Preview, preview
-from ._source import COLUMNS, ChangesError, Problem
 
 __all__ = [
     "COLUMNS",

@@ -16,9 +16,8 @@ from typing import Literal, Self
 
 import msgspec
 
-from .. import AsyncSession, ExportError, ShortUrl
+from .. import AsyncSession, ExportError
 from .._internal import FileLock, account_key, in_thread, sync_folder
-from ._links import visible
 
 #: The beginning of the first line.
 _BEGIN = b'{"salt":'
@@ -32,8 +31,8 @@ class RowOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     "sent": about to be sent, not yet answered; "done": the service changed `rows_updated` rows; "failed": not
     done because of `error`; "unknown": the answer was lost, so it may have been done. `id` is that of the
-    link, None if there is not just one. `fingerprint` and `left_as` are keyed hashes of the change and of
-    the values that it leaves in the link, `at` is the time of the line.
+    link, None if there is not just one. `fingerprint` is a keyed hash of the change, `at` the time of the
+    line.
     """
 
     line: int
@@ -43,7 +42,6 @@ class RowOutcome(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     id: int | None = None
     fingerprint: str
-    left_as: str = ""
     at: str = ""
 
 
@@ -52,22 +50,19 @@ class Outcomes:
 
     Bound to service and apikey, and not to the apisecret, which may be replaced: nothing that was done is
     then done again. Its hashes are keyed, so that nobody without the apikey can try passwords on them.
-    Raises ExportError unless it is a regular file of outcomes of this account, or missing, or None.
+    Raises ExportError unless it is a file of outcomes of this account, or missing, or None.
     """
 
     def __init__(self, path: Path | None, session: AsyncSession) -> None:
         with _os_errors(path):
-            if path is not None and path.exists() and not path.is_file():
-                # Reading a pipe would wait for ever.
-                raise ExportError(f"{path} cannot be written: it is not a regular file")
             content = path.read_bytes() if path is not None and path.exists() else b""
         # The last line was cut if a run was killed.
         *lines, torn = content.split(b"\n")
         #: Length of the whole lines.
         self.length = len(content) - len(torn)
-        #: Last outcome of each change, by its fingerprint.
+        #: Last outcome of each change, by its fingerprint, and the fingerprint of the last change of a link.
         self.of: dict[str, RowOutcome] = {}
-        self._last_sent: dict[int | None, RowOutcome] = {}
+        self.last_sent: dict[int | None, str] = {}
         try:
             if not lines and not torn.startswith(_BEGIN[: len(torn)]):
                 raise msgspec.DecodeError
@@ -77,7 +72,7 @@ class Outcomes:
                 self.of[entry.fingerprint] = entry
                 # Not for "unknown": rows that are only held back have it too.
                 if entry.status == "sent":
-                    self._last_sent[entry.id] = entry
+                    self.last_sent[entry.id] = entry.fingerprint
             key = account_key(session, header["salt"])
         except (msgspec.DecodeError, KeyError):
             raise ExportError(
@@ -96,27 +91,18 @@ class Outcomes:
         """Return the keyed hash of a JSON value."""
         return blake2b(msgspec.json.encode(what), key=self._key, digest_size=16).hexdigest()
 
-    def is_latest(self, outcome: RowOutcome) -> bool:
-        """Return whether no other change of its link was sent since."""
-        last = self._last_sent.get(outcome.id)
-        return last is not None and last.fingerprint == outcome.fingerprint
-
-    def left(self, url: ShortUrl) -> bool:
-        """Return whether a link is as the last change of it left it, by what a listing shows."""
-        last = self._last_sent.get(url.id)
-        return last is not None and last.left_as == self.digest(visible(url))
-
 
 class OutcomeFile:
     """File of outcomes as JSON Lines, open for one run; `earlier` are those that earlier runs left.
 
-    Raises what Outcomes raises, and ExportError if another run has it open, and on a full disk.
+    Raises what Outcomes raises, and ExportError if another run has it open, and on a full disk. After such an
+    error nothing more is written: lines may be lost, or one cut, which the next run removes.
     """
 
     def __init__(self, path: Path, session: AsyncSession) -> None:
         self.path = path
         self._written = self._durable = 0
-        self._failed = False
+        self._failure: OSError | None = None
         self._flushing = asyncio.Lock()
         lock = FileLock(path)
         with ExitStack() as opened, _os_errors(path):
@@ -141,21 +127,26 @@ class OutcomeFile:
 
     def _write(self, entry: RowOutcome | dict[str, str]) -> None:
         line = msgspec.json.encode(entry) + b"\n"
+        with self._final_errors():
+            if self._file.write(line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    @contextmanager
+    def _final_errors(self) -> Generator[None, None, None]:
+        """Raise errors of the system as ExportError, and the same again for what is written later."""
         with _os_errors(self.path):
-            end = os.fstat(self._file.fileno()).st_size
+            if self._failure is not None:
+                raise self._failure
             try:
-                if self._file.write(line) < len(line):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            except OSError:
-                # Half a line would spoil the next one.
-                with suppress(OSError):
-                    self._file.truncate(end)
+                yield
+            except OSError as error:
+                self._failure = error
                 raise
 
     async def announce(self, entry: RowOutcome) -> None:
         """Record that a change is about to be sent; return once that survives a crash of the machine.
 
-        On any error, and if cancelled, the change is recorded as not sent.
+        If cancelled, the change is recorded as not sent.
         """
         self.append(entry)
         mine = self._written
@@ -164,14 +155,10 @@ class OutcomeFile:
             async with self._flushing:
                 if self._durable < mine:
                     written = self._written
-                    with _os_errors(self.path):
-                        # After a failure the next flush may succeed although lines were lost.
-                        if self._failed:
-                            raise OSError(errno.EIO, os.strerror(errno.EIO))
-                        self._failed = True
+                    with self._final_errors():
                         await in_thread(partial(os.fsync, self._file.fileno()))
-                    self._durable, self._failed = written, False
-        except BaseException:
+                    self._durable = written
+        except asyncio.CancelledError:
             before = self.earlier.of.get(entry.fingerprint)
             status: Status = "unknown" if before and before.status in UNANSWERED else "failed"
             with suppress(ExportError):

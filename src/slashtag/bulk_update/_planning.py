@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import AsyncSession, InvalidRequestError, Progress, ShortUrl
+from .. import AsyncSession, Change, InvalidRequestError, Progress, ShortUrl
+from .._internal import find_problems
 from ..export import names_of_tags
-from ._links import Difference, Links, differences, visible
+from ._changes import ChangeRow, ChangesError, Links, Problem, Sheet
 from ._outcome_file import UNANSWERED, Outcomes, RowOutcome
-from ._source import ChangeRow, ChangesError, Problem, Sheet
+
+
+class Difference(Struct, frozen=True):
+    """Member of a link that a change alters, or may alter if `now` is "?", as the listing lacks it."""
+
+    line: int
+    key: str | int
+    member: str
+    now: str
+    new: str
 
 
 class Row(ChangeRow, frozen=True, kw_only=True):
@@ -36,13 +47,30 @@ async def plan(
     A preview and an update plan alike.
     """
     names = await names_of_tags(session) if isinstance(changes, Sheet) else {}
-    links = Links(await session.urls.list(progress=progress, anew=True).to_list())
+    links = Links(await session.urls.list(progress=progress, anew=True).to_list(), names)
     if isinstance(changes, Sheet):
-        changes = changes.changes(links, names, earlier.left)
+        changes = changes.changes(links)
     rows = [_row(row, links, earlier) for row in changes]
-    if problems := [Problem(*each) for each in _conflicts(rows, links)]:
+    line_of: dict[int, int] = {}
+    if problems := [
+        Problem(row.line, f"{row.change.key!r}: it is the link of line {line_of[row.url.id]}")
+        for row in rows
+        if row.url is not None and line_of.setdefault(row.url.id, row.line) != row.line
+    ]:
         raise ChangesError("the list of changes", problems)
     return rows
+
+
+def completed(change: Change, url: ShortUrl) -> Change:
+    """Return the change with the link's present destination and redirect code if it gives none.
+
+    Not with values that cannot be sent.
+    """
+    for name in ("destination", "redirect_code"):
+        whole = replace(change, **{name: getattr(change, name) or getattr(url, name)})
+        if not any(find_problems([(0, whole)], "line")):
+            change = whole
+    return change
 
 
 def _row(row: ChangeRow, links: Links, earlier: Outcomes) -> Row:
@@ -56,20 +84,23 @@ def _row(row: ChangeRow, links: Links, earlier: Outcomes) -> Row:
         key = before.id
     try:
         url = links.find(key)
-        found = tuple(differences(row.line, row.change, url))
+        found = tuple(_differences(row.line, row.change, url))
     except InvalidRequestError as error:
         found = (Difference(row.line, row.change.key, "", str(error), ""),)
-    is_latest = before is not None and earlier.is_latest(before)
+    is_latest = before is not None and earlier.last_sent.get(before.id) == fingerprint
     if row.edited is not None:
         # The present values decide, of those that a listing shows.
         is_latest = is_latest and all(each.member in ("password", "domain_id") for each in found)
-    sent = RowOutcome(line=row.line, key=row.change.key, status="sent", fingerprint=fingerprint)
-    if url is not None:
-        sent = replace(sent, id=url.id, left_as=earlier.digest(visible(url, row.change)))
     is_unknown = status in UNANSWERED
     return Row(
         *(row.line, row.change, row.edited),
-        sent=sent,
+        sent=RowOutcome(
+            line=row.line,
+            key=row.change.key,
+            status="sent",
+            id=None if url is None else url.id,
+            fingerprint=fingerprint,
+        ),
         url=url,
         differences=found,
         is_done=not found if is_unknown else status == "done" and (is_latest or not found),
@@ -77,21 +108,11 @@ def _row(row: ChangeRow, links: Links, earlier: Outcomes) -> Row:
     )
 
 
-def _conflicts(rows: list[Row], links: Links) -> Iterator[tuple[int, str]]:
-    """Yield (line, error) of rows that no order of sending makes right."""
-    row_of: dict[int, Row] = {}
-    for row in rows:
-        if row.url is not None and (other := row_of.setdefault(row.url.id, row)) is not row:
-            yield row.line, f"{row.change.key!r}: it is the link of line {other.line}"
-    for row in row_of.values():
-        # Links of other domains may have the same slashtag.
-        new = None if row.is_done or row.change.domain_id is not None else row.change.slashtag
-        for url in links.by_key.get(new or "", ()):
-            if row.url is None or url.id == row.url.id or _domain(url) != _domain(row.url):
-                continue
-            problem = f"{new!r} is the slashtag of link {url.id} already"
-            yield row.line, f"{problem}: rename that link in a run of its own first"
-
-
-def _domain(url: ShortUrl) -> str:
-    return (url.short_url or "").rpartition("://")[2].partition("/")[0].lower()
+def _differences(line: int, change: Change, url: ShortUrl) -> Iterator[Difference]:
+    """Yield what a change alters of a link, or may alter."""
+    listed = url.to_dict()
+    for name in change.__struct_fields__[1:]:
+        new, now = getattr(change, name), listed.get(name, "?")
+        if new is not None and (name not in listed or new != now):
+            shown = "***" if name == "password" else str(new)
+            yield Difference(line, change.key, name, "" if now is None else str(now), shown)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable
@@ -18,13 +17,12 @@ from msgspec.structs import replace
 
 from .. import AsyncSession, AuthenticationError, Change, Progress, ShortUrl
 from .._internal import in_thread
-from ..export import URLS, Source, Table, TableFile
-from ._links import Difference, Links, completed
+from ..export import URLS, Table, TableFile
+from ._changes import ChangeRow, Links, Sheet, checked, read_sheet
 from ._outcome_file import OutcomeFile, Outcomes, RowOutcome, Status
-from ._planning import Row, plan
-from ._source import ChangeRow, Sheet, checked, read_sheet
+from ._planning import Difference, Row, completed, plan
 
-Changes = Source | Iterable[Change]
+Changes = str | os.PathLike[str] | Iterable[Change]
 
 _SENT_BEFORE = "an earlier run sent it and got no answer: look whether it was done"
 _SENT_AGAIN = "an earlier run sent it and got no answer, this run sent it again: "
@@ -89,7 +87,7 @@ class BulkUpdate(AbstractAsyncContextManager["BulkUpdate"]):
     """Update of many links, each changed at most once; an async iterator over a RowOutcome for each.
 
     `changes`: Changes, or a file with some of COLUMNS, one of them `slashtag` or `id`: CSV with commas,
-    semicolons or tabs, or a workbook (.xlsx, extra `xlsx`), by path or open; an empty cell omits its member.
+    semicolons or tabs, or a workbook (.xlsx, extra `xlsx`); an empty cell omits its member.
     Or the file is an edited listing of `slashtag urls list`, of which the rows are changes that differ from
     their link. `outcomes`: the file of outcomes; by default beside that of the changes.
 
@@ -217,11 +215,11 @@ def _prepare(
     changes: Changes, outcomes: str | os.PathLike[str] | None
 ) -> tuple[Sheet | list[ChangeRow], Path | None]:
     """Return the rows, unless they are to be compared with links, and the path of their file of outcomes."""
-    if isinstance(changes, str | os.PathLike | io.BufferedIOBase):
+    if isinstance(changes, str | os.PathLike):
         sheet = read_sheet(changes)
-        if outcomes is None and isinstance(changes, str | os.PathLike):
+        if outcomes is None:
             outcomes = Path(changes).with_name(f"{Path(changes).stem}.results.jsonl")
-        rows = sheet if sheet.is_listing else sheet.changes(Links(), {}, lambda _: False)
+        rows = sheet if sheet.is_listing else sheet.changes(Links())
     else:
         rows = checked([ChangeRow(n, change) for n, change in enumerate(changes, 1)])
     return rows, None if outcomes is None else Path(outcomes)

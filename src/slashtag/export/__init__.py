@@ -9,8 +9,6 @@ from ._jobs import begun as begun
 from ._jobs import export_clicks as export_clicks
 from ._jobs import export_tags as export_tags
 from ._jobs import export_urls as export_urls
-from ._reading import Cells as Cells
-from ._reading import Source as Source
 from ._reading import read_table as read_table
 from ._selection import By as By
 from ._selection import Links as Links

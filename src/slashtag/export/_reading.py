@@ -9,63 +9,54 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from .. import InvalidRequestError
 
-Source = str | os.PathLike[str] | io.BufferedIOBase
 #: The number of a line, from 1, and its cells.
 Line = tuple[int, Sequence[Any]]
 
 
-class Cells(NamedTuple):
-    """Table as it was read: the names of its columns, and its rows with the numbers of their lines."""
+def read_table(path: str | os.PathLike[str]) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+    """Return the names of the columns of a file, in lower case, and each row as its line and cells of text.
 
-    columns: list[str]
-    rows: list[tuple[int, dict[str, str]]]
-
-
-def read_table(source: Source) -> Cells:
-    """Return the cells of a file as text, without empty rows; names of columns are in lower case.
-
-    The content tells the format: CSV with commas, semicolons or tabs, JSON, JSON Lines or Parquet, or a
-    workbook with one sheet. Raises InvalidRequestError for other files, and for rows with more or
-    fewer cells than there are columns.
+    Empty rows are left out. The content tells the format: CSV with commas, semicolons or tabs, JSON, JSON
+    Lines or Parquet, or a workbook with one sheet. Raises InvalidRequestError for other files, and for rows
+    with more or fewer cells than there are columns.
     """
-    where = "the input" if isinstance(source, io.BufferedIOBase) else str(source)
-    (_, names), *lines = _lines(source, where) or [(1, [])]
+    (_, names), *lines = _lines(path) or [(1, [])]
     # Spreadsheets change blanks and capitals, and add empty cells.
     columns = [name.strip().lower().replace(" ", "_") for name in _without_end(names)]
     if len(set(columns)) < len(columns):
-        raise InvalidRequestError(f"{where}: a column is there twice")
+        raise InvalidRequestError(f"{path}: a column is there twice")
     rows: list[tuple[int, dict[str, str]]] = []
     for line, cells in lines:
         values = cells[: len(columns)] + _without_end(cells[len(columns) :])
         if any(values):
             if len(values) != len(columns):
                 numbers = f"{len(values)} cells, and {len(columns)} columns"
-                raise InvalidRequestError(f"{where}, line {line}: {numbers}")
+                raise InvalidRequestError(f"{path}, line {line}: {numbers}")
             rows.append((line, dict(zip(columns, values, strict=True))))
-    return Cells(columns, rows)
+    return columns, rows
 
 
-def _lines(source: Source, where: str) -> list[tuple[int, list[str]]]:
+def _lines(path: str | os.PathLike[str]) -> list[tuple[int, list[str]]]:
     kind = "a file"
     try:
-        data = source.read() if isinstance(source, io.BufferedIOBase) else Path(source).read_bytes()
+        data = Path(path).read_bytes()
         kind, read = next(form[1:] for form in _FORMS if data.startswith(form[0]))
         return [(line, list(map(_text, cells))) for line, cells in read(data)]
     except InvalidRequestError as error:
-        raise InvalidRequestError(f"{where} {error}") from None
+        raise InvalidRequestError(f"{path} {error}") from None
     except ImportError as error:
         needed = f'{error.name}: pip install "slashtag[parquet,xlsx]"'
-        raise InvalidRequestError(f"{where}: {kind} needs {needed}") from None
+        raise InvalidRequestError(f"{path}: {kind} needs {needed}") from None
     except OSError as error:
-        raise InvalidRequestError(f"{where} cannot be read: {error.strerror or error}") from None
+        raise InvalidRequestError(f"{path} cannot be read: {error.strerror or error}") from None
     except Exception:  # many types, of several libraries
-        raise InvalidRequestError(f"{where} is not {kind}, or not a whole one") from None
+        raise InvalidRequestError(f"{path} is not {kind}, or not a whole one") from None
 
 
 def _without_end(cells: list[str]) -> list[str]:

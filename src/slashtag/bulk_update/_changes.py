@@ -1,0 +1,199 @@
+"""Changes read from a file, which may be an edited listing, and checked as a whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from .. import Change, InvalidRequestError, ShortUrl
+from .._internal import find_problems, many
+from ..export import VOLATILE, read_table
+
+#: Columns of a file of changes, those of a listing that cannot be changed, and those that do not count.
+COLUMNS = ("slashtag", "id", "destination", "new_slashtag", "redirect_code", "password", "domain_id")
+_READ_ONLY = ("short_url", "tag_id", "tag_name")
+_IGNORED = ("created_at", *VOLATILE)
+_NUMBERS = {"id", "redirect_code", "domain_id", "tag_id"}
+
+
+class Problem(Struct, frozen=True, order=True):
+    """Error of one row."""
+
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.text}"
+
+
+class ChangesError(InvalidRequestError):
+    """Errors of a list of changes, of which nothing was sent.
+
+    `problems` lists all errors in the order of the lines; none shows a password.
+    """
+
+    def __init__(self, where: str, problems: Iterable[Problem]) -> None:
+        self.problems = sorted(problems)
+        errors = many(len(self.problems), "error")
+        self.summary = f"{where} has {errors}; nothing was sent"
+        super().__init__(f"{self.summary}: {'; '.join(map(str, self.problems[:3]))}")
+
+
+class Links:
+    """The links of an account, by slashtag and by id, and the names of its tags."""
+
+    def __init__(self, urls: Iterable[ShortUrl] = (), tags: Mapping[int, str] | None = None) -> None:
+        self.tags = tags or {}
+        self.by_key: dict[str | int, list[ShortUrl]] = {}
+        for url in urls:
+            self.by_key[url.id] = [url]
+            if url.slashtag is not None:
+                self.by_key.setdefault(url.slashtag, []).append(url)
+
+    def find(self, key: str | int) -> ShortUrl:
+        """Return the link with a slashtag or an id; raises InvalidRequestError if there is not just one."""
+        found = self.by_key.get(key, [])
+        if len(found) != 1:
+            raise InvalidRequestError("several links: give the id" if found else "no such link")
+        if any(url is not found[0] for url in self.by_key.get(str(found[0].id), ())):
+            raise InvalidRequestError(f"its id, {found[0].id}, is also the slashtag of another link")
+        return found[0]
+
+
+class ChangeRow(Struct, frozen=True):
+    """One change and its line in the file, or its position among the changes, from 1.
+
+    `edited` is a row of an edited listing as it is there; its change is what differs from the present link.
+    """
+
+    line: int
+    change: Change
+    edited: Change | None = None
+
+
+class Sheet(Struct, frozen=True):
+    """File of changes: the cells of its rows by column, and whether they are those of a listing.
+
+    A table that `read_table` reads, with some of COLUMNS, one of them `slashtag` or `id`; or with columns of
+    `slashtag urls list`. An empty cell omits its member.
+    """
+
+    where: str
+    is_listing: bool
+    rows: list[tuple[int, dict[str, str]]]
+
+    def changes(self, links: Links) -> list[ChangeRow]:
+        """Return its changes, of a listing the rows that differ from their link, found by id.
+
+        Raises ChangesError with all errors of the rows, such as a changed read-only column, or an
+        `updated_at` that is not the link's.
+        """
+        problems: list[Problem] = []
+        rows: list[ChangeRow] = []
+        for line, cells in self.rows:
+            try:
+                if not self.is_listing:
+                    rows.append(ChangeRow(line, _change(cells)))
+                elif given := _edited(cells, links):
+                    listed = {name: cell for name, cell in cells.items() if name in COLUMNS}
+                    rows.append(ChangeRow(line, _by_id(given | {"id": cells["id"]}), _by_id(listed)))
+            except InvalidRequestError as error:
+                problems.append(Problem(line, str(error)))
+        return checked(rows, self.where, problems)
+
+
+def read_sheet(path: str | os.PathLike[str]) -> Sheet:
+    """Read the cells of a file; raises ChangesError for its columns, InvalidRequestError for other files."""
+    header, rows = read_table(path)
+    if not header:
+        raise InvalidRequestError(f"{path} is empty: the columns are {', '.join(COLUMNS)}")
+    of_listings = {*_READ_ONLY, *_IGNORED}
+    is_listing = {"id", "slashtag"} <= {*header} and not of_listings.isdisjoint(header)
+    known = {*COLUMNS, *(of_listings if is_listing else ())}
+    wrong = [
+        f"no column can be called {name!r}; there are {', '.join(COLUMNS)}" for name in {*header} - known
+    ]
+    if not {"slashtag", "id"} & {*header}:
+        wrong.append("there must be a column slashtag or id")
+    if wrong:
+        raise ChangesError(str(path), [Problem(1, text) for text in wrong])
+    for _, row in rows:
+        # Data frames write numbers with a point in a column with gaps.
+        row.update({name: row[name].removesuffix(".0") for name in _NUMBERS & row.keys()})
+    return Sheet(str(path), is_listing, rows)
+
+
+def checked(
+    rows: list[ChangeRow], where: str = "the list of changes", problems: Iterable[Problem] = ()
+) -> list[ChangeRow]:
+    """Return the rows; raises ChangesError for their errors, and for problems found before."""
+    found = [Problem(*each) for each in find_problems(((row.line, row.change) for row in rows), "line")]
+    if found or problems:
+        raise ChangesError(where, [*problems, *found])
+    return rows
+
+
+def _edited(cells: Mapping[str, str], links: Links) -> dict[str, str]:
+    """Return the cells to send: those that differ from the link, and those that a listing does not have.
+
+    Empty cells do not count. Raises InvalidRequestError where a read-only column differs, or where the link
+    was, or may have been, updated since it was listed.
+    """
+    url = links.find(_number("id", cells["id"]))
+    listed_at = cells.get("updated_at", "")
+    is_old = bool(listed_at) and _instant(listed_at) != (url.updated_at or "")
+    present = {name: "" if value is None else str(value) for name, value in url.to_dict().items()}
+    present["tag_name"] = links.tags.get(url.tag_id or 0, "")
+    given: dict[str, str] = {}
+    wrong: list[str] = []
+    for name, cell in cells.items():
+        if not cell or cell == present.get(name) or name in ("id", *_IGNORED):
+            continue
+        if name not in _READ_ONLY:
+            given[name] = cell
+        # The short URL of an updated link may be another one.
+        elif not (name == "short_url" and is_old):
+            wrong.append(f"{name} cannot be changed; it is {present.get(name, '')!r}")
+    changed = ", ".join(name for name in given if name in present)
+    if is_old and changed:
+        why = (
+            f"updated_at is no time as listed: {listed_at!r}"
+            if _instant(listed_at) is None
+            else f"the link was updated since it was listed, and {changed} may be of somebody else"
+        )
+        wrong.append(f"{why}: list it again, or leave out the column updated_at to send the row all the same")
+    if wrong:
+        raise InvalidRequestError("; ".join(wrong))
+    return given
+
+
+def _instant(text: str) -> datetime | None:
+    with suppress(ValueError):
+        return datetime.fromisoformat(text).replace(tzinfo=None, microsecond=0)
+    return None
+
+
+def _change(cells: Mapping[str, str]) -> Change:
+    given: dict[str, Any] = {name: cell for name, cell in cells.items() if cell}
+    given |= {name: _number(name, given[name]) for name in given.keys() & _NUMBERS}
+    keys = [given.pop(name) for name in ("slashtag", "id") if name in given]
+    if len(keys) != 1:
+        raise InvalidRequestError("there must be a slashtag or an id, and not both")
+    return Change(keys[0], slashtag=given.pop("new_slashtag", None), **given)
+
+
+def _by_id(cells: Mapping[str, str]) -> Change:
+    """Return the change of the cells of a listing, where the slashtag is not what names the link."""
+    return _change({"new_slashtag" if name == "slashtag" else name: cell for name, cell in cells.items()})
+
+
+def _number(name: str, cell: str) -> int:
+    """Return a cell as a whole number; every one of so many digits fits into 64 bits."""
+    if not (cell.isascii() and cell.isdecimal() and len(cell) <= 18):
+        raise InvalidRequestError(f"{name} must be a number, not {cell!r}")
+    return int(cell)
