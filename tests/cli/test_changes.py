@@ -69,7 +69,7 @@ def test_all_errors_are_told_with_their_lines_and_nothing_is_sent(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--from", "missing.csv"), "--from names no file"),
+        (("--from", "missing.csv"), "missing.csv' does not exist"),
         (("--from", "empty.csv"), "empty.csv is empty"),
         (("--from", "binary.csv"), "is not a CSV file in UTF-8"),
         (("--from", "quotes.csv"), "is not a CSV file in UTF-8"),

@@ -71,9 +71,7 @@ def safe(data: bytes) -> bytes:
 
     The text comes from the service, such as the destination of a link.
     """
-    text = data.decode()
-    if not text.replace("\n", "").isprintable():
-        text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+    text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in data.decode())
     # JSON leaves DEL as it is.
     return text.replace("\x7f", r"\u007f").encode()
 
@@ -81,8 +79,4 @@ def safe(data: bytes) -> bytes:
 def stdout() -> Any:
     """Return stdout as a binary file that is safe to write data of the service to."""
     file = sys.stdout.buffer
-
-    def write(data: bytes) -> None:
-        file.write(safe(data))
-
-    return SimpleNamespace(write=write) if sys.stdout.isatty() else file
+    return SimpleNamespace(write=lambda data: file.write(safe(data))) if sys.stdout.isatty() else file

@@ -1,24 +1,25 @@
 """`slashtag diff`: what differs between two listings or two exports."""
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
-from ... import InvalidRequestError
 from ...export import Column, RowDifference, Table, compare_files
 from ..output import Output
 from ..run import command
 from ..stderr import Lines
 
+File = partial(Argument, exists=True, dir_okay=False)
 DIFFERENCES = Table(tuple(map(Column, RowDifference.__struct_fields__)))
 
 
 @command
 def diff(
-    old: Annotated[Path, Argument(metavar="OLD", help="The earlier file.")],
-    new: Annotated[Path, Argument(metavar="NEW", help="The later file.")],
+    old: Annotated[Path, File(metavar="OLD", help="The earlier file.")],
+    new: Annotated[Path, File(metavar="NEW", help="The later file.")],
     output: Output,
     columns: Annotated[
         str | None,
@@ -29,9 +30,6 @@ def diff(
 
     The formats may differ. Nothing is sent.
     """
-    for path in (old, new):
-        if not path.is_file():
-            raise InvalidRequestError(f"no such file: {path}")
     names = [name.strip() for name in (columns or "").split(",") if name.strip()]
     found = list(compare_files(old, new, names))
     output.print(DIFFERENCES, ((each.change, each.key, each.column, each.old, each.new) for each in found))

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from functools import partial
 from os import environ
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
 from ... import AsyncSession, DateRange, InvalidRequestError, ShortUrl
 from ..._internal import many, optional
@@ -119,6 +119,8 @@ class Bulk:
     source: Path | None = _many(
         None,
         "--from",
+        exists=True,
+        dir_okay=False,
         metavar="FILE",
         help=f"Changes: CSV or .xlsx with some of the columns {', '.join(COLUMNS)}; or an edited copy "
         "of `urls list`, whose changed rows are sent. Outcomes are recorded beside it.",
@@ -138,8 +140,23 @@ class Bulk:
     def __post_init__(self) -> None:
         if self.source is None and (self.dry_run or self.keep or self.repeat_lost):
             raise InvalidRequestError("--dry-run, --keep and --repeat-lost belong to --from")
-        if self.source is not None and not self.source.is_file():
-            raise InvalidRequestError(f"--from names no file: {self.source}")
+
+
+@dataclass(frozen=True)
+class Members:
+    """Options of what is changed of one link; None stays as it is."""
+
+    destination: str | None = option(None, metavar="URL", help="Its new destination.")
+    slashtag: str | None = option(None, metavar="TEXT", help="Its new slashtag.")
+    redirect_code: int | None = option(
+        None, metavar="CODE", help="Its new redirect code, such as 301 or 302."
+    )
+    domain_id: int | None = option(None, min=0, metavar="ID", help="Its domain; 0: none.")
+    password: bool | None = option(
+        None,
+        "--password/--no-password",
+        help=f"Protect it with a password, from {PASSWORD_VARIABLE} or a prompt; or with none.",
+    )
 
 
 @app.command("update")
@@ -147,22 +164,10 @@ class Bulk:
 async def update_url(
     run: Run,
     bulk: Bulk,
+    members: Members,
     output: Output,
     key: Annotated[
         str | None, Argument(metavar="KEY", help="The slashtag of the link; all digits: its id.")
-    ] = None,
-    destination: Annotated[str | None, Option(metavar="URL", help="Its new destination.")] = None,
-    slashtag: Annotated[str | None, Option(metavar="TEXT", help="Its new slashtag.")] = None,
-    redirect_code: Annotated[
-        int | None, Option(metavar="CODE", help="Its new redirect code, such as 301 or 302.")
-    ] = None,
-    domain_id: Annotated[int | None, Option(min=0, metavar="ID", help="Its domain; 0: none.")] = None,
-    password: Annotated[
-        bool | None,
-        Option(
-            "--password/--no-password",
-            help=f"Protect it with a password, from {PASSWORD_VARIABLE} or a prompt; or with none.",
-        ),
     ] = None,
 ) -> None:
     """Change one link, or with --from many. Only what is given is sent.
@@ -172,8 +177,7 @@ async def update_url(
     answer was lost is reported as unknown. Run again, the command does only what is left.
     """
     if bulk.source is not None:
-        members = (key, destination, slashtag, redirect_code, domain_id, password)
-        if any(member is not None for member in members):
+        if key is not None or any(member is not None for member in vars(members).values()):
             raise InvalidRequestError("with --from the file says which links are changed, and how")
         try:
             async with run.session() as session:
@@ -185,17 +189,13 @@ async def update_url(
         return
     if key is None:
         raise InvalidRequestError("give the KEY of one link, or --from FILE")
-    new_password = _password() if password else None if password is None else ""
+    changes: dict[str, Any] = vars(members).copy()
+    if members.password is not None:
+        changes["password"] = _password() if members.password else ""
     async with run.session() as session:
-        rows = await session.urls.update(
-            # What is longer does not fit into 64 bits; the library refuses it as a slashtag.
-            int(key) if key.isdecimal() and len(key) <= 18 else key,
-            destination=destination,
-            slashtag=slashtag,
-            redirect_code=redirect_code,  # type: ignore[arg-type]  # `update` checks it
-            password=new_password,
-            domain_id=domain_id,
-        )
+        # What is longer does not fit into 64 bits; the library refuses it as a slashtag.
+        link = int(key) if key.isdecimal() and len(key) <= 18 else key
+        rows = await session.urls.update(link, **changes)
     output.print(UPDATED, [(key, rows)])
 
 
