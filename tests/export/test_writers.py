@@ -149,11 +149,6 @@ def test_a_name_that_says_none_is_refused(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(ExportError, match="unknown format"):
-        open_writer(".xls", io.BytesIO(), TAGS)
-
-
 def members(form: str, data: bytes) -> object:
     """Return what a file holds, without the second in which a workbook was made."""
     if form != ".xlsx":

@@ -5,7 +5,6 @@ from ._diff import RowDifference as RowDifference
 from ._diff import compare_files as compare_files
 from ._hours import hourly_clicks as hourly_clicks
 from ._jobs import Summary as Summary
-from ._jobs import begun as begun
 from ._jobs import export_clicks as export_clicks
 from ._jobs import export_tags as export_tags
 from ._jobs import export_urls as export_urls

@@ -102,7 +102,7 @@ async def export_clicks(
     """
     zone = parse_zone(timezone)
     # Once: a range that ends with the present day must not move at midnight.
-    query = begun(query, timezone)
+    query = _begun(query, timezone)
     start, end = query.span(zone)
     written, waiting, sharing = 0, list[Row](), Sharing()
     are_listed, answered, reconciles = keys is None, False, True
@@ -138,7 +138,7 @@ async def export_clicks(
     return Summary(rows=written, failures=failures, reconciles=reconciles, shared=sharing.count)
 
 
-def begun(query: DateRange | Day, timezone: str | tzinfo | None) -> DateRange | Day:
+def _begun(query: DateRange | Day, timezone: str | tzinfo | None) -> DateRange | Day:
     """Return a range as it is today, without the days that have not begun.
 
     Raises InvalidRequestError if none has.

@@ -27,13 +27,10 @@ class AtomicFile:
     def __init__(self, path: str | os.PathLike[str], *, mode: int | None = None) -> None:
         self.path = Path(path)
         try:
-            if not os.fspath(path) or "\0" in os.fspath(path):
-                raise ValueError
-            os.fsencode(path)
+            self._target = Path(os.path.realpath(path))
+            own_mode = self._check()
         except ValueError:
             raise ExportError(f"{os.fspath(path)!r} cannot be the name of a file") from None
-        self._target = Path(os.path.realpath(path))
-        own_mode = self._check()
         self._mode = own_mode if mode is None else mode
         part = f"{_stem(self._target.name)}{secrets.token_hex(4)}.part"
         self._temporary = self._target.with_name(part)

@@ -133,32 +133,28 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 #: Formats of text, which can be printed.
 TextFormat = Literal["jsonl", "csv"]
-#: What writes each format, by its name. Endings, messages and options of the command line derive from this.
+#: What writes each format, by the ending of the name of its files.
 _WRITERS: dict[str, Callable[..., Writer]] = {
-    "jsonl": JsonLinesWriter,
-    "csv": CsvWriter,
-    "xlsx": XlsxWriter,
-    "parquet": ParquetWriter,
+    ".jsonl": JsonLinesWriter,
+    ".csv": CsvWriter,
+    ".xlsx": XlsxWriter,
+    ".parquet": ParquetWriter,
 }
 #: Endings of the names of files that can be written.
-FORMATS = tuple(f".{name}" for name in _WRITERS)
+FORMATS = tuple(_WRITERS)
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
     """Return which of FORMATS a file's name ends in; raises InvalidRequestError for another."""
-    name = Path(path).name
-    for ending in FORMATS:
-        if name.lower().endswith(ending):
-            return ending
-    raise InvalidRequestError(f"{name}: its name must end in one of {', '.join(FORMATS)}")
+    ending = Path(path).suffix.lower()
+    if ending not in FORMATS:
+        raise InvalidRequestError(f"{Path(path).name}: its name must end in one of {', '.join(FORMATS)}")
+    return ending
 
 
 def open_writer(format: str, file: Sink, table: Table) -> Writer:
     """Begin to write a table to a binary file, in one of FORMATS."""
-    make = _WRITERS.get(format.removeprefix("."))
-    if make is None:
-        raise ExportError(f"unknown format {format!r}; known are {', '.join(_WRITERS)}")
-    return make(file, table)
+    return _WRITERS[format](file, table)
 
 
 class TableFile:
