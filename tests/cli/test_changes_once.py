@@ -90,37 +90,34 @@ def test_what_was_not_done_stays_unknown_until_it_is_to_be_repeated(
     assert all(changed(own, str(row["slashtag"])) for row in ROWS[28:32])
 
 
-def test_killed_halfway_no_row_is_carried_out_twice(
-    environment: dict[str, str], own: Sandbox, write: Write
-) -> None:
+def test_killed_halfway_no_row_is_carried_out_twice(cli: Cli, own: Sandbox, write: Write) -> None:
     own.latency = 0.02
     own.faults = [LOST]
     path = write(*ROWS)
-    command = [SCRIPT, "urls", "update", "--from", str(path), "--concurrency", "4"]
+    command = ["urls", "update", "--from", str(path), "--concurrency", "4"]
     for killed_at in (15, 40):
-        running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        running = subprocess.Popen([SCRIPT, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while len(puts(own)) < killed_at and running.poll() is None:
             time.sleep(0.002)
         running.send_signal(signal.SIGKILL)
         assert running.wait() == -signal.SIGKILL
     own.faults = []
     time.sleep(0.1)
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    unknown = {json.loads(line)["key"] for line in ran.stdout.splitlines()}
-    assert ran.returncode == (3 if unknown else 0), ran.stderr
+    own.latency = 0.0
+    ran = cli(*command)
+    unknown = {row["key"] for row in objects(ran.out)}
+    assert ran.code == (3 if unknown else 0), ran.err
     assert keys(path, "done") == KEYS - unknown
     assert all(changed(own, key) for key in KEYS - unknown)
     times = sent(own)
     assert {times[key] for key in KEYS - unknown} == {1}
     # Unknown is what was under way and would still change something, or has a password.
     assert len(unknown) <= len(PROTECTED) + 2 * 2 * 4
-    again = subprocess.run([*command, "--repeat-lost"], capture_output=True, check=False, timeout=60)
-    assert again.returncode == 0
+    assert cli(*command, "--repeat-lost").code == 0
     assert {key for key, times in sent(own).items() if times > 1} <= unknown
     assert all(changed(own, key) for key in KEYS)
     # The first run wrote down all links as they were.
-    undo = [SCRIPT, "urls", "update", "--from", str(path.with_name("changes.undo.csv"))]
-    assert subprocess.run(undo, capture_output=True, check=False, timeout=60).returncode == 0
+    assert cli("urls", "update", "--from", str(path.with_name("changes.undo.csv"))).code == 0
     assert {url.slashtag: url.destination for url in own.truth.urls()} == {
         key: f"https://www.example/{key[1:]}" for key in KEYS
     }

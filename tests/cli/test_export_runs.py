@@ -13,7 +13,7 @@ import pytest
 
 from slashtag.sandbox import Sandbox
 
-from .conftest import Serve, names
+from .conftest import Cli, Serve, names
 from .test_entry import SCRIPT, run, started
 
 SPAN = ("2022-01-01", "2024-12-31")
@@ -39,7 +39,7 @@ def arrived(box: Sandbox, count: int) -> None:
 
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_and_sigterm_say_how_to_go_on(
-    slow: Sandbox, tmp_path: Path, number: int, exit_code: int
+    cli: Cli, slow: Sandbox, tmp_path: Path, number: int, exit_code: int
 ) -> None:
     command = ["export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "a.csv"), "--concurrency", "4"]
     with started(*command) as running:
@@ -51,13 +51,15 @@ def test_ctrl_c_and_sigterm_say_how_to_go_on(
     assert line.startswith("stopped; run the same command again to go on: ")
     assert names(tmp_path) == [".a.csv.journal"]
     slow.latency = 0.0
-    ran = run(SCRIPT, *command)
-    assert (ran.returncode, " replayed, " in ran.stderr) == (0, True)
+    ran = cli(*command)
+    assert (ran.code, " replayed, " in ran.err) == (0, True)
     assert names(tmp_path) == ["a.csv"]
 
 
 @pytest.mark.parametrize("limit", [150_000, 400_000])
-def test_a_full_disk_is_one_line_and_the_journal_stays(slow: Sandbox, tmp_path: Path, limit: int) -> None:
+def test_a_full_disk_is_one_line_and_the_journal_stays(
+    cli: Cli, slow: Sandbox, tmp_path: Path, limit: int
+) -> None:
     """The journal is what fills the smaller disk, the file the larger one."""
     # Several commits pass before the journal is too large.
     slow.latency = 0.02 if limit < 400_000 else 0.0
@@ -74,6 +76,6 @@ def test_a_full_disk_is_one_line_and_the_journal_stays(slow: Sandbox, tmp_path: 
     assert ".a.csv.journal" in names(tmp_path)
     assert not [name for name in names(tmp_path) if name.endswith(".part")]
     slow.latency = 0.0
-    ran = run(SCRIPT, *command)
-    assert (ran.returncode, " replayed, " in ran.stderr) == (0, True)
+    ran = cli(*command)
+    assert (ran.code, " replayed, " in ran.err) == (0, True)
     assert names(tmp_path) == ["a.csv"]
