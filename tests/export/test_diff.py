@@ -37,12 +37,12 @@ def test_formats_do_not_matter(tmp_path: Path, old: str, new: str) -> None:
     before = write(tmp_path / f"old{old}", [LINK, OTHER])
     after = write(tmp_path / f"new{new}", [OTHER, (*LINK[:4], 9, 302, *LINK[6:]), THIRD])
     assert list(compare_files(before, after)) == [
-        RowDifference("changed", "1", "redirect_code", "301", "302"),
-        RowDifference("added", "3"),
+        RowDifference("changed", "1", "a", "redirect_code", "301", "302"),
+        RowDifference("added", "3", "c"),
     ]
     assert list(compare_files(after, before, ["hits"])) == [
-        RowDifference("gone", "3"),
-        RowDifference("changed", "1", "hits", "9", "5"),
+        RowDifference("gone", "3", "c"),
+        RowDifference("changed", "1", "a", "hits", "9", "5"),
     ]
     assert list(compare_files(after, after)) == []
 
@@ -53,7 +53,7 @@ def test_clicks_are_compared_by_slashtag_and_day(tmp_path: Path, form: str) -> N
     before = write(tmp_path / "old.parquet", [("a", first, 3), ("a", second, 0)], table)
     after = write(tmp_path / f"new{form}", [("a", first, 3), ("a", second, 1)], table)
     assert list(compare_files(before, after)) == [
-        RowDifference("changed", "a, 2024-06-02", "clicks", "0", "1")
+        RowDifference("changed", "a, 2024-06-02", "", "clicks", "0", "1")
     ]
 
 

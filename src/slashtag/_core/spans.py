@@ -19,8 +19,8 @@ _DATE_TIME = re.compile(
     r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
 FORMS = (
-    "today, yesterday, last-week, last-month, last-quarter, 30d, 6m, 2024, 2024-q3, 2024-06, 2024-06-01 "
-    "or 2024-06-01..2024-06-30"
+    "today, yesterday, this- or last-week, -month, -quarter, -year, 30d, 6m, 2024, 2024-q3, 2024-06, "
+    "2024-06-01 or 2024-06-01..2024-06-30"
 )
 
 

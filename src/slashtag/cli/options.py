@@ -111,6 +111,8 @@ class Period:
         zone = parse_zone(timezone)
         now = datetime.now(zone)
         whole = DateRange.parse(span if self.end is None else f"{span}..{self.end}").resolve(zone, now)
+        if whole.span(zone)[0] > now.date():
+            raise InvalidRequestError(f"{span} begins after today, {now.date()}: there are no clicks yet")
         query, before = whole.with_previous(zone, now)
         state = ", so far" if query.bounds != whole.bounds else ""
         return Counted(whole, query, before, f"{_text(*query.bounds)}{state}", _text(*before.bounds))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -22,10 +22,14 @@ _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
 
 
 class RowDifference(Struct, frozen=True):
-    """Row that only one file has (`column` is ""), or a column in which a row differs."""
+    """Row that only one file has (`column` is ""), or a column in which a row differs.
+
+    `key` is its id, `name` the slashtag of a link or the name of a tag; a row without an id has a `key` only.
+    """
 
     change: Literal["added", "gone", "changed"]
     key: str
+    name: str
     column: str = ""
     old: str = ""
     new: str = ""
@@ -52,14 +56,19 @@ def compare_files(
     earlier, later = _by_key(before, keys, old), _by_key(after, keys, new)
     for key in earlier:
         if key not in later:
-            yield RowDifference("gone", ", ".join(key))
+            yield RowDifference("gone", ", ".join(key), _name(earlier[key], keys))
     for key, row in later.items():
         if (known := earlier.get(key)) is None:
-            yield RowDifference("added", ", ".join(key))
+            yield RowDifference("added", ", ".join(key), _name(row, keys))
             continue
         for name in compared:
             if known[name] != row[name]:
-                yield RowDifference("changed", ", ".join(key), name, known[name], row[name])
+                yield RowDifference("changed", ", ".join(key), _name(row, keys), name, known[name], row[name])
+
+
+def _name(row: Mapping[str, str], keys: Sequence[str]) -> str:
+    """Return what else names a row than its keys."""
+    return "" if keys != ("id",) else row.get("slashtag") or row.get("name") or ""
 
 
 def _plain(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -161,6 +161,10 @@ class Report(Struct, frozen=True, kw_only=True):
         return {
             label: _change(clicks, before.get(label, 0)) for label, clicks in self.counts(dimension).items()
         }
+
+    def has_shared(self, dimension: str, counts: Iterable[tuple[str, int]]) -> bool:
+        """Return whether one of some labels of a dimension includes clicks of other links."""
+        return any((dimension, label) in self.shared for label, _ in counts)
 
     def share(self, clicks: int, is_bound: bool) -> str:
         """Write clicks as a share of all; a bound where they include those of other links."""

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from msgspec.structs import astuple
 from typer import Argument, Option
 
 from ...export import Column, RowDifference, Table, compare_files
@@ -32,7 +33,7 @@ def diff(
     """
     names = [name.strip() for name in (columns or "").split(",") if name.strip()]
     found = list(compare_files(old, new, names))
-    output.print(DIFFERENCES, ((each.change, each.key, each.column, each.old, each.new) for each in found))
+    output.print(DIFFERENCES, (astuple(each) for each in found))
     rows = {(each.change, each.key) for each in found}
     count = Counter(change for change, _ in rows)
     Lines().print(f"{count['added']:,} added, {count['gone']:,} gone, {count['changed']:,} changed")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from typing import Annotated, Any, Literal, get_args
 
 import typer
@@ -40,6 +41,8 @@ Dimension = Literal[
 ]
 # fmt: on
 COUNTS = Table((Column("dimension"), Column("label"), Column("clicks", "int")))
+#: As `date.weekday` numbers them.
+MONDAY, SUNDAY = 0, 6
 #: What else than its maps statistics are shown by.
 MORE: dict[Any, set[str]] = {RangeStats: {"week", "month", "hour"}, PeriodStats: {"month"}, GeoStats: set()}
 
@@ -55,7 +58,8 @@ class Presentation(Output):
             metavar="DIMENSION",
             help=f"Only one dimension, with every label: {', '.join(get_args(Dimension))}. tag counts every "
             "selected tag alone; a week is named by its Monday; hour, of up to 32 days, takes a request for "
-            "each hour and batch of links.",
+            "each hour and batch of links. language and timezone are counted of a year and of all time, "
+            "state, city and postalcode of a country.",
         ),
     ] = None
 
@@ -199,14 +203,20 @@ def _show(stats: Statistics, by: Dimension | None, counts: dict[str, int], shown
             totals |= {"unique": stats.clicks_unique, "repeated": stats.clicks_repeated}
         shown.print(COUNTS, [*((name, "", clicks) for name, clicks in totals.items()), *stats.rows()])
     else:
-        table = Table((Column(by), Column("clicks", "int"), Column("percent", "float")))
-        shown.print(table, ((label, n, percent(n, stats.total)) for label, n in counts.items()))
+        is_date = by in ("day", "week")
+        first = Column(by, "date" if is_date else "text")
+        table = Table((first, Column("clicks", "int"), Column("percent", "float")))
+        rows = ((label, n, percent(n, stats.total)) for label, n in counts.items())
+        shown.print(table, ((date.fromisoformat(row[0]), *row[1:]) for row in rows) if is_date else rows)
 
 
 def _caveats(stats: Statistics, by: Dimension | None) -> Iterator[str]:
     """Yield what is not exact of the figures that are shown, and how."""
     if isinstance(stats, RangeStats) and not stats.days_complete:
         yield "the service left out the days of some windows: the days are incomplete, the total is complete"
+    days = stats.clicks if by == "week" and isinstance(stats, RangeStats) else None
+    if days and (min(days).weekday() != MONDAY or max(days).weekday() != SUNDAY):
+        yield "the span begins or ends within a week: the first or last one is not whole"
     if not stats.reconciles:
         yield "some figures do not add up to the totals that the service gave"
     if by is None and isinstance(stats, PeriodStats) and not stats.unique_is_exact:
