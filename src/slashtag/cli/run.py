@@ -21,14 +21,13 @@ from .. import (
     APIError,
     AsyncSession,
     AuthenticationError,
-    ExportError,
     Failure,
     InvalidRequestError,
-    JournalError,
     Metrics,
     NotFoundError,
     OutcomeUnknownError,
     RateLimitError,
+    RequestFailedError,
     RequestTimeoutError,
     ServerError,
     SlashtagError,
@@ -144,7 +143,7 @@ class Run:
         if self.failures > most:
             stop = SlashtagError(f"more than {many(most, 'request')} failed, the last one with: {error}")
             stop.add_note("--max-failures sets how many may")
-            raise stop
+            raise stop from error
         fields = {"request": call.label, "status": getattr(error, "status", None)}
         self.warn(f"{call.label}: {error}", "failed: ", **fields)
 
@@ -164,6 +163,10 @@ class Run:
     def keeps(self, path: Path) -> None:
         """Set from what the same command goes on, if it is there when this run ends early."""
         self._kept = path
+
+    @property
+    def _goes_on(self) -> bool:
+        return self._kept is not None and self._kept.exists()
 
     def bars(self) -> AbstractContextManager[Begin]:
         """Show progress and waits, unless --quiet, or --verbose sends log lines to the same terminal."""
@@ -203,15 +206,13 @@ class Run:
         except KeyboardInterrupt:
             code = 128 + self._signal
             if self._watch.source() is not None:
-                goes_on = self._kept is not None and self._kept.exists()
-                self.say("stopped" + f"; {GO_ON}: {self._kept} has what was done so far" * goes_on)
+                self.say("stopped" + f"; {GO_ON}: {self._kept} has what was done so far" * self._goes_on)
         except typer.Exit as end:
             code = end.exit_code
         except Exception as error:
-            # What a file cannot hold is the same again; an error of a journal says itself what to do.
-            is_of_format = isinstance(error, ExportError) and not isinstance(error.__context__, OSError)
-            is_final = is_of_format or isinstance(error, JournalError | InvalidRequestError)
-            if self._kept is not None and self._kept.exists() and not is_final:
+            # Not what a file cannot hold, which is the same again; an error of a journal says what to do.
+            reasons = (error, error.__cause__, error.__context__)
+            if self._goes_on and any(isinstance(each, RequestFailedError | OSError) for each in reasons):
                 error.add_note(GO_ON)
             text, code = describe(error)
             self.lines.error(text)
@@ -296,12 +297,11 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
 
     @wraps(function)
     def execute(context: typer.Context, **given: Any) -> None:
+        run = Run(SessionOptions(), context.command_path)
         for name, (group, names) in groups.items():
             given[name] = group(**{each: given.pop(each) for each in names})
-        run = Run(SessionOptions(), context.command_path)
-        for name, value in given.items():
-            if isinstance(value, SessionOptions):
-                run = given[name] = Run(value, context.command_path)
+            if group is SessionOptions:
+                run = given[name] = Run(given[name], context.command_path)
         with run.running():
             if (work := function(**given)) is not None:
                 with asyncio.Runner(loop_factory=_new_loop()) as runner:

@@ -1,8 +1,8 @@
 """The options that say which links a command is about."""
 
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import typer
 
@@ -28,6 +28,7 @@ def note_of_shared(slashtags: int) -> str:
 class Selection:
     """Options of which links a command is about."""
 
+    default_is_all: ClassVar = False
     keys: str | None = _option(None, metavar="A,B,...", help="These slashtags.")
     keys_file: typer.FileText | None = _option(
         None,
@@ -44,14 +45,14 @@ class Selection:
 
     def __post_init__(self) -> None:
         given = sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.every])
-        if given != 1:
+        self.every = self.every or (self.default_is_all and not given)
+        if given > 1 or not (given or self.every):
             question = "" if given else "; did you mean --all?"
             raise InvalidRequestError(
                 f"exactly one of --keys, --keys-file, --tag and --all says which links{question}"
             )
-        if not self.tag and not self.every:
-            # Read and checked before anything is sent or written.
-            self.slashtags  # noqa: B018
+        #: Slashtags and short URLs as given, read and checked before anything is sent or written.
+        self.slashtags = [] if self.tag or self.every else self._slashtags()
 
     def require_tags(self, run: Run) -> None:
         """Raise InvalidRequestError where slashtags are selected, for --by tag; print what it leaves out."""
@@ -88,9 +89,8 @@ class Selection:
             raise typer.Exit(SOME_FAILED)
         return {"keys": [link.slashtag or "" for link in found.values() if link is not None], "tags": None}
 
-    @cached_property
-    def slashtags(self) -> list[str]:
-        """Slashtags and short URLs as given; raises InvalidRequestError for what statistics cannot name."""
+    def _slashtags(self) -> list[str]:
+        """Return what is given; raises InvalidRequestError for what statistics cannot name."""
         if self.keys_file is None:
             where, found = "--keys", (self.keys or "").split(",")
         else:
@@ -117,6 +117,4 @@ class Selection:
 class SelectionOrAll(Selection):
     """Options of which links a command is about; by default all."""
 
-    def __post_init__(self) -> None:
-        self.every = self.every or (self.keys is None and self.keys_file is None and not self.tag)
-        super().__post_init__()
+    default_is_all = True
