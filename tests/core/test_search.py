@@ -138,6 +138,20 @@ def test_refused_keys_are_unresolved_and_no_others_fail(
     assert run.results == {key: counts for key, counts in table.items() if key not in refused}
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_requests_that_fail_contradict_nothing(seed: int) -> None:
+    chance = random.Random(seed)
+    clicks = [(chance.randrange(40), [chance.randrange(3), chance.randrange(6)]) for _ in range(60)]
+    table = table_of(clicks)
+
+    def service(keys: tuple[str, ...], is_past_caches: bool) -> Answer | None:
+        return None if is_past_caches and chance.random() < 0.8 else together(table, keys)
+
+    run = Run(40, service)
+    assert run.search.is_additive
+    assert run.results == table
+
+
 @pytest.mark.unmeasured
 @examples(150)
 @given(

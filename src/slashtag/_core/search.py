@@ -207,7 +207,8 @@ class Search:
             self._checks.append(Check(check.cells, is_last=True))
         else:
             self._suspect(check.roots)
-            self._contradictions += 1
+            # One that failed contradicts nothing.
+            self._contradictions += check.answer is not None
             self.is_additive = self._contradictions < MOST_CONTRADICTIONS
 
     def _take(self, round_: list[Question]) -> Iterator[Pause]:
