@@ -11,6 +11,7 @@ import typer
 from .. import ConfigurationError
 from .._internal import did_you_mean
 from ..export import AtomicFile
+from .options import SessionOptions
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -24,13 +25,14 @@ class Credentials(msgspec.Struct):
     apisecret: str
 
 
-def credentials(base_url: str | None, profile: str | None = None) -> Credentials:
-    """Return the credentials to use; `base_url` is the option or the environment's.
+def find_credentials(options: SessionOptions) -> Credentials:
+    """Return the credentials to use, with the `base_url` of the options or the environment.
 
     Key and secret come from the same place: the file of a profile that is named, else the environment, else
     the file without a profile. Those of a file are sent only to the service that they were saved for. Raises
     ConfigurationError.
     """
+    base_url, profile = options.base_url, options.profile
     is_in_environment = any(map(os.environ.get, VARIABLES))
     if profile or (not is_in_environment and path().exists()):
         saved = read(profile)

@@ -9,7 +9,6 @@ from typer import Argument, Option
 
 from .. import DateRange, InvalidRequestError
 from .._internal import parse_zone
-from .credentials_file import Credentials, credentials
 
 
 def option(default: Any, *names: str, **settings: Any) -> Any:
@@ -66,10 +65,6 @@ class SessionOptions:
     quiet: bool = option(False, "--quiet", "-q", help="Print nothing but errors.")
     log_format: Literal["text", "json"] = option("text", help="Form of the lines on stderr.")
 
-    def credentials(self) -> Credentials:
-        """Return the address, apikey and apisecret to use; raises ConfigurationError."""
-        return credentials(self.base_url, self.profile)
-
     def of_session(self) -> dict[str, Any]:
         """Return the options of AsyncSession but for the credentials."""
         names = ("concurrency", "rate", "timeout", "range_end", "allow_http", "proxy")
@@ -100,19 +95,19 @@ class Period:
     ] = None
     end: Annotated[str | None, Argument(metavar="END", help="The last day, included.")] = None
 
-    def counted(self, timezone: str | None, *, default: str | None = None) -> Counted:
+    def counted(self, timezone: str | None) -> Counted:
         """Return what the arguments mean now in a time zone; raises InvalidRequestError.
 
         Of a span that has begun and is not over, the part that is over can be counted.
         """
-        span = self.start or default
-        if not span:
+        if not self.start:
             raise InvalidRequestError("give a SPAN such as last-month or 30d, or START and END")
+        text = self.start if self.end is None else f"{self.start}..{self.end}"
         zone = parse_zone(timezone)
         now = datetime.now(zone)
-        whole = DateRange.parse(span if self.end is None else f"{span}..{self.end}").resolve(zone, now)
+        whole = DateRange.parse(text).resolve(zone, now)
         if whole.span(zone)[0] > now.date():
-            raise InvalidRequestError(f"{span} begins after today, {now.date()}: there are no clicks yet")
+            raise InvalidRequestError(f"{text} begins after today, {now.date()}: there are no clicks yet")
         query, before = whole.with_previous(zone, now)
         state = ", so far" if query.bounds != whole.bounds else ""
         return Counted(whole, query, before, f"{_text(*query.bounds)}{state}", _text(*before.bounds))

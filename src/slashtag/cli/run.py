@@ -37,7 +37,7 @@ from .. import (
     UnknownTagError,
 )
 from .._internal import many
-from .credentials_file import Credentials
+from .credentials_file import Credentials, find_credentials
 from .options import SessionOptions
 from .stderr import Begin, Lines, Watch
 
@@ -66,7 +66,7 @@ class Run:
     done: rows, file, requests, retries, failures, seconds, exit code.
     """
 
-    def __init__(self, options: SessionOptions, name: str = "") -> None:
+    def __init__(self, options: SessionOptions, name: str) -> None:
         self.options = options
         self.lines = Lines(as_json=options.log_format == "json")
         self._name = name
@@ -87,7 +87,7 @@ class Run:
 
         `options` are those of AsyncSession.
         """
-        named = asdict(credentials or self.options.credentials())
+        named = asdict(credentials or find_credentials(self.options))
         session = AsyncSession(**named, **self.options.of_session(), **options)
         self.follow(lambda: session.metrics)
         return session

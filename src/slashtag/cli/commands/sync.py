@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from typer import Argument, Option
 
 from ... import ConfigurationError, DateRange, InvalidRequestError
+from ..credentials_file import find_credentials
 from ..options import MaxFailures, Timezone
 from ..run import Run, command
 
@@ -61,7 +62,7 @@ def sync(
     if (target is None) == (destination in LOCAL):
         wants = "needs the PATH of its file or folder" if target is None else "takes no PATH"
         raise InvalidRequestError(f"--destination {destination} {wants}")
-    credentials = run.options.credentials()
+    credentials = find_credentials(run.options)
     try:
         loading: Any = import_module("...dlt", __package__)
     except ImportError:

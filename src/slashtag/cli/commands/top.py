@@ -54,8 +54,7 @@ async def top(
     only the groups with most clicks one by one. Links whose clicks fell to 0 are listed --by decline. The
     service counts links on different domains with the same slashtag as one.
     """
-    counted = period.counted(timezone, default="30d")
-
+    counted = Period(period.start or "30d", period.end).counted(timezone)
     async with run.session() as session:
         queries = [_query(session, span, timezone) for span in (counted.query, counted.before)]
 
