@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
 from itertools import groupby
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 from msgspec import Struct, ValidationError, json
 from msgspec.structs import replace
@@ -50,23 +50,20 @@ class Record(Struct, frozen=True):
     through: date
     dimensions: tuple[str, ...]
     series: dict[str, Series]
-    version: Literal[1] = 1
 
 
 @dataclass
-class Incremental:
-    """Table of clicks that is brought up to date by each load.
+class ClicksTable:
+    """Table of clicks that is brought up to date by each load: by day, or by month and label of `dimensions`.
 
     `key` names its first columns, of which the first is "slashtag" or "tag". `state`, which dlt keeps at the
-    destination, has a Record. Raises ConfigurationError if the record is not one of this table.
+    destination, has a Record. Slashtags with the same hits as before are requested in batches. Raises
+    ConfigurationError if the record is not one of this table.
     """
-
-    #: Columns after those of the key.
-    values: ClassVar[tuple[str, ...]]
 
     name: str
     key: tuple[str, ...]
-    state: MutableMapping[str, Any]
+    state: dict[str, Any]
     since: date
     lookback: int
     timezone: str
@@ -144,26 +141,107 @@ class Incremental:
             if key in held.series and held.series[key].ids == series.ids
         }
 
-    def _table(self, rows: Sequence[tuple[Any, ...]]) -> Any:
-        return arrow.table(list(zip(*rows, strict=True)), names=[*self.key, *self.values])
+    def _table(self, rows: list[tuple[Any, ...]]) -> Any:
+        values = ("clicks", "deleted" if self.dimensions else "final")
+        return arrow.table(list(zip(*rows, strict=True)), names=[*self.key, *values])
 
-    def _rows(self, session: AsyncSession) -> AsyncGenerator[Rows, None]:
+    def _unit(self, day: date) -> date:
+        """Return the day, or the first one of its month: clicks of either are recorded."""
+        return day.replace(day=1) if self.dimensions else day
+
+    def _counts(self, stats: RangeStats) -> Mapping[date, int]:
+        """Return the clicks by day or month."""
+        if not self.dimensions:
+            return stats.clicks
+        counts = Counter[date]()
+        for day, clicks in stats.clicks.items():
+            counts[self._unit(day)] += clicks
+        return counts
+
+    async def _rows(self, session: AsyncSession) -> AsyncGenerator[Rows, None]:
         """Yield the rows that are new or different, series by series, and fill `_after`."""
-        raise NotImplementedError
+        before, listed = self._before, self._listed
+        first = max(self.since, self._unit(self._first))
+        present = dict.fromkeys(map(self._unit, days(first, self._today)))
+        unchanged = {
+            key: {unit: last.clicks.get(unit, 0) for unit in present}
+            for key, last in before.items()
+            if last.hits is not None and last.hits == listed[key].hits
+        }
+        for key in await self._find_different(session, DateRange(first, self._today), unchanged):
+            del unchanged[key]
+        for key, clicks in unchanged.items():
+            self._after[key] = replace(listed[key], clicks=self._recent(clicks))
+            if not self.dimensions:
+                yield self._days(key, clicks)
+        new = [key for key in listed if key not in before]
+        changed = [key for key in before if key not in unchanged]
+        for keys, start in ((new, self.since), (changed, first)):
+            recent: dict[str, dict[date, int]] = {key: {} for key in keys}
+            for span in self._spans(start):
+                failed = set(keys)
+                name = f"{self.name} {span.bounds[0]:%Y-%m}" if self.dimensions else self.name
+                each = session.stats.collect_each(
+                    span,
+                    keys=keys if self.key[0] == "slashtag" else None,
+                    tags=keys if self.key[0] == "tag" else None,
+                    timezone=self._zone,
+                    progress=self.monitor.progress and partial(self.monitor.progress, name),
+                    on_error=self.monitor.on_error,
+                )
+                async with each:
+                    async for key, stats in each:
+                        yield self._labels(key, stats) if self.dimensions else self._days(key, stats.clicks)
+                        if stats.reconciles and stats.days_complete:
+                            failed.remove(key)
+                            if key in recent:
+                                recent[key] |= self._recent(self._counts(stats))
+                for key in failed & recent.keys():
+                    del recent[key]
+            self._after |= {key: replace(listed[key], clicks=clicks) for key, clicks in recent.items()}
 
-    def _recorded(self, stats: RangeStats) -> dict[date, int]:
-        """Return the clicks that a record would have of an answer."""
-        raise NotImplementedError
+    def _spans(self, start: date) -> Iterator[DateRange]:
+        """Yield the ranges of days that are requested one after the other: all, or those of each month."""
+        if not self.dimensions:
+            yield DateRange(start, self._today)
+            return
+        for _, group in groupby(days(start, self._today), self._unit):
+            month = list(group)
+            yield DateRange(month[0], month[-1])
 
-    def _collect_each(self, session: AsyncSession, span: DateRange, keys: list[str], name: str) -> Any:
-        return session.stats.collect_each(
-            span,
-            keys=keys if self.key[0] == "slashtag" else None,
-            tags=keys if self.key[0] == "tag" else None,
-            timezone=self._zone,
-            progress=self.monitor.progress and partial(self.monitor.progress, name),
-            on_error=self.monitor.on_error,
-        )
+    def _recent(self, clicks: Mapping[date, int]) -> dict[date, int]:
+        """Return the clicks that are recorded, without zeros."""
+        recorded = self._unit(self._today - self.lookback * _DAY)
+        return {unit: count for unit, count in clicks.items() if count and unit >= recorded}
+
+    def _known(self, key: str) -> dict[date, tuple[int, bool]]:
+        """Return the clicks that the destination holds of the last days or months, and if they were over."""
+        if self._held is None or key not in self._before:
+            return {}
+        held, counts = self._held, self._before[key].clicks
+        units = dict.fromkeys(map(self._unit, days(held.recorded, held.through)))
+        return {unit: (counts.get(unit, 0), unit < held.through) for unit in units}
+
+    def _days(self, key: str, clicks: Mapping[date, int]) -> Rows:
+        """Return the rows of the days that are missing or different at the destination."""
+        known = self._known(key)
+        rows = ((day, (count, day < self._today)) for day, count in clicks.items())
+        return ((key, day, *row) for day, row in rows if row != known.get(day))
+
+    def _labels(self, key: str, stats: RangeStats) -> Rows:
+        """Return the rows of a month, or one that deletes those that another load may have brought.
+
+        None if its clicks are the same as before.
+        """
+        ((month, total),) = self._counts(stats).items()
+        if self._known(key).get(month, (None,))[0] == total:
+            return []
+        rows = [
+            (key, month, dimension, label, clicks, False)
+            for dimension, label, clicks in stats.rows()
+            if dimension in self.dimensions
+        ]
+        return rows or ([(key, month, "", "", 0, True)] if "record" in self.state else [])
 
     async def _find_different(
         self, session: AsyncSession, span: DateRange, known: Mapping[str, Mapping[date, int]]
@@ -181,7 +259,7 @@ class Incremental:
                 expected: Counter[date] = Counter()
                 for key in batch:
                     expected.update(known[key])
-                if stats.reconciles and stats.days_complete and expected == Counter(self._recorded(stats)):
+                if stats.reconciles and stats.days_complete and expected == Counter(self._counts(stats)):
                     return None
                 if len(batch) > _FEW:
                     return [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
@@ -195,99 +273,3 @@ class Incremental:
         batches = [keys[at : at + _BATCH] for at in range(0, len(keys), _BATCH)]
         await WorkerPool(batches, compare, _WORKERS).run()
         return different
-
-
-class DailyClicks(Incremental):
-    """Table of clicks by day of each slashtag or tag.
-
-    Slashtags with the same hits as before are requested in batches.
-    """
-
-    values = ("clicks", "final")
-
-    async def _rows(self, session: AsyncSession) -> AsyncGenerator[Rows, None]:
-        before, listed = self._before, self._listed
-        present = list(days(self._first, self._today))
-        unchanged = {
-            key: {day: last.clicks.get(day, 0) for day in present}
-            for key, last in before.items()
-            if last.hits is not None and last.hits == listed[key].hits
-        }
-        for key in await self._find_different(session, DateRange(self._first, self._today), unchanged):
-            del unchanged[key]
-        for key, clicks in unchanged.items():
-            yield self._changes(key, clicks)
-        new = [key for key in listed if key not in before]
-        changed = [key for key in before if key not in unchanged]
-        for keys, first in ((new, self.since), (changed, self._first)):
-            span = DateRange(first, self._today)
-            async with self._collect_each(session, span, keys, self.name) as each:
-                async for key, stats in each:
-                    yield self._changes(key, stats.clicks)
-                    if not (stats.reconciles and stats.days_complete):
-                        del self._after[key]
-
-    def _changes(self, key: str, clicks: Mapping[date, int]) -> Iterable[tuple[str, date, int, bool]]:
-        """Return the days that are missing or different at the destination, and record the last ones."""
-        recorded = self._today - self.lookback * _DAY
-        last = {day: count for day, count in clicks.items() if count and day >= recorded}
-        self._after[key] = replace(self._listed[key], clicks=last)
-        held, known = self._held, {}
-        if held is not None and key in self._before:
-            counts = self._before[key].clicks
-            known = {
-                day: (counts.get(day, 0), day < held.through) for day in days(held.recorded, held.through)
-            }
-        rows = ((day, (count, day < self._today)) for day, count in clicks.items())
-        return ((key, day, *row) for day, row in rows if row != known.get(day))
-
-    def _recorded(self, stats: RangeStats) -> dict[date, int]:
-        return stats.clicks
-
-
-class MonthlyDimensions(Incremental):
-    """Table of clicks by month, dimension and label; the record has the total clicks of the last months.
-
-    The rows of a month are replaced where its total has changed.
-    """
-
-    values = ("clicks", "deleted")
-
-    async def _rows(self, session: AsyncSession) -> AsyncGenerator[Rows, None]:
-        new = [key for key in self._listed if key not in self._before]
-        failed: set[str] = set()
-        totals: dict[str, dict[date, int]] = {key: {} for key in self._listed}
-        recent = min(self._first, self._today).replace(day=1)
-        for start, group in groupby(days(self.since, self._today), lambda day: day.replace(day=1)):
-            month = list(group)
-            span, keys, is_recent = DateRange(month[0], month[-1]), new, start >= recent
-            if is_recent:
-                known = {key: {start: series.clicks.get(start, 0)} for key, series in self._before.items()}
-                different = await self._find_different(session, span, known)
-                for key in known.keys() - different:
-                    totals[key] |= known[key]
-                keys = new + different
-            missing = set(keys)
-            async with self._collect_each(session, span, keys, f"{self.name} {start:%Y-%m}") as each:
-                async for key, stats in each:
-                    if stats.reconciles:
-                        missing.discard(key)
-                    if is_recent:
-                        totals[key] |= self._recorded(stats)
-                    yield self._labels(key, start, stats)
-            failed |= missing
-        for key in totals.keys() - failed:
-            clicks = {start: count for start, count in totals[key].items() if count}
-            self._after[key] = replace(self._listed[key], clicks=clicks)
-
-    def _recorded(self, stats: RangeStats) -> dict[date, int]:
-        return {day.replace(day=1): stats.total_clicks for day in stats.clicks}
-
-    def _labels(self, key: str, month: date, stats: RangeStats) -> Rows:
-        """Return the rows of a month, or one that deletes those that another load may have brought."""
-        rows = [
-            (key, month, dimension, label, clicks, False)
-            for dimension, label, clicks in stats.rows()
-            if dimension in self.dimensions
-        ]
-        return rows or ([(key, month, "", "", 0, True)] if "record" in self.state else [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from datetime import date
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ import dlt
 from .. import AsyncSession, DateRange, InvalidRequestError
 from .._internal import parse_base_url, parse_zone
 from ._account import Account, Monitor
-from ._clicks import DailyClicks, Incremental, Listing, MonthlyDimensions
+from ._clicks import ClicksTable, Listing
 
 #: Dimensions of statistics of a range of days.
 DIMENSIONS = ("device", "browser", "platform", "country", "referrer")
@@ -54,7 +54,7 @@ def slashtag_source(
     `session.stats.collect_each`, both wrapped by dlt: `load` unwraps them. See docs/service.md, List short
     URLs; Statistics for a date or date range.
     """
-    first = DateRange(since, since).start
+    first, _ = DateRange(since, since).bounds
     chosen = tuple(dimensions)
     unknown = [name for name in chosen if name not in DIMENSIONS]
     if unknown:
@@ -75,26 +75,25 @@ def slashtag_source(
 
         return dlt.resource(resource, name=name, write_disposition="replace")
 
-    def clicks(make: Callable[..., Incremental], name: str, listed: Listing, key: tuple[str, ...]) -> Any:
+    def clicks(name: str, listed: Listing, key: tuple[str, ...], dimensions: tuple[str, ...] = ()) -> Any:
         def resource() -> Iterator[Any]:
             state = dlt.current.resource_state(name)
-            table = make(name, key, state, first, lookback, timezone, service, monitor)
+            table = ClicksTable(name, key, state, first, lookback, timezone, service, monitor, dimensions)
             yield from account.iterate(partial(table.tables, listed))
 
         # Of clicks by dimension all rows of a month are replaced: a label may be gone, or all of them.
         replaced: Any = (
             {"merge_key": ("slashtag", "month"), "columns": {"deleted": {"hard_delete": True}}}
-            if "month" in key
+            if dimensions
             else {}
         )
         return dlt.resource(resource, name=name, write_disposition=MERGE, primary_key=key, **replaced)
 
     yield listing("links", account.links)
     yield listing("tags", account.tags)
-    yield clicks(DailyClicks, "clicks_daily", account.links, ("slashtag", "date"))
+    yield clicks("clicks_daily", account.links, ("slashtag", "date"))
     if by_tag:
-        yield clicks(DailyClicks, "clicks_by_tag", account.tags, ("tag", "date"))
+        yield clicks("clicks_by_tag", account.tags, ("tag", "date"))
     if chosen:
         key = ("slashtag", "month", "dimension", "label")
-        monthly = partial(MonthlyDimensions, dimensions=chosen)
-        yield clicks(monthly, "clicks_by_dimension", account.links, key)
+        yield clicks("clicks_by_dimension", account.links, key, chosen)
