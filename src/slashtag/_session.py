@@ -38,6 +38,7 @@ from ._resources.tags import Tags
 from ._resources.urls import Urls
 from ._sending.admission import Admission
 from ._sending.metrics import Metrics
+from ._sending.retry_budget import RetryBudget
 from ._sending.sender import Sender
 from ._sending.transport import Transport
 
@@ -146,6 +147,7 @@ class AsyncSession:
                 admission,
                 metrics,
                 self._journal,
+                RetryBudget(admission),
                 timeout=timeout,
                 policy=retry or RetryPolicy(),
                 max_response_bytes=max_response_bytes,

@@ -88,9 +88,9 @@ async def reached(
                 blocking.append(asyncio.create_task(get(session)))
                 await wire.arrived(1)
             if stage in ("line", "lone turn"):
-                await spend(budget_of(session))
+                spend(budget_of(session))
             if stage == "line":
-                monkeypatch.setattr(budget_of(session), "_backoff", lambda failures: 60)
+                monkeypatch.setattr("slashtag._sending.retry_budget.backoff", lambda *_, **__: 60)
 
             async def there() -> None:
                 metrics = session.metrics
@@ -103,7 +103,7 @@ async def reached(
                         await until(lambda: metrics.attempts == 1 and not metrics.in_flight)
                         await turns()
                     case "line":
-                        await until(lambda: budget_of(session)._queue)
+                        await until(budget_of(session)._turn.locked)
                     case "lone turn":
                         await wire.arrived(2)
                     case _:
@@ -120,8 +120,7 @@ async def reached(
                 script.healed = True
                 async with asyncio.timeout(5):
                     await get(session)
-            assert not budget_of(session)._under_way
-            assert not any(not turn.done() for turn in budget_of(session)._queue)
+            assert not budget_of(session)._turn.locked()
 
 
 STAGES = ["place", "gate", "connect", "headers", "body", "drip", "backoff", "line", "lone turn"]
@@ -218,7 +217,7 @@ async def test_calls_cancelled_at_any_instant_leave_nothing(seed: int) -> None:
             with suppress(asyncio.CancelledError, SlashtagError):
                 await call
         assert (session.metrics.in_flight, session.metrics.waiting) == (0, 0)
-        assert not budget_of(session)._under_way
+        assert not budget_of(session)._turn.locked()
         assert {task for task in others() if "slashtag._" in repr(task)} == set()
 
 

@@ -4,95 +4,98 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Iterator
 
 import pytest
 
-from slashtag import SessionClosedError
+from slashtag import RateLimitError, ServerError, SessionClosedError, TransportError
+from slashtag._core.throttle.throttle import Throttle
+from slashtag._sending.admission import Admission
 from slashtag._sending.retry_budget import EARNED, OUTAGE_FAILURES, RetryBudget
 
 from ..support.sending import spend, turns, until
 
-Retries = list[asyncio.Task[bool]]
+LAST = ServerError("the last failure", status=500)
 
 
-class Backoff:
-    """Backoff that records its arguments; short unless set otherwise."""
+class Retries:
+    """Retries that wait for an empty budget, and end when the test says how."""
 
     def __init__(self) -> None:
-        self.seconds = 0.001
+        self.admission = Admission(Throttle(1))
+        self.budget = RetryBudget(self.admission)
+        spend(self.budget)
+        #: The backoff, and the numbers of failures for which it was asked.
+        self.seconds = 0.0
         self.asked: list[int] = []
+        self.sent: list[asyncio.Future[None]] = []
+        self.tasks: list[asyncio.Task[None]] = []
 
-    def __call__(self, failures: int) -> float:
+    def backoff(self, _: object, failures: int, jitter: float) -> float:
         self.asked.append(failures)
         return self.seconds
 
-
-@pytest.fixture
-def backoff() -> Backoff:
-    return Backoff()
-
-
-@pytest.fixture
-async def budget(backoff: Backoff) -> AsyncIterator[RetryBudget]:
-    """An empty budget."""
-    budget = RetryBudget(backoff)
-    await spend(budget)
-    yield budget
-    budget.close()
-
-
-@pytest.fixture
-async def enqueue(budget: RetryBudget) -> AsyncIterator[Callable[[int], Retries]]:
-    """Return a function that adds retries to the queue."""
-    queued: Retries = []
-
-    def add(count: int, patience: float = 60) -> Retries:
-        new = [asyncio.create_task(budget.take(patience)) for _ in range(count)]
-        queued.extend(new)
+    def add(self, count: int, patience: float = 60) -> list[asyncio.Task[None]]:
+        new = [asyncio.create_task(self._retry(patience)) for _ in range(count)]
+        self.tasks += new
         return new
 
-    yield add
-    for task in queued:
-        task.cancel()
-    await asyncio.gather(*queued, return_exceptions=True)
+    async def _retry(self, patience: float) -> None:
+        async with self.budget.retry(patience, LAST):
+            self.sent.append(asyncio.get_running_loop().create_future())
+            await self.sent[-1]
+
+    async def end(self, n: int, error: Exception | None = None) -> None:
+        """End the nth retry, once it has been sent."""
+        await until(lambda: len(self.sent) >= n)
+        if error is None:
+            self.sent[n - 1].set_result(None)
+        else:
+            self.sent[n - 1].set_exception(error)
 
 
-def sent(queued: Retries) -> int:
-    return sum(task.done() and task.result() for task in queued)
+@pytest.fixture
+def retries(monkeypatch: pytest.MonkeyPatch) -> Iterator[Retries]:
+    retries = Retries()
+    monkeypatch.setattr("slashtag._sending.retry_budget.backoff", retries.backoff)
+    yield retries
+    for task in retries.tasks:
+        if task.done() and not task.cancelled():
+            task.exception()
 
 
-async def test_earned_retries_are_sent_from_the_queue(
-    enqueue: Callable[[int], Retries], budget: RetryBudget, backoff: Backoff
-) -> None:
-    backoff.seconds = 60
-    queued = enqueue(3)
-    await turns()
+async def test_an_earned_retry_is_sent_without_a_pause(retries: Retries) -> None:
     for _ in range(round(2 / EARNED) + 1):
-        budget.earn()
+        retries.budget.earn()
+    retries.seconds = 60
+    *earned, waiting = retries.add(3)
     await turns()
-    assert sent(queued) == 2
+    assert len(retries.sent) == 2
+    waiting.cancel()
+    await retries.end(1)
+    await retries.end(2)
+    await asyncio.wait([*earned, waiting])
+    assert waiting.cancelled()
 
 
-async def test_the_queue_sends_one_at_a_time(enqueue: Callable[[int], Retries], budget: RetryBudget) -> None:
-    queued = enqueue(5)
+async def test_the_queue_sends_one_at_a_time(retries: Retries) -> None:
+    queued = retries.add(5)
     for n in range(1, 6):
-        await until(lambda n=n: sent(queued) >= n)
-        await asyncio.sleep(0.02)
-        assert sent(queued) == n
-        budget.give_back(succeeded=False)
-    assert [task.done() for task in queued] == [True] * 5
+        await until(lambda n=n: len(retries.sent) >= n)
+        await asyncio.sleep(0.01)
+        assert len(retries.sent) == n
+        await retries.end(n, TransportError("lost"))
+    await asyncio.wait(queued)
 
 
-async def test_the_queue_waits_by_its_failures_in_a_row(
-    enqueue: Callable[[int], Retries], budget: RetryBudget, backoff: Backoff
-) -> None:
-    queued = enqueue(8)
-    for n, succeeded in enumerate([False, False, False, None, True], 1):
-        await until(lambda n=n: sent(queued) >= n)
-        budget.give_back(succeeded=succeeded)
-    # One that was not sent leaves its turn to the next.
-    assert backoff.asked == [0, 1, 2, 3]
+async def test_the_queue_waits_by_its_failures_in_a_row(retries: Retries) -> None:
+    queued = retries.add(6)
+    lost, refused = TransportError("lost"), RateLimitError("wait", status=429)
+    for n, error in enumerate([lost, lost, lost, None, lost, refused], 1):
+        await retries.end(n, error)
+    await asyncio.wait(queued)
+    # The success pays for the last two.
+    assert retries.asked == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -104,56 +107,59 @@ async def test_the_queue_waits_by_its_failures_in_a_row(
     ],
 )
 async def test_an_outage_is_logged_once_and_only_if_it_lasts(
-    enqueue: Callable[[int], Retries],
-    budget: RetryBudget,
-    caplog: pytest.LogCaptureFixture,
-    failures: int,
-    told: list[str],
+    retries: Retries, caplog: pytest.LogCaptureFixture, failures: int, told: list[str]
 ) -> None:
-    queued = enqueue(failures + 1)
+    queued = retries.add(failures + 1)
     with caplog.at_level(logging.INFO, "slashtag"):
-        for n in range(1, failures + 2):
-            await until(lambda n=n: sent(queued) >= n)
-            budget.give_back(succeeded=n > failures)
+        for n in range(1, failures + 1):
+            await retries.end(n, LAST)
+        await retries.end(failures + 1)
+        await asyncio.wait(queued)
     assert [record.levelname for record in caplog.records] == told
 
 
-async def test_the_queue_empties_exponentially(
-    enqueue: Callable[[int], Retries], budget: RetryBudget, backoff: Backoff
-) -> None:
-    queued = enqueue(100)
-    await until(lambda: sent(queued))
-    backoff.seconds = 60
+async def test_the_queue_empties_exponentially(retries: Retries) -> None:
+    queued = retries.add(100)
     waves: list[int] = []
-    while sent(queued) < 100:
-        # All that were sent last succeed.
-        waves.append(sent(queued) - sum(waves))
-        for _ in range(waves[-1]):
-            budget.give_back(succeeded=True)
-        await turns(5)
-    assert waves[:6] == [1, 2, 4, 8, 16, 32]
+    while (done := sum(waves)) < 100:
+        await until(lambda done=done: len(retries.sent) > done)
+        # Time for those that are paid for; the first that is not waits longer.
+        retries.seconds = 0.1
+        await asyncio.sleep(0.01)
+        waves.append(len(retries.sent) - done)
+        for n in range(done, len(retries.sent)):
+            await retries.end(n + 1)
+    await asyncio.wait(queued)
+    assert len(waves) < 10
 
 
-async def test_a_turn_given_to_a_cancelled_retry_goes_to_the_next(
-    enqueue: Callable[[int], Retries], budget: RetryBudget
-) -> None:
-    queued = enqueue(2)
-    await turns(2)
-    budget._pay_one()
-    queued[0].cancel()
-    assert await queued[1]
-    assert queued[0].cancelled()
+async def test_the_turn_of_a_cancelled_retry_goes_to_the_next(retries: Retries) -> None:
+    first, second, third = retries.add(3)
+    await until(lambda: retries.sent)
+    second.cancel()
+    first.cancel()
+    await retries.end(2)
+    await third
+    assert first.cancelled()
+    assert second.cancelled()
 
 
-async def test_closing_refuses_the_queue(enqueue: Callable[[int], Retries], budget: RetryBudget) -> None:
-    lone, *queued = enqueue(4)
-    await until(lone.done)
-    queued[0].cancel()
-    budget.close()
-    queued[1].cancel()
-    await turns()
-    assert queued[0].cancelled()
-    assert queued[1].cancelled()
-    with pytest.raises(SessionClosedError):
-        await queued[2]
-    budget.give_back(succeeded=False)
+async def test_a_retry_without_a_turn_in_time_tells_the_last_failure(retries: Retries) -> None:
+    retries.seconds = 60
+    with pytest.raises(ServerError) as told:
+        await retries.add(1, patience=0.001)[0]
+    assert told.value is LAST
+    assert not retries.sent
+
+
+async def test_closing_refuses_the_queue(retries: Retries) -> None:
+    lone, *queued = retries.add(3)
+    await until(lambda: retries.sent)
+    retries.admission.close()
+    await retries.end(1, LAST)
+    with pytest.raises(ServerError):
+        await lone
+    for task in queued:
+        with pytest.raises(SessionClosedError):
+            await task
+    assert len(retries.sent) == 1

@@ -424,7 +424,7 @@ async def test_the_backoff_doubles_up_to_its_cap(no_jitter: None, caplog: pytest
 async def test_a_retry_that_finds_no_turn_in_time_tells_the_last_failure() -> None:
     policy = RetryPolicy(max_elapsed=0.05, backoff_base=0.001)
     async with Wire([html(500)]) as wire, connect(wire, retry=policy) as session:
-        await spend(budget_of(session))
+        spend(budget_of(session))
         with pytest.raises(ServerError) as told:
             await get(session)
         assert told.value.attempts == 1

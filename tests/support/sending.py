@@ -78,7 +78,7 @@ def budget_of(session: AsyncSession) -> RetryBudget:
     return session._sender.budget
 
 
-async def spend(budget: RetryBudget) -> None:
+def spend(budget: RetryBudget) -> None:
     """Leave nothing of a budget."""
     budget._left = 0.0
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from time import time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -18,7 +19,6 @@ from .._core.throttle.throttle import Ticket
 from .._errors import (
     APIError,
     RateLimitError,
-    SessionClosedError,
     SlashtagError,
     TagLimitError,
     UnexpectedResponseError,
@@ -67,10 +67,10 @@ class Sender:
     admission: Admission
     metrics: Metrics
     journal: Journal | None
+    budget: RetryBudget
     timeout: float
     policy: RetryPolicy
     max_response_bytes: int
-    budget: RetryBudget = field(default_factory=RetryBudget)
 
     async def send(self, call: Call[T]) -> T:
         """Return the data of a call, or raise its final error.
@@ -219,44 +219,34 @@ class Sender:
         out_of_time |= policy.max_wait is not None and told > policy.max_wait
         return out_of_time or state.attempts >= policy.max_attempts
 
-    async def _pause(self, state: CallState) -> None:
-        """Wait for the backoff, and until the retry budget allows a retry."""
-        clock, metrics, seconds = asyncio.get_running_loop().time, self.metrics, state.backoff
-        began = clock()
+    async def _send_again(self, call: Call[T], state: CallState) -> T:
+        """Wait for the backoff and the retry budget, then make another attempt."""
+        clock, metrics = asyncio.get_running_loop().time, self.metrics
+        began, seconds, last = clock(), state.backoff, state.last
+        assert last is not None
         # The first is a warning if nothing has succeeded: the address or the network may be wrong.
         level = logging.INFO if metrics.reached_or_warned else logging.WARNING
         metrics.reached_or_warned = True
-        fields = {"error": type(state.last).__name__, "attempt": state.attempts, "seconds": seconds}
-        message = "%s; attempt %d failed, again in %.2f s"
-        log.log(level, message, state.last, state.attempts, seconds, extra=fields)
+        fields = {"error": type(last).__name__, "attempt": state.attempts, "seconds": seconds}
+        log.log(level, "%s; attempt %d failed, again in %.2f s", last, state.attempts, seconds, extra=fields)
         metrics.sends_again(began + seconds, began)
         await self.admission.sleep_until(began + seconds)
-        is_allowed = await self.budget.take(max(0.0, self.policy.max_elapsed - state.spent - seconds))
-        state.spent += clock() - began
-        if not is_allowed:
-            assert state.last is not None
-            raise state.last
-
-    async def _send_again(self, call: Call[T], state: CallState) -> T:
-        await self._pause(state)
-        self.metrics.retries += 1
-        succeeded: bool | None = None
-        try:
-            data = await self._attempt(call, state)
-            succeeded = True
-            return data
-        except SlashtagError as error:
-            if not isinstance(error, RateLimitError | SessionClosedError):
-                succeeded = not is_failure(error)
-            state.last = error
-            raise
-        finally:
-            self.budget.give_back(succeeded=succeeded, error=state.last)
+        patience = max(0.0, self.policy.max_elapsed - state.spent - seconds)
+        async with AsyncExitStack() as turn:
+            try:
+                await turn.enter_async_context(self.budget.retry(patience, last))
+            finally:
+                state.spent += clock() - began
+            metrics.retries += 1
+            try:
+                return await self._attempt(call, state)
+            except SlashtagError as error:
+                state.last = error
+                raise
 
     def close(self) -> None:
         """End all calls under way, of every sender that shares these parts."""
         self.admission.close()
-        self.budget.close()
         self.transport.cancel_attempts()
 
 
