@@ -111,6 +111,14 @@ def test_pydantic_refuses_an_invalid_query() -> None:
         pydantic.TypeAdapter(DateRange).validate_python({"start": "2024-05-01", "end": "2024-01-31"})
 
 
+@pytest.mark.parametrize("body", [{"start": "2024-05-01"}, {"yaer": 2024}, {"relative": "gibberish"}])
+def test_pydantic_makes_no_other_query_of_a_misspelt_one(body: dict[str, Any]) -> None:
+    adapter: Any = pydantic.TypeAdapter(DateRange | Year | AllTime)
+    with pytest.raises(pydantic.ValidationError):
+        adapter.validate_python(body)
+    assert adapter.validate_json(b"{}") == AllTime()
+
+
 def test_pydantic_refuses_what_is_no_record() -> None:
     adapter = pydantic.TypeAdapter(ShortUrl)
     for wrong in ({"slashtag": "a"}, {"id": "x", "slashtag": "a"}, DAYS):

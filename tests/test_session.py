@@ -259,7 +259,12 @@ def drive(coroutine: Coroutine[Any, Any, Any]) -> None:
 
 @pytest.mark.parametrize(
     "use",
-    [lambda session: session.__aenter__(), *(operation for operation, _ in OPERATIONS.values())],
+    [
+        lambda session: session.__aenter__(),
+        lambda session: session.urls.list().to_list(),
+        lambda session: session.stats.collect_each(AllTime(), keys=["a"]).__anext__(),
+        *(operation for operation, _ in OPERATIONS.values()),
+    ],
 )
 def test_without_asyncio_a_session_says_so(use: Callable[[AsyncSession], Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"no asyncio event loop is running.*trio"):

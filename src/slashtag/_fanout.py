@@ -15,7 +15,8 @@ from typing import Any, Generic, Self, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from ._errors import SessionClosedError
+from ._errors import SessionClosedError, SlashtagError
+from ._sending.transport import running_loop
 
 W = TypeVar("W")
 T = TypeVar("T")
@@ -111,10 +112,13 @@ class Tasks:
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a task whose failure is raised when it is awaited, and never reported by the event loop."""
-        if self.closed:
+        try:
+            if self.closed:
+                raise SessionClosedError("the session is closed")
+            task = running_loop().create_task(coroutine)
+        except SlashtagError:
             coroutine.close()
-            raise SessionClosedError("the session is closed")
-        task = asyncio.get_running_loop().create_task(coroutine)
+            raise
         self._adopt(task)
         task.add_done_callback(_read_failure)
         return task

@@ -29,6 +29,8 @@ class PydanticType(Struct, frozen=True):
                 )
                 for field in fields(source)
             },
+            # A query with a misspelt member would be another query; to a record the service may add some.
+            extra_behavior="ignore" if issubclass(cls, Record) else "forbid",
             config={"title": cls.__name__},
         )
 

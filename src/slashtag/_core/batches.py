@@ -207,6 +207,11 @@ def check_slashtag(key: object) -> str:
         raise InvalidRequestError(f"the slashtag of the link {key.id} could not be read")
     if not isinstance(slashtag, str):
         raise TypeError(f"keys must be slashtags or ShortUrls, not {type(key).__name__}")
+    # The service would count nothing, without a word.
+    if key is slashtag and "://" in slashtag:
+        raise InvalidRequestError(
+            f"{slashtag!r} is a URL: pass the slashtag, which `session.urls.find` gives too"
+        )
     if not slashtag:
         raise InvalidRequestError("a slashtag must not be empty")
     if "," in slashtag:

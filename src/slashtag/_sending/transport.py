@@ -32,6 +32,16 @@ from .session_path import SessionPath
 log = logging.getLogger("slashtag")
 
 
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Return the running event loop; raises ConfigurationError where there is none, as on trio."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise ConfigurationError(
+            "no asyncio event loop is running: slashtag needs asyncio and cannot run on trio"
+        ) from None
+
+
 @dataclass(eq=False, repr=False)
 class Transport:
     """HTTP transport to one service with one pair of credentials, in one event loop.
@@ -72,12 +82,7 @@ class Transport:
         Raises ConfigurationError in another loop, where aiohttp would fail after sending the request, and
         without an asyncio loop, as on trio.
         """
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            raise ConfigurationError(
-                "no asyncio event loop is running: slashtag needs asyncio and cannot run on trio"
-            ) from None
+        loop = running_loop()
         if self.loop is None:
             # The user's session already belongs to a loop.
             self.loop = getattr(self.given, "_loop", loop)
