@@ -3,8 +3,17 @@
 from datetime import UTC, datetime
 from time import time
 
-from .store import DIRECT, DOMAINS, UNKNOWN, Link, Store
+from .store import DIRECT, DOMAINS, LABELS, UNKNOWN, Link, Store
 from .truth import Truth
+
+# Labels of a click that is added without them.
+_LABELS = dict.fromkeys(LABELS, UNKNOWN) | {
+    "country": "US",
+    "device": "Desktop",
+    "browser": "Chrome",
+    "platform": "Windows",
+    "referrer": DIRECT,
+}
 
 
 def seconds(when: datetime | str | None) -> int:
@@ -72,25 +81,20 @@ class Account:
         key: str | int,
         when_utc: datetime | str,
         *,
-        country: str = "US",
-        state: str = UNKNOWN,
-        city: str = UNKNOWN,
-        postalcode: str = UNKNOWN,
-        timezone: str = UNKNOWN,
-        device: str = "Desktop",
-        browser: str = "Chrome",
-        platform: str = "Windows",
-        referrer: str = DIRECT,
         visitor: int | None = None,
         times: int = 1,
+        **labels: str,
     ) -> None:
         """Log `times` clicks of a link at one instant, each by a new visitor unless `visitor` names one.
 
-        A slashtag on several domains means the first of its links. Raises LookupError for an unknown key.
+        `labels` are country, state, city, postalcode, timezone, device, browser, platform and referrer. A
+        slashtag on several domains means the first of its links. Raises LookupError for an unknown key,
+        TypeError for an unknown label.
         """
-        link = self._find(key)[0].id
-        labels = (country, state, city, postalcode, timezone, device, browser, platform, referrer)
-        click = (link, seconds(when_utc), visitor, *self.store.label_ids(labels))
+        texts = _LABELS | labels
+        if len(texts) > len(LABELS):
+            raise TypeError(f"labels are {', '.join(LABELS)}")
+        click = (self._find(key)[0].id, seconds(when_utc), visitor, *self.store.label_ids(texts.values()))
         self.store.add_clicks([click] * times)
 
     def _find(self, key: str | int) -> list[Link]:

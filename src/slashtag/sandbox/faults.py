@@ -35,7 +35,7 @@ class Fault:
     `method` and `path` (still percent-encoded, a glob such as `/api/v1/stats*`) narrow what matches. With
     `after_work` the request is carried out before its answer is lost, as it always is where a part of the
     answer is sent. `headers` are added to a status or an HTML page. Requests refused by a limiter are not
-    counted. Raises ValueError for an unknown kind, or for both of `every` and `share`.
+    counted. Raises ValueError for an unknown kind.
     """
 
     kind: str
@@ -53,12 +53,6 @@ class Fault:
             raise ValueError(f"unknown kind of fault: {self.kind!r}")
         if self.kind[-1].isdigit():
             HTTPStatus(int(self.kind[-3:]))  # raises ValueError for a status without a name
-        if self.every < 1:
-            raise ValueError(f"every is at least 1, not {self.every}")
-        if self.every > 1 and self.share is not None:
-            raise ValueError("a fault has every or share, not both")
-        if self.share is not None and not 0 <= self.share <= 1:
-            raise ValueError(f"share is 0 to 1, not {self.share}")
 
 
 class FaultPlan:
@@ -113,9 +107,14 @@ async def apply_fault(fault: Fault, request: web.BaseRequest, answer: bytes) -> 
         return html_page(status, fault.headers)
     phrase = "Too many requests." if status == 429 else f"{HTTPStatus(status).phrase}."
     message = f"Bad request. {phrase}" if status == 400 else phrase
-    body = msgspec.json.encode({"status": status, "message": message, "data": None})
-    http_status = 200 if form == "envelope" else status
-    return web.Response(status=http_status, body=body, content_type="application/json", headers=fault.headers)
+    envelope = {"status": status, "message": message, "data": None}
+    return json_answer(200 if form == "envelope" else status, envelope, fault.headers)
+
+
+def json_answer(status: int, data: object, headers: Mapping[str, str] | None = None) -> web.Response:
+    """Return an answer with a JSON body."""
+    body = msgspec.json.encode(data)
+    return web.Response(status=status, body=body, content_type="application/json", headers=headers)
 
 
 def html_page(status: int, headers: Mapping[str, str] | None = None) -> web.Response:

@@ -83,36 +83,31 @@ class Service:
         self._store = store
         self._behaviour = behaviour
         self._credentials = (apikey, apisecret)
-        self._endpoints: dict[str, dict[str, Endpoint]] = {
-            f"{API}/urls": {"GET": self._list_urls},
-            f"{API}/tags": {"GET": self._list_tags, "POST": self._create_tag},
-            f"{API}/stats": {"GET": self._range},
-            f"{API}/stats/country/geo": {"GET": self._country},
+        self._endpoints: dict[str, Endpoint] = {
+            f"GET {API}/urls": self._list_urls,
+            f"PUT {API}/urls": self._update_url,
+            f"GET {API}/tags": self._list_tags,
+            f"POST {API}/tags": self._create_tag,
+            f"GET {API}/stats": self._range,
+            f"GET {API}/stats/country/geo": self._country,
         }
         if behaviour.get("paths") != "samples":
-            self._endpoints[f"{API}/stats/yearly"] = {"GET": self._yearly}
-            self._endpoints[f"{API}/stats/alltime"] = {"GET": self._alltime}
+            self._endpoints[f"GET {API}/stats/yearly"] = self._yearly
+            self._endpoints[f"GET {API}/stats/alltime"] = self._alltime
 
     def answer(self, request: Request) -> Envelope:
         """Answer one request; a refusal is an answer too."""
+        # The last segment of an update is the key of a link.
+        path = request.path.rpartition("/")[0] if request.method == "PUT" else request.path
+        endpoint = self._endpoints.get(f"{request.method} {path}")
         try:
-            methods = self.methods(request.path)
-            if request.method not in methods:
-                raise RefusedError(405, f"Method not allowed. Use {' or '.join(methods)}.")
+            if endpoint is None or request.path.endswith("/"):
+                raise RefusedError(404, "Not found. No such endpoint.")
             if (request.headers.get("apikey"), request.headers.get("apisecret")) != self._credentials:
                 return Envelope(401, "Api key and secret is not valid or missing.")
-            return Envelope(200, "ok", methods[request.method](request))
+            return Envelope(200, "ok", endpoint(request))
         except RefusedError as refused:
             return Envelope(refused.status, refused.message, error_data(request.path))
-
-    def methods(self, path: str) -> Mapping[str, Endpoint]:
-        """Return the endpoints of a path by method; a path without any is refused."""
-        if methods := self._endpoints.get(path):
-            return methods
-        head, _, segment = path.rpartition("/")
-        if head == f"{API}/urls" and segment:
-            return {"PUT": self._update_url}
-        raise RefusedError(404, "Not found. No such endpoint.")
 
     # Links and tags
 

@@ -7,7 +7,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from http import HTTPStatus
 from importlib.resources import files
 from math import ceil
 from pathlib import Path
@@ -19,7 +18,7 @@ from aiohttp import web
 from anyio.from_thread import start_blocking_portal
 
 from .account import Account, seconds
-from .faults import NEEDS_ANSWER, Fault, FaultPlan, apply_fault, html_page
+from .faults import NEEDS_ANSWER, Fault, FaultPlan, apply_fault, html_page, json_answer
 from .generate import fill
 from .limits import TokenBucket
 from .routes import Behaviour, Envelope, Service, error_data
@@ -235,23 +234,16 @@ class Sandbox(Account):
             await asyncio.sleep(self._rng.uniform(low, high))
         if wait is not None:
             arrival.fault = "limit"
-            return self._refuse(arrival.path, wait)
+            refusal = Envelope(429, "Too many requests. Please slow down.", error_data(arrival.path))
+            headers = {"Retry-After": str(max(1, ceil(wait)))} if self._retry_after else {}
+            return json_answer(429, refusal, headers)
         if fault is not None:
             arrival.fault = fault.kind
-        status, body = 0, b""
+        done: Envelope | None = None
         if fault is None or fault.after_work or fault.kind in NEEDS_ANSWER:
             asked = Request(arrival.method, arrival.path, arrival.query, request.headers, arrival.body)
             done = self._service.answer(asked)
-            status, body = done.status, msgspec.json.encode(done)
         if fault is not None:
-            return await apply_fault(fault, request, body)
-        response = web.Response(status=status, body=body, content_type="application/json")
-        if status == HTTPStatus.METHOD_NOT_ALLOWED:
-            response.headers["Allow"] = ", ".join(self._service.methods(arrival.path))
-        return response
-
-    def _refuse(self, path: str, wait: float) -> web.Response:
-        """Build the 429 of the rate limit (unlike that of the tag limit)."""
-        headers = {"Retry-After": str(max(1, ceil(wait)))} if self._retry_after else {}
-        body = msgspec.json.encode(Envelope(429, "Too many requests. Please slow down.", error_data(path)))
-        return web.Response(status=429, body=body, content_type="application/json", headers=headers)
+            return await apply_fault(fault, request, msgspec.json.encode(done))
+        assert done is not None
+        return json_answer(done.status, done)

@@ -3,7 +3,7 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -142,7 +142,7 @@ class Store:
         id = self.write("INSERT INTO tag VALUES (NULL, ?, ?, ?)", (name, description, created_at))
         return self.tags("WHERE id = ?", (id,))[0]
 
-    def label_ids(self, texts: Sequence[str]) -> tuple[int, ...]:
+    def label_ids(self, texts: Collection[str]) -> tuple[int, ...]:
         """Return the ids of labels, adding those that are new."""
         with self._lock:
             for text in texts:
