@@ -11,7 +11,7 @@ import pytest
 
 from slashtag import ExportError, SessionClosedError
 from slashtag._fanout import Stream, Tasks, WorkerPool
-from slashtag._threads import in_thread
+from slashtag._files import in_thread
 
 from .support.sending import turns, until
 

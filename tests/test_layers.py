@@ -24,7 +24,7 @@ LEVELS = [
     {"_records"},
     {"_models"},
     {"_core"},
-    {"_credentials", "_threads"},
+    {"_credentials"},
     {"_journal"},
     {"_sending"},
     {"_fanout"},

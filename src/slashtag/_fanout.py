@@ -1,7 +1,4 @@
-"""Worker pools, background tasks and iterators over their results.
-
-All task groups and background tasks of the package are created here.
-"""
+"""Worker pools, background tasks and iterators over their results."""
 
 from __future__ import annotations
 

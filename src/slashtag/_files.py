@@ -1,18 +1,46 @@
-"""Locks between processes, and names of files that survive a crash of the machine."""
+"""Blocking functions in a thread, locks between processes, names that survive a crash of the machine."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import logging
 import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakSet
+
+T = TypeVar("T")
 
 #: Windows has no such locks: there, `lock_file` always returns True.
 _fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 _IN_USE = {errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES}
+
+
+log = logging.getLogger("slashtag")
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Run a function in a thread and wait until it ends, even if cancelled: its file may be closed next."""
+    # Not anyio.to_thread: its threads stay alive for seconds, and cancellation does not wait for them.
+    pool = ThreadPoolExecutor(1, "slashtag")
+    work = asyncio.wrap_future(pool.submit(function))
+    pool.shutdown(wait=False)
+    try:
+        await asyncio.wait((work,))
+    except asyncio.CancelledError:
+        while not work.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait((work,))
+        # The caller was cancelled, so nothing else reports a failure.
+        if not work.cancelled() and (error := work.exception()) is not None:
+            log.warning("failed after it was cancelled: %s", str(error) or type(error).__name__)
+        raise
+    return work.result()
 
 
 def lock_file(handle: int) -> bool:

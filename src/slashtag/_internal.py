@@ -11,6 +11,7 @@ from ._credentials import parse_base_url as parse_base_url
 from ._errors import did_you_mean as did_you_mean
 from ._fanout import WorkerPool as WorkerPool
 from ._files import FileLock as FileLock
+from ._files import in_thread as in_thread
 from ._files import lock_file as lock_file
 from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal
@@ -18,4 +19,3 @@ from ._models import days as days
 from ._models import many as many
 from ._session import account_key as account_key
 from ._session import optional as optional
-from ._threads import in_thread as in_thread

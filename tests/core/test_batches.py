@@ -16,6 +16,8 @@ from yarl import URL
 from slashtag import DateRange, InvalidRequestError, ShortUrl
 from slashtag._core.batches import (
     Batcher,
+    KeptOrder,
+    Link,
     Selector,
     check_slashtag,
     check_tag,
@@ -24,7 +26,6 @@ from slashtag._core.batches import (
     in_fixed_order,
     plain_batches,
 )
-from slashtag._core.kept_order import KeptOrder, Link
 from slashtag._core.queries import TimeSlice
 from slashtag._core.windows import parse_zone, windows
 from slashtag._credentials import Credentials

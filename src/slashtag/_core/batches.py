@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from itertools import chain
+from math import inf
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -12,13 +13,14 @@ from msgspec import Struct
 from .._errors import InvalidRequestError
 from .._models import ShortUrl
 from .call import UNRESERVED
-from .kept_order import KeptOrder
 
 S = TypeVar("S")
 
 Key = str | ShortUrl
 Keys = Iterable[Key] | AsyncIterable[Key]
 ReportBadKey = Callable[[Key, InvalidRequestError], object]
+#: A slashtag, and the id of its link if that is known.
+Link = tuple[str, int | None]
 
 MAX_KEYS = 100
 MAX_TARGET_BYTES = 8_000
@@ -114,6 +116,41 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
     return [Selector(keys=batch) for batch in found]
 
 
+class KeptOrder:
+    """Batches of an earlier run, so that a rerun makes them again although links have changed meanwhile.
+
+    A batch begins where one began before, and ends where that ended. So links that were added or removed
+    change only the batches that they are in. `keep` is called with each batch that is not as it was.
+    """
+
+    def __init__(self, batches: Iterable[Sequence[Link]], keep: Callable[[Sequence[Link]], object]) -> None:
+        self._keep = keep
+        # A later batch replaces those that had its slashtags before.
+        self._batch_of = {slashtag: batch for batch in batches for slashtag, _ in batch}
+        self._rank: dict[str, int] = {}
+        for batch in {id(batch): batch for batch in self._batch_of.values()}.values():
+            for slashtag, _ in batch:
+                if self._batch_of[slashtag] is batch:
+                    self._rank[slashtag] = len(self._rank)
+
+    def arrange(self, keys: Iterable[Any]) -> list[Any]:
+        """Return keys in the order that they had; those that are new come last, in the given order."""
+        return sorted(keys, key=lambda key: self._rank.get(str(getattr(key, "slashtag", key)), inf))
+
+    def begins(self, slashtag: str) -> bool:
+        """Return whether a batch began with a slashtag."""
+        return self._batch_of.get(slashtag, ((None, None),))[0][0] == slashtag
+
+    def ends(self, first: str, slashtag: str) -> bool:
+        """Return whether the batch that began with `first` ended with a slashtag."""
+        return self.begins(first) and self._batch_of[first][-1][0] == slashtag
+
+    def take(self, batch: Sequence[Link]) -> None:
+        """Keep a batch unless it is as before."""
+        if self._batch_of.get(batch[0][0]) != batch:
+            self._keep(batch)
+
+
 class Batcher:
     """Builder of batches of slashtags, in order and without repetitions.
 
@@ -127,9 +164,8 @@ class Batcher:
         self._max_keys_bytes = max_keys_bytes
         self._report_bad_key = report_bad_key
         self._order = order
-        self._ids: list[int | None] = []
         self._seen: set[str] = set()
-        self._batch: list[str] = []
+        self._batch: list[Link] = []
         self._size = 0
 
     def add(self, key: Key) -> Sequence[Selector]:
@@ -147,12 +183,10 @@ class Batcher:
         is_full = len(self._batch) == MAX_KEYS or self._size + size > self._max_keys_bytes
         order = self._order
         full = self.remainder() if is_full or (order is not None and order.begins(slashtag)) else ()
-        self._batch.append(slashtag)
+        self._batch.append((slashtag, getattr(key, "id", None)))
         self._size += size
-        if order is not None:
-            self._ids.append(getattr(key, "id", None))
-            if order.ends(self._batch[0], slashtag):
-                full = (*full, *self.remainder())
+        if order is not None and order.ends(self._batch[0][0], slashtag):
+            full = (*full, *self.remainder())
         return full
 
     def batches(self, keys: Iterable[Key]) -> list[Selector]:
@@ -161,11 +195,10 @@ class Batcher:
 
     def remainder(self) -> Sequence[Selector]:
         """Return the remaining slashtags as the last batch, if any."""
-        batch, self._batch, self._size = tuple(self._batch), [], 0
-        ids, self._ids = self._ids, []
+        batch, self._batch, self._size = self._batch, [], 0
         if self._order is not None and batch:
-            self._order.take(list(zip(batch, ids, strict=True)))
-        return [Selector(keys=batch)] if batch else ()
+            self._order.take(batch)
+        return [Selector(keys=tuple([slashtag for slashtag, _ in batch]))] if batch else ()
 
 
 def look_alikes(keys: Sequence[str]) -> list[tuple[str, ...]]:

@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
+from .._core.batches import KeptOrder, Link
 from .._core.call import SETTLING_SECONDS, Call
-from .._core.kept_order import KeptOrder, Link
 from .._errors import JournalError
+from .._files import in_thread
 from .._models import Page
-from .._threads import in_thread
 from .file import JournalFile
 
 COMMIT_SECONDS = 0.2

@@ -10,9 +10,8 @@ from anyio import CancelScope
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .._core.batches import Batcher, Key, Selector, halves
+from .._core.batches import Batcher, KeptOrder, Key, Selector, halves
 from .._core.call import Call
-from .._core.kept_order import KeptOrder
 from .._core.options import check_callback
 from .._core.plan import Failure, Plan, StatsRequest
 from .._core.queries import Query

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.batches import Batcher, Key, Keys, in_fixed_order, select
-from .._core.kept_order import KeptOrder
+from .._core.batches import Batcher, KeptOrder, Key, Keys, in_fixed_order, select
 from .._core.plan import Failure, Plan, make_plan
 from .._core.queries import Query
 from .._core.windows import Zone, parse_zone

@@ -36,7 +36,6 @@ class Watchdog:
     """
 
     def __init__(self) -> None:
-        self.closed = False
         self._running: set[Attempt] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
@@ -70,7 +69,6 @@ class Watchdog:
 
     def close(self) -> None:
         """Stop the timer and cancel all attempts, as if they had expired."""
-        self.closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer, self._timer_at = None, inf

@@ -143,7 +143,7 @@ class Transport:
                 raise
         finally:
             self._watchdog.stop(attempt)
-        if self._watchdog.closed:
+        if self.closed:
             raise _closed_error(call, attempt)
         unsent = attempt.written is False
         text = f"no {'connection' if unsent else 'complete answer'} within {timeout:g} s"
