@@ -29,7 +29,7 @@ def commands() -> str:
     """Return the help of every command as Markdown."""
     import typer.main
 
-    from slashtag.cli.app import app
+    from slashtag.cli.app import make_app
 
     def sections(command: Any, context: Any, *names: str) -> list[str]:
         found = [f"## slashtag {' '.join(names)}".rstrip(), command_text(command, context)] if names else []
@@ -39,7 +39,7 @@ def commands() -> str:
             found += sections(inner, child, *names, name)
         return found
 
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(make_app())
     return "\n\n".join(sections(root, root.make_context("slashtag", [], resilient_parsing=True)))
 
 

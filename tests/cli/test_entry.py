@@ -21,7 +21,7 @@ import pytest
 
 from slashtag import __version__
 from slashtag.cli import main
-from slashtag.cli.app import app
+from slashtag.cli.app import make_app
 from slashtag.sandbox import Sandbox
 
 from .conftest import Cli, Serve
@@ -87,7 +87,7 @@ def commands() -> dict[str, list[str]]:
     """The options of all commands, by the words that call them."""
     import typer
 
-    root: Any = typer.main.get_command(app)
+    root: Any = typer.main.get_command(make_app())
     found: dict[str, list[str]] = {}
     for name in root.commands:
         _, command, _ = root.resolve_command(typer.Context(root), [name])

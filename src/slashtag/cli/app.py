@@ -2,13 +2,13 @@
 
 import os
 import sys
+from collections.abc import Collection
 from importlib import import_module
 from shutil import get_terminal_size
 from typing import Annotated, Any
 
 import typer
 from typer import Option
-from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 from .commands import COMMANDS
@@ -17,65 +17,48 @@ from .commands import COMMANDS
 PANELS_FROM = 80
 
 
-class LazyGroup(TyperGroup):
-    """Group that imports a command when it is called; otherwise it has the command's line in the list."""
-
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        self.commands = {
-            name: TyperCommand(name, short_help=text, rich_markup_mode=self.rich_markup_mode)
-            for name, (_, text) in COMMANDS.items()
-        }
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, _load(name, self.rich_markup_mode) if name in COMMANDS else command, rest
-
-
-def _load(name: str, markup: Any) -> Any:
-    found = getattr(import_module(f".commands.{name}", __package__), COMMANDS[name][0])
-    holder = typer.Typer(add_completion=False, rich_markup_mode=markup)
-    # A callback makes typer return a group even for a single command.
-    holder.callback()(lambda: None)
-    if isinstance(found, typer.Typer):
-        holder.add_typer(found, name=name)
-    else:
-        holder.command(name)(found)
-    group: Any = typer.main.get_command(holder)
-    command = group.commands[name]
-    for each in getattr(command, "commands", {}).values():
-        # Otherwise the line in the list is cut.
-        each.short_help = each.help.partition("\n\n")[0]
-    return command
-
-
-app = typer.Typer(
-    name="slashtag",
-    cls=LazyGroup,
-    help="Links, tags and exact click statistics of a link-shortening account.",
-    epilog="Credentials come from the environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY, SLASHTAG_APISECRET) "
-    "or from `slashtag login`. No account at hand? Start one with `slashtag sandbox`.",
-    no_args_is_help=True,
-    # A traceback with local variables would show credentials; a plain one is easier to send to somebody.
-    pretty_exceptions_enable=False,
-    pretty_exceptions_show_locals=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"slashtag {__version__}")
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Hold the options of the program itself."""
+
+
+def make_app(words: Collection[str] = COMMANDS) -> typer.Typer:
+    """Return the program; a command that is not among the words only has its line in the list."""
+    app = typer.Typer(
+        name="slashtag",
+        callback=_options,
+        help="Links, tags and exact click statistics of a link-shortening account.",
+        epilog="Credentials come from the environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY, "
+        "SLASHTAG_APISECRET) or from `slashtag login`. No account at hand? "
+        "Start one with `slashtag sandbox`.",
+        no_args_is_help=True,
+        # A traceback with local variables would show credentials; a plain one is easier to send to somebody.
+        pretty_exceptions_enable=False,
+        pretty_exceptions_show_locals=False,
+        rich_markup_mode="markdown" if get_terminal_size().columns >= PANELS_FROM else None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for name, (attribute, text) in COMMANDS.items():
+        found: Any = _options
+        if name in words:
+            found = getattr(import_module(f".commands.{name}", __package__), attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name, short_help=text)
+            for each in found.registered_commands:
+                # Otherwise the line in the list is cut.
+                each.short_help = (each.callback.__doc__ or "").partition("\n\n")[0]
+        else:
+            app.command(name, short_help=text)(found)
+    return app
 
 
 def run() -> int:
@@ -85,11 +68,13 @@ def run() -> int:
     3: some failed or were left out, or figures contradict each other; 130: Ctrl-C;
     143: SIGTERM.
     """
+    # The words that a shell asks how to complete.
+    completed = f"{os.environ.get('COMP_WORDS')} {os.environ.get('_TYPER_COMPLETE_ARGS')}".split()
     if len(sys.argv) > 2 and sys.argv[1] in ("--show-completion", "--install-completion"):
         # With this variable typer reads which shell is meant, instead of asking which one runs.
         os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
-    app.rich_markup_mode = "markdown" if get_terminal_size().columns >= PANELS_FROM else None
     try:
+        app = make_app({*sys.argv, *completed})
         code = int(app(prog_name="slashtag", standalone_mode=False) or 0)
     except SystemExit as end:
         # Completion, and a closed stdout.
