@@ -70,6 +70,7 @@ PUBLIC_NAMES = [
     "Year",
     "Zone",
     "__version__",
+    "parse_zone",
     "to_builtins",
 ]
 

@@ -14,6 +14,7 @@ from ._core.queries import Query as Query
 from ._core.queries import Year as Year
 from ._core.retry import RetryPolicy as RetryPolicy
 from ._core.windows import Zone as Zone
+from ._core.windows import parse_zone as parse_zone
 from ._errors import APIError as APIError
 from ._errors import AuthenticationError as AuthenticationError
 from ._errors import BadRequestError as BadRequestError

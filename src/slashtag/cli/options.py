@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from typer import Argument, Option
 
-from .. import DateRange, InvalidRequestError
-from .._internal import parse_zone
+from .. import DateRange, InvalidRequestError, parse_zone
 
 
 def option(default: Any, *names: str, **settings: Any) -> Any:

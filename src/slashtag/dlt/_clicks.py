@@ -21,8 +21,9 @@ from .. import (
     DateRange,
     RangeStats,
     SlashtagError,
+    parse_zone,
 )
-from .._internal import WorkerPool, days, parse_zone
+from .._internal import WorkerPool, days
 from ._account import Listed, Monitor, Series, arrow
 
 _BATCH = 100

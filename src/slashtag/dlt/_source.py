@@ -9,8 +9,8 @@ from typing import Any
 
 import dlt
 
-from .. import AsyncSession, DateRange, InvalidRequestError
-from .._internal import parse_base_url, parse_zone
+from .. import AsyncSession, DateRange, InvalidRequestError, parse_zone
+from .._internal import parse_base_url
 from ._account import Account, Monitor
 from ._clicks import ClicksTable, Listing
 

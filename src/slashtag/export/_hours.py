@@ -8,8 +8,8 @@ from collections.abc import AsyncIterable, Callable, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
-from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Plan, Progress, RangeStats
-from .._internal import WorkerPool, parse_zone
+from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Plan, Progress, RangeStats, parse_zone
+from .._internal import WorkerPool
 from ._selection import selection
 
 #: The longest span, in days, and the most requests that are prepared at once.

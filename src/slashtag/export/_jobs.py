@@ -18,8 +18,9 @@ from .. import (
     OnError,
     Progress,
     SlashtagError,
+    parse_zone,
 )
-from .._internal import in_thread, optional, parse_zone
+from .._internal import in_thread, optional
 from ._selection import By, Sharing, names_of_tags, selection
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row
 from ._writers import BATCH, Writer

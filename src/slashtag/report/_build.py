@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, tzinfo
 from functools import partial
 from typing import Any, NamedTuple
 
-from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats, ShortUrl
-from .._internal import optional, parse_zone
+from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats, ShortUrl, parse_zone
+from .._internal import optional
 from ..export import Links, hourly_clicks, names_of_tags
 from ._branding import Branding
 from ._format import page_of
