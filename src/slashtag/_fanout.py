@@ -35,7 +35,7 @@ class WorkerPool(Generic[W]):
     """
 
     def __init__(self, source: Source[W], work: Work[W], workers: int) -> None:
-        self._source = source if isinstance(source, AsyncIterator) else iter(source)
+        self._source = source if isinstance(source, AsyncIterator) else _each(source)
         self._work = work
         self._workers = workers
         self._follow_ups: deque[W] = deque()
@@ -83,15 +83,14 @@ class WorkerPool(Generic[W]):
     async def _next(self) -> W:
         """Return the next item of the source; raises StopAsyncIteration once there is none."""
         self._source_is_free = False
-        if isinstance(self._source, AsyncIterator):
-            item = await anext(self._source)
-        else:
-            try:
-                item = next(self._source)
-            except StopIteration:
-                raise StopAsyncIteration from None
+        item = await anext(self._source)
         self._source_is_free = True
         return item
+
+
+async def _each(items: Iterable[T]) -> AsyncIterator[T]:
+    for item in items:
+        yield item
 
 
 class Tasks:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import lru_cache
-from typing import Any, Generic, TypeVar, get_origin
+from typing import Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import FieldInfo, fields, replace
 
 from .._errors import (
     APIError,
@@ -23,16 +25,21 @@ from .._errors import (
     UnexpectedResponseError,
     UnknownTagError,
 )
+from .._models import Page
 from .._records import Record
 from .answers import Answer
 from .call import Call
-from .odd_records import ReportUnreadable, read_members
 from .scrubber import SCRUBBED_BYTES, Scrubber
 from .throttle.headers import http_date
 from .throttle.headers import retry_after as parse_retry_after
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Record)
 
+#: Characters that are shown of what cannot be read.
+SHOWN = 60
+#: Takes each member that is None because it cannot be read, in words.
+ReportUnreadable = Callable[[str], object]
 _NO_SECRETS = Scrubber(())
 _LONGEST_MESSAGE = 2_000
 
@@ -68,12 +75,47 @@ class _AnyEnvelope(Struct, gc=False):
     data: Any = None
 
 
+_fields = lru_cache(maxsize=8)(fields)
 _any_decoder = msgspec.json.Decoder(_AnyEnvelope, strict=False)
 
 
 @lru_cache(maxsize=64)
 def _decoder(returns: Any) -> msgspec.json.Decoder[Envelope[Any]]:
     return msgspec.json.Decoder(Envelope[returns], strict=False)
+
+
+def _read_members(returns: Any, data: Any, report: ReportUnreadable) -> Any:
+    """Return the record or the page of `data`, member by member; raises msgspec.ValidationError.
+
+    Only an id, and the members of the page itself, are indispensable.
+    """
+    if get_origin(returns) is not Page:
+        return _record(returns, msgspec.convert(data, dict[str, Any]), report)
+    page: Page[dict[str, Any]] = msgspec.convert(data, Page[dict[str, Any]], strict=False)
+    return replace(page, items=[_record(get_args(returns)[0], item, report) for item in page.items])
+
+
+def _record(kind: type[R], data: dict[str, Any], report: ReportUnreadable) -> R:
+    id = msgspec.convert(data.get("id"), int, strict=False)
+    members: dict[str, Any] = {}
+    for field in _fields(kind):
+        given = data.get(field.encode_name)
+        try:
+            members[field.name] = _member(field, given)
+        except msgspec.ValidationError:
+            members[field.name] = None
+            report(f"{field.encode_name} of the {kind.__name__} {id}: {repr(given)[:SHOWN]}")
+    return kind(**members)
+
+
+def _member(field: FieldInfo, given: Any) -> Any:
+    try:
+        return msgspec.convert(given, field.type, strict=False)
+    except msgspec.ValidationError:
+        if not field.name.endswith("_at") or not isinstance(given, str):
+            raise
+    # A time with a zone, which the others lack.
+    return msgspec.convert(given, datetime).replace(tzinfo=None)
 
 
 def _decode(
@@ -87,7 +129,7 @@ def _decode(
             raise
     envelope = _decoder(Any).decode(body)
     if envelope.status == 200:
-        envelope.data = read_members(returns, envelope.data, lambda text: report(scrubber.text(text)))
+        envelope.data = _read_members(returns, envelope.data, lambda text: report(scrubber.text(text)))
     return envelope
 
 
