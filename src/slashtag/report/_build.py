@@ -66,7 +66,7 @@ async def build(
         await hourly_clicks(session, *span.bounds, keys=(), timezone=zone)
     if tags is not None and not isinstance(tags, str | bytes):
         tags = list(dict.fromkeys(tags))
-    counter = _Counter(session, zone, progress)
+    counter, requests_before = _Counter(session, zone, progress), session.metrics.requests
     links = await Links.read(session, keys, tags, counter.step())
 
     # Clicks in all, and of each link
@@ -93,7 +93,7 @@ async def build(
         end=end,
         zone=str(zone),
         asked_at=now,
-        requests=counter.requests,
+        requests=session.metrics.requests - requests_before,
         selection=_selection(keys, tags, len(links.keys)),
         links=len(links.keys),
         links_clicked=len(each.clicks) if each else None,
@@ -126,12 +126,6 @@ class _Counter:
         self._zone = zone
         self._progress = progress
         self._done = 0
-        self._requests_before = session.metrics.requests
-
-    @property
-    def requests(self) -> int:
-        """Requests so far."""
-        return self._session.metrics.requests - self._requests_before
 
     def step(self) -> Progress:
         """Return the callback of the next step, which adds to what is done."""

@@ -168,11 +168,8 @@ class Report(Struct, frozen=True, kw_only=True):
 
     def share(self, clicks: int, is_bound: bool) -> str:
         """Write clicks as a share of all; a bound where they include those of other links."""
-        return (
-            "≤ " + fmt.share(min(clicks, self.total), self.total)
-            if is_bound
-            else fmt.share(clicks, self.total)
-        )
+        shown = min(clicks, self.total) if is_bound else clicks
+        return "≤ " * is_bound + fmt.share(shown, self.total)
 
     @property
     def curves(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
@@ -306,12 +303,9 @@ def check_path(path: str | os.PathLike[str]) -> None:
 def write(report: Report, path: str | os.PathLike[str]) -> None:
     """Write a report to a .html, .png or .pdf file atomically; raises what `check_path` raises."""
     check_path(path)
-    ending = Path(path).suffix.lower()
+    draw = {".html": lambda: report.to_html().encode(), ".png": report.to_png, ".pdf": report.to_pdf}
     with AtomicFile(Path(path)) as file:
-        if ending == ".html":
-            file.write(report.to_html().encode())
-        else:
-            file.write(report.to_png() if ending == ".png" else report.to_pdf())
+        file.write(draw[Path(path).suffix.lower()]())
 
 
 def _change(now: int, before: int) -> float | None:
