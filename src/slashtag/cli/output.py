@@ -79,4 +79,8 @@ def safe(data: bytes) -> bytes:
 def stdout() -> Any:
     """Return stdout as a binary file that is safe to write data of the service to."""
     file = sys.stdout.buffer
-    return SimpleNamespace(write=lambda data: file.write(safe(data))) if sys.stdout.isatty() else file
+
+    def write(data: bytes) -> None:
+        file.write(safe(data))
+
+    return SimpleNamespace(write=write) if sys.stdout.isatty() else file
