@@ -133,7 +133,7 @@ def test_a_429_of_a_refused_call_changes_nothing_for_others(state: str, retry_af
     throttle, now = STATES[state]()
     before = Ticket(now, 1, 1, inf)
     before.reject(now, -inf)
-    before.refusals = 1
+    before.refusals = 2
     other, now = probe(throttle, now)
     if state != PROBING:  # where only one probes at a time
         ticket, now = probe(throttle, now, before)
@@ -168,7 +168,7 @@ def test_429s_of_refused_calls_hold_up_nobody_at_an_open_throttle() -> None:
 
 def test_a_request_of_a_refused_call_takes_no_place_of_others() -> None:
     """Law 2."""
-    throttle, ticket = Throttle(32), Ticket(refusals=1)
+    throttle, ticket = Throttle(32), Ticket(refusals=2)
     assert throttle.ready_at(10.0, beside=True) <= 10.0
     throttle.depart(10.0, ticket)
     assert len(fill(throttle, 10.0)) == START

@@ -45,15 +45,15 @@ class Ticket:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the call is answered 429 for a reason of its own."""
-        return self.refusals > 0
+        """Whether the call is answered 429 for a reason of its own: once may be a limit exceeded for long."""
+        return self.refusals > 1
 
     def reject(self, now: float, passed: float) -> bool:
-        """Count a 429; return whether the call is refused: a request sent after its 429 before has passed."""
+        """Count a 429; return whether it says nothing of others: one sent after a 429 of it has passed."""
         self.refusals += passed > self.last
         self.rejects += 1
         self.first, self.last = min(self.first, now), now
-        return self.is_refused
+        return self.refusals > 0
 
 
 class Pace:

@@ -1,7 +1,8 @@
 """Decide when the next request may be sent under an undocumented rate limit.
 
 A call is refused when it is answered 429 although a request sent after its previous 429 was accepted. Its
-429s concern only itself, in every state: it waits alone, twice as long each time.
+429s concern only itself, in every state: it waits alone, twice as long each time; after the second such
+429 it takes no place and no turn of others.
 
 state       may depart                         isolated 429             429s of several   accepted
                                                                         calls in a row
@@ -37,7 +38,7 @@ START = 16  # requests in flight at the start: 64 gains nothing and doubles the 
 CLUSTER = 4.0  # 429s in a row, and 1/16 (paced: 1/8) of those in flight, that no chance explains
 LEAK = 1 / 3  # of a 429 that each accepted request sent later offsets: one 429 in four is no cluster
 HOLD = 2  # 429s in a row after which an unpaced session waits for the answers that are under way,
-STRAY = 20  # and more of them by this times the share of 429s that is known to occur at any pace
+STRAY = 20  # and more, as of CLUSTER, by this times the share of 429s that is known to occur at any pace
 STRIKES = 3  # 429s at a load that was safe before, of calls not refused, which refute a cap in flight
 FEWEST = 4  # in flight, of the cap that is suspected first: with fewer, others would wait if there is none
 LONG = 12.0  # seconds: a limit that stays exhausted for this long is a quota window
@@ -177,7 +178,7 @@ class Throttle:
             if not self._run:
                 self._first, self._started = ticket.sent, now
             self._run += not self._started <= before < inf  # each call counts once
-        cluster = CLUSTER + self.in_flight / (8 if self.state == PACED else 16)
+        cluster = CLUSTER + STRAY * self._pace.known + self.in_flight / (8 if self.state == PACED else 16)
         if self._run >= cluster or (self.state == QUOTA and self._budget <= 0):
             self._exhausted(ticket, now, pause)
             return self.paused_until + FLOOR
@@ -236,7 +237,7 @@ class Throttle:
         else:
             self._struck[ticket] = self._safe
             self._strike(self._safe)
-        self._cap, self._raise_at = self._safe, now + self._hold
+        self._cap, self._raise_at = min(self._cap, self._safe), now + self._hold
 
     def _raise(self, ticket: Ticket, now: float) -> None:
         if self._cap < min(self._safe, self._concurrency):
@@ -262,9 +263,9 @@ class Throttle:
         if self.state != PACED:
             self._pace.restart(self._number, ticket.sent)
         self._pause(now + max(1.5 * (now - ticket.sent), FLOOR))
-        if self._quota and self._accepted >= 0.9 * self._quota and not pause:
+        if self._quota and self._accepted >= 0.9 * self._quota:
             self._pause(min(self._opened + self._width - 0.5, now + 60))
-            self._from = self.paused_until
+            self._from = self.paused_until - 0.5
         self._go(PROBING, self._concurrency)
         self._epoch = max(now, self.paused_until)
 
@@ -280,8 +281,8 @@ class Throttle:
         self._teller, self._tellers = ticket, self._tellers + 1 if pause else 0
         self._told = min(self._told, now + pause) if pause else inf
         if self._tellers >= BELIEVED and self._told - 1 > self.paused_until:  # in whole seconds, rounded up
-            self._from = self._told - 1
-            self._pause(self._from)
+            self._from = self._told - 2  # the next interval is a third of a second
+            self._pause(self._told - 1)
 
     def _reopened(self, ticket: Ticket, now: float) -> None:
         self._probe = None
@@ -289,7 +290,7 @@ class Throttle:
         accepted, cycle = max(self._accepted - 1, 1), max(ticket.sent - self._opened, FLOOR)
         if self._known:
             self._follow(now, (self._pace.rate, 0.0, 1.0))
-        elif exhausted >= LONG:
+        elif exhausted >= LONG or (self._quota and cycle >= 0.9 * self._width):
             self._width = cycle if self._quota else exhausted
             self._quota, self._budget = accepted, accepted - 1
             self._opened, self._accepted = ticket.sent, 1
