@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slashtag import AsyncSession, Change, ExportError, InvalidRequestError
-from slashtag.bulk_update import BulkSummary, BulkUpdate, ChangesError, Difference, preview
+from slashtag.bulk_update import BulkSummary, BulkUpdate, ChangesError, Difference
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sending import connect
 from tests.support.wire import Answer, Request, Wire, ok
@@ -129,7 +129,7 @@ async def test_a_preview_sends_no_change_and_writes_nothing(
 ) -> None:
     with source.open("a", encoding="utf-8") as file:
         file.write("nobody,https://other.example/,\na3,https://www.example/3,\n")
-    shown = await preview(session, source)
+    shown = await BulkUpdate(session, source).preview()
     assert shown.differences == (
         Difference(2, "a1", "destination", "https://www.example/1", OTHER),
         Difference(3, "a2", "slashtag", "a2", "b2"),
@@ -176,6 +176,7 @@ async def test_present_values_are_read_past_caches(tmp_path: Path) -> None:
         change = Change("a1", redirect_code=307)
         async with BulkUpdate(session, [change], outcomes=tmp_path / "outcomes", keep=True) as update:
             assert [outcome.status async for outcome in update] == ["done"]
-        (difference,) = (await preview(session, [change], outcomes=tmp_path / "none")).differences
+        shown = await BulkUpdate(session, [change], outcomes=tmp_path / "none").preview()
+    (difference,) = shown.differences
     assert wire.requests[-2].json()["destination"] == "https://new.example/"
     assert difference.now == "302"

@@ -16,7 +16,7 @@ docs/bulk-updates.md.
 from ._changes import COLUMNS, ChangesError, Problem
 from ._outcome_file import RowOutcome, Status
 from ._planning import Difference
-from ._run import BulkSummary, BulkUpdate, Preview, preview
+from ._run import BulkSummary, BulkUpdate, Preview
 
 __all__ = [
     "COLUMNS",
@@ -28,5 +28,4 @@ __all__ = [
     "Problem",
     "RowOutcome",
     "Status",
-    "preview",
 ]

@@ -50,12 +50,12 @@ class Outcomes:
 
     Bound to service and apikey, and not to the apisecret, which may be replaced: nothing that was done is
     then done again. Its hashes are keyed, so that nobody without the apikey can try passwords on them.
-    Raises ExportError unless it is a file of outcomes of this account, or missing, or None.
+    Raises ExportError unless it is a file of outcomes of this account, or missing.
     """
 
-    def __init__(self, path: Path | None, session: AsyncSession) -> None:
+    def __init__(self, path: Path, session: AsyncSession) -> None:
         with _os_errors(path):
-            content = path.read_bytes() if path is not None and path.exists() else b""
+            content = path.read_bytes() if path.exists() else b""
         # The last line was cut if a run was killed.
         *lines, torn = content.split(b"\n")
         #: Length of the whole lines.
@@ -175,7 +175,7 @@ class OutcomeFile:
 
 
 @contextmanager
-def _os_errors(path: Path | None) -> Generator[None, None, None]:
+def _os_errors(path: Path) -> Generator[None, None, None]:
     """Raise errors of the system as ExportError."""
     try:
         yield

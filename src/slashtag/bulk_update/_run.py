@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from .. import AsyncSession, AuthenticationError, Change, Progress, ShortUrl
 from .._internal import in_thread
 from ..export import URLS, Table, TableFile
-from ._changes import ChangeRow, Links, Sheet, checked, read_sheet
+from ._changes import ChangeRow, Links, checked, read_sheet
 from ._outcome_file import OutcomeFile, Outcomes, RowOutcome, Status
 from ._planning import Difference, Row, completed, plan
 
@@ -53,34 +53,6 @@ class Preview(Struct, frozen=True, kw_only=True):
     missing: int
     skipped: int
     unknown: int
-
-
-async def preview(
-    session: AsyncSession,
-    changes: Changes,
-    *,
-    outcomes: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-) -> Preview:
-    """Compare the remaining changes with the links of the account, without sending any.
-
-    Arguments and errors as BulkUpdate, but `outcomes` may always be left out; `progress` is called with
-    (links read, None). A row that is `missing` would fail. Lists all links. See docs/service.md, List short
-    URLs.
-    """
-    given, path = _prepare(changes, outcomes)
-    rows = await plan(session, given, Outcomes(path, session), progress)
-    left = [row for row in rows if not row.is_done]
-    missing = sum(row.url is None for row in left)
-    changed = sum(bool(row.differences) for row in left) - missing
-    return Preview(
-        differences=tuple(each for row in left for each in row.differences),
-        changed=changed,
-        unchanged=len(left) - changed - missing,
-        missing=missing,
-        skipped=len(rows) - len(left),
-        unknown=sum(row.is_unknown for row in left),
-    )
 
 
 class BulkUpdate(AbstractAsyncContextManager["BulkUpdate"]):
@@ -119,10 +91,16 @@ class BulkUpdate(AbstractAsyncContextManager["BulkUpdate"]):
         progress: Progress | None = None,
     ) -> None:
         self._session = session
-        self._given, path = _prepare(changes, outcomes)
-        if path is None:
+        if isinstance(changes, str | os.PathLike):
+            sheet = read_sheet(changes)
+            # Rows of a listing are compared with the links first.
+            self._given = sheet if sheet.is_listing else sheet.changes(Links())
+            outcomes = outcomes or Path(changes).with_name(f"{Path(changes).stem}.results.jsonl")
+        elif outcomes is None:
             raise TypeError("outcomes= names the file of outcomes where changes do not come from a file")
-        self.path = path
+        else:
+            self._given = checked([ChangeRow(n, change) for n, change in enumerate(changes, 1)])
+        self.path = Path(outcomes)
         #: The file of the links as they were; None if no change was left to send.
         self.undo_path: Path | None = None
         self._keep = keep
@@ -135,6 +113,24 @@ class BulkUpdate(AbstractAsyncContextManager["BulkUpdate"]):
     def summary(self) -> BulkSummary:
         """Counts of the outcomes so far."""
         return BulkSummary(**self._counts)
+
+    async def preview(self) -> Preview:
+        """Compare the changes that are left with the links of the account, without sending any.
+
+        A row that is `missing` would fail. See docs/service.md, List short URLs.
+        """
+        rows = await plan(self._session, self._given, Outcomes(self.path, self._session), self._progress)
+        left = [row for row in rows if not row.is_done]
+        missing = sum(row.url is None for row in left)
+        changed = sum(bool(row.differences) for row in left) - missing
+        return Preview(
+            differences=tuple(each for row in left for each in row.differences),
+            changed=changed,
+            unchanged=len(left) - changed - missing,
+            missing=missing,
+            skipped=len(rows) - len(left),
+            unknown=sum(row.is_unknown for row in left),
+        )
 
     async def _run(self) -> AsyncGenerator[RowOutcome, None]:
         with OutcomeFile(self.path, self._session) as file:
@@ -209,20 +205,6 @@ class BulkUpdate(AbstractAsyncContextManager["BulkUpdate"]):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-def _prepare(
-    changes: Changes, outcomes: str | os.PathLike[str] | None
-) -> tuple[Sheet | list[ChangeRow], Path | None]:
-    """Return the rows, unless they are to be compared with links, and the path of their file of outcomes."""
-    if isinstance(changes, str | os.PathLike):
-        sheet = read_sheet(changes)
-        if outcomes is None:
-            outcomes = Path(changes).with_name(f"{Path(changes).stem}.results.jsonl")
-        rows = sheet if sheet.is_listing else sheet.changes(Links())
-    else:
-        rows = checked([ChangeRow(n, change) for n, change in enumerate(changes, 1)])
-    return rows, None if outcomes is None else Path(outcomes)
 
 
 def _free_path(outcomes: Path) -> Path:

@@ -14,7 +14,7 @@ from typer import Argument
 
 from ... import AsyncSession, DateRange, InvalidRequestError, ShortUrl
 from ..._internal import many, optional
-from ...bulk_update import COLUMNS, BulkUpdate, ChangesError, preview
+from ...bulk_update import COLUMNS, BulkUpdate, ChangesError
 from ...export import NAMED_URLS, Column, Table, named_url_row, names_of_tags
 from ..options import option
 from ..output import Output
@@ -211,7 +211,7 @@ def _password() -> str:
 async def _show(run: Run, session: AsyncSession, bulk: Bulk, source: Path, output: Output) -> None:
     """Print what the rows would change; the exit code is 3 where some would fail or stay unknown."""
     with run.bars() as start:
-        shown = await preview(session, source, progress=start("reading", "links"))
+        shown = await BulkUpdate(session, source, progress=start("reading", "links")).preview()
     differences = [(each.line, str(each.key), each.member, each.now, each.new) for each in shown.differences]
     output.print(DIFFERENCES, differences)
     run.say(
