@@ -63,6 +63,7 @@ def collectors(api: AsyncSession, **selector: Any) -> Iterator[Callable[[], Any]
         ({"tags": ["t", None]}, TypeError),
         ({"keys": ["a", "b,c"]}, InvalidRequestError),
         ({"keys": ["a", ""]}, InvalidRequestError),
+        ({"keys": ["https://links.example/a"]}, InvalidRequestError),
         ({"keys": ["\ud800"]}, InvalidRequestError),
         ({"keys": ["x" * 8_000]}, InvalidRequestError),
         ({"tag": ""}, InvalidRequestError),

@@ -56,17 +56,11 @@ class Selector(Struct, frozen=True):
 
 
 def select(
-    keys: Keys | None,
-    tag: str | None,
-    tags: Iterable[str] | None,
-    max_keys_bytes: int,
-    report_bad_key: ReportBadKey,
-    order: KeptOrder | None = None,
+    keys: Keys | None, tag: str | None, tags: Iterable[str] | None, batcher: Batcher, *, arranged: bool = True
 ) -> Iterable[Selector]:
     """Return the checked selectors of a query, none for slashtags that are read asynchronously.
 
-    A link whose slashtag cannot be requested goes to `report_bad_key`. Raises TypeError and
-    InvalidRequestError.
+    Slashtags are `arranged` as they were in an earlier run. Raises TypeError and InvalidRequestError.
     """
     if sum(selector is not None for selector in (keys, tag, tags)) != 1:
         raise TypeError("pass exactly one of keys=, tag= and tags=")
@@ -81,9 +75,11 @@ def select(
     if keys is None or isinstance(keys, AsyncIterable):
         return ()
     keys = tuple(in_fixed_order(keys))
-    if order is None and (plain := plain_batches(keys, max_keys_bytes)):
+    if batcher.order is None and (plain := plain_batches(keys, batcher.max_keys_bytes)):
         return plain
-    return Batcher(max_keys_bytes, report_bad_key, order).batches(keys)
+    if batcher.order is not None and arranged:
+        keys = tuple(batcher.order.arrange(keys))
+    return batcher.batches(keys)
 
 
 def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:
@@ -107,7 +103,7 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
     found = [unique[n : n + MAX_KEYS] for n in range(0, len(unique), MAX_KEYS)]
     for batch in found:
         joined = ",".join(batch)
-        if joined.count(",") != len(batch) - 1 or "" in batch:
+        if joined.count(",") != len(batch) - 1 or "" in batch or "://" in joined:
             return None
         # An ASCII character encodes to at most 3 bytes.
         is_long = 3 * len(joined) + 3 > max_keys_bytes and encoded_size(joined) + 3 > max_keys_bytes
@@ -161,9 +157,9 @@ class Batcher:
     def __init__(
         self, max_keys_bytes: int, report_bad_key: ReportBadKey, order: KeptOrder | None = None
     ) -> None:
-        self._max_keys_bytes = max_keys_bytes
+        self.max_keys_bytes = max_keys_bytes
         self._report_bad_key = report_bad_key
-        self._order = order
+        self.order = order
         self._seen: set[str] = set()
         self._batch: list[Link] = []
         self._size = 0
@@ -180,8 +176,8 @@ class Batcher:
         self._seen.add(slashtag)
         # A comma after each slashtag takes three bytes if encoded.
         size = encoded_size(slashtag) + 3
-        is_full = len(self._batch) == MAX_KEYS or self._size + size > self._max_keys_bytes
-        order = self._order
+        is_full = len(self._batch) == MAX_KEYS or self._size + size > self.max_keys_bytes
+        order = self.order
         full = self.remainder() if is_full or (order is not None and order.begins(slashtag)) else ()
         self._batch.append((slashtag, getattr(key, "id", None)))
         self._size += size
@@ -196,8 +192,8 @@ class Batcher:
     def remainder(self) -> Sequence[Selector]:
         """Return the remaining slashtags as the last batch, if any."""
         batch, self._batch, self._size = self._batch, [], 0
-        if self._order is not None and batch:
-            self._order.take(batch)
+        if self.order is not None and batch:
+            self.order.take(batch)
         return [Selector(keys=tuple([slashtag for slashtag, _ in batch]))] if batch else ()
 
 

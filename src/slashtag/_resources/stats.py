@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.batches import Batcher, KeptOrder, Key, Keys, in_fixed_order, select
+from .._core.batches import Batcher, Key, Keys, in_fixed_order, select
 from .._core.plan import Failure, Plan, make_plan
 from .._core.queries import Query
 from .._core.windows import Zone, parse_zone
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from .._journal.journal import Journal
 
 R = TypeVar("R", bound=Statistics)
-K = TypeVar("K", bound=Keys | None)
 
 
 class Stats:
@@ -84,8 +83,7 @@ class Stats:
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
         reporter = ProgressReporter(query, None, None)
-        keys, order = self._as_before(query, keys)
-        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key, order)
+        selectors = select(keys, tag, tags, self._batcher(query, reporter))
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         return replace(plan, missing=reporter.missing)
 
@@ -149,13 +147,13 @@ class Stats:
         with a note naming the batch and window. See docs/service.md, Statistics: common selector.
         """
         reporter = ProgressReporter(query, progress, on_error)
-        keys, order = self._as_before(query, keys)
-        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key, order)
+        batcher = self._batcher(query, reporter)
+        selectors = select(keys, tag, tags, batcher)
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         if isinstance(keys, AsyncIterable):
             # A listing returns a new iterator, which is closed at the end of the run.
             keys = aiter(keys)
-            batches = read_batches(keys, Batcher(self._max_keys_bytes, reporter.report_bad_key, order), keys)
+            batches = read_batches(keys, batcher, keys)
             return await collect(self._fetch, plan, batches, reporter, self._workers)
         reporter.total = len(plan)
         return await collect(self._fetch, plan, plan.requests(), reporter, self._workers)
@@ -199,8 +197,8 @@ class Stats:
         sorts = ordered == "hits" or (inferred and not ordered)
         if sorts and keys is not None and not isinstance(keys, AsyncIterable | str | bytes):
             keys = by_activity(in_fixed_order(keys), earlier_hits)
-        keys, order = self._as_before(query, keys, arranged=sorts)
-        selectors = select(keys, tag, tags, self._max_keys_bytes, reporter.report_bad_key, order)
+        batcher = self._batcher(query, reporter)
+        selectors = select(keys, tag, tags, batcher, arranged=sorts)
         reporter.plan = plan = make_plan(query, selectors, timezone, now, self._range_end)
         run = EachRun(
             self._fetch,
@@ -217,17 +215,10 @@ class Stats:
             reporter.total = sum(len(selector.keys) or 1 for selector in plan.selectors)
             return run.start(None, self._tasks)
         keys = aiter(keys)
-        links = sort_by_activity(keys, earlier_hits, order) if sorts else keys
-        batcher = Batcher(self._max_keys_bytes, reporter.report_bad_key, order)
+        links = sort_by_activity(keys, earlier_hits, batcher.order) if sorts else keys
         return run.start(read_batches(links, batcher, keys), self._tasks)
 
-    def _as_before(
-        self, query: Query[Any], keys: K, *, arranged: bool = True
-    ) -> tuple[K | list[Key], KeptOrder | None]:
-        """Return slashtags as an earlier run of the journal's job had them, and that order."""
-        if keys is None or self._journal is None:
-            return keys, None
-        order = self._journal.kept_order(getattr(query, "path", ""))
-        if not arranged or order is None or isinstance(keys, AsyncIterable | str | bytes):
-            return keys, order
-        return order.arrange(in_fixed_order(keys)), order
+    def _batcher(self, query: Query[Any], reporter: ProgressReporter) -> Batcher:
+        """Return the builder of batches, those of an earlier run of the journal's job again."""
+        order = None if self._journal is None else self._journal.kept_order(getattr(query, "path", ""))
+        return Batcher(self._max_keys_bytes, reporter.report_bad_key, order)
