@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from rich.console import Console
 from rich.progress import Progress
 
 from slashtag.cli import stderr
@@ -62,14 +63,14 @@ def looked() -> Any:
     counters: Any = Counters()
     counters.display = display = Progress(disable=True, get_time=lambda: now[0])
     task = display.add_task("counting", total=None, count="", status="")
-    counters.watch = watch = Watch(printed.append)
+    watch = Watch(Console(), printed.append)
     watch.source, watch.display = lambda: counters, display
     watch.look(now[0])
 
     def after(seconds: float) -> str:
         now[0] += seconds
         watch.look(now[0])
-        return str(display.tasks[task].fields["status"])
+        return str(display.tasks[task].fields["status"]) if display.tasks else ""
 
     return counters, after, printed
 
@@ -134,7 +135,7 @@ def test_a_retry_is_counted_down_in_the_progress_line(
 
 def test_what_a_session_waits_for_is_shown_and_printed_every_30_s(looked: Any) -> None:
     counters, after, printed = looked
-    task, watch = counters.display.tasks[0], counters.watch
+    task = counters.display.tasks[0]
     counters.learned_rate = 20.4
     for second in range(1, 31):
         counters.attempts = counters.bytes_received = 20 * second
@@ -154,6 +155,6 @@ def test_what_a_session_waits_for_is_shown_and_printed_every_30_s(looked: Any) -
     # Where a bar is drawn, nothing is printed; where there is none, the wait is.
     counters.display.disable = False
     assert after(30) == "no answer for 60 s"
-    watch.display = None
+    counters.display.remove_task(task.id)
     after(30)
     assert printed[2:] == ["no answer for 90 s"]

@@ -78,7 +78,8 @@ class Run:
         #: What ends the command, if anything does.
         self._signal = SIGINT
         self._fields: dict[str, Any] = {}
-        self._watch = Watch(self._say_progress)
+        shown = not (options.quiet or options.verbose or self.lines.as_json)
+        self._watch = Watch(self.lines.console, self._say_progress, shown=shown)
 
     # -- the session
 
@@ -170,8 +171,7 @@ class Run:
 
     def bars(self) -> AbstractContextManager[Begin]:
         """Show progress and waits, unless --quiet, or --verbose sends log lines to the same terminal."""
-        shown = not (self.options.quiet or self.options.verbose or self.lines.as_json)
-        return self._watch.bars(self.lines.console, shown=shown)
+        return self._watch.bars()
 
     def _say_progress(self, text: str) -> None:
         if not self.options.quiet:

@@ -91,12 +91,21 @@ class Watch:
     It does so in the last bar that is drawn. Where none is, it calls `print_` with a line now and then.
     """
 
-    def __init__(self, print_: Callable[[str], object]) -> None:
+    def __init__(self, console: Console, print_: Callable[[str], object], *, shown: bool = True) -> None:
         self._print = print_
         #: Returns the counters of the session, None while there is none.
         self.source: Callable[[], Metrics | None] = lambda: None
-        self.display: Bars | None = None
         self._metrics: Metrics | None = None
+        self.display = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=10),
+            TextColumn("{task.fields[count]}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[status]}"),
+            console=console,
+            transient=True,
+            disable=not (shown and console.is_terminal),
+        )
 
     @contextmanager
     def running(self) -> Generator[None, None, None]:
@@ -128,16 +137,16 @@ class Watch:
         self._speed += (metrics.attempts - self._sent - self._speed) * (0.3 if self._sent else 1)
         self._sent, limit, wait = metrics.attempts, metrics.learned_rate, self._wait(metrics, now)
         status = wait or f"{self._speed:.0f} requests/s" + ("" if limit is None else f", limit {limit:.0f}")
-        task = display.tasks[-1] if display is not None and display.tasks else None
-        if task is not None and task.time_remaining and not wait:
-            status += f", about {timedelta(seconds=task.time_remaining)} left"
-        if display is not None and task is not None:
+        for task in display.tasks[-1:]:
+            if task.time_remaining and not wait:
+                status += f", about {timedelta(seconds=task.time_remaining)} left"
             display.update(task.id, status=status)
             if not display.disable:
                 return
-        if (task is not None or wait) and now - self._printed_at >= PRINTED_EVERY:
+            status = f"{task.description}: {task.fields['count']}; {status}"
+        if (display.tasks or wait) and now - self._printed_at >= PRINTED_EVERY:
             self._printed_at = now
-            self._print(status if task is None else f"{task.description}: {task.fields['count']}; {status}")
+            self._print(status)
 
     def _wait(self, metrics: Metrics, now: float) -> str:
         """Return what the session waits for, if anything."""
@@ -153,34 +162,19 @@ class Watch:
         return f"no answer for {silence:.0f} s" if silence >= SHOWN_AFTER else ""
 
     @contextmanager
-    def bars(self, console: Console, *, shown: bool = True) -> Generator[Begin, None, None]:
+    def bars(self) -> Generator[Begin, None, None]:
         """Show progress if the console is a terminal; yields what starts a bar and returns its callback."""
-        display = Bars(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=10),
-            TextColumn("{task.fields[count]}"),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[status]}"),
-            console=console,
-            transient=True,
-            disable=not (shown and console.is_terminal),
-        )
+        with self.display:
+            yield self._start
 
-        def start(name: str, unit: str) -> Progress:
-            for earlier in display.tasks:
-                # A bar without a known total is complete when the next one starts.
-                display.update(earlier.id, total=earlier.completed, status="")
-            task = display.add_task(name, total=None, count=f"0 {unit}", status="")
+    def _start(self, name: str, unit: str) -> Progress:
+        for earlier in self.display.tasks:
+            # A bar without a known total is complete when the next one starts.
+            self.display.update(earlier.id, total=earlier.completed, status="")
+        task = self.display.add_task(name, total=None, count=f"0 {unit}", status="")
 
-            def report(done: int, total: int | None) -> None:
-                count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
-                display.update(task, completed=done, total=total, count=f"{count} {unit}")
+        def report(done: int, total: int | None) -> None:
+            count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+            self.display.update(task, completed=done, total=total, count=f"{count} {unit}")
 
-            return report
-
-        with display:
-            self.display = display
-            try:
-                yield start
-            finally:
-                self.display = None
+        return report

@@ -53,7 +53,7 @@ async def demo(
     with Sandbox(urls=urls, clicks=clicks, rate=rate, burst=BURST, retry_after=None, latency=LATENCY) as box:
         # Eight in flight are plenty 20 ms away, and fewer run into a limit that is not known yet.
         session = AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret, concurrency=8)
-        with Watch(print).bars(Console(stderr=True)) as start:
+        with Watch(Console(stderr=True), print).bars() as start:
             async with session:
                 rows, wrong = await _run_steps(session, box.truth, start)
     draw_rows(STEPS, rows, None)
