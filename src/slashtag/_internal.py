@@ -11,7 +11,6 @@ from ._errors import did_you_mean as did_you_mean
 from ._fanout import WorkerPool as WorkerPool
 from ._files import FileLock as FileLock
 from ._files import in_thread as in_thread
-from ._files import lock_file as lock_file
 from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal
 from ._models import days as days

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
-import time
 from contextlib import suppress
-from glob import escape
 from pathlib import Path
 from typing import Self
+from zlib import crc32
 
 from .. import ExportError
-from .._internal import lock_file, sync_folder
+from .._internal import FileLock, sync_folder
 
 
 class AtomicFile:
@@ -21,7 +19,7 @@ class AtomicFile:
     On any error it is removed. A target that is a symbolic link stays one. It gets the `mode`, if given; else
     one that exists keeps its own, which the temporary file has too, and a new one gets what the umask allows.
     Raises ExportError at once where the path cannot be one, the target is a folder or a device, or its folder
-    cannot be written; later where the disk is full.
+    cannot be written, or another writes the same target; later where the disk is full.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, mode: int | None = None) -> None:
@@ -32,18 +30,27 @@ class AtomicFile:
         except ValueError:
             raise ExportError(f"{os.fspath(path)!r} cannot be the name of a file") from None
         self._mode = own_mode if mode is None else mode
-        part = f"{_stem(self._target.name)}{secrets.token_hex(4)}.part"
+        # The same for all writers of the target, and short enough for its longest name.
+        name = self._target.name
+        part = f".{name[:40]}.{crc32(os.fsencode(name)):08x}.part"
         self._temporary = self._target.with_name(part)
+        self._lock = FileLock(self._temporary)
+        is_free = True
+        with suppress(OSError):  # a folder without locks; one that cannot be written is told below
+            is_free = self._lock.acquire()
+        if not is_free:
+            raise self._failed("another process is writing it")
         # A file that only some may read must not be readable by others while it is written.
         begun = 0o666 if self._mode is None else self._mode & 0o666
         try:
+            # What a killed writer left.
+            self._temporary.unlink(missing_ok=True)
             handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, begun)
         except OSError as error:
+            self._lock.release()
             raise ExportError(f"cannot write beside {self.path}: {error.strerror}") from None
         self._file = os.fdopen(handle, "wb")
-        with suppress(OSError):  # without locks it is never taken for one that was left
-            lock_file(handle)
-        _remove_left(self._target)
+        self._is_over = False
 
     def _check(self) -> int | None:
         """Return the mode of the target if there is one."""
@@ -106,24 +113,12 @@ class AtomicFile:
 
         If the folder does not allow that, the next AtomicFile of the same target removes it.
         """
+        if self._is_over:
+            return
+        self._is_over = True
         # Errors are suppressed as one is being raised already; a full disk refuses the last flush too.
         with suppress(OSError):
             self._file.close()
         with suppress(OSError):
             self._temporary.unlink(missing_ok=True)
-
-
-def _remove_left(target: Path) -> None:
-    """Remove the temporary files that killed writers of a target left: those that no process has open."""
-    for part in target.parent.glob(f"{escape(_stem(target.name))}{'[0-9a-f]' * 8}.part"):
-        with suppress(OSError):
-            # So young a file may not be locked yet.
-            if not part.is_symlink() and time.time() - part.stat().st_mtime > 0.1:
-                with part.open("rb+") as file:
-                    if lock_file(file.fileno()):
-                        part.unlink()
-
-
-def _stem(name: str) -> str:
-    """Return the beginning of the names of temporary files, short enough for the longest name of a target."""
-    return f".{name[:40]}."
+        self._lock.release()
