@@ -35,8 +35,6 @@ class Metrics:
     unreadable: int = 0
     oldest_answer: float = inf
     retry_at: float = 0.0
-    #: True after the first success, or after the warning that nothing has succeeded yet.
-    reached_or_warned: bool = False
 
     def __repr__(self) -> str:
         names = ("requests", "replayed", "attempts", "retries", "throttled", "bytes_received", "learned_rate")
@@ -45,13 +43,12 @@ class Metrics:
 
     def answered(self, made: float | None) -> None:
         """Count a success, of an answer made at this time."""
-        self.reached_or_warned = True
         if made is not None and made < self.oldest_answer:
             self.oldest_answer = made
 
     def sends_again(self, at: float, now: float) -> None:
         """Count a retry at this time of the event loop, unless another one comes before it."""
-        if at > now and not now < self.retry_at < at:
+        if not now < self.retry_at < at:
             self.retry_at = at
 
     def __getstate__(self) -> dict[str, Any]:

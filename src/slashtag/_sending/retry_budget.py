@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
@@ -42,7 +42,7 @@ class RetryBudget:
         self._left = min(CAPACITY, self._left + EARNED)
 
     @asynccontextmanager
-    async def retry(self, patience: float, last: SlashtagError) -> AsyncIterator[None]:
+    async def retry(self, patience: float, last: SlashtagError) -> AsyncGenerator[None]:
         """Wait up to `patience` seconds until a retry may be sent, which is done in the context.
 
         Raises the `last` error if it may not, and SessionClosedError.

@@ -7,6 +7,7 @@ import logging
 import random
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from math import inf
 from time import time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -118,9 +119,8 @@ class Sender:
                     call, now, self.timeout, self.max_response_bytes, fresh=fresh
                 )
                 metrics.bytes_received += len(body)
-                wall = None if status == 200 else time()
-                report = self._report_unreadable
-                data = parse(call, status, headers, body, self.transport.scrubber, wall, report)
+                scrubber, report = self.transport.scrubber, self._report_unreadable
+                data = parse(call, status, headers, body, scrubber, time(), report)
             except SlashtagError as error:
                 self._failed(call, state, ticket, error, loop.time(), now)
             except BaseException:
@@ -130,7 +130,7 @@ class Sender:
                 made = answered_at(headers)
                 metrics.answered(made)
                 self.admission.accepted(ticket, loop.time())
-                _check_age(call, status, made)
+                _check_age(call, made)
                 if self.journal is not None:
                     self.journal.keep(call, data, body, made)
                 if log.isEnabledFor(logging.DEBUG):
@@ -225,8 +225,7 @@ class Sender:
         began, seconds, last = clock(), state.backoff, state.last
         assert last is not None
         # The first is a warning if nothing has succeeded: the address or the network may be wrong.
-        level = logging.INFO if metrics.reached_or_warned else logging.WARNING
-        metrics.reached_or_warned = True
+        level = logging.INFO if metrics.retry_at or metrics.oldest_answer < inf else logging.WARNING
         fields = {"error": type(last).__name__, "attempt": state.attempts, "seconds": seconds}
         log.log(level, "%s; attempt %d failed, again in %.2f s", last, state.attempts, seconds, extra=fields)
         metrics.sends_again(began + seconds, began)
@@ -250,12 +249,12 @@ class Sender:
         self.transport.cancel_attempts()
 
 
-def _check_age(call: Call[Any], status: int, made: float | None) -> None:
+def _check_age(call: Call[Any], made: float | None) -> None:
     """Raise UnexpectedResponseError for an answer of a cache to a call that goes past caches."""
     if (call.past_caches or call.no_cache) and made is not None and made < (call.settled_at or 0.0):
         raise UnexpectedResponseError(
             "a cache answered, from before the period had ended, or this machine's clock is ahead",
-            status=status,
+            status=200,
             repeatable=False,
             method=call.method,
             path=call.path,
