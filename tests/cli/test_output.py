@@ -114,6 +114,8 @@ def test_every_line_can_be_json(cli: Cli) -> None:
     assert (end["event"], end["command"], end["exit_code"]) == ("end", "slashtag urls list", 1)
     assert end["attempts"] > end["retries"] > 0
     assert cli("urls", "list", "--base-url", "http://127.0.0.1:1", "-q").error.startswith("error: ")
+    error, end = objects(cli("stats", "range", "2024", "--log-format", "json").err)
+    assert (error["level"], end["exit_code"]) == ("error", 2)
 
 
 @pytest.mark.parametrize("headers", [{}, {"Retry-After": "2"}])

@@ -295,14 +295,18 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
             groups[parameter.name] = group, [each.name for each in options]
         parameters += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in options]
 
+    named_run = next((name for name, (group, _) in groups.items() if group is SessionOptions), "")
+
     @wraps(function)
     def execute(context: typer.Context, **given: Any) -> None:
-        run = Run(SessionOptions(), context.command_path)
-        for name, (group, names) in groups.items():
-            given[name] = group(**{each: given.pop(each) for each in names})
-            if group is SessionOptions:
-                run = given[name] = Run(given[name], context.command_path)
+        def make(name: str) -> Any:
+            group, names = groups[name]
+            return group(**{each: given.pop(each) for each in names})
+
+        run = Run(make(named_run) if named_run else SessionOptions(), context.command_path)
+        # Options that are refused are reported in the form that the run has.
         with run.running():
+            given |= {name: run if name == named_run else make(name) for name in groups}
             if (work := function(**given)) is not None:
                 with asyncio.Runner(loop_factory=_new_loop()) as runner:
                     runner.run(work)
