@@ -113,11 +113,6 @@ class Sandbox(Account):
         self._fill = partial(fill, urls=urls, clicks=clicks, tags=tags, seed=seed, since=first, until=last)
 
     @property
-    def max_in_flight(self) -> int:
-        """The largest number of `requests` that were under way at once."""
-        return max((arrival.in_flight for arrival in self.requests), default=0)
-
-    @property
     def faults(self) -> tuple[Fault, ...]:
         """The faults; setting them resets their counters."""
         return self._plan.faults
@@ -158,8 +153,6 @@ class Sandbox(Account):
 
     async def stop(self) -> None:
         """Close all connections and stop. May be called again."""
-        if self._thread is not None:
-            self.__exit__()  # it runs in another loop
         store, self._store = self._store, None
         if store is None:
             return
