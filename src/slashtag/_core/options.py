@@ -39,5 +39,5 @@ def check_options(rules: Mapping[str, Rule], options: Mapping[str, object]) -> N
 
 def check_callback(name: str, callback: object) -> None:
     """Raise TypeError for a coroutine function, which would have to be awaited."""
-    if iscoroutinefunction(callback):
+    if callback is not None and iscoroutinefunction(callback):
         raise TypeError(f"{name} is called, not awaited: pass a plain function, which may start a task")

@@ -39,7 +39,8 @@ class RetryBudget:
 
     def earn(self) -> None:
         """Record a request that succeeded at once."""
-        self._left = min(CAPACITY, self._left + EARNED)
+        if self._left < CAPACITY:
+            self._left = min(CAPACITY, self._left + EARNED)
 
     @asynccontextmanager
     async def retry(self, patience: float, last: SlashtagError) -> AsyncGenerator[None]:

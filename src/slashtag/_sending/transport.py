@@ -76,8 +76,8 @@ class Transport:
         bypasses = self._use_fast_path and (TESTED if self._own is None else can_bypass_session(self._own))
         return "connections of aiohttp" if bypasses else "ClientSession.request"
 
-    def bind(self) -> asyncio.AbstractEventLoop:
-        """Bind the connections to the first event loop in which this is called, and return it.
+    def bind(self) -> None:
+        """Bind the connections to the first event loop in which this is called.
 
         Raises ConfigurationError in another loop, where aiohttp would fail after sending the request, and
         without an asyncio loop, as on trio.
@@ -90,7 +90,6 @@ class Transport:
             raise ConfigurationError(
                 "the session belongs to another event loop: make one session for each loop and thread"
             )
-        return loop
 
     def stop(self) -> None:
         """Refuse requests from now on; raises ConfigurationError in another event loop."""
