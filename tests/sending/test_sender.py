@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from email.utils import formatdate
 from functools import partial
 from itertools import pairwise
+from time import perf_counter
 from types import SimpleNamespace
+from typing import Any
 
 import aiohttp
 import pytest
@@ -472,6 +474,35 @@ async def test_an_outage_of_a_second_is_survived_by_all_with_few_requests() -> N
             == len(wire.requests)
             == session.metrics.requests + session.metrics.retries
         )
+
+
+async def test_a_service_that_answers_nothing_for_long_gets_one_request_in_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {"CAPACITY": 0.0, "PROBE_INTERVAL": 0.2, "backoff": lambda *_, jitter: 0.001}.items():
+        monkeypatch.setattr(f"slashtag._sending.retry_budget.{name}", value)
+    is_down = True
+    policy = RetryPolicy(max_attempts=1_000, max_elapsed=0.3, backoff_base=0.001, backoff_cap=0.001)
+    async with (
+        Wire(lambda _: html(503) if is_down else ok(PAGE)) as wire,
+        connect(wire, retry=policy) as session,
+    ):
+
+        async def ask() -> list[Any]:
+            return await asyncio.gather(*(get(session) for _ in range(100)), return_exceptions=True)
+
+        def unsent(told: list[Any]) -> int:
+            return sum(isinstance(error, TransportError) and error.unsent for error in told)
+
+        while not unsent(await ask()):
+            pass
+        before, began = len(wire.requests), perf_counter()
+        assert unsent(await ask()) >= 90
+        assert len(wire.requests) <= before + 1 + (perf_counter() - began) / 0.2
+        is_down = False
+        while unsent(await ask()):
+            pass
+        assert not any(isinstance(found, BaseException) for found in await ask())
 
 
 # --- what is counted and logged ------------------------------------------------------------------------

@@ -6,17 +6,20 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from math import inf
 
 import anyio
 
 from .._core.retry import RetryPolicy, backoff, is_failure
-from .._errors import APIError, RateLimitError, SlashtagError
+from .._errors import APIError, RateLimitError, SlashtagError, TransportError
 from .admission import Admission
 
 CAPACITY = 100.0
 EARNED = 0.2  # retries per request that succeeds at once
 #: Consecutive failures at which an outage is logged; shorter outages are not.
 OUTAGE_FAILURES = 3
+#: Seconds between two requests to a service that has not answered for so long that the others are not sent.
+PROBE_INTERVAL = 15.0
 
 log = logging.getLogger("slashtag")
 
@@ -27,13 +30,17 @@ class RetryBudget:
     A retry costs 1, which is refunded if it succeeds. With an empty budget retries queue: each is sent a
     backoff after the previous one has ended, which grows with the number of consecutive failures. A success
     pays for two more retries, so the queue empties as fast as the service recovers. A warning is logged once
-    if the queue keeps failing, since that may take minutes.
+    if the queue keeps failing, since that may take minutes. If nothing is answered for as long as a request
+    may take, the others would wait as long one after the other: they fail at once, but for one in a while.
     """
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self._left = CAPACITY
         self._failures = 0
+        #: Times of the first failure since the last answer, of the latest one, and of the next probe.
+        self._failing_since = self._failed_at = inf
+        self._probe_at = -inf
         #: Held by the first in the queue, and by one that was sent with an empty budget.
         self._turn = asyncio.Lock()
 
@@ -41,6 +48,31 @@ class RetryBudget:
         """Record a request that succeeded at once."""
         if self._left < CAPACITY:
             self._left = min(CAPACITY, self._left + EARNED)
+
+    def answered(self) -> None:
+        """Record an answer, be it an error that concerns its request only."""
+        self._failing_since = inf
+
+    def failed(self, now: float) -> None:
+        """Record an attempt that failed because of the service's health."""
+        self._failing_since, self._failed_at = min(self._failing_since, now), now
+
+    def is_outage(self, now: float, patience: float) -> bool:
+        """Return whether retries keep failing, and nothing has been answered for `patience` seconds."""
+        is_recent = now - self._failed_at < patience
+        return is_recent and self._failures >= OUTAGE_FAILURES and now - self._failing_since >= patience
+
+    def check(self, patience: float) -> None:
+        """Raise TransportError during an outage of `patience` seconds, unless this request may be sent."""
+        now = asyncio.get_running_loop().time()
+        if not self.is_outage(now, patience):
+            return
+        if now < self._probe_at:
+            seconds = now - self._failing_since
+            raise TransportError(
+                f"not sent: the service has answered nothing for {seconds:.0f} s", unsent=True
+            )
+        self._probe_at = now + PROBE_INTERVAL
 
     @asynccontextmanager
     async def retry(self, patience: float, last: SlashtagError) -> AsyncGenerator[None]:

@@ -86,6 +86,7 @@ class Sender:
             # Let other tasks run, because a replay does not wait for anything.
             await asyncio.sleep(0)
             return parse(call, 200, {}, body, self.transport.scrubber, report=self._report_unreadable)
+        self.budget.check(self.policy.max_elapsed)
         state = CallState(self.admission.order())
         try:
             data = await self._attempt(call, state)
@@ -129,6 +130,7 @@ class Sender:
             else:
                 made = answered_at(headers)
                 metrics.answered(made)
+                self.budget.answered()
                 self.admission.accepted(ticket, loop.time())
                 _check_age(call, made)
                 if self.journal is not None:
@@ -152,14 +154,17 @@ class Sender:
             state.spent += now - began
             state.answer_lost |= call.method != "GET" and answer_lost(error)
             if is_failure(error):
+                self.budget.failed(now)
                 self.admission.failed(ticket, now, pause_of_503(error))
             elif isinstance(error, APIError):
+                self.budget.answered()
                 self.admission.accepted(ticket, now)
             else:
                 self.admission.cancelled(ticket)
             kind = type(error).__name__
             log.debug("%s %s%s: %s", *_named(call), kind, extra=_fields(call, error=kind))
             raise error
+        self.budget.answered()
         # A 429 does not count as an attempt: the request itself may be fine.
         state.attempts -= 1
         state.earliest = self.admission.rejected(ticket, now, error.retry_after)
@@ -217,6 +222,7 @@ class Sender:
         state.backoff = max(backoff(policy, state.attempts, random.random()), told)
         out_of_time = state.spent + state.backoff >= policy.max_elapsed
         out_of_time |= policy.max_wait is not None and told > policy.max_wait
+        out_of_time |= self.budget.is_outage(asyncio.get_running_loop().time(), policy.max_elapsed)
         return out_of_time or state.attempts >= policy.max_attempts
 
     async def _send_again(self, call: Call[T], state: CallState) -> T:
