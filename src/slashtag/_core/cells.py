@@ -37,6 +37,8 @@ class Cell:
         self.questions: list[Question] = []
         #: Whether it was the first cell of a question: so there are never more questions than first halves.
         self.has_led = False
+        #: Whether it has no counts also according to an answer from which that was not inferred.
+        self.is_empty_again = False
         #: Whether it must be asked without other cells, because a request with others failed.
         self.is_alone = False
         # Of roots only:
@@ -123,6 +125,8 @@ class Question:
 
     def __init__(self, cell: Cell, profile: Profile | None = None) -> None:
         self.cells = [cell]
+        #: Cells that are known to be empty: they are checked where there is room for them.
+        self.riders: list[Cell] = []
         self.profile: Profile = profile or {}
         self.answer: Answer | None = None
         self.fetched = 0.0
@@ -133,13 +137,13 @@ class Question:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of all cells."""
-        return tuple(key for cell in self.cells for key in cell.keys)
+        """The keys of all cells, last those that have counts, as a service may count the first keys only."""
+        return tuple(key for cell in (*self.riders, *self.cells) for key in cell.keys)
 
     @property
     def roots(self) -> list[Cell]:
         """The batches of the cells."""
-        return list(dict.fromkeys(cell.root for cell in self.cells))
+        return list(dict.fromkeys(cell.root for cell in (*self.cells, *self.riders)))
 
     @property
     def is_part(self) -> bool:
@@ -159,11 +163,7 @@ class Question:
     def has_room(self, cell: Cell) -> bool:
         """Return whether a cell may be asked with the others."""
         is_alike = cell.root.dimensions == self.cells[0].root.dimensions
-        return (
-            is_alike
-            and len(self.cells) < WIDTH
-            and sum(len(other.keys) for other in self.cells) + len(cell.keys) <= MAX_KEYS
-        )
+        return is_alike and sum(len(other.keys) for other in self.cells) + len(cell.keys) <= MAX_KEYS
 
     def add(self, cell: Cell, profile: Profile) -> None:
         """Ask a cell with the others."""
@@ -173,12 +173,25 @@ class Question:
             for label, count in counts.items():
                 mine[label] = mine.get(label, 0) + count
 
+    def carry(self, cells: Iterable[Cell]) -> list[Cell]:
+        """Ask empty cells with the others; return those for which there is no room."""
+        keys, dimensions, others = set(self.keys), self.cells[0].root.dimensions, []
+        for cell in cells:
+            has_room = len(keys) + len(cell.keys) <= MAX_KEYS and cell.root.dimensions == dimensions
+            # It may be a part of a cell that is asked.
+            if has_room and keys.isdisjoint(cell.keys):
+                self.riders.append(cell)
+                keys.update(cell.keys)
+            else:
+                others.append(cell)
+        return others
+
     def state(self, bounds: Bounds) -> None:
         """State that the counts of the cells add up to the answer, or to part of what has changed since."""
         answer = self.answer or {}
         counted: dict[Label, list[int]] = {label: [] for label in answer}
         changed: dict[Label, list[int]] = {}
-        for cell in self.cells:
+        for cell in (*self.cells, *self.riders):
             for label, number in cell.numbers.items():
                 counted.setdefault(label, []).append(number)
         for change in self.changes:
@@ -225,42 +238,36 @@ class Check(Question):
 def checks_of(roots: Iterable[Cell], bounds: Bounds) -> Generator[Pause, None, list[Check]]:
     """Return checks of batches.
 
-    They are both halves of each batch, with the keys in reverse, since a service may count only the first
-    keys of a request; and sets of the units that have counts. Each such unit is in at least one set, and of
-    two units of a half one is in a set without the other: a count given to the wrong unit is noticed.
+    They are sets of the units that have counts, and once the others, unless they were checked in other
+    requests. Each unit with counts is in two sets or more, and of two one is in a set without the other: a
+    count given to the wrong unit is noticed.
     """
-    wholes: list[Cell] = []
-    parts: list[Cell] = []
+    sets: list[Cell] = []
     for root in roots:
-        counted = set(root.known(bounds) or ())
-        sides = halves(list(reversed(root.units)))
-        wholes += [Cell(side, root) for side in sides]
+        known = root.known(bounds) or {}
+        again = {unit for cell in root.tree() if cell.is_empty_again for unit in cell.units}
+        empty = [unit for unit in root.units if unit not in known and unit not in again]
         root.origin.times_checked += 1
         # Totals alone hide more errors than labels do; and machines that differ contradict earlier checks.
         for _ in range(root.origin.times_checked + (not root.dimensions)):
-            order = partial(digest, len(parts))
-            orders = [sorted(counted.intersection(side), key=order) for side in sides]
-            for bit in range(max(map(len, orders)).bit_length()):
-                units = [unit for order in orders for n, unit in enumerate(order, 1) if n >> bit & 1]
-                parts.append(Cell(units, root))
+            order = sorted(known, key=partial(digest, len(sets)))
+            numbers = [n for n in range(2 * MAX_KEYS) if n.bit_count() > 1][: len(order)]
+            for bit in range(max(numbers, default=0).bit_length()):
+                units = [unit for n, unit in zip(numbers, order, strict=True) if n >> bit & 1]
+                sets.append(Cell([*empty, *units], root))
+                empty = []
             yield ()
-    # No two cells of one batch together, since keys may be in both.
-    checks: list[dict[Cell, Cell]] = []
-    room: list[int] = []
-    for cells in wholes, parts:
-        for cell in sorted(cells, key=lambda cell: digest(cell.units)):
-            size, alike = len(cell.keys), cell.root.dimensions
-            for n, check in enumerate(checks):
-                if size <= room[n] and cell.root not in check and alike == next(iter(check)).dimensions:
-                    break
-            else:
-                n = len(checks)
-                checks.append({})
-                room.append(MAX_KEYS)
-            checks[n][cell.root] = cell
-            room[n] -= size
-            yield ()
-    return [Check([*check.values()]) for check in checks]
+    checks: list[Check] = []
+    for cell in sorted(sets, key=lambda cell: digest(cell.units)):
+        for check in checks:
+            # No two sets of one batch together, since units may be in both.
+            if check.has_room(cell) and cell.root not in check.roots:
+                check.cells.append(cell)
+                break
+        else:
+            checks.append(Check([cell]))
+        yield ()
+    return checks
 
 
 def digest(*values: object) -> bytes:

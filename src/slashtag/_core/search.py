@@ -8,6 +8,7 @@ together with parts of other batches.
 
 - A `Cell` is a batch (a root), or half of another cell. Each of its counts is a number of the `Bounds`.
 - A `Question` asks what some cells have together. Its answer is an equation of their counts.
+- Cells without counts are asked again with others where a question has room, to check that.
 - A `Check` asks what is known already. If the answer differs, its parts are checked apart; then the batch is
   requested again, and if that has not changed, in halves.
 - A round is a list of questions that do not need each other's answers.
@@ -23,7 +24,7 @@ from functools import partial
 from .._models import add_counts
 from .batches import Selector, folded, halves
 from .bounds import Bounds, Pause
-from .cells import TOTAL, Answer, Cell, Check, Label, Question, Unit, checks_of, confusion, is_sound
+from .cells import TOTAL, WIDTH, Answer, Cell, Check, Label, Question, Unit, checks_of, confusion, is_sound
 
 #: Most ways in which clicks may be confused between the cells of a request, and if it only repeats cells.
 DOUBT, REPEAT_DOUBT = 6.0, 1.0
@@ -57,6 +58,8 @@ class Search:
             self.unresolved += [key for unit in units if folded(unit[0]) in seen for key in unit]
             seen.update(folded(unit[0]) for unit in units)
         self._cells = list(self._roots)
+        #: Cells that have no counts, largest first, until requests with others have confirmed it.
+        self._empty: list[Cell] = []
         #: Halves of a batch, asked alone to verify that they add up, and how often that was done.
         self._pair: list[Question] = []
         self._tries = 0
@@ -113,6 +116,8 @@ class Search:
                     self._suspect((cell.root,))
             if not cell.is_exact(self._bounds):
                 cells.append(cell)
+            elif cell is not cell.root and not cell.halves and not cell.total(self._bounds.high):
+                self._empty.append(cell)
             yield ()
         self._cells = cells
 
@@ -151,6 +156,11 @@ class Search:
             repeated: list[Question] = []
             yield from self._place(self._apart(repeats, asked), repeated, REPEAT_DOUBT)
             packed += repeated
+        empty = [cell for cell in self._empty if not cell.is_empty_again]
+        self._empty = sorted(empty, key=lambda cell: -len(cell.keys))
+        for question in packed:
+            empty = question.carry(empty)
+            yield ()
         questions += packed
         if not questions:
             questions += map(Question, repeats[:1])
@@ -163,7 +173,7 @@ class Search:
             profile = cell.profile(self._bounds)
             best, least = None, most
             for question in packed:
-                if question.has_room(cell):
+                if len(question.cells) < WIDTH and question.has_room(cell):
                     doubt = confusion(profile, question.profile, least)
                     if doubt < least:
                         best, least = question, doubt
@@ -294,6 +304,8 @@ class Search:
         """State that the counts of the cells add up to the answer, unless that is a contradiction."""
         if (yield from self._bounds.holds(partial(question.state, self._bounds))):
             self._facts.append(question)
+            for cell in question.riders:
+                cell.is_empty_again = not question.changes
         elif question.is_repeated:
             self._drop(question)
         else:
@@ -347,9 +359,10 @@ class Search:
 
     def _rebuild(self, facts: list[Question]) -> Iterator[Pause]:
         """Derive all bounds anew, from the answers for whole batches and `facts`."""
-        self._bounds, self._facts = Bounds(), []
+        self._bounds, self._facts, self._empty = Bounds(), [], []
         self._cells = [cell for root in self._roots for cell in root.tree()]
         for cell in self._cells:
+            cell.is_empty_again = False
             if cell is cell.root and cell.answer is not None:
                 cell.know(self._bounds)
             if cell.halves and not (yield from self._bounds.holds(partial(cell.halve, self._bounds))):
