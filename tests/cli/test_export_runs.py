@@ -37,13 +37,22 @@ def arrived(box: Sandbox, count: int) -> None:
     raise AssertionError(f"only {len(box.requests)} requests")
 
 
-@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "exit_code", "background"),
+    [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, False), (signal.SIGTERM, 143, True)],
+)
 def test_ctrl_c_and_sigterm_say_how_to_go_on(
-    cli: Cli, slow: Sandbox, tmp_path: Path, number: int, exit_code: int
+    cli: Cli, slow: Sandbox, tmp_path: Path, number: int, exit_code: int, background: bool
 ) -> None:
     command = ["export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "a.csv"), "--concurrency", "4"]
+    # What a shell starts in the background ignores SIGINT.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if background else None
     with started(*command) as running:
+        if background:
+            signal.signal(signal.SIGINT, before)
         arrived(slow, 40)
+        if background:
+            running.send_signal(signal.SIGINT)
         running.send_signal(number)
         _, err = running.communicate(timeout=60)
     assert running.returncode == exit_code

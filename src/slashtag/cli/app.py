@@ -66,7 +66,7 @@ def run() -> int:
 
     0: done; 1: an error, printed in one line; 2: wrong usage, also what the service cannot be asked;
     3: some failed or were left out, or figures contradict each other; 130: Ctrl-C;
-    143: SIGTERM.
+    143: SIGTERM; 129: SIGHUP.
     """
     # The words that a shell asks how to complete.
     completed = f"{os.environ.get('COMP_WORDS')} {os.environ.get('_TYPER_COMPLETE_ARGS')}".split()

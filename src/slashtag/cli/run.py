@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import signal
+import sys
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import fields, is_dataclass
@@ -10,7 +12,6 @@ from functools import wraps
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
-from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, getsignal, raise_signal, signal
 from time import perf_counter
 from typing import Any
 
@@ -44,6 +45,8 @@ from .stderr import Begin, Lines, Watch
 #: The exit code if some keys or rows failed or were left out and the rest was done.
 SOME_FAILED = 3
 GO_ON = "run the same command again to go on"
+#: Signals at which a command ends as at Ctrl-C; Windows has one of them.
+ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 # The first match is used.
 _ADVICE: list[tuple[type[SlashtagError], str]] = [
@@ -76,7 +79,7 @@ class Run:
         #: Requests that failed for good, without which the rest went on.
         self.failures = 0
         #: What ends the command, if anything does.
-        self._signal = SIGINT
+        self._signal = int(signal.SIGINT)
         self._fields: dict[str, Any] = {}
         shown = not (options.quiet or options.verbose or self.lines.as_json)
         self._watch = Watch(self.lines.console, self._say_progress, shown=shown)
@@ -187,10 +190,14 @@ class Run:
         """
         levels = (logging.WARNING, logging.INFO, logging.DEBUG)
         level = logging.ERROR if self.options.quiet else levels[min(self.options.verbose, 2)]
-        before = getsignal(SIGTERM)
-        # A shell has what it starts in the background ignore SIGINT; SIGTERM then ends it at once.
-        if getsignal(SIGINT) is not SIG_IGN:
-            signal(SIGTERM, self._terminate)
+        # `nohup` has SIGHUP ignored.
+        ending = [each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN]
+        before = {each: signal.signal(each, self._terminate) for each in ending}
+        # A shell has what it starts in the background ignore SIGINT, which SIGTERM is turned into.
+        is_background = sys.platform != "win32" and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        if is_background:
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
         code = 1
         try:
             with self.lines.of_log(level), self._watch.running():
@@ -217,16 +224,21 @@ class Run:
             text, code = describe(error)
             self.lines.error(text)
         finally:
-            signal(SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            if is_background:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             self._say_end(code)
         if code:
             raise typer.Exit(code)
 
-    def _terminate(self, *_: object) -> None:
-        """Do at SIGTERM what Ctrl-C does; a second one ends the process at once."""
-        self._signal = SIGTERM
-        signal(SIGTERM, SIG_DFL)
-        raise_signal(SIGINT)
+    def _terminate(self, number: int, _: object) -> None:
+        """Do at SIGTERM or SIGHUP what Ctrl-C does; a second one ends the process at once."""
+        self._signal = number
+        signal.signal(number, signal.SIG_DFL)
+        if sys.platform != "win32":
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        signal.raise_signal(signal.SIGINT)
 
     def _say_end(self, code: int) -> None:
         if self.lines.as_json:
