@@ -123,7 +123,7 @@ class AsyncSession:
             raise ConfigurationError("proxy is a setting of your own http session")
         if via is not None and base.scheme == "http" and not allow_http:
             raise ConfigurationError(
-                "a proxy would read the credentials in plain http: use https, or allow http"
+                "a proxy would read the credentials in plain http: use https or allow_http (--allow-http)"
             )
         credentials = Credentials(apikey, apisecret)
         self._transport = Transport(base, credentials, http, via)

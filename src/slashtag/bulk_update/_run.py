@@ -24,7 +24,7 @@ from ._planning import Difference, Row, completed, plan
 
 Changes = str | os.PathLike[str] | Iterable[Change]
 
-_SENT_BEFORE = "an earlier run sent it and got no answer: look whether it was done"
+_SENT_BEFORE = "an earlier run sent it without an answer, and the link is not known to be so: look at it"
 _SENT_AGAIN = "an earlier run sent it and got no answer, this run sent it again: "
 #: A listing of links as they were, by which an update restores them.
 _UNDO = ("id", "slashtag", "destination", "redirect_code", "created_at")

@@ -250,11 +250,14 @@ async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, out
     # Those that name no link, or several, fail again whenever they are sent.
     unnamed = sum(each.status == "failed" and each.id is None for each in left)
     advice = {
-        f"the links as they were: undo with --from {update.undo_path}": count.done or count.unknown,
+        f"the links as they were: undo with --from {update.undo_path}": update.undo_path,
         "password and domain are not in the listing: a row that has none sent none, and they are lost if the "
         "service resets them": bulk.keep,
+        # A run that sent nothing has compared the rows of earlier ones.
         f"{count.unknown:,} unknown: run the same command again to see which were done; --repeat-lost sends "
-        "the others again": count.unknown,
+        "the others again": count.unknown and update.undo_path,
+        f"{count.unknown:,} not done, or changed since: --repeat-lost sends them again": count.unknown
+        and not update.undo_path,
         f"{many(unnamed, 'row')} without a link of its own: correct the file; `slashtag urls list` shows the "
         "links that exist": unnamed,
         "run the same command again to try what failed": count.failed - unnamed,
