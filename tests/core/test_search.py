@@ -104,7 +104,7 @@ def halving(table: Table, keys: Sequence[str]) -> int:
     return sum(1 + splits(batch) for batch in batches_of(keys))
 
 
-@examples(60)
+@examples(200)
 @given(accounts())
 def test_every_result_is_the_truth(account: tuple[int, Table]) -> None:
     count, table = account
@@ -115,7 +115,7 @@ def test_every_result_is_the_truth(account: tuple[int, Table]) -> None:
 
 
 @pytest.mark.unmeasured
-@examples(60)
+@examples(200)
 @given(accounts())
 def test_never_more_requests_than_halving_and_its_confirmation(account: tuple[int, Table]) -> None:
     count, table = account
@@ -126,7 +126,7 @@ def test_never_more_requests_than_halving_and_its_confirmation(account: tuple[in
     assert run.requests <= halving(table, names(count)) + 2 * (KEYS + 4).bit_length() * split + 1
 
 
-@examples(60)
+@examples(200)
 @given(accounts(), st.data())
 def test_refused_keys_are_unresolved_and_no_others_fail(
     account: tuple[int, Table], data: st.DataObject
@@ -153,7 +153,7 @@ def test_requests_that_fail_contradict_nothing(seed: int) -> None:
 
 
 @pytest.mark.unmeasured
-@examples(150)
+@examples(200)
 @given(
     accounts(),
     st.integers(),
@@ -198,7 +198,7 @@ def test_any_answers_end_within_three_requests_a_key_and_a_dozen_a_batch(
 
 
 @pytest.mark.unmeasured
-@examples(150)
+@examples(200)
 @given(accounts(), st.data())
 def test_one_change_at_any_time_or_old_answers_of_caches_give_the_truth_before_or_after(
     account: tuple[int, Table], data: st.DataObject
@@ -277,7 +277,7 @@ def test_hardly_any_result_mixes_what_two_machines_count(lag: str) -> None:
     assert wrong <= 1
 
 
-@examples(50)
+@examples(200)
 @given(st.integers(1, KEYS - 1), st.lists(st.integers(1, 3), min_size=KEYS, max_size=5 * KEYS))
 def test_a_service_that_counts_fewer_keys_than_it_is_asked_has_each_asked_alone(
     most: int, clicks: list[int]

@@ -13,6 +13,9 @@ from .bounds import Bounds, Pause
 #: Most cells of a request.
 WIDTH = 8
 
+#: Clicks a unit in a batch in which most units are asked alone.
+DENSE = 10
+
 #: Keys that the service may take for one, as they differ in case only, say: they are not told apart.
 Unit = tuple[str, ...]
 #: A dimension and a label of it.
@@ -112,6 +115,11 @@ class Cell:
             if label != TOTAL and low[number] < high[number]:
                 profile.setdefault(label[0], {})[label] = high[number] - low[number]
         return profile
+
+    @property
+    def was_alone(self) -> bool:
+        """Whether an answer is about this unit only, and its batch has not changed since."""
+        return any(len(question.keys) == 1 and not question.changes for question in self.questions)
 
     def tree(self) -> Iterator[Cell]:
         """Yield the cell, and those into which it was halved."""
@@ -239,24 +247,31 @@ def checks_of(roots: Iterable[Cell], bounds: Bounds) -> Generator[Pause, None, l
     """Return checks of batches.
 
     They are sets of the units that have counts, and once the others, unless they were checked in other
-    requests. Each unit with counts is in two sets or more, and of two one is in a set without the other: a
-    count given to the wrong unit is noticed.
+    requests. Each unit with counts is in two sets or more, and of two of them one is in
+    a set without the other: a count given to the wrong unit is noticed. Where most units have many counts,
+    those that were asked alone are in no set.
     """
     sets: list[Cell] = []
     for root in roots:
         known = root.known(bounds) or {}
         again = {unit for cell in root.tree() if cell.is_empty_again for unit in cell.units}
+        alone = {cell.units[0] for cell in root.tree() if cell.was_alone}
         empty = [unit for unit in root.units if unit not in known and unit not in again]
+        # Where most units have many counts, the answers for those asked alone are enough.
+        is_dense = root.total(bounds.low) >= DENSE * len(root.units)
+        inferred = [unit for unit in known if not (is_dense and unit in alone)]
         root.origin.times_checked += 1
         # Totals alone hide more errors than labels do; and machines that differ contradict earlier checks.
         for _ in range(root.origin.times_checked + (not root.dimensions)):
-            order = sorted(known, key=partial(digest, len(sets)))
+            order = sorted(inferred, key=partial(digest, len(sets)))
             numbers = [n for n in range(2 * MAX_KEYS) if n.bit_count() > 1][: len(order)]
             for bit in range(max(numbers, default=0).bit_length()):
                 units = [unit for n, unit in zip(numbers, order, strict=True) if n >> bit & 1]
                 sets.append(Cell([*empty, *units], root))
                 empty = []
             yield ()
+        if empty:
+            sets.append(Cell(empty, root))
     checks: list[Check] = []
     for cell in sorted(sets, key=lambda cell: digest(cell.units)):
         for check in checks:
