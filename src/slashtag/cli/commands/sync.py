@@ -63,12 +63,7 @@ def sync(
         wants = "needs the PATH of its file or folder" if target is None else "takes no PATH"
         raise InvalidRequestError(f"--destination {destination} {wants}")
     credentials = find_credentials(run.options)
-    try:
-        loading: Any = import_module("...dlt", __package__)
-    except ImportError:
-        raise ConfigurationError('sync needs dlt: pip install "slashtag[dlt]"') from None
-    # Files of its that could not be completed complain when they are collected.
-    sys.unraisablehook = lambda unraisable: log.debug("%r", unraisable.exc_value)
+    loading = _imported()
     with run.bars() as start:
         bar = cache(start)
         bar("links", "links")
@@ -93,3 +88,14 @@ def sync(
         loaded = loading.load(pipeline, source)
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"
     run.say(f"{rows} to {target or destination}; {run.cost()}", rows=sum(loaded.rows.values()))
+
+
+def _imported() -> Any:
+    """Return `slashtag.dlt`, which needs dlt."""
+    try:
+        loading = import_module("...dlt", __package__)
+    except ImportError:
+        raise ConfigurationError('sync needs dlt: pip install "slashtag[dlt]"') from None
+    # Files of dlt's that could not be completed complain when they are collected.
+    sys.unraisablehook = lambda unraisable: log.debug("%r", unraisable.exc_value)
+    return loading
