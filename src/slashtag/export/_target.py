@@ -35,16 +35,16 @@ class AtomicFile:
         part = f".{name[:40]}.{crc32(os.fsencode(name)):08x}.part"
         self._temporary = self._target.with_name(part)
         self._lock = FileLock(self._temporary)
-        is_free = True
+        is_free = None
         with suppress(OSError):  # a folder without locks; one that cannot be written is told below
             is_free = self._lock.acquire()
-        if not is_free:
+        if is_free is False:
             raise self._failed("another process is writing it")
         # A file that only some may read must not be readable by others while it is written.
         begun = 0o666 if self._mode is None else self._mode & 0o666
         try:
-            # What a killed writer left.
-            self._temporary.unlink(missing_ok=True)
+            if is_free:  # else a file that is there may be another writer's
+                self._temporary.unlink(missing_ok=True)
             handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, begun)
         except OSError as error:
             self._lock.release()
