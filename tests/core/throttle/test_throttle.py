@@ -7,7 +7,7 @@ n different calls have probed. 6. A Retry-After told to five probes in a row bin
 delay it by one interval at most. 7. A rate measured between two exhaustions is exact but for one request.
 8. From a limit to none in a minute once nothing is refused. 9. No deadlock under any order of accepted,
 rejected, failed, cancelled. 10. Amid up to 10 % of strays the pace is 0.9 of full speed after ten seconds.
-Laws 8 to 10 are in test_simulated.py, law 5 in tests/sending/test_admission.py.
+Laws 8 to 10 are in test_simulated.py too, law 5 in tests/sending/test_admission.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slashtag._core.throttle.pace import EARLY, FLOOR, LATE, Pace, Ticket
+from slashtag._core.throttle.pace import EARLY, FLOOR, LATE, SLOW, Pace, Ticket
 from slashtag._core.throttle.throttle import (
     ALONE,
     BELIEVED,
@@ -337,12 +337,6 @@ def test_a_first_probe_accepted_suspects_a_cap_in_flight() -> None:
 # -- the pace
 
 
-@pytest.mark.parametrize(("concurrency", "rate"), [(0, None), (-1, None), (4, 0.0), (4, -1.0), (4, inf)])
-def test_options_that_allow_nothing_are_refused(concurrency: int, rate: float | None) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        Throttle(concurrency, rate)
-
-
 @given(
     rate=st.floats(1, 500),
     waits=st.lists(st.floats(0, 0.2), max_size=200),
@@ -395,6 +389,33 @@ def test_the_curve_stands_still_while_nothing_waits() -> None:
     pace.depart(0.0)
     pace.depart(3600.0)
     assert pace.at(3600.0) == pytest.approx(before, rel=0.01)
+
+
+@pytest.mark.parametrize("dip", [0.1, 0.7])
+def test_from_a_slow_rate_to_full_speed_in_a_minute_without_429s(dip: float) -> None:
+    """Law 8."""
+    pace = Pace(1.0)
+    pace.start(0.0, (5.0, dip, SLOW), 0.0)
+    while pace.due < 60:
+        pace.depart(pace.due)
+    assert pace.at(60.0) > 700
+
+
+@pytest.mark.parametrize("every", [10, 20])
+def test_a_share_of_429s_at_any_pace_is_learnt_and_then_excessive_no_more(every: int) -> None:
+    """Law 10."""
+    pace = Pace(1.0)
+    pace.enter(Ticket(10.0, 100, 1), 100.0)
+    verdicts = []
+    for number in range(101, 181):
+        ticket = Ticket(10.0 + (number - 100) / 50, number, 1, 50.0)
+        if number % every:
+            pace.judge(ticket, 0)
+        else:
+            pace.rejected(ticket, counts=True)
+            verdicts.append((pace.learnt(), pace.excessive(ticket)))
+    assert [learnt for learnt, _ in verdicts].count(True) == 1
+    assert verdicts[-1] == (False, False)
 
 
 @given(rate=st.floats(1, 500), count=st.integers(25, 400), lost=st.integers(0, 4))

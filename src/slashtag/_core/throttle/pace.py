@@ -112,9 +112,6 @@ class Pace:
         self._below += 1
         self._below_lost += lost
         self.share = min(MOST, self._below_lost / (self._below + SAMPLE))
-        if self._below > 500:
-            self._below /= 2
-            self._below_lost /= 2
 
     def learnt(self) -> bool:
         """Return whether the share of 429s at any pace has been learnt, or is much higher than it was."""
@@ -160,16 +157,11 @@ class Pace:
         early = ticket.sent - self.since < 0.9 * self.time
         if early and self._early >= 0 and self.at(ticket.sent) >= 0.9 * self.proven:
             low = max(low, self.proven)
-        self._early = self._early + 1 if early else 0
-        return self._between(ticket, low, ticket.sent)
+        return self.resume(ticket, low, ticket.sent, self._early + 1 if early else 0)
 
-    def resume(self, ticket: Ticket, low: float, exhausted_at: float) -> Curve:
-        """Return the curve after an exhausted limit."""
-        self._early = 0
-        return self._between(ticket, low, exhausted_at)
-
-    def _between(self, ticket: Ticket, low: float, at: float) -> Curve:
-        high = self.at(at)
+    def resume(self, ticket: Ticket, low: float, exceeded_at: float, early: int = 0) -> Curve:
+        """Return the curve between a rate that was accepted and that at which the limit was exceeded."""
+        self._early, high = early, self.at(exceeded_at)
         low = min(low, high)
         self._mark(ticket.number, ticket.sent)
         self.proven, self._basis = low, max(low, self._basis)

@@ -1,8 +1,7 @@
 """Decide when the next request may be sent under an undocumented rate limit.
 
 A call is refused when it is answered 429 although a request sent after its previous 429 was accepted. Its
-429s concern only itself, in every state: it waits alone, twice as long each time; after the second such
-429 it takes no place and no turn of others.
+429s concern only itself: it waits alone, twice as long each time, and after two it takes no place of others.
 
 state       may depart                         isolated 429             429s of several   accepted
                                                                         calls in a row
@@ -12,8 +11,8 @@ open, cap   the same                           over it: back to it;     strike, 
 suspected                                      else strike, 3rd: paced                    after a hold
 probing     one probe at a time, ever later    -                        -                 probe: see below
 paced       when due                           excessive: correct rate  probing, resume   -
-quota       in flight < cap, budget; then      ignored; budget used     probing           cap + 1
-            one at a time                      up: probing
+quota       in flight < cap, budget; then      not of the budget; if    probing           cap + 1
+            one at a time                      that is used up: probing
 
 An accepted probe chooses by what the limit did. Exhausted for 12 s: a quota for each window. Open at once: a
 cap in flight, unless three strikes refuted that. Else: paced, at what was accepted since the limit opened.
@@ -54,10 +53,6 @@ class Throttle:
     def __init__(
         self, concurrency: int, rate: float | None = None, notify: Callable[[str], None] = lambda text: None
     ) -> None:
-        if concurrency < 1:
-            raise ValueError("concurrency must be at least 1")
-        if rate is not None and not 0 < rate < inf:
-            raise ValueError("rate must be a positive number of requests a second")
         self.in_flight = 0
         self._beside = 0  # of them, those of refused calls, which take no place of others
         self.throttled = 0
@@ -125,8 +120,7 @@ class Throttle:
         ticket = previous or Ticket()
         beside = ticket.is_refused and self.state != PROBING
         self._beside += beside
-        paced = self.state == PACED and (self._known or not beside)
-        pace = self._pace.depart(now) if paced else inf
+        pace = self._pace.depart(now) if self.state == PACED and (self._known or not beside) else inf
         ticket.depart(now, self._number, self.in_flight - self._beside, pace, beside)
         if beside:
             return ticket
@@ -182,6 +176,7 @@ class Throttle:
         if self._run >= cluster or (self.state == QUOTA and self._budget <= 0):
             self._exhausted(ticket, now, pause)
             return self.paused_until + FLOOR
+        self._budget += self.state == QUOTA and not ticket.beside
         if not (refused or self._known or self.state == QUOTA):
             self._isolated(ticket, now)
         return own
