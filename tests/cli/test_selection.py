@@ -107,6 +107,15 @@ def test_blanks_comments_and_a_header_are_skipped(
     assert (ran.code, total(ran)) == (0, clicks)
 
 
+def test_a_listing_names_the_slashtags_of_its_column(
+    cli: Cli, keys: list[str], clicks: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "links.csv"
+    file.write_text(f'id,slashtag,destination\n1,{keys[0]},"https://a.example/1,2"\n2,{keys[1]},x\n', "utf-8")
+    ran = cli(*RANGE, "--keys-file", str(file))
+    assert (ran.code, total(ran)) == (0, clicks)
+
+
 def test_short_urls_of_the_account_stand_for_their_slashtags(
     cli: Cli, box: Sandbox, keys: list[str], clicks: int
 ) -> None:

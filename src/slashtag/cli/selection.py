@@ -1,5 +1,6 @@
 """The options that say which links a command is about."""
 
+import csv
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -35,7 +36,7 @@ class Selection:
         metavar="FILE",
         lazy=False,
         encoding="utf-8-sig",
-        help="Slashtags from a file, one a line; - reads stdin.",
+        help="Slashtags from a file, one a line, or a CSV file with that column; - reads stdin.",
     )
     tag: list[str] | None = _option(None, metavar="NAME", help="The links of this tag; may be repeated.")
     every: bool = _option(False, "--all", help="Every link of the account.")
@@ -98,10 +99,12 @@ class Selection:
             try:
                 found = [line for line in self.keys_file if not line.lstrip().startswith("#")]
             except UnicodeDecodeError:
-                raise InvalidRequestError(f"{where} is not UTF-8 text") from None
+                raise InvalidRequestError(f"{where} is not UTF-8 text; save a workbook as .csv") from None
         found = [key for text in found if (key := text.strip())]
-        if self.keys_file is not None and found and found[0].lower() == "slashtag":
-            del found[0]
+        columns = found[0].lower().split(",") if self.keys_file is not None and found else []
+        if "slashtag" in columns:
+            at, lines = columns.index("slashtag"), found[1:]
+            found = lines if len(columns) == 1 else [row[at] for row in csv.reader(lines) if row[at:]]
         if not found:
             # Statistics of no links are zeros, and an export would replace a file by its header.
             raise InvalidRequestError(f"{where} holds no slashtags; --all selects every link")
