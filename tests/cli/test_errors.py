@@ -56,7 +56,7 @@ def test_credentials_that_are_missing_or_wrong_say_what_to_do(
     assert ran.error.startswith("error: GET")
     assert ran.error.endswith("check SLASHTAG_APIKEY and SLASHTAG_APISECRET")
     assert "another-secret-42" not in ran.err
-    for url, says in {"http://example.com": "allow http", "ftp://example.com": "base URL"}.items():
+    for url, says in {"http://example.com": "--allow-http", "ftp://example.com": "base URL"}.items():
         ran = cli("tags", "list", "--base-url", url)
         assert (ran.code, says in ran.error) == (1, True)
     monkeypatch.delenv("SLASHTAG_BASE_URL")
