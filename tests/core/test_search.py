@@ -121,9 +121,9 @@ def test_never_more_requests_than_halving_and_its_confirmation(account: tuple[in
     count, table = account
     run = Run(count, lambda keys, _: together(table, keys))
     split = sum(any(key in table for key in batch) for batch in batches_of(names(count)))
-    # Checks: sets of the keys of a batch by the bits of a number (without labels, twice). And the second half
+    # Checks: five sets of the keys of a batch (without labels, twice). And the second half
     # of one batch, to verify that halves add up to it.
-    assert run.requests <= halving(table, names(count)) + 2 * (KEYS + 4).bit_length() * split + 1
+    assert run.requests <= halving(table, names(count)) + 2 * 5 * split + 1
 
 
 @examples(200)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
+from itertools import combinations
+from math import comb
 
 from .._models import add_counts
 from .batches import MAX_KEYS, halves
@@ -247,9 +249,9 @@ def checks_of(roots: Iterable[Cell], bounds: Bounds) -> Generator[Pause, None, l
     """Return checks of batches.
 
     They are sets of the units that have counts, and once the others, unless they were checked in other
-    requests. Each unit with counts is in two sets or more, and of two of them one is in
-    a set without the other: a count given to the wrong unit is noticed. Where most units have many counts,
-    those that were asked alone are in no set.
+    requests. Each unit with counts is in two sets or more, and each of two units is in a set without the
+    other: counts given to the wrong unit are noticed twice. Where most units have many counts, those that
+    were asked alone are in no set.
     """
     sets: list[Cell] = []
     for root in roots:
@@ -264,10 +266,10 @@ def checks_of(roots: Iterable[Cell], bounds: Bounds) -> Generator[Pause, None, l
         # Totals alone hide more errors than labels do; and machines that differ contradict earlier checks.
         for _ in range(root.origin.times_checked + (not root.dimensions)):
             order = sorted(inferred, key=partial(digest, len(sets)))
-            numbers = [n for n in range(2 * MAX_KEYS) if n.bit_count() > 1][: len(order)]
-            for bit in range(max(numbers, default=0).bit_length()):
-                units = [unit for n, unit in zip(numbers, order, strict=True) if n >> bit & 1]
-                sets.append(Cell([*empty, *units], root))
+            many = next(n for n in range(2, MAX_KEYS) if comb(n, max(2, n // 2)) >= len(order))
+            codes = list(zip(order, combinations(range(many), max(2, many // 2)), strict=False))
+            for n in range(many) if order else ():
+                sets.append(Cell([*empty, *(unit for unit, code in codes if n in code)], root))
                 empty = []
             yield ()
         if empty:
