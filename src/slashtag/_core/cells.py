@@ -185,7 +185,7 @@ class Question:
 
     def carry(self, cells: Iterable[Cell]) -> list[Cell]:
         """Ask empty cells with the others; return those for which there is no room."""
-        keys, dimensions, others = set(self.keys), self.cells[0].root.dimensions, []
+        keys, dimensions, others = set(self.keys), self.cells[0].root.dimensions, list[Cell]()
         for cell in cells:
             has_room = len(keys) + len(cell.keys) <= MAX_KEYS and cell.root.dimensions == dimensions
             # It may be a part of a cell that is asked.

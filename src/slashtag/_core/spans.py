@@ -9,7 +9,7 @@ from .._errors import InvalidRequestError
 from .windows import Bound, last_day
 
 _DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
-_LAST = re.compile(r"([1-9][0-9]{0,3})([dwmy])")
+_TRAILING = re.compile(r"([1-9][0-9]{0,3})([dwmy])")
 _NAMED = re.compile(r"(this|last)-(week|month|quarter|year)")
 _DATES = re.compile(r"([0-9]{4})(?:-(?:([0-9]{2})|[qQ]([1-4])))?")
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
@@ -106,7 +106,7 @@ def _ends(text: str, today: date) -> tuple[Bound, Bound]:
     if text in ("today", "yesterday"):
         day = today - (text == "yesterday") * _DAY
         return day, day
-    if found := _LAST.fullmatch(text):
+    if found := _TRAILING.fullmatch(text):
         n, unit = int(found[1]), found[2]
         if unit in "dw":
             return today - (n * (7 if unit == "w" else 1) - 1) * _DAY, today

@@ -16,7 +16,7 @@ from .._core.throttle.throttle import Throttle, Ticket
 from .._errors import SessionClosedError
 
 LONG_WAIT = 10.0  # seconds: a longer wait is logged as a warning
-TURNS = 3  # of those that met no 429, where any wait, between two that met one: many of these may be refused
+TURNS = 3  # new calls depart between two that met a 429, many of which may be refused
 
 log = logging.getLogger("slashtag")
 
@@ -39,11 +39,10 @@ class Admission:
     """Queue of the requests of a session, admitted as the throttle allows.
 
     Requests depart in the order of their numbers. One that returns after a failure keeps its number; one that
-    was answered 429 takes a new number, at the end, and three that met none go between two such. While the
-    limit is exhausted, those that have met no 429 go first, and one of the last to come: it is the least like
-    those that met one. Else refused requests go first, which have waited by themselves and take no turn of
-    others. Every ticket must be returned to
-    exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
+    was answered 429 waits by itself, then takes a new number, at the end, and TURNS new ones depart between
+    two such. While the limit is exhausted, those that have met no 429 go first, and of them one of the last
+    to come: it is the least like those that met one. Else refused requests go first: they take no turn of
+    others. Every ticket must be given back to exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
     """
 
     def __init__(self, throttle: Throttle) -> None:

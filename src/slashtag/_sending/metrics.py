@@ -42,12 +42,12 @@ class Metrics:
         return f"Metrics({numbers})"
 
     def answered(self, made: float | None) -> None:
-        """Count a success, of an answer made at this time."""
+        """Note when an answer was made."""
         if made is not None and made < self.oldest_answer:
             self.oldest_answer = made
 
     def sends_again(self, at: float, now: float) -> None:
-        """Count a retry at this time of the event loop, unless another one comes before it."""
+        """Note a retry at this time of the event loop, unless another one comes before it."""
         if not now < self.retry_at < at:
             self.retry_at = at
 

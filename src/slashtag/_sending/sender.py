@@ -149,7 +149,7 @@ class Sender:
         now: float,
         began: float,
     ) -> None:
-        """Return the ticket of a failed attempt; raise the error unless it is a rate-limit 429."""
+        """Give the ticket of a failed attempt back; raise the error unless it is a rate-limit 429."""
         if not isinstance(error, RateLimitError):
             state.spent += now - began
             state.answer_lost |= call.method != "GET" and answer_lost(error)

@@ -232,7 +232,7 @@ class ClicksTable:
     def _labels(self, key: str, stats: RangeStats) -> Rows:
         """Return the rows of a month, or one that deletes those that another load may have brought.
 
-        None if its clicks are the same as before.
+        No rows if its clicks are the same as before.
         """
         ((month, total),) = self._counts(stats).items()
         if self._known(key).get(month, (None,))[0] == total:

@@ -20,10 +20,10 @@ from anyio.from_thread import start_blocking_portal
 from .account import Account, seconds
 from .faults import NEEDS_ANSWER, Fault, FaultPlan, apply_fault, html_page, json_answer
 from .generate import fill
-from .limits import TokenBucket
 from .routes import Behaviour, Envelope, Service, error_data
 from .rules import Request, split_target
 from .store import Store
+from .token_bucket import TokenBucket
 
 # Above any `max_target`, so that the option decides and not the web server's own limit.
 _MAX_LINE = 2**20

@@ -1,7 +1,8 @@
 """Decide when the next request may be sent under an undocumented rate limit.
 
 A call is refused when it is answered 429 although a request sent after its previous 429 was accepted. Its
-429s concern only itself: it waits alone, twice as long each time, and after two it takes no place of others.
+429s concern only itself, but for a probe's: it waits alone, twice as long each time, and after two it takes
+no place of others.
 
 state       may depart                         isolated 429             429s of several   accepted
                                                                         calls in a row
@@ -60,7 +61,7 @@ class Throttle:
         self.state = OPEN if rate is None else PACED
         self._notify = notify  # told what is learnt
         self._concurrency = concurrency
-        self._known = rate is not None
+        self._is_given = rate is not None
         self._cap: float = min(START, concurrency) if rate is None else concurrency
         self._number = 0
         self._passed = -inf  # departure of the last request accepted
@@ -103,7 +104,7 @@ class Throttle:
             return self.paused_until
         if self.in_flight >= self._concurrency or (not beside and self.in_flight - self._beside >= self._cap):
             return inf
-        if beside and self.state != PROBING and not self._known:
+        if beside and self.state != PROBING and not self._is_given:
             return now
         if self.state == PACED:
             return self._pace.due if self._pace.due - now > EARLY else now
@@ -120,7 +121,7 @@ class Throttle:
         ticket = previous or Ticket()
         beside = ticket.is_refused and self.state != PROBING
         self._beside += beside
-        pace = self._pace.depart(now) if self.state == PACED and (self._known or not beside) else inf
+        pace = self._pace.depart(now) if self.state == PACED and (self._is_given or not beside) else inf
         ticket.depart(now, self._number, self.in_flight - self._beside, pace, beside)
         if beside:
             return ticket
@@ -177,7 +178,7 @@ class Throttle:
             self._exhausted(ticket, now, pause)
             return self.paused_until + FLOOR
         self._budget += self.state == QUOTA and not ticket.beside
-        if not (refused or self._known or self.state == QUOTA):
+        if not (refused or self._is_given or self.state == QUOTA):
             self._isolated(ticket, now)
         return own
 
@@ -283,7 +284,7 @@ class Throttle:
         self._probe = None
         exhausted = ticket.sent - self._since  # for how long
         accepted, cycle = max(self._accepted - 1, 1), max(ticket.sent - self._opened, FLOOR)
-        if self._known:
+        if self._is_given:
             self._follow(now, (self._pace.rate, 0.0, 1.0))
         elif exhausted >= LONG or (self._quota and cycle >= 0.9 * self._width):
             self._width = cycle if self._quota else exhausted
