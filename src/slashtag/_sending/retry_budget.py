@@ -7,9 +7,11 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from math import inf
+from typing import Any
 
 import anyio
 
+from .._core.call import Call
 from .._core.retry import RetryPolicy, backoff, is_failure
 from .._errors import APIError, RateLimitError, SlashtagError, TransportError
 from .admission import Admission
@@ -30,8 +32,8 @@ class RetryBudget:
     A retry costs 1, which is refunded if it succeeds. With an empty budget retries queue: each is sent a
     backoff after the previous one has ended, which grows with the number of consecutive failures. A success
     pays for two more retries, so the queue empties as fast as the service recovers. A warning is logged once
-    if the queue keeps failing, since that may take minutes. If nothing is answered for as long as a request
-    may take, the others would wait as long one after the other: they fail at once, but for one in a while.
+    if the queue keeps failing, since that may take minutes. If all requests fail for as long as one may
+    take, the others would wait as long one after the other: they fail at once, but for one in a while.
     """
 
     def __init__(self, admission: Admission) -> None:
@@ -58,19 +60,23 @@ class RetryBudget:
         self._failing_since, self._failed_at = min(self._failing_since, now), now
 
     def is_outage(self, now: float, patience: float) -> bool:
-        """Return whether retries keep failing, and nothing has been answered for `patience` seconds."""
+        """Return whether retries keep failing, and all requests have for `patience` seconds."""
         is_recent = now - self._failed_at < patience
         return is_recent and self._failures >= OUTAGE_FAILURES and now - self._failing_since >= patience
 
-    def check(self, patience: float) -> None:
-        """Raise TransportError during an outage of `patience` seconds, unless this request may be sent."""
+    def check(self, call: Call[Any], patience: float) -> None:
+        """Raise TransportError during an outage of `patience` seconds, unless this call may be sent."""
         now = asyncio.get_running_loop().time()
         if not self.is_outage(now, patience):
             return
         if now < self._probe_at:
             seconds = now - self._failing_since
             raise TransportError(
-                f"not sent: the service has answered nothing for {seconds:.0f} s", unsent=True
+                f"not sent: all requests have failed for {seconds:.0f} s",
+                method=call.method,
+                path=call.path,
+                attempts=0,
+                unsent=True,
             )
         self._probe_at = now + PROBE_INTERVAL
 

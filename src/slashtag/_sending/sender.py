@@ -86,7 +86,7 @@ class Sender:
             # Let other tasks run, because a replay does not wait for anything.
             await asyncio.sleep(0)
             return parse(call, 200, {}, body, self.transport.scrubber, report=self._report_unreadable)
-        self.budget.check(self.policy.max_elapsed)
+        self.budget.check(call, self.policy.max_elapsed)
         state = CallState(self.admission.order())
         try:
             data = await self._attempt(call, state)
