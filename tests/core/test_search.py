@@ -233,6 +233,19 @@ def test_one_change_at_any_time_or_old_answers_of_caches_give_the_truth_before_o
         assert run.results.get(name, {}) in (table.get(name, {}), dict(after.get(name, {})))
 
 
+def test_a_link_that_has_the_click_of_another_by_mistake_is_found_beside_a_new_click_like_it() -> None:
+    table = table_of([(0, (0, 0, 0)), (6, (0, 1, 1)), (28, (0, 0, 1))])
+    after = table | table_of([(27, (0, 1, 1))])
+    requests = 0
+
+    def service(keys: tuple[str, ...], _: bool) -> Answer:
+        nonlocal requests
+        requests += 1
+        return together(table if requests <= 4 else after, keys)
+
+    assert Run(31, service).results == after
+
+
 @pytest.mark.unmeasured
 @pytest.mark.parametrize("lag", ["by request", "by connection", "once"])
 def test_hardly_any_result_mixes_what_two_machines_count(lag: str) -> None:

@@ -248,18 +248,19 @@ class Check(Question):
 def checks_of(roots: Iterable[Cell], bounds: Bounds) -> Generator[Pause, None, list[Check]]:
     """Return checks of batches.
 
-    They are sets of the units that have counts, and once the others, unless they were checked in other
-    requests. Each unit with counts is in two sets or more, and each of two units is in a set without the
-    other: counts given to the wrong unit are noticed twice. Where most units have many counts, those that
-    were asked alone are in no set.
+    They are sets of the units that have counts. Each is in two sets or more, and each of two units is in a
+    set without the other: counts given to the wrong unit are noticed twice. Where most units have many
+    counts, the answers for those asked alone are enough. The units without counts, unless they were checked
+    in other requests, are asked apart: beside a unit that has their counts by mistake, these would be found.
     """
     sets: list[Cell] = []
+    empties: list[Cell] = []
     for root in roots:
         known = root.known(bounds) or {}
         again = {unit for cell in root.tree() if cell.is_empty_again for unit in cell.units}
         alone = {cell.units[0] for cell in root.tree() if cell.was_alone}
-        empty = [unit for unit in root.units if unit not in known and unit not in again]
-        # Where most units have many counts, the answers for those asked alone are enough.
+        if empty := [unit for unit in root.units if unit not in known and unit not in again]:
+            empties.append(Cell(empty, root))
         is_dense = root.total(bounds.low) >= DENSE * len(root.units)
         inferred = [unit for unit in known if not (is_dense and unit in alone)]
         root.origin.times_checked += 1
@@ -268,14 +269,16 @@ def checks_of(roots: Iterable[Cell], bounds: Bounds) -> Generator[Pause, None, l
             order = sorted(inferred, key=partial(digest, len(sets)))
             many = next(n for n in range(2, MAX_KEYS) if comb(n, max(2, n // 2)) >= len(order))
             codes = list(zip(order, combinations(range(many), max(2, many // 2)), strict=False))
-            for n in range(many) if order else ():
-                sets.append(Cell([*empty, *(unit for unit, code in codes if n in code)], root))
-                empty = []
+            parts = ([unit for unit, code in codes if n in code] for n in range(many) if order)
+            sets += [Cell(part, root) for part in parts]
             yield ()
-        if empty:
-            sets.append(Cell(empty, root))
+    return [*(yield from _packed(sets)), *(yield from _packed(empties))]
+
+
+def _packed(cells: list[Cell]) -> Generator[Pause, None, list[Check]]:
+    """Return checks of cells, several in one where there is room."""
     checks: list[Check] = []
-    for cell in sorted(sets, key=lambda cell: digest(cell.units)):
+    for cell in sorted(cells, key=lambda cell: digest(cell.units)):
         for check in checks:
             # No two sets of one batch together, since units may be in both.
             if check.has_room(cell) and cell.root not in check.roots:
