@@ -132,3 +132,9 @@ def test_a_file_that_is_damaged_or_no_file_or_public_is_told(
     logged_in.unlink()
     logged_in.mkdir()
     assert "Is a directory" in cli("tags", "list").error
+
+
+def test_a_repr_shows_no_credentials() -> None:
+    shown = repr(kept.Credentials("https://example.com", APIKEY, APISECRET))
+    assert APIKEY not in shown
+    assert APISECRET not in shown

@@ -24,6 +24,9 @@ class Credentials(msgspec.Struct):
     apikey: str
     apisecret: str
 
+    def __repr__(self) -> str:
+        return f"Credentials({self.base_url!r}, ***)"
+
 
 def find_credentials(options: SessionOptions) -> Credentials:
     """Return the credentials to use, with the `base_url` of the options or the environment.
