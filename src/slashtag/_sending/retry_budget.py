@@ -59,16 +59,18 @@ class RetryBudget:
         """Record an attempt that failed because of the service's health."""
         self._failing_since, self._failed_at = min(self._failing_since, now), now
 
-    def is_outage(self, now: float, patience: float) -> bool:
+    def is_outage(self, patience: float) -> bool:
         """Return whether retries keep failing, and all requests have for `patience` seconds."""
-        is_recent = now - self._failed_at < patience
-        return is_recent and self._failures >= OUTAGE_FAILURES and now - self._failing_since >= patience
+        if self._failures < OUTAGE_FAILURES:
+            return False
+        now = asyncio.get_running_loop().time()
+        return now - self._failed_at < patience <= now - self._failing_since
 
     def check(self, call: Call[Any], patience: float) -> None:
         """Raise TransportError during an outage of `patience` seconds, unless this call may be sent."""
-        now = asyncio.get_running_loop().time()
-        if not self.is_outage(now, patience):
+        if not self.is_outage(patience):
             return
+        now = asyncio.get_running_loop().time()
         if now < self._probe_at:
             seconds = now - self._failing_since
             raise TransportError(

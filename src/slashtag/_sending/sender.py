@@ -222,7 +222,7 @@ class Sender:
         state.backoff = max(backoff(policy, state.attempts, random.random()), told)
         out_of_time = state.spent + state.backoff >= policy.max_elapsed
         out_of_time |= policy.max_wait is not None and told > policy.max_wait
-        out_of_time |= self.budget.is_outage(asyncio.get_running_loop().time(), policy.max_elapsed)
+        out_of_time |= self.budget.is_outage(policy.max_elapsed)
         return out_of_time or state.attempts >= policy.max_attempts
 
     async def _send_again(self, call: Call[T], state: CallState) -> T:
