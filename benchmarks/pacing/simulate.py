@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
+from slashtag._sending.admission import TURNS
+
 from .servers import Server
 
 CONCURRENCY = 64
 POOL = 2 * CONCURRENCY  # requests of a job in the queue or in flight; more come as these are done
-TURNS = 3  # of requests that met no 429 between two that met one, as slashtag's admission has it
 REJECTION = 0.5  # share of the latency after which a rejected request is answered
 MEDIAN, SIGMA, LOW, HIGH = 0.0775, 0.6, 0.020, 0.300  # seconds; lognormal, cut at both ends
 MEAN = 0.0906  # of that, in seconds
