@@ -13,6 +13,7 @@ from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
 from time import perf_counter
+from types import FrameType
 from typing import Any
 
 import typer
@@ -232,13 +233,13 @@ class Run:
         if code:
             raise typer.Exit(code)
 
-    def _terminate(self, number: int, _: object) -> None:
+    def _terminate(self, number: int, frame: FrameType | None) -> None:
         """Do at SIGTERM or SIGHUP what Ctrl-C does; a second one ends the process at once."""
         self._signal = number
         signal.signal(number, signal.SIG_DFL)
-        if sys.platform != "win32":
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-        signal.raise_signal(signal.SIGINT)
+        # Called rather than raised: a SIGINT that is blocked would be a second one, which ends at once too.
+        handler = signal.getsignal(signal.SIGINT)
+        (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, frame)
 
     def _say_end(self, code: int) -> None:
         if self.lines.as_json:
