@@ -247,9 +247,13 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path, name: str
     path.write_bytes(b"before")
     # -B: a compiled module that the limit cuts would end the processes of other tests.
     command = [sys.executable, "-B", "-X", "dev", "-c", FULL, str(path)]
-    run = subprocess.run(command, capture_output=True, text=True)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    run = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
     assert re.search("cannot be written: .*File too large", run.stdout)
     assert path.read_bytes() == b"before"
-    assert names(tmp_path) == [name]
+    assert names(temporary) == []
+    assert names(tmp_path) == [name, temporary.name]

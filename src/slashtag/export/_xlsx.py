@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import import_module
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from .. import ExportError
@@ -28,7 +30,10 @@ class XlsxWriter:
             raise ExportError('a workbook needs xlsxwriter: pip install "slashtag[xlsx]"') from None
         #: Of the temporary files of sheets.
         self._errors = (OSError, xlsxwriter.exceptions.XlsxFileError)
-        self._book: Any = xlsxwriter.Workbook(file, {"constant_memory": True})
+        # A folder of its own: xlsxwriter leaves its temporary files behind when the disk is full.
+        self._folder = TemporaryDirectory(prefix="slashtag-", ignore_cleanup_errors=True)
+        options = {"constant_memory": True, "tmpdir": self._folder.name}
+        self._book: Any = xlsxwriter.Workbook(file, options)
         self._sheet = self._book.add_worksheet()
         self._names = table.names
         self._rows = 0
@@ -71,3 +76,8 @@ class XlsxWriter:
                 self._book.close()
         except self._errors as error:
             raise ExportError(f"the workbook cannot be written: {error}") from None
+        finally:
+            for each in self._sheet.fh, self._sheet.row_data_fh:
+                with suppress(OSError):
+                    each.close()
+            self._folder.cleanup()
