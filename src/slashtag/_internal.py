@@ -6,7 +6,6 @@ may change without notice. Add one only if the public interface is not sufficien
 
 from ._core.batches import check_slashtag as check_slashtag
 from ._core.change import find_problems as find_problems
-from ._credentials import parse_base_url as parse_base_url
 from ._errors import did_you_mean as did_you_mean
 from ._fanout import WorkerPool as WorkerPool
 from ._files import FileLock as FileLock

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 import aiohttp
 from msgspec import structs
 
-from ._core.answers import Answer
+from ._core.answers import StatsAnswer
 from ._core.batches import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
 from ._core.call import Call
 from ._core.options import FLAG, POSITIVE_INT, SECONDS, Rule, check_options
@@ -174,9 +174,14 @@ class AsyncSession:
 
         Raises InvalidRequestError for statistics, which `stats.run` and `stats.retry` check and add up.
         """
-        if isinstance(call.returns, type) and issubclass(call.returns, Answer):
+        if isinstance(call.returns, type) and issubclass(call.returns, StatsAnswer):
             raise InvalidRequestError("statistics are requested with stats.run, failures with stats.retry")
         return await self._sender.send(call)
+
+    @property
+    def base_url(self) -> str:
+        """The address of the service, with /api/v1/."""
+        return str(self._transport.base)
 
     @property
     def metrics(self) -> Metrics:
@@ -233,7 +238,7 @@ class AsyncSession:
 
     def __repr__(self) -> str:
         state = "closed" if self._transport.closed else f"by {self._transport.way}"
-        return f"<AsyncSession {self._transport.base} ({state})>"
+        return f"<AsyncSession {self.base_url} ({state})>"
 
 
 def account_key(session: AsyncSession, salt: str) -> bytes:
@@ -241,7 +246,7 @@ def account_key(session: AsyncSession, salt: str) -> bytes:
 
     The apisecret has no part in it: it may be replaced without changing the account.
     """
-    account = f"{session._transport.base}\0{session._transport.credentials.apikey}"
+    account = f"{session.base_url}\0{session._transport.credentials.apikey}"
     return pbkdf2_hmac("sha256", account.encode(), salt.encode(), 5_000, 64)
 
 

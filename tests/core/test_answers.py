@@ -24,7 +24,7 @@ from slashtag import (
     Statistics,
     Year,
 )
-from slashtag._core.answers import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
+from slashtag._core.answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from slashtag._core.batches import Selector
 from slashtag._core.windows import Window
 from slashtag._models import RunningSum, days
@@ -282,7 +282,7 @@ def test_empty_breakdowns_are_empty_in_each_form(breakdown: Any) -> None:
         (GeoAnswer(state={"Ohio": 0, "Other": 0}), GeoStats(state={"Other": 0})),
     ],
 )
-def test_labels_without_clicks_are_dropped_but_other(answer: Answer, expected: Statistics) -> None:
+def test_labels_without_clicks_are_dropped_but_other(answer: StatsAnswer, expected: Statistics) -> None:
     assert summed(type(expected), [answer.to_statistics(WEEK)[0]]) == expected
 
 

@@ -37,7 +37,7 @@ CALLS: list[Call[Any]] = [
         returns=Page[ShortUrl],
         params=(("page", "1"),),
         replayable=True,
-        settled_at=5.0,
+        period_end=5.0,
     ),
     Call(method="POST", path="tags", returns=Tag, body=b"{}", repeat="if unsent"),
     Call(method="GET", path="stats", returns=RangeStats, params=(("url_keys", "a,b"),), label="it"),

@@ -242,7 +242,7 @@ def test_the_dates_of_the_answer_are_those_of_its_windows(start: date, later: in
 )
 def test_an_answer_is_final_once_its_last_second_is_over(query: Query[Any], ended: datetime) -> None:
     (piece,) = query.time_slices(INDIA, NOW, "inclusive")
-    assert query.call(Selector(tag="t"), piece).settled_at == ended.timestamp()
+    assert query.call(Selector(tag="t"), piece).period_end == ended.timestamp()
 
 
 # --- what they are -------------------------------------------------------------------------------------

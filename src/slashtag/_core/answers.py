@@ -33,14 +33,14 @@ from .windows import Window
 
 Nothing = Annotated[list[Any], Meta(max_length=0)]
 Count = Annotated[int, Meta(ge=0)]
-Counts = dict[str, Count] | Nothing | None
-Days = dict[date, Count] | Nothing | None
+GivenCounts = dict[str, Count] | Nothing | None
+GivenDays = dict[date, Count] | Nothing | None
 #: A year or a month, which may have a leading zero.
 Number = Annotated[str, Meta(pattern=r"^[0-9]{1,4}$")]
-Months = dict[Number, dict[Number, Count] | Nothing | None] | Nothing | None
+GivenMonths = dict[Number, dict[Number, Count] | Nothing | None] | Nothing | None
 
 
-class Answer(Struct, gc=False, kw_only=True):
+class StatsAnswer(Struct, gc=False, kw_only=True):
     """Answer of a statistics endpoint."""
 
     result_type: ClassVar[type[Statistics]]
@@ -68,14 +68,14 @@ class Answer(Struct, gc=False, kw_only=True):
         return {name: _counts(getattr(self, name)) for name in self.result_type.SUMS}
 
 
-class _LabelAnswer(Answer, gc=False, kw_only=True):
+class _LabelAnswer(StatsAnswer, gc=False, kw_only=True):
     """Answer with clicks by device, browser, platform, country and referrer."""
 
-    device: Counts = None
-    browser: Counts = None
-    platform: Counts = None
-    country: Counts = None
-    referrer: Counts = None
+    device: GivenCounts = None
+    browser: GivenCounts = None
+    platform: GivenCounts = None
+    country: GivenCounts = None
+    referrer: GivenCounts = None
 
 
 class RangeAnswer(_LabelAnswer, gc=False):
@@ -84,7 +84,7 @@ class RangeAnswer(_LabelAnswer, gc=False):
     result_type = RangeStats
 
     total_clicks: Count
-    clicks: Days | UnsetType = UNSET
+    clicks: GivenDays | UnsetType = UNSET
 
     def _read(self, window: Window | None, year: int | None) -> tuple[RangeStats, str | None]:
         assert window is not None
@@ -126,9 +126,9 @@ class PeriodAnswer(_LabelAnswer, gc=False):
     clicks_total: Count
     clicks_unique: int
     clicks_repeated: int
-    clicks_breakdown: Months = None
-    languages: Counts = None
-    timezone: Counts = None
+    clicks_breakdown: GivenMonths = None
+    languages: GivenCounts = None
+    timezone: GivenCounts = None
 
     def _read(self, window: Window | None, year: int | None) -> tuple[PeriodStats, str | None]:
         breakdown: dict[int, dict[int, int]] = {}
@@ -155,14 +155,14 @@ class PeriodAnswer(_LabelAnswer, gc=False):
         return stats, problem
 
 
-class GeoAnswer(Answer, gc=False):
+class GeoAnswer(StatsAnswer, gc=False):
     """Answer of country geo-location statistics."""
 
     result_type = GeoStats
 
-    state: Counts = None
-    city: Counts = None
-    postalcode: Counts = None
+    state: GivenCounts = None
+    city: GivenCounts = None
+    postalcode: GivenCounts = None
 
     def _read(self, window: Window | None, year: int | None) -> tuple[GeoStats, None]:
         return GeoStats(**self._maps()), None

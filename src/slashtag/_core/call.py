@@ -41,9 +41,9 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeat` says after
     which failures it may be sent again: all of them, those after which it cannot have been done, only if
     nothing was sent, or none (see `retry.py`). A journal may keep the answer if the call is `replayable` and
-    the answer's period had ended, at `settled_at` (wall clock, seconds). A call to be sent `anew` asks for a
-    second opinion on an answer in doubt: not from a journal, over a new connection, past caches. So does one
-    `past_caches`, but as a request of its own: a journal keeps both answers. So is one with
+    the period that it asks about had ended, at `period_end` (epoch seconds). A call to be sent `anew` asks
+    for a second opinion on an answer in doubt: not from a journal, over a new connection, past caches. So
+    does one `past_caches`, but as a request of its own: a journal keeps both answers. So does one with
     `no_cache`, but over any connection. `secrets` are strings (a link's password) that no error and no log
     may show. Raises InvalidRequestError for a method other than GET, POST, PUT and DELETE, for a path with a
     query, a fragment, blanks or control characters, and for a parameter that is not a str.
@@ -61,7 +61,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     anew: bool = False
     past_caches: bool = False
     no_cache: bool = False
-    settled_at: float | None = None
+    period_end: float | None = None
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:

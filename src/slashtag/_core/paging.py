@@ -187,7 +187,7 @@ class Reading(Generic[T]):
         self.shifts = options.orderby != "date"
         #: The number of items that a full page has.
         self.page_size = pagesize
-        self._window = 1
+        self._most_ahead = 1  # of the pages under way, at present
         self._end = inf  # the last page, or the one that confirms it
         self._last: list[int] = []  # the ids of the last page
 
@@ -207,7 +207,7 @@ class Reading(Generic[T]):
         if number in self.under_way:
             # While a page is being confirmed, only that page is requested.
             doubt, ahead = self.doubt is not None or self._end < inf, len(self.under_way)
-            most = min(self._window, prefetch)
+            most = min(self._most_ahead, prefetch)
             if doubt or ahead >= most or ahead * self.page_size >= left:
                 return None
             number = max(self.under_way) + 1
@@ -277,7 +277,7 @@ class Reading(Generic[T]):
         if len(ids) < self.page_size:
             self._end = self.page + (len(ids) % CAP_STEP == 0)
         self._last = ids
-        self._window += 1
+        self._most_ahead += 1
         self.page += 1
         return _choose(page.items, fresh)
 
@@ -286,7 +286,7 @@ class Reading(Generic[T]):
         if repeated:
             # Pages requested ahead may miss items.
             self.under_way.clear()
-            self._window = 0
+            self._most_ahead = 0
         is_next = ids[:repeated] == self._last[len(self._last) - repeated :] and repeated < len(ids)
         row = ids if repeated else [*self._last[-1:], *ids]
         self.shifts = is_next and all(a > b for a, b in pairwise(row))

@@ -18,7 +18,7 @@ from msgspec.structs import force_setattr
 from .._errors import InvalidRequestError
 from .._models import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics
 from .._records import PydanticType
-from .answers import Answer, GeoAnswer, PeriodAnswer, RangeAnswer
+from .answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from .batches import Selector
 from .call import Call, check_int
 from .spans import is_local, localized, parse_bound, parse_day, parse_span, spans_to_compare
@@ -38,15 +38,15 @@ class TimeSlice(Struct, frozen=True):
     params: tuple[tuple[str, str], ...]
     label: str
     window: Window | None = None
-    #: The wall clock's time (seconds) at which the slice ends; inf: never.
-    settled_at: float = inf
+    #: When the slice ends, in epoch seconds; inf: never.
+    period_end: float = inf
 
 
 class Query(PydanticType, Generic[R_co], frozen=True):
     """Base class of all statistics queries; `R_co` is the type of the result."""
 
     path: ClassVar[str]
-    answer_type: ClassVar[type[Answer]]
+    answer_type: ClassVar[type[StatsAnswer]]
     #: Path in the document's sample requests, if it differs from the stated one.
     sample_path: ClassVar[str | None] = None
 
@@ -66,7 +66,7 @@ class Query(PydanticType, Generic[R_co], frozen=True):
         """Return an empty sum, to which the results of all requests are added; see `span`."""
         return cast("RunningSum[R_co]", RunningSum(self.answer_type.result_type, span))
 
-    def to_statistics(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
+    def to_statistics(self, answer: StatsAnswer, window: Window | None) -> tuple[Statistics, str | None]:
         """Return the statistics of an answer, and what is wrong with it, if anything."""
         return answer.to_statistics(window)
 
@@ -79,7 +79,7 @@ class Query(PydanticType, Generic[R_co], frozen=True):
             returns=self.answer_type,
             label=f"{selector}, {time_slice.label}",
             replayable=True,
-            settled_at=time_slice.settled_at,
+            period_end=time_slice.period_end,
         )
 
 
@@ -96,7 +96,7 @@ def _whole_period(
     if not found:  # Pacific/Apia had no 2011-12-30
         return ()
     offset = only_offset(zone, (window.offset for window in found), label)
-    return (TimeSlice((*params, *_timezone_param(offset)), label, settled_at=found[-1].ended),)
+    return (TimeSlice((*params, *_timezone_param(offset)), label, period_end=found[-1].ended),)
 
 
 class DateRange(Query[RangeStats], frozen=True):
@@ -265,7 +265,7 @@ class Year(Query[PeriodStats], frozen=True):
         first, last = date(self.year, 1, 1), date(self.year, 12, 31)
         return _whole_period(zone, first, last, f"year {self.year}", ("year", f"{self.year:04d}"))
 
-    def to_statistics(self, answer: Answer, window: Window | None) -> tuple[Statistics, str | None]:
+    def to_statistics(self, answer: StatsAnswer, window: Window | None) -> tuple[Statistics, str | None]:
         return answer.to_statistics(window, self.year)
 
 
@@ -284,9 +284,9 @@ class AllTime(Query[PeriodStats], frozen=True):
         offsets = (offset for *_, offset in segments(zone, EPOCH, now))
         return [self.time_slice(only_offset(zone, offsets, "all time"))]
 
-    def time_slice(self, offset: timedelta, settled_at: float = inf) -> TimeSlice:
-        """Return the time slice for one offset; pass `settled_at` if only months that have ended matter."""
-        return TimeSlice(_timezone_param(offset), "all time", settled_at=settled_at)
+    def time_slice(self, offset: timedelta, period_end: float = inf) -> TimeSlice:
+        """Return the time slice for one offset; pass `period_end` if only months that have ended matter."""
+        return TimeSlice(_timezone_param(offset), "all time", period_end=period_end)
 
 
 class CountryGeo(Query[GeoStats], frozen=True):

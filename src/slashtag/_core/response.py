@@ -27,7 +27,7 @@ from .._errors import (
 )
 from .._models import Page
 from .._records import Record
-from .answers import Answer
+from .answers import StatsAnswer
 from .call import Call
 from .scrubber import SCRUBBED_BYTES, Scrubber
 from .throttle.headers import http_date
@@ -145,10 +145,10 @@ def parse(
     """Return the `data` of an answer, or raise its error.
 
     The HTTP status decides; in a 200 the envelope's status is treated exactly as that HTTP status.
-    `scrubber` has the secrets that no error may show; `now` is the wall clock in seconds, for a Retry-After
-    date without a Date header; `report` takes the members of records that are None, as they cannot be read.
-    Raises APIError and its subclasses, and UnexpectedResponseError.
-    See docs/service.md, Errors.
+    `scrubber` has the secrets that no error may show; `now` is this machine's time in epoch seconds, for a
+    Retry-After date without a Date header; `report` takes the members of records that are None, as they
+    cannot be read. Raises APIError and its subclasses, and UnexpectedResponseError. See docs/service.md,
+    Errors.
 
     A 404 without the service's envelope is an UnexpectedResponseError that may be repeated: a load balancer
     may have sent it, so it does not show that a link, a tag or a page is missing.
@@ -164,7 +164,7 @@ def parse(
                 return envelope.data  # type: ignore[no-any-return]
             else:
                 message = scrubber.text((envelope.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
-                if isinstance(envelope.data, Answer):
+                if isinstance(envelope.data, StatsAnswer):
                     # Requested once more with what else is wrong with it.
                     envelope.data.message = message
                     return envelope.data  # type: ignore[return-value]

@@ -116,7 +116,7 @@ class Window(Struct, frozen=True):
 
     @property
     def ended(self) -> float:
-        """The wall clock's time (seconds) after the last second of the window."""
+        """The time after the last second of the window, in epoch seconds."""
         return (self.end + _SECOND).timestamp()
 
     def __str__(self) -> str:

@@ -93,7 +93,7 @@ class Journal:
         return None if found is None else found[1]
 
     def find(self, call: Call[Any]) -> tuple[float, bytes] | None:
-        """Return when the answer to replay for a call was fetched (wall clock, seconds), and its body."""
+        """Return when the answer to replay for a call was fetched (epoch seconds), and its body."""
         file = self._file
         if file.snapshot is None or self._closed.is_set() or call.anew or not self._max_age:
             return None
@@ -144,7 +144,7 @@ class Journal:
         if made is not None:
             # Answers of caches are older.
             self._ahead = made - now if self._ahead is None else max(self._ahead, made - now)
-        elif call.settled_at is not None:
+        elif call.period_end is not None:
             if self._has_clock:
                 log.warning("answers bear no valid Date: the journal cannot keep statistics")
             self._has_clock = False
@@ -190,7 +190,7 @@ class Journal:
 
 
 def is_final(call: Call[Any], fetched: float, data: object = None) -> bool:
-    """Return whether an answer fetched at this time (wall clock, seconds) may be replayed in a later run.
+    """Return whether an answer fetched at this time (epoch seconds) may be replayed in a later run.
 
     Statistics: if their period had ended. A page, given as `data` when it is kept: if it was full, since the
     last page grows; if the listing was read oldest first, since in another order new records shift every
@@ -202,7 +202,7 @@ def is_final(call: Call[Any], fetched: float, data: object = None) -> bool:
         stays = ("orderby", "date") in call.params and ("page", str(page.page)) in call.params
         if not (stays and 0 < page.page_size <= len(page.items)):
             return False
-    has_ended = call.settled_at is None or fetched > call.settled_at + SETTLING_SECONDS
+    has_ended = call.period_end is None or fetched > call.period_end + SETTLING_SECONDS
     return call.method == "GET" and call.replayable and has_ended
 
 

@@ -187,7 +187,7 @@ class EachRun(Generic[R]):
 
     def _may_infer(self, time_slice: TimeSlice) -> bool:
         """Return whether to request several slashtags at once; only those of days that are over add up."""
-        is_over = time_slice.settled_at + SETTLING_SECONDS < self._now
+        is_over = time_slice.period_end + SETTLING_SECONDS < self._now
         return self._infers and is_over and self._fetch.traits.is_additive
 
     async def _ask_alone(

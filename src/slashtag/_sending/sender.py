@@ -257,7 +257,7 @@ class Sender:
 
 def _check_age(call: Call[Any], made: float | None) -> None:
     """Raise UnexpectedResponseError for an answer of a cache to a call that goes past caches."""
-    if (call.past_caches or call.no_cache) and made is not None and made < (call.settled_at or 0.0):
+    if (call.past_caches or call.no_cache) and made is not None and made < (call.period_end or 0.0):
         raise UnexpectedResponseError(
             "a cache answered, from before the period had ended, or this machine's clock is ahead",
             status=200,

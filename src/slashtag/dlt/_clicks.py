@@ -68,28 +68,16 @@ class ClicksTable:
     since: date
     lookback: int
     timezone: str
-    base_url: str
     monitor: Monitor
     dimensions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._zone = parse_zone(self.timezone)
         self._held: Record | None = None
-        if "record" not in self.state:
-            return
-        try:
-            self._held = json.decode(self.state["record"], type=Record)
-        except ValidationError:
-            problem = f"the destination has {self.name} of another version: use another dataset, or drop it"
-            raise ConfigurationError(problem) from None
-        for name in ("timezone", "base_url"):
-            held, given = getattr(self._held, name), getattr(self, name)
-            if held != given:
-                problem = f"the destination holds clicks of {name} {held}, not {given}: use another dataset"
-                raise ConfigurationError(problem)
 
     async def tables(self, listing: Listing, session: AsyncSession) -> AsyncGenerator[Any, None]:
         """Yield Arrow tables of the rows that are new or different; the state is updated at the end."""
+        self._held = self._read_record(session.base_url)
         listed = await listing(session)
         self._begin(listed)
         if self.since > self._today:
@@ -107,7 +95,7 @@ class ClicksTable:
         answered = min(listed.now.timestamp(), session.metrics.oldest_answer)
         record = Record(
             timezone=self.timezone,
-            base_url=self.base_url,
+            base_url=session.base_url,
             since=self.since,
             recorded=self._today - self.lookback * _DAY,
             through=datetime.fromtimestamp(answered, self._zone).date(),
@@ -116,6 +104,21 @@ class ClicksTable:
         )
         # As one str: dlt copies its state several times.
         self.state["record"] = json.encode(record).decode()
+
+    def _read_record(self, base_url: str) -> Record | None:
+        """Return what the destination holds; raises ConfigurationError if it is not of this table."""
+        if "record" not in self.state:
+            return None
+        try:
+            record = json.decode(self.state["record"], type=Record)
+        except ValidationError:
+            problem = f"the destination has {self.name} of another version: use another dataset, or drop it"
+            raise ConfigurationError(problem) from None
+        for name, given in (("timezone", self.timezone), ("base_url", base_url)):
+            if (held := getattr(record, name)) != given:
+                problem = f"the destination holds clicks of {name} {held}, not {given}: use another dataset"
+                raise ConfigurationError(problem)
+        return record
 
     def _begin(self, listed: Listed) -> None:
         """Decide which series are continued, and from which day on."""

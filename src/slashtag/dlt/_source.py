@@ -10,7 +10,6 @@ from typing import Any
 import dlt
 
 from .. import AsyncSession, DateRange, InvalidRequestError, parse_zone
-from .._internal import parse_base_url
 from ._account import Account, Monitor
 from ._clicks import ClicksTable, Listing
 
@@ -60,7 +59,6 @@ def slashtag_source(
     if unknown:
         raise InvalidRequestError(f"no dimension {unknown[0]!r}: there are {', '.join(DIMENSIONS)}")
     parse_zone(timezone)  # refused before anything is sent
-    service = str(parse_base_url(base_url, allow_http=True))
     monitor = monitor or Monitor()
     account = Account(
         monitor, base_url=base_url, apikey=apikey, apisecret=apisecret, **(session_options or {})
@@ -78,7 +76,7 @@ def slashtag_source(
     def clicks(name: str, listed: Listing, key: tuple[str, ...], dimensions: tuple[str, ...] = ()) -> Any:
         def resource() -> Iterator[Any]:
             state = dlt.current.resource_state(name)
-            table = ClicksTable(name, key, state, first, lookback, timezone, service, monitor, dimensions)
+            table = ClicksTable(name, key, state, first, lookback, timezone, monitor, dimensions)
             yield from account.iterate(partial(table.tables, listed))
 
         # Of clicks by dimension all rows of a month are replaced: a label may be gone, or all of them.
