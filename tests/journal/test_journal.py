@@ -156,9 +156,10 @@ async def test_what_this_session_fetched_itself_is_not_replayed(box: Sandbox, pa
 async def test_what_is_too_old_is_asked_again(
     path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, replayed: bool
 ) -> None:
-    await fill(path, b"body")
-    now = time.time() + seconds
+    now = time.time()
     monkeypatch.setattr(_journal.time, "time", lambda: now)
+    await fill(path, b"body")
+    now += seconds
     kept = journal(path)
     kept.open()
     assert (body_of(kept, call(0)) is not None) == replayed

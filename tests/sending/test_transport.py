@@ -22,7 +22,7 @@ from slashtag import (
 from slashtag.sandbox import Sandbox
 
 from ..support import wire as wires
-from ..support.sending import APIKEY, APISECRET, OPERATIONS, PAGE, connect, get, put
+from ..support.sending import APIKEY, APISECRET, OPERATIONS, PAGE, connect, get, put, run_out, turns
 from ..support.wire import Answer, Wire, html, ok
 
 ONCE = RetryPolicy(max_attempts=1)
@@ -343,12 +343,14 @@ async def test_a_given_session_that_is_closed_under_a_request_is_told(
 ) -> None:
     async with Wire(wires.stall(headers_sent=headers_sent)) as wire:
         http = aiohttp.ClientSession()
-        # aiohttp does not wake who reads a body; the timeout does.
-        async with connect(wire, http=http, timeout=0.2) as session:
+        async with connect(wire, http=http) as session:
             call = asyncio.create_task(OPERATIONS[name][0](session))
             await wire.arrived(1)
             await asyncio.sleep(0.01)
             await http.close()
+            await turns()
+            # aiohttp does not wake who reads a body; the timeout does.
+            run_out(session)
             with pytest.raises(kind):
                 await call
             assert session.metrics.in_flight == 0

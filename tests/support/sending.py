@@ -78,6 +78,11 @@ def budget_of(session: AsyncSession) -> RetryBudget:
     return session._sender.budget
 
 
+def run_out(session: AsyncSession) -> None:
+    """Let the time of all attempts that are under way be over."""
+    session._sender.transport.cancel_attempts()
+
+
 def spend(budget: RetryBudget) -> None:
     """Leave nothing of a budget."""
     budget._left = 0.0
@@ -89,7 +94,7 @@ async def turns(count: int = 10) -> None:
         await asyncio.sleep(0)
 
 
-async def until(reached: Callable[[], object], timeout: float = 5) -> None:
+async def until(reached: Callable[[], object], timeout: float = 60) -> None:
     """Wait until something holds."""
     async with asyncio.timeout(timeout):
         while not reached():  # noqa: ASYNC110

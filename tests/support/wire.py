@@ -328,15 +328,15 @@ class Wire:
     def open_connections(self) -> int:
         return len(self._tasks)
 
-    async def accepted(self, count: int, timeout: float = 5) -> None:
+    async def accepted(self, count: int, timeout: float = 60) -> None:
         """Wait until this many connections have been accepted."""
         await self._until(lambda: self.connections >= count, timeout)
 
-    async def arrived(self, count: int, timeout: float = 5) -> None:
+    async def arrived(self, count: int, timeout: float = 60) -> None:
         """Wait until this many requests have arrived."""
         await self._until(lambda: len(self.requests) >= count, timeout)
 
-    async def abandoned(self, timeout: float = 5) -> None:
+    async def abandoned(self, timeout: float = 60) -> None:
         """Wait until no connection is open."""
         await self._until(lambda: not self._tasks, timeout)
 
