@@ -100,6 +100,11 @@ class Search:
         keys, self.unresolved = self.unresolved, []
         return [Selector(keys=(key,)) for key in keys]
 
+    @property
+    def open_keys(self) -> int:
+        """Number of keys whose counts are not known yet, nor asked alone."""
+        return sum(len(cell.keys) for cell in self._cells if not cell.halves)
+
     # What to ask.
 
     def _split(self) -> Iterator[Pause]:

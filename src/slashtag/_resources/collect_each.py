@@ -68,8 +68,13 @@ class Group:
 
     def __init__(self, selectors: Sequence[Selector]) -> None:
         self.selectors = selectors
+        self.names = [name for selector in selectors for name in selector.names]
         self.sums: dict[str, RunningSum[Any]] = {}
         self.failed: set[str] = set()
+        #: Counts to be known, of each name in each time slice; those known by time slice; names told as done.
+        self.cells = 0
+        self.known: dict[TimeSlice, int] = {}
+        self.told = 0
 
 
 class EachRun(Generic[R]):
@@ -120,10 +125,10 @@ class EachRun(Generic[R]):
         if not await self._collect_months(group):
             group.sums.clear()
             await self._collect_parts(group, [(time_slice, selectors) for time_slice in plan.time_slices], {})
+        self._tell(group, len(group.names))
         if self._ordered:
             await earlier.wait()
-        for name in (name for selector in selectors for name in selector.names):
-            self._reporter.done()
+        for name in group.names:
             if name not in group.failed:
                 total = group.sums.pop(name, None) or plan.query.running_sum(plan.span)
                 await self._results.put((name, total.result()))
@@ -171,6 +176,7 @@ class EachRun(Generic[R]):
 
     async def _collect_parts(self, group: Group, parts: Sequence[Part], counts: AllCounts) -> None:
         """Collect time slices of a group; `counts` are the all-time statistics to compare with."""
+        group.cells, group.known = sum(len(each.names) for _, selectors in parts for each in selectors), {}
 
         async def collect(part: Part) -> None:
             time_slice, selectors = part
@@ -210,6 +216,7 @@ class EachRun(Generic[R]):
             self._reporter.succeeded()
             self._compare(selector, stats, time_slice.window, counts)
             self._add(group, name, stats)
+            self._advance(group, time_slice, group.known.get(time_slice, 0) + 1)
 
         await WorkerPool(selectors, ask, self._workers).run()
 
@@ -243,12 +250,16 @@ class EachRun(Generic[R]):
             question.answer = counts_of(stats, window)
             question.fetched = inf if fetched is None else fetched
 
-        batches = [look_alikes(selector.keys) for selector in selectors]
+        batches, keys = (
+            [look_alikes(each.keys) for each in selectors],
+            sum(len(each.keys) for each in selectors),
+        )
         # A whole batch shows whether its all-time statistics are right.
         search = Search(batches, few=0 if counts else FEW_KEYS)
         rounds, mark = search.rounds(), self._reporter.mark()
         while round_ := await next_round(rounds):
             mark = self._reporter.mark()
+            self._advance(group, time_slice, keys - search.open_keys)
             await WorkerPool(round_, ask, self._workers).run()
             # At once, as it may fail.
             await self._ask_alone(group, time_slice, search.take_unresolved(), counts)
@@ -261,6 +272,7 @@ class EachRun(Generic[R]):
         await self._ask_alone(group, time_slice, search.take_unresolved(), counts)
         for key, found in search.results.items():
             self._add(group, key, stats_of(found, window))
+        self._advance(group, time_slice, keys)
 
     def _compare(
         self, selector: Selector, stats: Statistics, window: Window | None, counts: AllCounts
@@ -271,6 +283,16 @@ class EachRun(Generic[R]):
             return
         if months.contradicts(window, stats.total, expected):
             raise WrongMonthsError
+
+    def _advance(self, group: Group, time_slice: TimeSlice, known: int) -> None:
+        """Tell progress in proportion to what is known of a group; what is asked anew does not take it back."""
+        group.known[time_slice] = known
+        self._tell(group, len(group.names) * sum(group.known.values()) // group.cells)
+
+    def _tell(self, group: Group, done: int) -> None:
+        for _ in range(group.told, min(done, len(group.names))):
+            group.told += 1
+            self._reporter.done()
 
     def _add(self, group: Group, name: str, stats: Statistics) -> None:
         if name not in group.sums:

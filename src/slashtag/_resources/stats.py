@@ -188,8 +188,8 @@ class Stats:
         of an earlier listing, by slashtag: links whose hits differ come first. Every slashtag is covered by
         a request, whatever its hits.
 
-        `progress` is called with (slashtags done, total or None). With `on_error` failures are reported and
-        not yielded. Raises the errors of `collect` while iterating. See docs/service.md, Statistics: common
+        `progress` is called with (slashtags counted so far, total or None), in proportion to what is known of
+        those under way. With `on_error` failures are reported and not yielded. Raises the errors of `collect` while iterating. See docs/service.md, Statistics: common
         selector.
         """
         now = datetime.now(UTC)
