@@ -71,9 +71,9 @@ class Group:
         self.names = [name for selector in selectors for name in selector.names]
         self.sums: dict[str, RunningSum[Any]] = {}
         self.failed: set[str] = set()
-        #: Counts to be known, of each name in each time slice; those known by time slice; names told as done.
-        self.cells = 0
-        self.known: dict[TimeSlice, int] = {}
+        #: Names without counts yet by time slice, the sum of these at first, and names told as done.
+        self.open: dict[TimeSlice, int] = {}
+        self.all_open = 1
         self.told = 0
 
 
@@ -176,7 +176,8 @@ class EachRun(Generic[R]):
 
     async def _collect_parts(self, group: Group, parts: Sequence[Part], counts: AllCounts) -> None:
         """Collect time slices of a group; `counts` are the all-time statistics to compare with."""
-        group.cells, group.known = sum(len(each.names) for _, selectors in parts for each in selectors), {}
+        group.open = {time_slice: sum(len(each.names) for each in found) for time_slice, found in parts}
+        group.all_open = sum(group.open.values())
 
         async def collect(part: Part) -> None:
             time_slice, selectors = part
@@ -216,7 +217,7 @@ class EachRun(Generic[R]):
             self._reporter.succeeded()
             self._compare(selector, stats, time_slice.window, counts)
             self._add(group, name, stats)
-            self._advance(group, time_slice, group.known.get(time_slice, 0) + 1)
+            self._advance(group, time_slice, group.open[time_slice] - 1)
 
         await WorkerPool(selectors, ask, self._workers).run()
 
@@ -250,16 +251,13 @@ class EachRun(Generic[R]):
             question.answer = counts_of(stats, window)
             question.fetched = inf if fetched is None else fetched
 
-        batches, keys = (
-            [look_alikes(each.keys) for each in selectors],
-            sum(len(each.keys) for each in selectors),
-        )
+        batches = [look_alikes(selector.keys) for selector in selectors]
         # A whole batch shows whether its all-time statistics are right.
         search = Search(batches, few=0 if counts else FEW_KEYS)
         rounds, mark = search.rounds(), self._reporter.mark()
         while round_ := await next_round(rounds):
             mark = self._reporter.mark()
-            self._advance(group, time_slice, keys - search.open_keys)
+            self._advance(group, time_slice, search.open_keys)
             await WorkerPool(round_, ask, self._workers).run()
             # At once, as it may fail.
             await self._ask_alone(group, time_slice, search.take_unresolved(), counts)
@@ -272,7 +270,7 @@ class EachRun(Generic[R]):
         await self._ask_alone(group, time_slice, search.take_unresolved(), counts)
         for key, found in search.results.items():
             self._add(group, key, stats_of(found, window))
-        self._advance(group, time_slice, keys)
+        self._advance(group, time_slice, 0)
 
     def _compare(
         self, selector: Selector, stats: Statistics, window: Window | None, counts: AllCounts
@@ -284,10 +282,11 @@ class EachRun(Generic[R]):
         if months.contradicts(window, stats.total, expected):
             raise WrongMonthsError
 
-    def _advance(self, group: Group, time_slice: TimeSlice, known: int) -> None:
-        """Tell progress in proportion to what is known of a group; what is asked anew does not take it back."""
-        group.known[time_slice] = known
-        self._tell(group, len(group.names) * sum(group.known.values()) // group.cells)
+    def _advance(self, group: Group, time_slice: TimeSlice, open_: int) -> None:
+        """Tell progress in proportion to what is known of a group."""
+        group.open[time_slice] = open_
+        known = 1 - sum(group.open.values()) / group.all_open
+        self._tell(group, int(known * len(group.names)))
 
     def _tell(self, group: Group, done: int) -> None:
         for _ in range(group.told, min(done, len(group.names))):

@@ -189,8 +189,8 @@ class Stats:
         a request, whatever its hits.
 
         `progress` is called with (slashtags counted so far, total or None), in proportion to what is known of
-        those under way. With `on_error` failures are reported and not yielded. Raises the errors of `collect` while iterating. See docs/service.md, Statistics: common
-        selector.
+        those under way. With `on_error` failures are reported and not yielded. Raises the errors of `collect`
+        while iterating. See docs/service.md, Statistics: common selector.
         """
         now = datetime.now(UTC)
         reporter = ProgressReporter(query, progress, on_error)
