@@ -43,10 +43,11 @@ def statistics(start: date, end: date, referrers: int = 40) -> bytes:
         "country": {code: 100 + n for n, code in enumerate(_COUNTRIES.split())},
         "referrer": {f"news-{n:02}.example.com": 100 + n for n in range(referrers)},
     }
-    # An answer whose labels had more clicks than there are would be inconsistent.
-    most = max(sum(labels.values()) for labels in dimensions.values())
-    clicks[start.isoformat()] += max(0, most - sum(clicks.values()))
-    data = {"total_clicks": sum(clicks.values()), "clicks": clicks, **dimensions}
+    # Days and labels add up to the total, or the answer would be inconsistent.
+    total = max(sum(counts.values()) for counts in (clicks, *dimensions.values()))
+    for counts in (clicks, *dimensions.values()):
+        counts[next(iter(counts))] += total - sum(counts.values())
+    data = {"total_clicks": total, "clicks": clicks, **dimensions}
     return _json({"status": 200, "message": "ok", "data": data})
 
 

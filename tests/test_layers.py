@@ -20,7 +20,7 @@ SRC = ROOT / "src" / "slashtag"
 
 # A unit is a file or folder of the package. It may import itself and what stands in a line above its own.
 LEVELS = [
-    {"_errors", "_files"},
+    {"_errors", "_files", "_hints"},
     {"_records"},
     {"_models"},
     {"_core"},

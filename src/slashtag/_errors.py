@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from difflib import get_close_matches
 from typing import Any, ClassVar
 
 
@@ -159,9 +157,3 @@ class UnexpectedResponseError(RequestFailedError):
         if not self.excerpt:
             return self.message
         return f"{self.message}; it begins {self.excerpt[:80].decode(errors='replace')!r}"
-
-
-def did_you_mean(given: str, names: Iterable[str]) -> str:
-    """Return a question about the name that is most like the one given; empty if none is."""
-    close = get_close_matches(given, [name for name in names if name], n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

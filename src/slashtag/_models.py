@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
@@ -64,6 +64,9 @@ class Page(Record, Generic[T], frozen=True, kw_only=True, rename="camel"):
 
 def add_counts(into: dict[K, int], counts: Mapping[K, int]) -> None:
     """Add the counts of one map to a running sum, in place."""
+    if not into:
+        into.update(counts)
+        return
     get = into.get
     for label, n in counts.items():
         into[label] = get(label, 0) + n
@@ -71,7 +74,7 @@ def add_counts(into: dict[K, int], counts: Mapping[K, int]) -> None:
 
 def without_zeros(counts: dict[K, int]) -> dict[K, int]:
     """Drop the labels whose count is zero, so that results do not depend on how a query was split."""
-    return {label: n for label, n in counts.items() if n}
+    return counts.copy() if all(counts.values()) else {label: n for label, n in counts.items() if n}
 
 
 def many(n: int, one: str, more: str | None = None) -> str:
@@ -80,9 +83,8 @@ def many(n: int, one: str, more: str | None = None) -> str:
 
 
 def days(first: date, last: date) -> Iterator[date]:
-    """Yield every date from `first` to `last`, both included."""
-    for n in range((last - first).days + 1):
-        yield first + timedelta(days=n)
+    """Return every date from `first` to `last`, both included."""
+    return map(date.fromordinal, range(first.toordinal(), last.toordinal() + 1))
 
 
 class Statistics(Record, frozen=True, kw_only=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import html
 import json
 import re
 from collections.abc import Iterable
@@ -63,6 +62,8 @@ class Scrubber:
 
 # Looked up at import: a codec is a file, and errors must work even if no file can be opened.
 _utf16 = codecs.getencoder("utf-16-be")
+# Of the characters that HTML escapes; `html` would bring the names of thousands.
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 
 
 @lru_cache(maxsize=256)
@@ -72,7 +73,7 @@ def _in_each_form(char: str) -> str:
     in_form = "+" if char == " " else char
     units = _utf16(char)[0].hex()
     # An echo may be JSON inside JSON.
-    forms = {r"\\{0,7}" + re.escape(form) for form in (char, in_json, in_form, html.escape(char))} | {
+    forms = {r"\\{0,7}" + re.escape(form) for form in (char, in_json, in_form, _ENTITIES.get(char, char))} | {
         "".join(rf"\\{{1,7}}u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4)),
         "(?i:" + "".join(f"%{byte:02x}" for byte in char.encode()) + ")",
         f"(?i:&#(?:0*{ord(char)}|x0*{ord(char):x});)",
