@@ -156,7 +156,10 @@ def core_is_pure(file: File) -> Iterator[str]:
     if file.unit != "_core":
         return
     for found in file.imports:
-        foreign = found.root not in {"", "msgspec", "slashtag"} and found.root not in sys.stdlib_module_names
+        foreign = (
+            found.root not in {"", "msgspec", "slashtag", "typing_extensions"}
+            and found.root not in sys.stdlib_module_names
+        )
         if found.root in IMPURE or foreign:
             yield f"line {found.line}: the core imports {found.root}"
     for node in file.nodes:

@@ -206,6 +206,12 @@ class Clicks:
     def pages(self) -> PageStream[ShortUrl]:
         return self.session.urls.list().pages()
 
+    async def total(self, keys: Keys) -> RangeStats:
+        failures: list[Failure[RangeStats]] = []
+        query = DateRange("2024-01-01", "2024-12-31")
+        stats = await self.session.stats.collect(query, keys=keys, on_error=failures.append)
+        return stats + await self.session.stats.retry(failures)
+
 def rows(summary: Summary, failure: Failure) -> int:
     return summary.rows
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from itertools import pairwise
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +18,13 @@ from .queries import Query, TimeSlice
 from .windows import Zone, parse_zone
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    #: The result that lacks something; of any kind where a Failure is named without it.
+    Of_co = TypeVarWithDefault("Of_co", covariant=True, bound=Statistics, default=Any)
+else:
+    Of_co = TypeVar("Of_co", covariant=True)
 
 
 class StatsRequest(Struct, frozen=True, gc=False):
@@ -79,7 +86,7 @@ class Plan(Struct, Generic[R_co], frozen=True):
         return replace(self, selectors=selectors, start=start - skipped, stop=stop - skipped, missing=0)
 
 
-class Failure(Struct, frozen=True):
+class Failure(Struct, Generic[Of_co], frozen=True):
     """Argument of `on_error`: a call that failed for good, its error, and the plan of what is missing.
 
     `plan` has the query, the slashtags and the days: one request of `collect`, or all those of a slashtag of
@@ -89,7 +96,7 @@ class Failure(Struct, frozen=True):
 
     call: Call[Any]
     error: SlashtagError
-    plan: Plan[Any] | None = None
+    plan: Plan[Of_co] | None = None
 
 
 def make_plan(

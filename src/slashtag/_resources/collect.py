@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from .._core.batches import Batcher, KeptOrder, Key, Selector, halves
 from .._core.call import Call
 from .._core.options import check_callback
-from .._core.plan import Failure, Plan, StatsRequest
+from .._core.plan import Failure, Of_co, Plan, StatsRequest
 from .._core.queries import Query
 from .._core.windows import Window
 from .._errors import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Statistics)
 
-OnError = Callable[[Failure], object]
+OnError = Callable[[Failure[Of_co]], object]
 
 #: Number of links read ahead to be sorted.
 SORTED_AHEAD = 10_000

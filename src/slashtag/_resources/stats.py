@@ -88,7 +88,7 @@ class Stats:
         return replace(plan, missing=reporter.missing)
 
     async def run(
-        self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError | None = None
+        self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError[R] | None = None
     ) -> R:
         """Send the requests of a plan and return the sum.
 
@@ -100,16 +100,17 @@ class Stats:
 
     async def retry(
         self,
-        failures: Iterable[Failure],
+        failures: Iterable[Failure[R]],
         *,
         progress: Progress | None = None,
-        on_error: OnError | None = None,
-    ) -> Any:
+        on_error: OnError[R] | None = None,
+    ) -> R:
         """Request what failed, and return what to add to the partial result.
 
         The sum is complete, unless requests fail again and `on_error` gets them, or some cannot be sent
-        (`Failure.plan`). `progress` is called with (failures done, total). Raises InvalidRequestError for no
-        failures, and for those of results that cannot be added; otherwise as `collect`.
+        (`Failure.plan`). A `list[Failure[RangeStats]]` gives RangeStats. `progress` is called with (failures
+        done, total). Raises InvalidRequestError for no failures, and for those of results that cannot be
+        added; otherwise as `collect`.
         """
         plans = [failure.plan for failure in failures if failure.plan is not None]
         if len({plan.query.answer_type for plan in plans}) != 1:
@@ -118,7 +119,7 @@ class Stats:
         reporter = ProgressReporter(plans[0].query, progress, None)
         reporter.total = len(plans)
 
-        async def work(plan: Plan[Any]) -> None:
+        async def work(plan: Plan[R]) -> None:
             total.add(await self.run(plan, on_error=on_error))
             reporter.done()
 
@@ -134,7 +135,7 @@ class Stats:
         tags: Iterable[str] | None = None,
         timezone: Zone = None,
         progress: Progress | None = None,
-        on_error: OnError | None = None,
+        on_error: OnError[R] | None = None,
     ) -> R:
         """Return the sum over all selected links or tags, for a query of any size.
 
@@ -170,7 +171,7 @@ class Stats:
         inferred: bool = True,
         earlier_hits: Mapping[str, int | None] | None = None,
         progress: Progress | None = None,
-        on_error: OnError | None = None,
+        on_error: OnError[R] | None = None,
     ) -> Results[tuple[str, R]]:
         """Iterate over (slashtag or tag, its statistics), as they complete; with `ordered` in input order.
 

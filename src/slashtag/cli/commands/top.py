@@ -61,9 +61,12 @@ async def top(
     async with run.session() as session:
         queries = [_query(session, span, timezone) for span in (counted.query, counted.before)]
 
+        def step(*_: object) -> None:
+            report(session.metrics.requests, None)
+
         async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
             found = await session.stats.collect(query, keys=keys, timezone=timezone)
-            report(session.metrics.requests, None)
+            step()
             return found.total
 
         async def counter(query: Query[Statistics]) -> Count:
@@ -71,12 +74,7 @@ async def top(
             is_over = counted.query.bounds == counted.whole.bounds
             if limit * FEW_LINKS < len(slashtags) or not (is_over and isinstance(query, DateRange)):
                 return partial(count, query)
-            each = session.stats.collect_each(
-                query,
-                keys=slashtags,
-                timezone=timezone,
-                progress=lambda *_: report(session.metrics.requests, None),
-            )
+            each = session.stats.collect_each(query, keys=slashtags, timezone=timezone, progress=step)
             clicks = {key: stats.total async for key, stats in each}
             return partial(_add_up, clicks)
 
