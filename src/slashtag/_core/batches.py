@@ -128,18 +128,12 @@ class KeptOrder:
             for slashtag, _ in batch:
                 if self._batch_of[slashtag] is batch:
                     self._rank[slashtag] = len(self._rank)
+        #: By the first slashtag of a batch: its last one.
+        self.last_of = {key: batch[-1][0] for key, batch in self._batch_of.items() if batch[0][0] == key}
 
     def arrange(self, keys: Iterable[Any]) -> list[Any]:
         """Return keys in the order that they had; those that are new come last, in the given order."""
         return sorted(keys, key=lambda key: self._rank.get(str(getattr(key, "slashtag", key)), inf))
-
-    def begins(self, slashtag: str) -> bool:
-        """Return whether a batch began with a slashtag."""
-        return self._batch_of.get(slashtag, ((None, None),))[0][0] == slashtag
-
-    def ends(self, first: str, slashtag: str) -> bool:
-        """Return whether the batch that began with `first` ended with a slashtag."""
-        return self.begins(first) and self._batch_of[first][-1][0] == slashtag
 
     def take(self, batch: Sequence[Link]) -> None:
         """Keep a batch unless it is as before."""
@@ -160,6 +154,7 @@ class Batcher:
         self.max_keys_bytes = max_keys_bytes
         self._report_bad_key = report_bad_key
         self.order = order
+        self._last_of = {} if order is None else order.last_of
         self._seen: set[str] = set()
         self._batch: list[Link] = []
         self._size = 0
@@ -177,11 +172,10 @@ class Batcher:
         # A comma after each slashtag takes three bytes if encoded.
         size = encoded_size(slashtag) + 3
         is_full = len(self._batch) == MAX_KEYS or self._size + size > self.max_keys_bytes
-        order = self.order
-        full = self.remainder() if is_full or (order is not None and order.begins(slashtag)) else ()
+        full = self.remainder() if is_full or slashtag in self._last_of else ()
         self._batch.append((slashtag, getattr(key, "id", None)))
         self._size += size
-        if order is not None and order.ends(self._batch[0][0], slashtag):
+        if self._last_of.get(self._batch[0][0]) == slashtag:
             full = (*full, *self.remainder())
         return full
 

@@ -212,12 +212,5 @@ def _is_page(call: Call[Any]) -> bool:
 
 def _request(call: Call[Any]) -> bytes:
     """Return a short hash that identifies a request, whose slashtags may take thousands of bytes."""
-    # Lengths make the text unambiguous.
-    text = "".join(
-        [
-            call.path,
-            "!" * (call.past_caches or call.no_cache),
-            *(f"?{name}:{len(value)}:{value}" for name, value in call.params),
-        ]
-    )
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+    text = msgspec.json.encode((call.path, call.past_caches or call.no_cache, call.params))
+    return hashlib.blake2b(text, digest_size=16).digest()
