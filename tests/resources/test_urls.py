@@ -127,6 +127,8 @@ async def test_an_unknown_slashtag_or_id_is_not_found() -> None:
         ("a", {"destination": ""}),
         ("a", {"destination": 5}),
         ("a", {"destination": "https://\ud800"}),
+        ("a", {"destination": "www.example.com"}),
+        ("a", {"destination": "https://a.example/ b"}),
         ("a", {"slashtag": ""}),
         ("a", {"slashtag": "x" * 101}),
         ("a", {"redirect_code": 305}),

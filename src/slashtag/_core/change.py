@@ -23,25 +23,23 @@ from .call import (
 )
 from .scrubber import HIDDEN
 
-#: What texts of changes of many links must look like, although the document does not say so: a member, a
-#: pattern, and what it asks for. The scheme of a URL must not be a host before its port.
+#: A URL with a scheme, which must not be a host before its port, and without blanks.
+_URL = re.compile(r"(?i:https?://[^\s/?#]|(?!https?:|[^:/]*\.[^:/]*:\d)[a-z][a-z0-9+.-]*:\S)\S*")
+#: What slashtags of changes of many links must look like: a member, a pattern, and what it asks for.
 _MUST_BE: dict[str, tuple[re.Pattern[str], str]] = {
     "key": (
         re.compile(r"\S(.*\S)?", re.DOTALL),
         "no blank at its ends; give the id of a link that has",
     ),
     "slashtag": (re.compile(r"[^\s,]([^,]*[^\s,])?"), "no blank at its ends and no comma, for statistics"),
-    "destination": (
-        re.compile(r"(?i:https?://[^\s/?#]|(?!https?:|[^:/]*\.[^:/]*:\d)[a-z][a-z0-9+.-]*:\S)\S*"),
-        "a scheme, such as https://, and no blanks",
-    ),
 }
 
 
 class Change(Struct, frozen=True, repr_omit_defaults=True):
     """Change to the link with this slashtag (str) or id (int); members that are None are not sent.
 
-    `call` checks the limits of the service. See docs/service.md, Update a short URL.
+    `call` checks the limits of the service, and that a destination has a scheme and no blanks. See
+    docs/service.md, Update a short URL.
     """
 
     key: str | int
@@ -65,6 +63,9 @@ class Change(Struct, frozen=True, repr_omit_defaults=True):
         members: dict[str, object] = {}
         if self.destination is not None:
             members["destination"] = check_text("destination", self.destination, None)
+            if not _URL.fullmatch(self.destination):
+                text = "a scheme, such as https://, and no blanks"
+                raise InvalidRequestError(f"destination must have {text}: {self.destination!r}")
         if self.slashtag is not None:
             members["slashtag"] = check_text("slashtag", self.slashtag, MAX_SLASHTAG)
         if self.redirect_code is not None:

@@ -100,10 +100,9 @@ class Urls(Resource[ShortUrl]):
         """Update many short URLs concurrently, each at most once; yield an Outcome as each is known.
 
         All changes are checked before the first is sent. InvalidRequestError names the first change that
-        the service does not allow, that is a likely mistake (a destination without a scheme, a new slashtag
-        with a comma or with blanks at its ends), or that conflicts with another: they are sent in no
-        particular order. A failed change is yielded as an Outcome and the others continue; authentication
-        errors are raised.
+        the service does not allow, that is a likely mistake (a new slashtag with a comma or with blanks at
+        its ends), or that conflicts with another: they are sent in no particular order. A failed change is
+        yielded as an Outcome and the others continue; authentication errors are raised.
 
         A change is repeated only if nothing was sent, or after a 429. If its answer was lost, it may have
         been done, and somebody else may have changed the link since: the outcome is "unknown". So it is if no
