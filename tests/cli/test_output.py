@@ -116,6 +116,8 @@ def test_every_line_can_be_json(cli: Cli) -> None:
     assert cli("urls", "list", "--base-url", "http://127.0.0.1:1", "-q").error.startswith("error: ")
     error, end = objects(cli("stats", "range", "2024", "--log-format", "json").err)
     assert (error["level"], end["exit_code"]) == ("error", 2)
+    end = objects(cli("top", "2024", "--keys", "nobody,neither", "--log-format", "json").err)[-1]
+    assert (end["unknown"], end["exit_code"]) == (2, 3)
 
 
 @pytest.mark.parametrize("headers", [{}, {"Retry-After": "2"}])

@@ -120,9 +120,13 @@ class Run:
 
     # -- what it reports
 
+    def count(self, **fields: Any) -> None:
+        """Add fields to the closing line."""
+        self._fields |= fields
+
     def say(self, text: str, **fields: Any) -> None:
         """Print one line on stderr, unless --quiet; the `fields` are those of the closing line too."""
-        self._fields |= fields
+        self.count(**fields)
         if not self.options.quiet:
             self.lines.print(text, **fields)
 
