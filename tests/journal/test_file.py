@@ -104,7 +104,7 @@ async def test_answers_of_another_account_are_not_replayed_from_a_wal_that_lies_
         theirs.keep(call(0), None, name.encode())
         if name == "first":
             await theirs.aclose()
-    await until(lambda: b"theirs" in (tmp_path / "theirs-wal").read_bytes(), 2)
+    await until(lambda: b"theirs" in (tmp_path / "theirs-wal").read_bytes())
     wal = (tmp_path / "theirs-wal").read_bytes()
     await theirs.aclose()
     await fill(path, b"ours")

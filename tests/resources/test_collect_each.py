@@ -41,7 +41,7 @@ from tests.resources.accounts import (
     slowly,
 )
 from tests.support import wire
-from tests.support.sending import until_idle
+from tests.support.sending import turns, until_idle
 
 
 def paths(box: Sandbox) -> Counter[str]:
@@ -324,7 +324,7 @@ async def test_the_first_failure_ends_the_iterator_and_names_slashtag_and_window
         (note,) = caught.value.__notes__
         assert note.endswith("slashtag 'nobody-has-this', 2024-03-01..2024-03-31")
         # What was sent before may still arrive.
-        await asyncio.sleep(0.05)
+        await turns(100)
         requests = len(box.requests)
         assert [item async for item in each] == []
         await asyncio.sleep(0.05)

@@ -30,6 +30,7 @@ from tests.resources.accounts import (
     counts,
     slowly,
 )
+from tests.support.sending import turns
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -62,7 +63,7 @@ async def test_the_first_failure_cancels_the_rest_and_names_batch_and_window(acc
         with pytest.raises(BadRequestError) as caught:
             await api.stats.collect(YEARS, keys=keys)
         # What was sent before may still arrive.
-        await asyncio.sleep(0.05)
+        await turns(100)
         requests = len(box.requests)
         await asyncio.sleep(0.05)
         assert requests == len(box.requests) < 150

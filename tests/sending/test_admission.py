@@ -222,7 +222,7 @@ async def test_those_who_wait_are_refused_when_the_gate_closes_for_too_long(door
 
 async def test_a_full_house_is_left_when_the_time_is_over(door: Door) -> None:
     door.full()
-    task = await door.come(max_wait=0.02)
+    task = await door.come(max_wait=0.3)
     assert not task.done()
     assert await refused(task) is None
     assert door.admission.waiting == 0
@@ -302,7 +302,7 @@ async def test_the_last_to_come_probes_first(door: Door) -> None:
 
 async def test_a_request_that_waits_alone_lets_others_pass(door: Door) -> None:
     order = door.admission.order()
-    alone = asyncio.create_task(door.admission.enter(order, None, door.now + 0.05))
+    alone = asyncio.create_task(door.admission.enter(order, None, door.now + 0.3))
     door.tasks.append(alone)
     await turns(3)
     assert door.admission.waiting == 1
