@@ -120,12 +120,12 @@ def test_every_line_can_be_json(cli: Cli) -> None:
     assert (end["unknown"], end["exit_code"]) == (2, 3)
 
 
-@pytest.mark.parametrize("headers", [{}, {"Retry-After": "2"}])
-def test_a_retry_is_counted_down_in_the_progress_line(
+@pytest.mark.parametrize("headers", [{}, {"Retry-After": "1"}])
+def test_the_wait_for_a_retry_is_shown_in_the_progress_line(
     cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
 ) -> None:
     monkeypatch.setattr(stderr, "INTERVAL", 0.05)
-    waits = iter([1.5])
+    waits = iter([1.0])
     monkeypatch.setattr("slashtag._sending.sender.backoff", lambda *_: next(waits, 0.001))
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
@@ -133,7 +133,6 @@ def test_a_retry_is_counted_down_in_the_progress_line(
     with serve(faults=[Fault(kind=kind, headers=headers, times=1, path="*/stats*")]):
         ran = cli("stats", "alltime", "--all")
     assert ran.code == 0
-    assert "retrying in 2 s" in ran.err
     assert "retrying in 1 s" in ran.err
 
 
