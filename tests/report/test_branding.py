@@ -18,7 +18,7 @@ from slashtag.report._branding import contrast
 from tests.report.figures import HOSTILE, read, report
 from tests.report.test_files import size
 
-LOGO = report([1]).to_png(scale=0.1)
+LOGO = vl_convert.svg_to_png("<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>", scale=1)
 COLOURS = st.binary(min_size=3, max_size=3).map(lambda parts: f"#{parts.hex()}")
 
 

@@ -198,11 +198,12 @@ def postgres_server() -> Iterator[str | None]:
     with TemporaryDirectory(prefix="slashtag-postgres-", ignore_cleanup_errors=True) as folder:
         if user is not None:
             os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
+        make = [programs / "initdb", "-D", f"{folder}/data", "-U", "postgres", "-A", "trust", "--no-sync"]
+        subprocess.run(make, check=True, user=user, stdout=subprocess.DEVNULL, cwd=folder)
+        # Chosen last, as others may take it until the server does.
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
-        make = [programs / "initdb", "-D", f"{folder}/data", "-U", "postgres", "-A", "trust", "--no-sync"]
-        subprocess.run(make, check=True, user=user, stdout=subprocess.DEVNULL, cwd=folder)
         place = ["-h", "127.0.0.1", "-p", port]
         serve = [programs / "postgres", "-D", f"{folder}/data", "-F", *place, "-k", folder]
         with (
