@@ -16,7 +16,7 @@ from slashtag.sandbox import Sandbox
 from .conftest import Cli, Serve, names
 from .test_entry import SCRIPT, run, started
 
-SPAN = ("2022-01-01", "2024-12-31")
+SPAN = ("2024-01-01", "2024-12-31")
 #: Starts a program that can write no file larger than this.
 LIMITED = "import os, resource, sys; n = int(sys.argv[1]); resource.setrlimit(resource.RLIMIT_FSIZE, (n, n))"
 LIMITED += "; os.execv(sys.argv[2], sys.argv[2:])"
