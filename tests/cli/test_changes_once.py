@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from slashtag.sandbox import Fault, Sandbox
+from tests.support.sandboxes import settle
 
 from .conftest import Cli, Write, objects, puts, sent, told
 from .test_entry import SCRIPT
@@ -102,7 +103,7 @@ def test_killed_halfway_no_row_is_carried_out_twice(cli: Cli, own: Sandbox, writ
         running.send_signal(signal.SIGKILL)
         assert running.wait() == -signal.SIGKILL
     own.faults = []
-    time.sleep(0.1)
+    settle(own)
     own.latency = 0.0
     ran = cli(*command)
     unknown = {row["key"] for row in objects(ran.out)}
