@@ -133,7 +133,7 @@ async def test_what_failed_is_requested_and_completes_the_sum(
 
 async def test_slashtags_that_failed_are_requested_alone_or_added_up(account: Account) -> None:
     failures: list[Failure] = []
-    keys = tuple(account.keys[:12])
+    keys = tuple(account.keys[:6])
     async with account.serve() as box, client(box, retry=RetryPolicy(max_attempts=1)) as api:
         box.faults = [Fault(kind="500", every=5)]
         part: Any = sum(

@@ -64,10 +64,11 @@ async def test_three_years_of_1250_slashtags_take_455_requests_and_equal_the_tru
 async def test_a_zone_costs_the_windows_of_its_transitions_and_loses_nothing(
     account: Account, zone: str
 ) -> None:
+    keys = tuple(account.keys[:150])
     async with account.serve(latency=0.001) as box, client(box) as api:
-        stats = await api.stats.collect(YEARS, keys=account.keys, timezone=ZoneInfo(zone))
-        assert counts(stats) == counts(account.truth(zone))
-        assert len(box.requests) == 13 * WINDOWS[zone]
+        stats = await api.stats.collect(YEARS, keys=keys, timezone=ZoneInfo(zone))
+        assert counts(stats) == counts(account.truth(zone, keys))
+        assert len(box.requests) == 2 * WINDOWS[zone]
         assert {arrival.status for arrival in box.requests} == {200}
 
 
