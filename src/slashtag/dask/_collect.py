@@ -103,11 +103,8 @@ async def _submit_parts(client: Any, plan: Plan[Any], session: str) -> dict[Any,
     threads = sum((await client.nthreads()).values()) or 1
     size = min(_MOST, max(_FEWEST, len(plan) // (_PARTS * threads)))
     parts = plan.split(-(-len(plan) // size)) if plan else []
-    # Without keys of its own, equal parts of two jobs would be one task.
-    keys = [(f"{session}-part", n) for n in range(len(parts))]
-    futures: list[Any] = (
-        client.map(run_part, [session] * len(parts), parts, key=keys, pure=False) if parts else []
-    )
+    # Equal parts of two jobs would be one task if they were pure.
+    futures = client.map(run_part, [session] * len(parts), parts, pure=False) if parts else []
     return dict(zip(futures, map(len, parts), strict=True))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -19,9 +19,9 @@ import dlt
 from anyio.from_thread import start_blocking_portal
 from msgspec import Struct
 
-from .. import AsyncSession, ConfigurationError, Failure, InvalidRequestError, Metrics
-from .._internal import check_slashtag, remove_journal
-from ..export import TAGS, URLS, arrow_schema, tag_row, url_row
+from .. import AsyncSession, ConfigurationError, Failure, Metrics
+from .._internal import remove_journal
+from ..export import TAGS, URLS, Links, arrow_schema, tag_row, url_row
 
 T = TypeVar("T")
 arrow: Any = import_module("pyarrow")
@@ -120,23 +120,16 @@ class Account:
         """Return all links, listed once, and their slashtags."""
         if self._links is None:
             progress = self.monitor.progress and partial(self.monitor.progress, "links")
-            links = await session.urls.list(progress=progress).to_list()
-            hits: Counter[str] = Counter()
-            ids: dict[str, list[int]] = {}
-            refused: list[InvalidRequestError] = []
-            for link in links:
-                try:
-                    # Statistics count a slashtag for all links that have it, on different domains.
-                    slashtag = check_slashtag(link)
-                    hits[slashtag] += link.hits or 0
-                    ids.setdefault(slashtag, []).append(link.id)
-                except InvalidRequestError as error:
-                    refused.append(error)
-            if refused:
-                log.warning("%d links are left out of the clicks, the first: %s", len(refused), refused[0])
-            table = _table(map(url_row, links), arrow_schema(URLS))
-            series = {key: Series(tuple(sorted(ids[key])), count) for key, count in hits.most_common()}
-            self._links = Listed(table, series, self._present(session))
+            links = await Links.read(session, progress=progress)
+            if links.refused:
+                text = "%d links are left out of the clicks: statistics cannot be requested for %r"
+                log.warning(text, len(links.refused), links.refused[0].slashtag)
+            rows = map(url_row, chain(*links.by_slashtag.values(), links.refused))
+            series = {
+                key: Series(tuple(sorted(link.id for link in links.by_slashtag[key])), hits)
+                for key, hits in links.hits.most_common()
+            }
+            self._links = Listed(_table(rows, arrow_schema(URLS)), series, self._present(session))
         return self._links
 
     async def tags(self, session: AsyncSession) -> Listed:

@@ -4,16 +4,14 @@ from ._diff import VOLATILE as VOLATILE
 from ._diff import RowDifference as RowDifference
 from ._diff import compare_files as compare_files
 from ._hours import hourly_clicks as hourly_clicks
+from ._jobs import By as By
 from ._jobs import Summary as Summary
 from ._jobs import export_clicks as export_clicks
 from ._jobs import export_tags as export_tags
 from ._jobs import export_urls as export_urls
 from ._reading import read_table as read_table
-from ._selection import By as By
 from ._selection import Links as Links
-from ._selection import Sharing as Sharing
 from ._selection import names_of_tags as names_of_tags
-from ._selection import selection as selection
 from ._table import NAMED_URLS as NAMED_URLS
 from ._table import TAGS as TAGS
 from ._table import URLS as URLS

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
-from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Plan, Progress, RangeStats, parse_zone
+from .. import (
+    AsyncSession,
+    DateRange,
+    InvalidRequestError,
+    Keys,
+    Plan,
+    Progress,
+    RangeStats,
+    ShortUrl,
+    parse_zone,
+)
 from .._internal import WorkerPool
-from ._selection import selection
+from ._selection import Links
 
 #: The longest span, in days, and the most requests that are prepared at once.
 MOST_DAYS, WORKERS = 32, 64
@@ -45,11 +55,12 @@ async def hourly_clicks(
     query = DateRange(start, end).resolve(None if timezone is None else zone, now)
     hours = list(_hours(query, zone))
     clicks = dict.fromkeys((start for start, _ in hours), 0)
-    async with selection(session, keys, tags, "slashtag", merged=True) as (keys, tags):
-        if isinstance(keys, AsyncIterable):
-            # The fewer batches have clicks on a day, the fewer requests its hours take.
-            keys = sorted([key async for key in keys], key=lambda key: -(getattr(key, "hits", None) or 0))
-    whole = session.stats.plan(query, keys=keys, tags=tags, timezone=zone)
+    listed: list[str | ShortUrl] | None = None
+    if keys is not None or tags is None:
+        links = await Links.read(session, keys, tags)
+        # The fewer batches have clicks on a day, the fewer requests its hours take.
+        listed = sorted([*links.keys, *links.refused], key=lambda key: -(getattr(key, "hits", None) or 0))
+    whole = session.stats.plan(query, keys=listed, tags=tags, timezone=zone)
     days = RangeStats()
     jobs: list[tuple[Plan[RangeStats], datetime, datetime]] = []
     done, total = 0, len(whole)

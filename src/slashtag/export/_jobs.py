@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
 from functools import partial
+from typing import Literal
 
 from msgspec import Struct
 
@@ -17,13 +18,14 @@ from .. import (
     Keys,
     OnError,
     Progress,
-    SlashtagError,
     parse_zone,
 )
 from .._internal import in_thread, optional
-from ._selection import By, Sharing, names_of_tags, selection
+from ._selection import Links, names_of_tags
 from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row
 from ._writers import BATCH, Writer
+
+By = Literal["slashtag", "tag"]
 
 
 class Summary(Struct, frozen=True, kw_only=True):
@@ -88,9 +90,9 @@ async def export_clicks(
     """Write the clicks of a range of days, a row for every slashtag and day, zeros too.
 
     A range that is not over ends with the present day, as it is so far.
-    Rows come in the order of `keys` or of tags. Listed links come by `hits`, the most first, among as many as
-    are read ahead (10,000), which takes fewer requests than the order of the listing (see `collect_each`); if
-    an earlier run had them in another order, in that.
+    Rows come in the order of `keys` or of tags. Listed links come by `hits`, the most first, which takes
+    fewer requests than the order of the listing (see `collect_each`); if an earlier run had them in another
+    order, in that.
 
     `by="tag"` has one series a tag instead; `dimensions` has a row for every label of every dimension instead
     of the days, with the days asked for as its window. The table is `clicks_table(by)` or
@@ -105,38 +107,44 @@ async def export_clicks(
     # Once: a range that ends with the present day must not move at midnight.
     query = _begun(query, timezone)
     start, end = query.span(zone)
-    written, waiting, sharing = 0, list[Row](), Sharing()
-    are_listed, answered, reconciles = keys is None, False, True
-    failures = 0
-    first: SlashtagError | None = None
+    if by not in ("slashtag", "tag") or (by == "tag" and keys is not None):
+        raise TypeError(f"by is 'slashtag', or 'tag' without keys, not {by!r}")
+    ordered: bool | Literal["hits"] = True
+    shared = 0
+    if by == "tag":
+        tags = (await names_of_tags(session)).values() if tags is None else tags
+    elif keys is None:
+        links, ordered = await Links.read(session, tags=tags), "hits"
+        keys, tags = [*links.keys, *links.refused], None
+        shared = len(links.repeated | links.foreign)
+    written, waiting, failures = 0, list[Row](), list[Failure]()
+    answered, reconciles = False, True
 
-    def count(failure: Failure) -> object:
-        nonlocal failures, first
-        failures, first = failures + 1, first or failure.error
+    def fail(failure: Failure) -> object:
+        failures.append(failure)
         return None if on_error is None else on_error(failure)
 
-    async with selection(session, keys, tags, by, sharing=sharing) as (keys, tags):
-        each = session.stats.collect_each(
-            query,
-            keys=keys,
-            tags=tags,
-            timezone=zone,
-            ordered="hits" if are_listed and isinstance(keys, AsyncIterable) else True,
-            progress=progress,
-            on_error=None if on_error is None else count,
-        )
-        async with each:
-            async for name, stats in each:
-                answered = True
-                reconciles &= stats.complete and not (dimensions and stats.incomplete_dimensions)
-                waiting += dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
-                if len(waiting) >= BATCH:
-                    written, waiting = written + await _write(writer, waiting), []
-    if first is not None and not answered:
+    each = session.stats.collect_each(
+        query,
+        keys=keys,
+        tags=tags,
+        timezone=zone,
+        ordered=ordered,
+        progress=progress,
+        on_error=None if on_error is None else fail,
+    )
+    async with each:
+        async for name, stats in each:
+            answered = True
+            reconciles &= stats.complete and not (dimensions and stats.incomplete_dimensions)
+            waiting += dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
+            if len(waiting) >= BATCH:
+                written, waiting = written + await _write(writer, waiting), []
+    if failures and not answered:
         # A file would be replaced by an empty one.
-        raise first
+        raise failures[0].error
     written += await _write(writer, waiting)
-    return Summary(rows=written, failures=failures, reconciles=reconciles, shared=sharing.count)
+    return Summary(rows=written, failures=len(failures), reconciles=reconciles, shared=shared)
 
 
 def _begun(query: DateRange | Day, timezone: str | tzinfo | None) -> DateRange | Day:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 from zlib import crc32
 
 from .. import ExportError
 from .._internal import FileLock, sync_folder
+
+
+@contextmanager
+def _writing(path: str | os.PathLike[str]) -> Generator[None, None, None]:
+    """Raise errors of the system as ExportError."""
+    try:
+        yield
+    except OSError as error:
+        raise ExportError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 class AtomicFile:
@@ -54,12 +64,11 @@ class AtomicFile:
 
     def _check(self) -> int | None:
         """Return the mode of the target if there is one."""
-        try:
-            mode = self._target.stat().st_mode
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._failed(error.strerror) from None
+        with _writing(self.path):
+            try:
+                mode = self._target.stat().st_mode
+            except FileNotFoundError:
+                return None
         if not stat.S_ISREG(mode):
             raise self._failed(f"it is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}")
         if not os.access(self._target, os.W_OK):
@@ -85,17 +94,16 @@ class AtomicFile:
 
     def write(self, data: bytes, /) -> int:
         """Write bytes; without effect once discarded, when archives that were cut are dropped."""
-        try:
+        with _writing(self.path):
             return len(data) if self._file.closed else self._file.write(data)
-        except OSError as error:
-            raise self._failed(error.strerror or error) from None
 
     def flush(self) -> None:
         """Do nothing, as `commit` flushes."""
 
     def commit(self) -> None:
         """Make the file durable and give it its name; raises ExportError where that fails."""
-        try:
+        with ExitStack() as ending, _writing(self.path):
+            ending.callback(self.discard)
             with self._file:
                 self._file.flush()
                 os.fsync(self._file.fileno())
@@ -103,10 +111,6 @@ class AtomicFile:
                 self._temporary.chmod(self._mode)
             self._temporary.replace(self._target)
             sync_folder(self._target.parent)
-        except OSError as error:
-            raise self._failed(error.strerror) from None
-        finally:
-            self.discard()
 
     def discard(self) -> None:
         """Remove what was written; safe to repeat, and without effect once committed.

@@ -95,12 +95,11 @@ class ParquetWriter:
                 self._flush()
 
     def _flush(self) -> None:
-        columns = zip(self._schema, zip(*self._rows, strict=True), strict=True)
         try:
-            arrays = [self._arrow.array(values, type=field.type) for field, values in columns]
+            table = self._arrow.table(list(zip(*self._rows, strict=True)), schema=self._schema)
         except (OverflowError, self._arrow.ArrowInvalid) as error:
             raise ExportError(f"{error}: Parquet cannot hold it; export to .jsonl or .csv") from None
-        self._parquet.write_batch(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._parquet.write_table(table)
         self._rows.clear()
 
     def close(self) -> None:

@@ -103,9 +103,9 @@ async def build(
         top=top,
         **labels,
         hourly=hourly,
-        repeated=len(links.sharing.repeated),
-        foreign=len(links.sharing.foreign),
-        refused=links.refused,
+        repeated=len(links.repeated),
+        foreign=len(links.foreign),
+        refused=len(links.refused),
         branding=branding or Branding(),
     )
 
@@ -168,15 +168,17 @@ class _Counter:
     ) -> tuple[TopLink, ...]:
         """Return the best links with their clicks in the span before."""
         before = await self.totals(self._session, previous, keys=best) if best else {}
+        first = {slashtag: next(iter(links.by_slashtag[slashtag]), None) for slashtag in best}
+        foreign = links.foreign
         return tuple(
             TopLink(
                 slashtag=slashtag,
-                short_url=getattr(links.by_slashtag[slashtag][0], "short_url", None),
-                destination=getattr(links.by_slashtag[slashtag][0], "destination", None),
+                short_url=getattr(first[slashtag], "short_url", None),
+                destination=getattr(first[slashtag], "destination", None),
                 clicks=stats.total,
                 before=before[slashtag],
                 days=stats.clicks,
-                is_shared=slashtag in links.sharing.foreign,
+                is_shared=slashtag in foreign,
             )
             for slashtag, stats in best.items()
         )

@@ -24,8 +24,7 @@ from ... import (
     Year,
 )
 from ..._internal import many
-from ...export import Column, Table, hourly_clicks, names_of_tags
-from ...export import selection as open_selection
+from ...export import Column, Links, Table, hourly_clicks, names_of_tags
 from ..drawing import draw, labels, percent
 from ..options import Period, Timezone
 from ..output import Output
@@ -137,25 +136,26 @@ async def _answer(
         known = {"tag", *empty.DIMENSIONS.values(), *MORE[type(empty)]}
         if by is not None and by not in known:
             raise InvalidRequestError(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
+        if by == "hour" and isinstance(query, DateRange):
+            await hourly_clicks(session, *query.bounds, keys=(), timezone=timezone)
         with run.bars() as begin:
             progress = begin("reading", "links")
-            selected = open_selection(
-                session,
-                **await selection.selector(run, session, progress),
-                by="tag" if by == "tag" else "slashtag",
-                merged=True,
-                left_out=lambda error: run.warn(str(error), "left out: "),
-                progress=progress,
-            )
-            async with selected as (keys, tags):
-                progress = begin("counting", "tags" if by == "tag" else "requests")
-                of = {"keys": keys, "tags": tags, "timezone": timezone, "progress": progress}
-                try:
-                    stats, counts = await _count(session, query, by, empty, run, **of)
-                except UnknownTagError:
-                    # Says which it is, and whether one has a name like it.
-                    await names_of_tags(session, selection.tag or ())
-                    raise
+            of = await selection.selector(run, session, progress)
+            if by == "tag":
+                of["tags"] = of["tags"] or (await names_of_tags(session)).values()
+            elif of["keys"] is None and of["tags"] is None:
+                links = await Links.read(session, progress=progress)
+                of["keys"] = links.keys
+                for link in links.refused:
+                    run.warn(f"statistics cannot be requested for {link.slashtag!r}", "left out: ")
+            progress = begin("counting", "tags" if by == "tag" else "requests")
+            of |= {"timezone": timezone, "progress": progress}
+            try:
+                stats, counts = await _count(session, query, by, empty, run, **of)
+            except UnknownTagError:
+                # Says which it is, and whether one has a name like it.
+                await names_of_tags(session, selection.tag or ())
+                raise
     _show(stats, by, counts, shown)
     for caveat in _caveats(stats, by):
         run.say(caveat)

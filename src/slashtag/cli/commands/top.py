@@ -6,7 +6,6 @@ Where many places are asked for, a table of all links takes fewer requests.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date
 from functools import partial
@@ -82,10 +81,7 @@ async def top(
             progress = begin("reading", "links")
             selector = await selection.selector(run, session, progress)
             links = await Links.read(session, **selector, progress=progress)
-            hits = Counter[str]()
-            for slashtag, same in links.by_slashtag.items():
-                hits[slashtag] = sum(getattr(link, "hits", 0) or 0 for link in same)
-            slashtags = [slashtag for slashtag, _ in hits.most_common()]
+            slashtags = [slashtag for slashtag, _ in links.hits.most_common()]
             report = begin("counting", "requests")
             # No link has lost more clicks than it had in the span before.
             now, before = [await counter(query) for query in queries]
@@ -103,9 +99,9 @@ async def top(
         f"{many(total, 'click')} of {many(len(slashtags), 'link')}; {run.cost()}"
     )
     if links.refused:
-        run.warn(f"{many(links.refused, 'link')} whose slashtag cannot be requested", "left out: ")
-    if selection.tag and links.sharing.count:
-        run.say(note_of_shared(links.sharing.count))
+        run.warn(f"{many(len(links.refused), 'link')} whose slashtag cannot be requested", "left out: ")
+    if selection.tag and (shared := links.repeated | links.foreign):
+        run.say(note_of_shared(len(shared)))
 
 
 def _query(session: AsyncSession, span: DateRange, timezone: str | None) -> Query[Statistics]:
