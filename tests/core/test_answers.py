@@ -261,7 +261,8 @@ def test_days_outside_with_clicks_are_left_out() -> None:
 
 def test_months_of_another_year_are_told_and_left_out() -> None:
     answer = PeriodAnswer(5, 5, 0, clicks_breakdown={"2024": {"01": 2}, "2023": {"12": 3}})
-    stats, problem = Year(2024).to_statistics(answer, None)
+    (piece,) = Year(2024).time_slices(UTC, datetime(2025, 1, 1, tzinfo=UTC), "inclusive")
+    stats, problem = answer.to_statistics(piece.window)
     assert "other years than 2024" in (problem or "")
     assert stats.clicks_breakdown == {2024: {1: 2}}
 

@@ -48,19 +48,19 @@ class StatsAnswer(Struct, gc=False, kw_only=True):
     #: The envelope's message, if that is not `ok`.
     message: str | None = field(default=None, name="")
 
-    def to_statistics(self, window: Window | None, year: int | None = None) -> tuple[Statistics, str | None]:
+    def to_statistics(self, window: Window | None) -> tuple[Statistics, str | None]:
         """Return the answer as public statistics, and what is wrong with it, if anything.
 
-        `window` has its days, `year` that of its months.
+        `window` has its days or its months; None: it is about all time.
         """
-        stats, problem = self._read(window, year)
+        stats, problem = self._read(window)
         if problem is None and self.message is not None:
             problem = f"the message is {self.message!r}"
         if problem is None and (incomplete := stats.incomplete_dimensions):
             return _check_dimensions(stats, incomplete)
         return (stats, None) if problem is None else (replace(stats, reconciles=False), problem)
 
-    def _read(self, window: Window | None, year: int | None) -> tuple[Statistics, str | None]:
+    def _read(self, window: Window | None) -> tuple[Statistics, str | None]:
         """Return the answer as public statistics, and a contradiction between its numbers."""
         raise NotImplementedError
 
@@ -86,7 +86,7 @@ class RangeAnswer(_LabelAnswer, gc=False):
     total_clicks: Count
     clicks: GivenDays | UnsetType = UNSET
 
-    def _read(self, window: Window | None, year: int | None) -> tuple[RangeStats, str | None]:
+    def _read(self, window: Window | None) -> tuple[RangeStats, str | None]:
         assert window is not None
         total, first, last = self.total_clicks, window.first, window.last
         clicks: dict[date, int] = _counts(self.clicks)
@@ -130,7 +130,7 @@ class PeriodAnswer(_LabelAnswer, gc=False):
     languages: GivenCounts = None
     timezone: GivenCounts = None
 
-    def _read(self, window: Window | None, year: int | None) -> tuple[PeriodStats, str | None]:
+    def _read(self, window: Window | None) -> tuple[PeriodStats, str | None]:
         breakdown: dict[int, dict[int, int]] = {}
         for number, months in _counts(self.clicks_breakdown).items():
             for month, n in _counts(months).items():
@@ -141,9 +141,11 @@ class PeriodAnswer(_LabelAnswer, gc=False):
             problem = f"{total} clicks in all, but {counted} in its months"
         elif unique > total or unique < 0 or self.clicks_repeated < 0:
             problem = f"{total} clicks in all, but {unique} unique and {self.clicks_repeated} repeated ones"
-        if year is not None and any(any(months.values()) for n, months in breakdown.items() if n != year):
-            problem = f"clicks in months of other years than {year}"
-            breakdown = {year: breakdown.get(year, {})}
+        if window is not None:
+            asked = {window.first.year: breakdown.pop(window.first.year, {})}
+            if any(any(months.values()) for months in breakdown.values()):
+                problem = f"clicks in months of other years than {window.first.year}"
+            breakdown = asked
         stats = PeriodStats(
             clicks_total=total,
             clicks_unique=unique,
@@ -164,7 +166,7 @@ class GeoAnswer(StatsAnswer, gc=False):
     city: GivenCounts = None
     postalcode: GivenCounts = None
 
-    def _read(self, window: Window | None, year: int | None) -> tuple[GeoStats, None]:
+    def _read(self, window: Window | None) -> tuple[GeoStats, None]:
         return GeoStats(**self._maps()), None
 
 

@@ -33,7 +33,7 @@ _DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
 
 
 class TimeSlice(Struct, frozen=True):
-    """Period of a query that one request covers; `window` is None for queries without days."""
+    """Period of a query that one request covers; `window` is None for all time."""
 
     params: tuple[tuple[str, str], ...]
     label: str
@@ -66,10 +66,6 @@ class Query(PydanticType, Generic[R_co], frozen=True):
         """Return an empty sum, to which the results of all requests are added; see `span`."""
         return cast("RunningSum[R_co]", RunningSum(self.answer_type.result_type, span))
 
-    def to_statistics(self, answer: StatsAnswer, window: Window | None) -> tuple[Statistics, str | None]:
-        """Return the statistics of an answer, and what is wrong with it, if anything."""
-        return answer.to_statistics(window)
-
     def call(self, selector: Selector, time_slice: TimeSlice) -> Call[Any]:
         """Return the call for one time slice and one selector."""
         return Call(
@@ -96,7 +92,8 @@ def _whole_period(
     if not found:  # Pacific/Apia had no 2011-12-30
         return ()
     offset = only_offset(zone, (window.offset for window in found), label)
-    return (TimeSlice((*params, *_timezone_param(offset)), label, period_end=found[-1].ended),)
+    whole = Window(found[0].start, found[-1].end)
+    return (TimeSlice((*params, *_timezone_param(offset)), label, whole, whole.ended),)
 
 
 class DateRange(Query[RangeStats], frozen=True):
@@ -264,9 +261,6 @@ class Year(Query[PeriodStats], frozen=True):
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         first, last = date(self.year, 1, 1), date(self.year, 12, 31)
         return _whole_period(zone, first, last, f"year {self.year}", ("year", f"{self.year:04d}"))
-
-    def to_statistics(self, answer: StatsAnswer, window: Window | None) -> tuple[Statistics, str | None]:
-        return answer.to_statistics(window, self.year)
 
 
 class AllTime(Query[PeriodStats], frozen=True):

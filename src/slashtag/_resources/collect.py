@@ -177,11 +177,11 @@ class StatsFetcher:
         """
         traits = self.traits
         try:
-            stats, problem = query.to_statistics(await self._request(query, call), window)
+            stats, problem = (await self._request(query, call)).to_statistics(window)
             if problem is not None and traits.confirmed < MOST_CONFIRMED:
                 log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
                 answer = await self._request(query, replace(call, anew=True))
-                stats, problem = query.to_statistics(answer, window)
+                stats, problem = answer.to_statistics(window)
                 traits.confirmed = 0 if problem is None else traits.confirmed + 1
         except SlashtagError as error:
             error.add_note(f"while requesting {call.label}")
