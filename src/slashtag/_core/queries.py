@@ -29,6 +29,8 @@ _Date = date
 
 #: No click is older: link shorteners with statistics did not exist.
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+#: Paths in the document's sample requests, where they differ from the stated ones.
+SAMPLE_PATHS = {"stats/yearly": "stats", "stats/alltime": "stats"}
 _DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
 
 
@@ -47,8 +49,6 @@ class Query(PydanticType, Generic[R_co], frozen=True):
 
     path: ClassVar[str]
     answer_type: ClassVar[type[StatsAnswer]]
-    #: Path in the document's sample requests, if it differs from the stated one.
-    sample_path: ClassVar[str | None] = None
 
     def resolve(self, zone: tzinfo | None, now: datetime) -> Query[R_co]:
         """Return the query without values that depend on the present day, or on the zone if one is given."""
@@ -249,7 +249,6 @@ class Year(Query[PeriodStats], frozen=True):
     """
 
     path = "stats/yearly"
-    sample_path = "stats"
     answer_type = PeriodAnswer
 
     year: int
@@ -271,7 +270,6 @@ class AllTime(Query[PeriodStats], frozen=True):
     """
 
     path = "stats/alltime"
-    sample_path = "stats"
     answer_type = PeriodAnswer
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:

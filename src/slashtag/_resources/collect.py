@@ -14,7 +14,7 @@ from .._core.batches import Batcher, KeptOrder, Key, Selector, halves
 from .._core.call import Call
 from .._core.options import check_callback
 from .._core.plan import Failure, Of_co, Plan, StatsRequest
-from .._core.queries import Query
+from .._core.queries import SAMPLE_PATHS, Query
 from .._core.windows import Window
 from .._errors import (
     APIError,
@@ -56,7 +56,7 @@ async def collect(
     workers: int,
 ) -> R:
     """Send the requests of a plan, or those for batches that are read asynchronously; return the sum."""
-    total = plan.query.running_sum(plan.span)
+    running_sum = plan.query.running_sum(plan.span)
     marks: dict[Call[Any], tuple[int, int]] = {}
 
     async def work(item: StatsRequest | Selector) -> Sequence[StatsRequest]:
@@ -65,7 +65,7 @@ async def collect(
             return [plan.request(item, time_slice) for time_slice in plan.time_slices]
         mark = marks.pop(item.call, None) or reporter.mark()
         try:
-            total.add(await fetch(plan.query, item.call, item.time_slice.window))
+            running_sum.add(await fetch(item.call, item.time_slice.window))
             reporter.succeeded()
         except SlashtagError as error:
             if len(item.selector.keys) > 1 and reporter.may_split(error, mark):
@@ -86,8 +86,8 @@ async def collect(
     if source:
         pool: WorkerPool[StatsRequest | Selector] = WorkerPool(source, work, workers)
         await pool.run()
-    total.lack(reporter.missing)
-    return total.result()
+    running_sum.lack(reporter.missing)
+    return running_sum.result()
 
 
 async def read_batches(
@@ -162,14 +162,12 @@ class StatsFetcher:
         self.traits = traits
         self._journal = journal
 
-    def replayed_from(self, call: Call[Any]) -> float | None:
+    def journal_fetch_time(self, call: Call[Any]) -> float | None:
         """Return when the journal's answer to a call was fetched, None if it has none."""
         found = None if self._journal is None else self._journal.find(call)
         return None if found is None else found[0]
 
-    async def __call__(
-        self, query: Query[Any], call: Call[Any], window: Window | None = None, *, is_used: bool = True
-    ) -> Any:
+    async def __call__(self, call: Call[Any], window: Window | None = None, *, is_used: bool = True) -> Any:
         """Return the statistics of an answer; an error gets a note that names the batch and window.
 
         What is wrong with an answer is in `_core/answers.py`. An answer that contradicts itself also when
@@ -177,10 +175,10 @@ class StatsFetcher:
         """
         traits = self.traits
         try:
-            stats, problem = (await self._request(query, call)).to_statistics(window)
+            stats, problem = (await self._request(call)).to_statistics(window)
             if problem is not None and traits.confirmed < MOST_CONFIRMED:
                 log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
-                answer = await self._request(query, replace(call, anew=True))
+                answer = await self._request(replace(call, anew=True))
                 stats, problem = answer.to_statistics(window)
                 traits.confirmed = 0 if problem is None else traits.confirmed + 1
         except SlashtagError as error:
@@ -193,8 +191,8 @@ class StatsFetcher:
             log.log(level, "%s: inconsistent answer: %s", call.label, problem)
         return stats
 
-    async def _request(self, query: Query[Any], call: Call[Any]) -> Any:
-        known, stated, sampled = self.traits.uses_sample_path, query.path, query.sample_path
+    async def _request(self, call: Call[Any]) -> Any:
+        known, stated, sampled = self.traits.uses_sample_path, call.path, SAMPLE_PATHS.get(call.path)
         if sampled is not None and known.get(stated):
             call = replace(call, path=sampled)
         try:

@@ -147,7 +147,7 @@ class EachRun(Generic[R]):
                 return
             call = replace(AllTime().call(selector, months.all_time), past_caches=True, repeat="never")
             try:
-                counts[selector.keys] = months.counts(await self._fetch(AllTime(), call, is_used=False))
+                counts[selector.keys] = months.counts(await self._fetch(call, is_used=False))
             except (SlashtagError, ValueError) as error:
                 if isinstance(error, SlashtagError) and error.is_fatal:
                     raise
@@ -208,7 +208,7 @@ class EachRun(Generic[R]):
             if name in group.failed:
                 return
             try:
-                stats = await self._fetch(query, query.call(selector, time_slice), time_slice.window)
+                stats = await self._fetch(query.call(selector, time_slice), time_slice.window)
             except SlashtagError as error:
                 if not self._reporter.may_go_on(error):
                     raise NoAnswersError(error) from None
@@ -232,12 +232,12 @@ class EachRun(Generic[R]):
             selector = Selector(keys=question.keys)
             call = query.call(selector, time_slice)
             call = replace(call, past_caches=question.is_repeated, no_cache=question.is_part)
-            fetched = self._fetch.replayed_from(call)
+            fetched = self._fetch.journal_fetch_time(call)
             if fetched is not None and fetched < question.not_before - CLOCKS_DIFFER:
                 # Clicks may have come in between the runs that fetched this answer and the others.
                 call, fetched = replace(call, anew=True), None
             try:
-                stats = await self._fetch(query, call, window, is_used=False)
+                stats = await self._fetch(call, window, is_used=False)
             except SlashtagError as error:
                 if is_unusable(error):
                     unusable.append(error)

@@ -115,16 +115,16 @@ class Stats:
         plans = [failure.plan for failure in failures if failure.plan is not None]
         if len({plan.query.answer_type for plan in plans}) != 1:
             raise InvalidRequestError("pass failures of one kind of query, which can be requested")
-        total = plans[0].query.running_sum(None)
+        running_sum = plans[0].query.running_sum(None)
         reporter = ProgressReporter(plans[0].query, progress, None)
         reporter.total = len(plans)
 
         async def work(plan: Plan[R]) -> None:
-            total.add(await self.run(plan, on_error=on_error))
+            running_sum.add(await self.run(plan, on_error=on_error))
             reporter.done()
 
         await WorkerPool(plans, work, self._workers).run()
-        return total.result()
+        return running_sum.result()
 
     async def collect(
         self,
