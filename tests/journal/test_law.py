@@ -212,10 +212,11 @@ class Job:
             tally.missing = max(0, len(fresh) - len(held))
             slack = 2 + 2 * WINDOWS * self.changes
             if self.kind in ("each", "export"):
-                # Which halves are needed depends on the batch, and a changed link has one of its own. A clock
-                # that is behind takes a day for one that is not over, and asks each link alone about it.
+                # Which sets are needed depends on the batch and the order of its links, which a change alters
+                # for this run and not for a new one. A clock that is behind takes a day for one that is not
+                # over, and asks each link alone about it.
                 is_other = self.changes or self.was_behind
-                slack = len(fresh) + self.changes if is_other else slack + len(fresh) // 2
+                slack += len(fresh) if is_other else len(fresh) // 2
             tally.too_many = max(0, tally.sent - tally.missing - slack)
         return tally
 
