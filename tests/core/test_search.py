@@ -121,9 +121,9 @@ def test_never_more_requests_than_halving_and_its_confirmation(account: tuple[in
     count, table = account
     run = Run(count, lambda keys, _: together(table, keys))
     split = sum(any(key in table for key in batch) for batch in batches_of(names(count)))
-    # Checks: five sets of the keys of a batch (without labels, twice). And the second half
-    # of one batch, to verify that halves add up to it.
-    assert run.requests <= halving(table, names(count)) + 2 * 5 * split + 1
+    # Checks: five sets of the keys of a batch that have clicks (without labels, twice), and the others. And
+    # the second half of one batch, to verify that halves add up to it.
+    assert run.requests <= halving(table, names(count)) + (2 * 5 + 1) * split + 1
 
 
 @examples(200)
@@ -244,6 +244,39 @@ def test_a_link_that_has_the_click_of_another_by_mistake_is_found_beside_a_new_c
         return together(table if requests <= 4 else after, keys)
 
     assert Run(31, service).results == after
+
+
+def test_a_mistake_is_found_although_another_batch_has_changed_by_as_much() -> None:
+    table = table_of([(4, (0,)), (9, (0,)), (10, (0,))])
+    after = table | table_of([(4, (0,)), (4, (0,))])
+    requests = 0
+
+    def service(keys: tuple[str, ...], _: bool) -> Answer:
+        nonlocal requests
+        requests += 1
+        return together(table if requests <= 5 else after, keys)
+
+    assert Run(33, service).results in (table, after)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_change_that_only_checks_find_takes_few_requests(seed: int) -> None:
+    chances = random.Random(seed)
+    clicks = [(chances.randrange(40), [chances.randrange(4), chances.randrange(6)]) for _ in range(60)]
+    table, after = table_of(clicks), table_of(clicks[1:])
+    quiet = Run(40, lambda keys, _: together(table, keys))
+    before_checks = quiet.requests - len(quiet.rounds[-1])
+    requests = 0
+
+    def service(keys: tuple[str, ...], _: bool) -> Answer:
+        nonlocal requests
+        requests += 1
+        return together(table if requests <= before_checks else after, keys)
+
+    run = Run(40, service)
+    assert run.results == after
+    # Its batch, the link, and halves of what other links may have changed.
+    assert run.requests <= quiet.requests + 8
 
 
 @pytest.mark.unmeasured

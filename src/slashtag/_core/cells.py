@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
-from itertools import combinations
+from itertools import combinations, cycle
+from itertools import count as count_from
 from math import comb
 
 from .._models import add_counts
@@ -18,12 +20,21 @@ WIDTH = 8
 #: Clicks a unit in a batch in which most units are asked alone.
 DENSE = 10
 
+#: Units of different batches that are never in the same checks.
+TOLD_APART = 50
+#: Share of the room of checks that is used at most.
+FILL = 0.95
+
 #: Keys that the service may take for one, as they differ in case only, say: they are not told apart.
 Unit = tuple[str, ...]
 #: A dimension and a label of it.
 Label = tuple[str, object]
 Answer = Mapping[Label, int]
 TOTAL: Label = ("", "")
+#: What is known of the units of batches that have counts.
+Known = Mapping["Cell", Mapping[Unit, Answer]]
+#: Units, and what they have more than before, None if that is unknown.
+Change = tuple[frozenset[Unit], Answer | None]
 #: Open counts by dimension and label.
 Profile = dict[str, dict[Label, int]]
 
@@ -151,6 +162,11 @@ class Question:
         return tuple(key for cell in (*self.riders, *self.cells) for key in cell.keys)
 
     @property
+    def units(self) -> frozenset[Unit]:
+        """The units of all cells."""
+        return frozenset(unit for cell in (*self.cells, *self.riders) for unit in cell.units)
+
+    @property
     def roots(self) -> list[Cell]:
         """The batches of the cells."""
         return list(dict.fromkeys(cell.root for cell in (*self.cells, *self.riders)))
@@ -233,27 +249,41 @@ class Check(Question):
         origin = self.cells[0].root.origin
         origin.requests += self.is_last or origin.times_checked > 1
 
-    def agrees(self, known: Mapping[Cell, Mapping[Unit, Answer] | None]) -> bool | None:
-        """Return whether the answer is what is known of the units of the batches, None if some is open."""
+    def surplus(self, known: Known) -> Answer | None:
+        """Return what the answer has more than is known of the units, or less; None if there is no answer."""
         total: dict[Label, int] = {}
         for cell in self.cells:
-            counts = known[cell.root]
-            if counts is None:
-                return None
             for unit in cell.units:
-                add_counts(total, counts.get(unit, {}))
-        return total == self.answer
+                add_counts(total, known[cell.root].get(unit, {}))
+        return None if self.answer is None else difference(self.answer, total)
+
+
+def narrowed(agreeing: Iterable[Check], failed: Iterable[Check]) -> list[Check]:
+    """Return checks of fewer units, to find out which have changed, from those that agree or failed.
+
+    What has changed is most likely of a unit that is in no check that agrees, but in most that failed.
+    """
+    cleared = frozenset[Unit]().union(*(check.units for check in agreeing))
+    times = Counter(unit for check in failed for unit in check.units - cleared)
+    found: dict[frozenset[Unit], Check] = {}
+    for check in failed:
+        most = max(times[unit] for unit in check.units)
+        likely = [(cell.root, [unit for unit in cell.units if times[unit] == most]) for cell in check.cells]
+        cells = [Cell(units, root) for root, units in likely if units]
+        for part in halves(cells) if len(cells) > 1 else [cells] if not check.is_last else ():
+            smaller = Check(part, is_last=len(cells) == 1)
+            found.setdefault(smaller.units, smaller)
+    return list(found.values())
 
 
 def checks_of(roots: Iterable[Cell], bounds: Bounds) -> Generator[Pause, None, list[Check]]:
-    """Return checks of batches.
+    """Return checks of batches, which find counts that were given to the wrong unit.
 
-    They are sets of the units that have counts. Each is in two sets or more, and each of two units is in a
-    set without the other: counts given to the wrong unit are noticed twice. Where most units have many
-    counts, the answers for those asked alone are enough. The units without counts, unless they were checked
-    in other requests, are asked apart: beside a unit that has their counts by mistake, these would be found.
+    Each unit that has counts is in two checks or more, and no two units of a batch are in the same ones. The
+    units without counts, unless they were checked in other requests, are in checks that have no other units
+    of their batch. Where most units have many counts, the answers for those asked alone are enough.
     """
-    sets: list[Cell] = []
+    inferred: dict[tuple[int, frozenset[str]], list[tuple[Cell, Unit]]] = {}
     empties: list[Cell] = []
     for root in roots:
         known = root.known(bounds) or {}
@@ -262,26 +292,19 @@ def checks_of(roots: Iterable[Cell], bounds: Bounds) -> Generator[Pause, None, l
         if empty := [unit for unit in root.units if unit not in known and unit not in again]:
             empties.append(Cell(empty, root))
         is_dense = root.total(bounds.low) >= DENSE * len(root.units)
-        inferred = [unit for unit in known if not (is_dense and unit in alone)]
+        units = [unit for unit in known if not (is_dense and unit in alone)]
         root.origin.times_checked += 1
         # Totals alone hide more errors than labels do; and machines that differ contradict earlier checks.
-        for _ in range(root.origin.times_checked + (not root.dimensions)):
-            order = sorted(inferred, key=partial(digest, len(sets)))
-            many = next(n for n in range(2, MAX_KEYS) if comb(n, max(2, n // 2)) >= len(order))
-            codes = list(zip(order, combinations(range(many), max(2, many // 2)), strict=False))
-            parts = ([unit for unit, code in codes if n in code] for n in range(many) if order)
-            sets += [Cell(part, root) for part in parts]
-            yield ()
-    return [*(yield from _packed(sets)), *(yield from _packed(empties))]
-
-
-def _packed(cells: list[Cell]) -> Generator[Pause, None, list[Check]]:
-    """Return checks of cells, several in one where there is room."""
+        for n in range(root.origin.times_checked + (not root.dimensions) if units else 0):
+            inferred.setdefault((n, root.dimensions), []).extend((root, unit) for unit in units)
+        yield ()
     checks: list[Check] = []
-    for cell in sorted(cells, key=lambda cell: digest(cell.units)):
+    for (n, _), of_batches in inferred.items():
+        checks += _spread(of_batches, n)
+        yield ()
+    for cell in empties:
         for check in checks:
-            # No two sets of one batch together, since units may be in both.
-            if check.has_room(cell) and cell.root not in check.roots:
+            if cell.root not in check.roots and check.has_room(cell):
                 check.cells.append(cell)
                 break
         else:
@@ -290,9 +313,40 @@ def _packed(cells: list[Cell]) -> Generator[Pause, None, list[Check]]:
     return checks
 
 
+def _spread(units: Sequence[tuple[Cell, Unit]], nth: int) -> Iterator[Check]:
+    """Yield checks of units with their batches, each unit in two or more."""
+    # Units of different batches are told apart too, unless there are many.
+    most = max(min(len(units), TOLD_APART), *Counter(root for root, _ in units).values())
+    keys = sum(len(unit) for _, unit in units)
+    many, size = next(
+        (many, size)
+        for many in count_from(3)
+        for size in range(2, max(3, many // 2 + 1))
+        if comb(many, size) >= most and keys * size <= FILL * MAX_KEYS * many
+    )
+    # By chance, but so that each set of checks has as many units as any other.
+    sets = sorted(combinations(range(many), size), key=partial(digest, nth))
+    parts: list[dict[Cell, list[Unit]]] = [{} for _ in range(many)]
+    room = [MAX_KEYS] * many
+    for (root, unit), chosen in zip(units, cycle(sets), strict=False):
+        for n in chosen:
+            if room[n] < len(unit):
+                yield Check([Cell(units, root) for root, units in parts[n].items()])
+                parts[n], room[n] = {}, MAX_KEYS
+            parts[n].setdefault(root, []).append(unit)
+            room[n] -= len(unit)
+    yield from (Check([Cell(units, root) for root, units in part.items()]) for part in parts if part)
+
+
 def digest(*values: object) -> bytes:
     """Return what orders values as if by chance, but the same in each process."""
     return sha256(repr(values).encode()).digest()
+
+
+def difference(after: Answer, before: Answer) -> dict[Label, int]:
+    """Return by how much counts differ."""
+    counts = {label: after.get(label, 0) - before.get(label, 0) for label in {**before, **after}}
+    return {label: count for label, count in counts.items() if count}
 
 
 def is_sound(answer: Answer | None, dimensions: frozenset[str]) -> bool:

@@ -24,7 +24,23 @@ from functools import partial
 from .._models import add_counts
 from .batches import Selector, folded, halves
 from .bounds import Bounds, Pause
-from .cells import TOTAL, WIDTH, Answer, Cell, Check, Label, Question, Unit, checks_of, confusion, is_sound
+from .cells import (
+    TOTAL,
+    WIDTH,
+    Answer,
+    Cell,
+    Change,
+    Check,
+    Known,
+    Label,
+    Question,
+    Unit,
+    checks_of,
+    confusion,
+    difference,
+    is_sound,
+    narrowed,
+)
 
 #: Most ways in which clicks may be confused between the cells of a request, and if it only repeats cells.
 DOUBT, REPEAT_DOUBT = 6.0, 1.0
@@ -70,6 +86,8 @@ class Search:
         self._doubtful: list[Question] = []
         #: Checks to be asked, and how many batches contradicted theirs without having changed.
         self._checks: list[Check] = []
+        #: Those that were asked.
+        self._checked: list[Check] = []
         self._contradictions = 0
         #: Roots to be asked anew, in halves.
         self._suspects: list[Cell] = []
@@ -200,9 +218,13 @@ class Search:
         return found
 
     def _check(self) -> Generator[Pause, None, list[Question]]:
-        """Return the checks that follow from earlier ones, or those of the batches that were split."""
+        """Return the checks that follow from those that failed, or those of the batches that were split."""
         checks, self._checks = self._checks, []
         if not checks:
+            # Those that failed may agree now that a batch has changed, and others no longer.
+            checked, self._checked = self._checked, []
+            known = yield from self._known(checked)
+            self._uncheck(check for check in checked if check.surplus(known) != {})
             roots = [root for root in self._roots if root.halves and not root.is_checked]
             for root in roots:
                 root.is_checked = True
@@ -210,37 +232,44 @@ class Search:
         again = dict.fromkeys(root for check in checks if check.is_last for root in check.roots)
         return [*map(Question, again), *checks]
 
-    def _compare(self, check: Check, agrees: bool | None) -> None:
-        """Take the answer of a check; `agrees` is None if it cannot be compared yet."""
-        for root in check.roots if not agrees else ():
+    def _uncheck(self, checks: Iterable[Check]) -> None:
+        for root in (root for check in checks for root in check.roots):
             root.is_checked = False
-        if agrees is not False:
-            return
-        if len(check.cells) > 1:
-            self._checks += map(Check, halves(check.cells))
-        elif not check.is_last:
-            self._checks.append(Check(check.cells, is_last=True))
-        else:
-            self._suspect(check.roots)
-            # One that failed contradicts nothing.
-            self._contradictions += check.answer is not None
-            self.is_additive = self._contradictions < MOST_CONTRADICTIONS
+
+    def _known(self, checks: Iterable[Check]) -> Generator[Pause, None, Known]:
+        """Return what is known of the batches of checks."""
+        known: dict[Cell, dict[Unit, Answer]] = {}
+        for root in dict.fromkeys(root for check in checks for root in check.roots):
+            known[root] = root.known(self._bounds) or {}
+            yield ()
+        return known
+
+    def _compare(self, checks: Sequence[Check]) -> Generator[Pause, None, dict[Cell, list[Change]]]:
+        """Take the answers of checks; return what the last ones have more than is known, by batch."""
+        known = yield from self._known(checks)
+        surplus = {check: check.surplus(known) for check in checks}
+        failed = [check for check in checks if surplus[check] != {}]
+        self._checked += checks
+        self._checks = narrowed([check for check in checks if surplus[check] == {}], failed)
+        found: dict[Cell, list[Change]] = {}
+        for check in failed:
+            if check.is_last:
+                found.setdefault(check.cells[0].root, []).append((check.units, surplus[check]))
+        return found
 
     def _take(self, round_: list[Question]) -> Iterator[Pause]:
         """Learn from the answers of a round, first from those for whole batches."""
+        checks = [question for question in round_ if isinstance(question, Check)]
+        changes = yield from self._compare(checks)
         is_changed = False
         parts: list[Question] = []
-        checks: list[Check] = []
         for question in round_:
             for root in question.roots:
                 root.fetched = max(root.fetched, question.fetched)
-            if isinstance(question, Check):
-                checks.append(question)
-                continue
             cell = question.cells[0]
             if cell is cell.root:
-                is_changed |= self._take_root(cell, question.answer)
-            else:
+                is_changed |= self._take_root(cell, question.answer, changes.get(cell, ()))
+            elif question not in checks:
                 parts.append(question)
         if is_changed:
             yield from self._rebuild(self._facts)
@@ -256,17 +285,9 @@ class Search:
             else:
                 self._drop(question)
             yield ()
-        known: dict[Cell, dict[Unit, Answer] | None] = {}
-        for root in (root for check in checks for root in check.roots):
-            if root not in known:
-                known[root] = root.known(self._bounds)
-                yield ()
-        for check in checks:
-            self._compare(check, check.agrees(known))
-            yield ()
 
-    def _take_root(self, root: Cell, answer: Answer | None) -> bool:
-        """Take the answer for a batch; return whether it differs from an earlier one."""
+    def _take_root(self, root: Cell, answer: Answer | None, seen: Sequence[Change]) -> bool:
+        """Take the answer for a batch, beside which checks have `seen` changes; return whether it differs."""
         before, dimensions = root.answer, root.dimensions
         if before is None:
             dimensions = frozenset(label[0] for label in answer or () if label != TOTAL)
@@ -275,20 +296,41 @@ class Search:
             if answer is not None:
                 # Its halves would be no better: ask its keys alone.
                 root.origin.requests += 2 * len(root.origin.keys)
-        elif before is None:
+            return False
+        change = difference(answer, before or {})
+        if before is None:
             root.answer, root.dimensions = answer, dimensions
             root.know(self._bounds)
-        elif answer != before:
-            # Each earlier answer has counted all of the difference, some of it or nothing.
-            change = {label: answer.get(label, 0) - before.get(label, 0) for label in {**before, **answer}}
-            for question in self._facts:
-                if root in question.roots:
-                    question.changes.append({label: count for label, count in change.items() if count})
-                    for cell in question.cells:
-                        cell.has_led = False
-            root.answer, root.is_checked = answer, False
-            return True
-        return False
+            return False
+        if change:
+            root.answer = answer
+            self._correct(root, change, seen)
+        elif seen:
+            self._suspect((root,))
+            # One that failed contradicts nothing.
+            self._contradictions += any(surplus is not None for _, surplus in seen)
+            self.is_additive = self._contradictions < MOST_CONTRADICTIONS
+        return bool(change)
+
+    def _correct(self, root: Cell, change: Answer, seen: Sequence[Change]) -> None:
+        """Correct earlier answers by the change of a batch.
+
+        If that is what a check has seen, it is known which of them it concerns. Otherwise each may have
+        counted all of it, some or nothing.
+        """
+        is_seen = [surplus for _, surplus in seen] == [change]
+        units = seen[0][0] if is_seen else frozenset(root.units)
+        root.is_checked &= is_seen
+        for question in self._facts:
+            concerned = units & question.units
+            if is_seen and concerned == units:
+                question.answer = difference(
+                    question.answer or {}, {label: -count for label, count in change.items()}
+                )
+            elif concerned:
+                question.changes.append(change)
+                for cell in question.cells:
+                    cell.has_led = False
 
     def _adds_up(self) -> bool:
         """Return whether the halves that were asked alone add up to their batch, or there is no saying."""
@@ -352,6 +394,8 @@ class Search:
                     question.cells[0].has_led = False
             self._doubtful = [other for other in self._doubtful if suspects.isdisjoint(other.roots)]
             self._checks = [check for check in self._checks if suspects.isdisjoint(check.roots)]
+            self._uncheck(check for check in self._checked if not suspects.isdisjoint(check.roots))
+            self._checked = [check for check in self._checked if suspects.isdisjoint(check.roots)]
             yield from self._rebuild(facts)
 
     def _add_roots(self, batches: Iterable[Sequence[Unit]], origin: Cell | None = None) -> None:
