@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import sys
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -14,15 +14,11 @@ from slashtag import RangeStats
 from slashtag._resources.stats import Stats
 from slashtag.sandbox import Sandbox
 
-from .conftest import Cli, objects, one_more_link
+from .conftest import Cli, objects
 
 #: Five clicks, each of which has all labels.
 LABELS = ("device", "browser", "platform", "country", "referrer")
 FIVE: dict[str, Any] = {"total_clicks": 5, **{name: {"x": 5} for name in LABELS}}
-
-
-def table(out: str) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(out)))
 
 
 def test_urls_list_prints_every_link_in_order(cli: Cli, box: Sandbox) -> None:
@@ -70,37 +66,20 @@ def test_tags_list_prints_every_tag(cli: Cli, box: Sandbox) -> None:
     assert all(name in drawn for name in names)
 
 
-def test_text_of_the_service_cannot_steer_the_terminal(
-    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    evil = {"destination": "https://example.com/\x1b]0;x\x07[red]", "created_at": "2021-01-01"}
-    with one_more_link(box, "evil", **evil):
-        ran = cli("urls", "list", "--format", "table", "--limit", "1")
-    assert "\x1b" not in ran.out
-    assert "]0;x" in ran.out
-
-
-@pytest.mark.parametrize("zone", [None, "+05:30", "-08:00", "America/New_York"])
-def test_stats_range_counts_what_is_true(cli: Cli, box: Sandbox, zone: str | None) -> None:
-    options = ["--timezone", zone] if zone else []
+@pytest.mark.parametrize("zone", [None, "+05:30", "-08:00", ZoneInfo("America/New_York")])
+def test_stats_range_counts_what_is_true(cli: Cli, box: Sandbox, zone: Any) -> None:
+    options = ["--timezone", str(zone)] if zone else []
     ran = cli("stats", "range", "2024-02-01", "2024-12-05", "--all", *options)
     counts: dict[str, dict[str, int]] = {}
     for row in objects(ran.out):
         counts.setdefault(row["dimension"], {})[row["label"]] = row["clicks"]
-    truth = box.truth.range("2024-02-01", "2024-12-05", timezone=_zone(zone))
+    truth = box.truth.range("2024-02-01", "2024-12-05", timezone=zone)
     assert ran.code == 0
     assert counts["total"] == {"": truth.total_clicks}
     assert counts["day"] == {str(day): n for day, n in truth.clicks.items()}
     for name in ("device", "browser", "platform", "country", "referrer"):
         assert counts[name] == getattr(truth, name)
     assert ran.err.startswith(f"2024-02-01 to 2024-12-05: {truth.total_clicks:,} clicks; ")
-
-
-def _zone(name: str | None) -> Any:
-    from zoneinfo import ZoneInfo
-
-    return ZoneInfo(name) if name and "/" in name else name
 
 
 def test_links_are_selected_by_keys_file_stdin_and_tag(

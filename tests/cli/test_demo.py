@@ -10,23 +10,13 @@ from typing import Any
 
 import pytest
 
-from slashtag import GeoStats, PeriodStats, RangeStats
 from slashtag.cli import main
 from slashtag.cli.commands.demo import differences
-from slashtag.sandbox import Sandbox, TrueCountry, TruePeriod, TrueRange
+from slashtag.sandbox import Sandbox, TruePeriod
 
 from .conftest import Cli
 
 SMALL = ("demo", "--urls", "240", "--clicks", "3000", "--rate", "500")
-RANGE = TrueRange(
-    total_clicks=3, clicks={}, device={"Mobile": 3}, browser={}, platform={}, country={}, referrer={}
-)
-MAPS: dict[str, Any] = {
-    name: {} for name in ("browser", "country", "device", "platform", "referrer", "timezone")
-}
-COUNTS: dict[str, Any] = {"clicks_total": 5, "clicks_breakdown": {2024: {1: 5}}}
-PERIOD = TruePeriod(**COUNTS, clicks_unique=3, clicks_repeated=2, **MAPS)
-PLACES = TrueCountry(state={"Bayern": 2}, city={"München": 2}, postalcode={"80331": 2})
 
 
 def test_every_total_is_exact(cli: Cli) -> None:
@@ -76,23 +66,6 @@ def test_a_limit_that_was_learnt_is_told(cli: Cli, monkeypatch: pytest.MonkeyPat
     ran = cli(*SMALL)
     assert "2024 by day" in ran.err
     assert "Limit as learnt from the answers: 62 requests/s" in re.sub("\x1b\\[[\\d;]*m", "", ran.out)
-
-
-@pytest.mark.parametrize(
-    ("stats", "truth", "wrong"),
-    [
-        (RangeStats(total_clicks=3, device={"Mobile": 3}), RANGE, []),
-        (RangeStats(total_clicks=4, device={"Mobile": 3}), RANGE, ["total_clicks"]),
-        (RangeStats(total_clicks=3, device={"Tablet": 3}, country={"DE": 1}), RANGE, ["device", "country"]),
-        (GeoStats(state={"Bayern": 2, "Other": 0}, city={"München": 2}, postalcode={"80331": 2}), PLACES, []),
-        (GeoStats(state={"Bayern": 1}, city={"München": 2}, postalcode={"80331": 2}), PLACES, ["state"]),
-        (PeriodStats(**COUNTS, clicks_unique=3, clicks_repeated=2), PERIOD, []),
-        (PeriodStats(**COUNTS, clicks_unique=4, clicks_repeated=2), PERIOD, ["clicks_unique"]),
-        (PeriodStats(**COUNTS, clicks_unique=4, clicks_repeated=1, unique_is_exact=False), PERIOD, []),
-    ],
-)
-def test_what_differs_is_named(stats: Any, truth: Any, wrong: list[str]) -> None:
-    assert differences(truth, stats) == wrong
 
 
 def test_links_are_compared_field_by_field_in_order() -> None:

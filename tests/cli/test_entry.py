@@ -199,11 +199,12 @@ def test_ctrl_c_is_told_in_one_word(serve: Serve, command: tuple[str, ...], tmp_
     assert not list(tmp_path.iterdir())
 
 
-def arrived(box: Sandbox) -> None:
-    """Wait until a request has arrived."""
+def arrived(box: Sandbox, count: int = 1) -> None:
+    """Wait until so many requests have arrived."""
     end = time.monotonic() + 30
-    while not box.requests and time.monotonic() < end:
-        time.sleep(0.02)
+    while len(box.requests) < count:
+        assert time.monotonic() < end, f"only {len(box.requests)} requests"
+        time.sleep(0.005)
 
 
 def test_ctrl_c_before_a_command_begins_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 from slashtag.sandbox import Sandbox
 
 from .conftest import Cli, Serve, names
-from .test_entry import SCRIPT, run, started
+from .test_entry import SCRIPT, arrived, run, started
 
 SPAN = ("2024-01-01", "2024-12-31")
 #: Starts a program that can write no file larger than this.
@@ -26,15 +25,6 @@ LIMITED += "; os.execv(sys.argv[2], sys.argv[2:])"
 def slow(serve: Serve) -> Iterator[Sandbox]:
     with serve(urls=110, clicks=1_200, tags=3, latency=0.03, max_pagesize=10) as box:
         yield box
-
-
-def arrived(box: Sandbox, count: int) -> None:
-    """Wait until so many requests have arrived."""
-    for _ in range(4_000):
-        if len(box.requests) >= count:
-            return
-        time.sleep(0.005)
-    raise AssertionError(f"only {len(box.requests)} requests")
 
 
 @pytest.mark.parametrize(

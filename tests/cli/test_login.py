@@ -6,7 +6,6 @@ import os
 import pty
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,7 @@ from slashtag.cli import credentials_file as kept
 from slashtag.sandbox import Sandbox
 
 from .conftest import APIKEY, APISECRET, Cli, answer
-
-SCRIPT = str(Path(sys.executable).with_name("slashtag"))
+from .test_entry import SCRIPT
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])

@@ -22,11 +22,13 @@ EVIL = "https://example.com/\x1b]0;x\x07\x9b31m\r\x7f\u202e\U000e0041end"
 
 
 @pytest.mark.parametrize("command", [("urls", "list"), ("export", "urls")])
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
+@pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
 def test_rows_cannot_steer_the_terminal(
     cli: Cli, own: Sandbox, monkeypatch: pytest.MonkeyPatch, command: tuple[str, str], form: str
 ) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    # On a terminal a table has styles.
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: form != "table")
+    monkeypatch.setenv("COLUMNS", "250")
     own.add_url("évil", destination=EVIL)
     out = cli(*command, "--format", form).out
     assert out.replace("\n", "").isprintable()

@@ -15,12 +15,12 @@ from openpyxl import load_workbook
 from slashtag.cli import credentials_file
 
 from .conftest import Cli
+from .test_entry import SCRIPT
 
 TOUR = (Path(__file__).parents[2] / "docs" / "tour.md").read_text("utf-8")
 CONSOLE = "".join(re.findall(r"^```console\n(.*?)^```", TOUR, re.M | re.S))
 #: Each command, and what it shows.
 SHOWN = re.findall(r"^\$ slashtag (.+)\n((?:(?!\$ ).*\n)*)", CONSOLE, re.M)
-SCRIPT = str(Path(sys.executable).with_name("slashtag"))
 
 
 def shape(text: str) -> list[str]:

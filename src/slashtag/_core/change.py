@@ -80,7 +80,8 @@ class Change(Struct, frozen=True, repr_omit_defaults=True):
         if self.domain_id is not None:
             members["domain_id"] = check_int("domain_id", self.domain_id, 0)
         if not members:
-            raise InvalidRequestError("nothing to update: give at least one member")
+            names = ", ".join(self.__struct_fields__[1:])
+            raise InvalidRequestError(f"nothing to update: give one of {names}")
         rename = self.slashtag is not None and isinstance(self.key, str)
         return Call(
             method="PUT",

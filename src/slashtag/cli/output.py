@@ -30,13 +30,12 @@ class Output:
         "--output",
         "-o",
         metavar="FILE",
-        help=f"Write to a file, its name in {', '.join(FORMATS)}; -: to stdout.",
+        help=f"Write to a file, its name in {', '.join(FORMATS)}.",
     )
 
     def __post_init__(self) -> None:
         """Report whatever is wrong with the file before anything is sent."""
-        if self.output is None or str(self.output) == "-":
-            self.output = None
+        if self.output is None:
             self.form = self.form or ("table" if sys.stdout.isatty() else "jsonl")
         elif self.form is not None:
             raise InvalidRequestError("--format is for stdout; the name of a file says its format")

@@ -60,7 +60,7 @@ class Selection:
         if not (self.tag or self.every):
             raise InvalidRequestError("--by tag goes with --tag or --all")
         if self.every:
-            run.say("links without a tag are in no row; shares are of the clicks in the rows")
+            run.say("links without a tag are in no row, and not in shares")
 
     async def selector(
         self, run: Run, session: AsyncSession, progress: Progress | None = None

@@ -46,7 +46,7 @@ async def sandbox(
     try:
         faults = [Fault(kind=kind, share=SHARE) for kind in fault or ()]
     except ValueError as error:
-        raise InvalidRequestError(str(error)) from None
+        raise InvalidRequestError(f"{error}; `slashtag sandbox --help` names them") from None
     async with Sandbox(
         port=port,
         urls=urls,
