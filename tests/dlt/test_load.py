@@ -302,6 +302,16 @@ def test_a_destination_into_which_another_loads_is_refused(
     assert target.daily() == truth(box, clock.today)
 
 
+@pytest.mark.parametrize(
+    ("destination", "name"),
+    [("duckdb", "a?b"), ("sqlite", "a?b"), ("sqlite", "a%20b"), ("filesystem", "[b]")],
+)
+def test_a_path_that_would_be_read_as_another_is_refused(destination: str, name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{destination} cannot have . in a path"):
+        local_pipeline(destination, tmp_path / name / "clicks", pipelines_dir=tmp_path / "pipelines")
+    assert not list(tmp_path.iterdir())
+
+
 def test_telemetry_is_off_unless_the_user_turned_it_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,8 @@ from ._source import MERGE
 
 #: Destinations that are a file or folder, and the default dataset in each.
 LOCAL = {"duckdb": "slashtag", "sqlite": "main", "filesystem": "slashtag"}
+#: Characters of paths that are taken for parts of a URL, or for patterns: rows would go to another file.
+_NOT_IN_PATHS = {"duckdb": "?", "sqlite": "%?", "filesystem": "*?["}
 
 #: Errors that a load raises as they are.
 _OWN = (SlashtagError, KeyboardInterrupt)
@@ -57,7 +59,8 @@ def local_pipeline(
 
     `destination` is "duckdb", "sqlite" or "filesystem" with a `path`, or another destination of dlt's without
     one, set in dlt's configuration. dlt's telemetry is off unless its configuration turns it on. Raises
-    ConfigurationError if packages that dlt needs for the destination are missing.
+    ConfigurationError if packages that dlt needs for the destination are missing, or for a path that it would
+    read as another one.
     """
     if (destination in LOCAL) != (path is not None):
         needs = "needs the path of its file or folder" if path is None else "takes no path"
@@ -66,6 +69,8 @@ def local_pipeline(
     name = dataset or LOCAL.get(destination, "slashtag")
     if path is not None:
         path = Path(path).absolute()
+        if wrong := "".join(sorted(set(_NOT_IN_PATHS[destination]) & set(str(path)))):
+            raise ConfigurationError(f"{destination} cannot have {wrong} in a path: {path}")
         if destination == "duckdb":
             target = dlt.destinations.duckdb(str(path))
             if path.stem == name:
