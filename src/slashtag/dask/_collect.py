@@ -104,7 +104,7 @@ async def _submit_parts(client: Any, plan: Plan[Any], session: str) -> dict[Any,
     size = min(_MOST, max(_FEWEST, len(plan) // (_PARTS * threads)))
     parts = plan.split(-(-len(plan) // size)) if plan else []
     # Equal parts of two jobs would be one task if they were pure.
-    futures = client.map(run_part, [session] * len(parts), parts, pure=False) if parts else []
+    futures: list[Any] = client.map(run_part, [session] * len(parts), parts, pure=False) if parts else []
     return dict(zip(futures, map(len, parts), strict=True))
 
 

@@ -6,7 +6,7 @@ Where many places are asked for, a table of all links takes fewer requests.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
 from functools import partial
 from heapq import nlargest
@@ -75,7 +75,11 @@ async def top(
                 return partial(count, query)
             each = session.stats.collect_each(query, keys=slashtags, timezone=timezone, progress=step)
             clicks = {key: stats.total async for key, stats in each}
-            return partial(_add_up, clicks)
+
+            async def add_up(keys: Sequence[str]) -> int:
+                return sum(clicks[key] for key in keys)
+
+            return add_up
 
         with run.bars() as begin:
             progress = begin("reading", "links")
@@ -114,10 +118,6 @@ def _query(session: AsyncSession, span: DateRange, timezone: str | None) -> Quer
     except InvalidRequestError:
         pass  # the zone has two offsets in this year
     return span
-
-
-async def _add_up(clicks: Mapping[str, int], keys: Sequence[str]) -> int:
-    return sum(clicks[key] for key in keys)
 
 
 class Place(NamedTuple):
