@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from slashtag.sandbox import Sandbox
+from slashtag.sandbox.store import Store
 
 from .serve import calling, serving
 
@@ -128,6 +129,20 @@ def test_a_file_keeps_the_account(tmp_path: Path) -> None:
         box.add_click("mine", "2024-01-01")
         assert box.truth.alltime(["mine"]).clicks_unique == 8
     path.unlink()
+
+
+def test_a_file_that_is_not_a_whole_account_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, half = tmp_path / "text", tmp_path / "half"
+    text.write_text("no database, however long it may be" * 50)
+    monkeypatch.setattr(Store, "add_clicks", lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError), Sandbox(urls=5, clicks=5, store=half):
+        pass
+    monkeypatch.undo()
+    for path in (text, half, tmp_path / "missing" / "account"):
+        with pytest.raises(OSError, match=path.name), Sandbox(urls=5, clicks=5, store=path):
+            pass
 
 
 async def test_a_body_that_arrives_is_recorded() -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 import random
+import sqlite3
 from collections.abc import Iterable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -134,21 +135,26 @@ class Sandbox(Account):
         return f"http://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        """Generate or open the account and listen. Raises OSError where the port is taken."""
+        """Generate or open the account and listen.
+
+        Raises OSError where the port is taken, and where the file `store` cannot hold or be the account.
+        """
         if self._store is not None:
             raise RuntimeError("the sandbox is running already")
-        store = Store(self._path)
-        try:
-            if store.is_new:
-                self._fill(store)
+        with ExitStack() as opened:
+            try:
+                store = opened.enter_context(closing(Store(self._path)))
+                if store.is_new:
+                    self._fill(store)
+                    store.finish()
+            except sqlite3.Error as error:
+                raise OSError(f"{self._path}: {error}") from None
             self._service = Service(store, self._behaviour, self.apikey, self.apisecret)
             self._began = monotonic()
             self._server = web.Server(self._handle, access_log=None, max_line_size=_MAX_LINE)
             loop = asyncio.get_running_loop()
             self._listener = await loop.create_server(self._server, "127.0.0.1", self._port)
-        except BaseException:
-            store.close()
-            raise
+            opened.pop_all()
         self._store = store
 
     async def stop(self) -> None:

@@ -90,20 +90,31 @@ Click = tuple[int | None, ...]
 class Store:
     """One account, in memory or in a file. Usable from several threads.
 
-    A file that already holds an account is opened as it is.
+    A file that already holds an account is opened as it is. Raises sqlite3.Error for another file, and for
+    one whose account was never `finish`ed.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
         self._lock = threading.RLock()
         self._db = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
-        self._db.execute("PRAGMA synchronous = OFF")  # a file has to survive the process, not the machine
-        self.is_new = not self.rows("SELECT 1 FROM sqlite_master")
-        if self.is_new:
-            self._db.executescript(_SCHEMA)
-        # Text of each label by id.
-        self.labels: dict[int, str] = dict(self.rows("SELECT id, text FROM label"))
+        try:
+            self._db.execute("PRAGMA synchronous = OFF")  # a file has to survive the process, not the machine
+            self.is_new = not self.rows("SELECT 1 FROM sqlite_master")
+            if self.is_new:
+                self._db.executescript(_SCHEMA)
+            elif self.rows("PRAGMA user_version") == [(0,)]:
+                raise sqlite3.DatabaseError("another file, or half an account: remove it, or choose another")
+            # Text of each label by id.
+            self.labels: dict[int, str] = dict(self.rows("SELECT id, text FROM label"))
+        except BaseException:
+            self._db.close()
+            raise
         self._label_ids = {text: id for id, text in self.labels.items()}
         self._log: tuple[int, list[Any]] = (-1, [])
+
+    def finish(self) -> None:
+        """Note that a new account is whole: a process may be killed before."""
+        self.write("PRAGMA user_version = 1", ())
 
     def close(self) -> None:
         """Close the database."""
