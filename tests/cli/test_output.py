@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,27 +43,13 @@ def test_rows_in_a_file_or_pipe_stay_as_they_are(cli: Cli, own: Sandbox) -> None
     assert EVIL in {row["destination"] for row in rows}
 
 
-@dataclass
-class Counters:
-    """Metrics of a session, set by hand."""
-
-    bytes_received: int = 0
-    throttled: int = 0
-    replayed: int = 0
-    attempts: int = 0
-    in_flight: int = 0
-    waiting: int = 0
-    paused_until: float = 0.0
-    retry_at: float = 0.0
-    learned_rate: float | None = None
-
-
 @pytest.fixture
 def looked() -> Any:
     """Return the counters, what is looked at after some seconds, and what was printed."""
     now, printed = [1_000.0], list[str]()
-    counters: Any = Counters()
-    counters.display = display = Progress(disable=True, get_time=lambda: now[0])
+    names = "bytes_received throttled replayed attempts in_flight waiting paused_until retry_at"
+    counters: Any = SimpleNamespace(**dict.fromkeys(names.split(), 0), learned_rate=None)
+    display = counters.display = Progress(disable=True, get_time=lambda: now[0])
     task = display.add_task("counting", total=None, count="", status="")
     watch = Watch(Console(), printed.append)
     watch.source, watch.display = lambda: counters, display
