@@ -182,6 +182,21 @@ async def test_the_second_answer_replaces_one_that_contradicted_itself(path: Pat
         assert len(server.requests) == 2
 
 
+async def test_a_listing_that_changed_is_whole_though_the_run_that_noticed_was_stopped(
+    box: Sandbox, path: Path
+) -> None:
+    async with session(box, path) as job:
+        await job.urls.list(pagesize=10).to_list()
+    box.remove_url(box.truth.urls()[15].id)
+    async with session(box, path) as job:
+        async for _ in job.urls.list(pagesize=10, prefetch=1).pages():
+            break
+    async with session(box, path) as job:
+        assert [url.id for url in await job.urls.list(pagesize=10).to_list()] == [
+            url.id for url in box.truth.urls()
+        ]
+
+
 # --- the event loop -----------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import inf
@@ -101,7 +101,7 @@ class Journal:
         if self._batches and _is_page(call):
             return None
         row = file.find(_request(call))
-        if row is None or not self._is_recent(row.fetched) or not is_final(call, row.fetched):
+        if row is None or not row.body or not self._is_recent(row.fetched) or not is_final(call, row.fetched):
             return None
         if self._changed and any(self._changed.get(key, -1) >= row.id for key in call.keys):
             return None
@@ -153,6 +153,11 @@ class Journal:
         if not self._closed.is_set() and is_final(call, fetched, data):
             self.check()
             self._queue(_request(call), fetched, body)
+
+    def forget(self, calls: Iterable[Call[Any]]) -> None:
+        """Queue that later runs send these calls again, unless answers are kept from now on."""
+        for call in calls:
+            self._queue(_request(call), time.time(), b"")
 
     def _queue(self, key: bytes, fetched: float | None, body: bytes) -> None:
         with self._lock:

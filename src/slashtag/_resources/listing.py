@@ -156,22 +156,29 @@ class PageStream(Stream[Page[T]]):
     async def _is_continued(self, journal: Journal, first: int) -> bool:
         """Return whether the pages of a journal from the `first` on go with those that the service has now.
 
-        The last of them is requested again. If a record before its end was deleted, it is another page now.
+        The last of them is requested again. If a record before its end was deleted, it is another page now,
+        and the journal forgets all of them: those that a run does not come to replace would be out of date.
         """
         options, paging = self._options, self._options.paging
+        kept: list[Call[Page[T]]] = []
         number = last = first
         # Pages were requested ahead, so some before the last may be missing.
         while number <= last + paging.prefetch:
-            if journal.find(options.call(number, paging.pagesize)) is not None:
+            call = options.call(number, paging.pagesize)
+            if journal.find(call) is not None:
+                kept.append(call)
                 last = number
             number += 1
-        call = options.call(last, paging.pagesize)
         try:
             send = options.resource._send
-            before, now = await send(call), await send(replace(call, anew=True))
+            before, now = await send(kept[-1]), await send(replace(kept[-1], anew=True, replayable=False))
         except (BadRequestError, NotFoundError):
-            return False
-        return [item.id for item in before.items] == [item.id for item in now.items]
+            pass
+        else:
+            if [item.id for item in before.items] == [item.id for item in now.items]:
+                return True
+        journal.forget(kept)
+        return False
 
 
 class ItemStream(AsyncReadable, AsyncIterator[T]):
