@@ -97,7 +97,7 @@ class Sandbox(Account):
             raise ValueError(f"until ({until}) is before since ({since})")
         self._port = port
         self._tasks: set[asyncio.Task[object]] = set()
-        self._thread: ExitStack | None = None
+        self._thread = ExitStack()
         self.apikey = apikey
         self.apisecret = apisecret
         self.requests: list[Arrival] = []
@@ -193,9 +193,7 @@ class Sandbox(Account):
         return self
 
     def __exit__(self, *_: object) -> None:
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.close()
+        self._thread.close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Record a request and answer it; the description of the service is given to anybody, unrecorded."""
