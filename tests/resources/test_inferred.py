@@ -73,7 +73,7 @@ def table(send: Send, query: Any, keys: Iterable[Any], **options: Any) -> dict[s
     return asyncio.run(collect())
 
 
-def account(seed: int, keys: int, days: int, density: float) -> list[Click]:
+def account(seed: int, keys: int, days: int, density: float, first: date = FIRST) -> list[Click]:
     """A log in which each key has clicks in stretches of its own; `density` is the share of clicked days."""
     draw = random.Random(seed)
     log: list[Click] = []
@@ -81,7 +81,7 @@ def account(seed: int, keys: int, days: int, density: float) -> list[Click]:
         lively = draw.random() ** 2 * 2
         for day in range(-2, days + 2):
             if draw.random() < density * lively:
-                at = datetime(FIRST.year, FIRST.month, FIRST.day, tzinfo=UTC) + timedelta(
+                at = datetime(first.year, first.month, first.day, tzinfo=UTC) + timedelta(
                     days=day, seconds=draw.choice((0, 1, 3_599, 86_399, draw.randrange(86_400)))
                 )
                 log += [
@@ -101,18 +101,29 @@ accounts = st.tuples(
 
 @pytest.mark.unmeasured
 @examples(25)
-@given(accounts, st.sampled_from(ZONES), st.randoms(use_true_random=False), st.booleans(), st.booleans())
+@given(
+    accounts,
+    st.sampled_from(ZONES),
+    st.randoms(use_true_random=False),
+    st.booleans(),
+    st.booleans(),
+    st.none() | st.integers(-3, 40),
+)
 def test_what_is_inferred_is_what_is_asked_alone_for_hardly_more_requests(
     drawn: tuple[int, int, int, float],
     zone: tzinfo,
     order: random.Random,
     months_in_utc: bool,
     one_day_clicks: bool,
+    days_to_come: int | None,
 ) -> None:
     seed, n, days, density = drawn
-    log = account(seed, n, days, density)
+    first = FIRST
+    if days_to_come is not None:
+        first = datetime.now(UTC).date() + timedelta(days=days_to_come - days)
+    log = account(seed, n, days, density, first)
     keys = [f"k{i}" for i in range(n)]
-    query = DateRange(FIRST, FIRST + timedelta(days=days - 1))
+    query = DateRange(first, first + timedelta(days=days - 1))
     options: dict[str, Any] = {"months_in_utc": months_in_utc, "one_day_clicks": one_day_clicks}
     alone = table(Service(log, **options), query, keys, timezone=zone, inferred=False)
     order.shuffle(keys)
@@ -122,7 +133,7 @@ def test_what_is_inferred_is_what_is_asked_alone_for_hardly_more_requests(
     assert {key: list(stats.clicks) for key, stats in inferred.items()} == {
         key: list(stats.clicks) for key, stats in alone.items()
     }
-    windows = len(query.time_slices(zone, datetime.now(UTC), "inclusive"))
+    windows = len(query.time_slices(zone, datetime.now(UTC), "inclusive")) + (days_to_come is not None)
     # All-time statistics, checks and a verification of each batch; a month more than windows.
     batches = -(-n // 100)
     assert len(service.asked) <= n * (windows + 1) + batches * (1 + 9 * (windows + 1))
@@ -223,11 +234,46 @@ def test_a_batch_is_verified_taken_apart_and_checked() -> None:
     # What is known to be empty is asked again where there is room, else at the end.
     assert service.asked[3:5] == [("k0", "k1", "k2", "k3", "k4", "k5"), ("k4", "k5", "k6")]
     assert sorted(service.asked[5:]) == [("k6",), ("k6",), ("k7",)]
-    for inferred in False, True:
-        # Today is not over.
-        service = Counter({"k6": 3}, honest)
-        each_total(service, query=Day(datetime.now(UTC).date()) if inferred else DAY, inferred=inferred)
-        assert sorted(service.asked) == [(key,) for key in KEYS]
+    service = Counter({"k6": 3}, honest)
+    each_total(service, inferred=False)
+    assert sorted(service.asked) == [(key,) for key in KEYS]
+
+
+@pytest.mark.parametrize("days", [1, 30])
+def test_days_that_are_not_over_are_never_inferred(days: int) -> None:
+    keys, asked = [f"k{n}" for n in range(100)], list[tuple[str, ...]]()
+    today = datetime.now(UTC).date()
+    clicks, told = dict.fromkeys(["k3", "k4", "k71"], 1), dict.fromkeys(keys, 0)
+
+    def service(call: Call[Any]) -> RangeAnswer:
+        end = date.fromisoformat(dict(call.params)["date_range"].split(",")[1][:10])
+        if end < today:
+            return RangeAnswer(0)
+        # A click on each request, on a key that it is not about.
+        asked.append(call.keys)
+        total = sum(clicks.get(key, 0) for key in call.keys)
+        if len(call.keys) == 1:
+            told[call.keys[0]] = total
+        key = next(key for key in reversed(keys) if key not in call.keys) if len(asked) > 1 else "k99"
+        clicks[key] = clicks.get(key, 0) + 1
+        assert end == today
+        return RangeAnswer(total, clicks={today: total}, **{key: {"-": total} for key in RangeStats.SUMS})
+
+    query = DateRange(today - timedelta(days=days - 1), today)
+    found = each_total(service, keys, query)
+    assert found == told
+    assert {key: found[key] for key in ("k3", "k4", "k71")} == dict.fromkeys(["k3", "k4", "k71"], 1)
+    assert len(asked) < 50
+
+
+def test_of_busy_links_each_is_asked_once_and_of_days_to_come_all_at_once() -> None:
+    today = datetime.now(UTC).date()
+    service = Counter(dict.fromkeys(KEYS, 3), honest)
+    each_total(service, query=DateRange(today - timedelta(days=20), today))
+    assert sorted(service.asked) == sorted([*((key,) for key in KEYS), tuple(KEYS)])
+    service = Counter({}, honest)
+    each_total(service, query=DateRange(today + timedelta(days=2), today + timedelta(days=4)))
+    assert service.asked == [tuple(KEYS)]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from .answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from .batches import Selector
 from .call import Call, check_int
 from .spans import is_local, localized, parse_bound, parse_day, parse_span, spans_to_compare
-from .windows import Bound, Window, format_offset, only_offset, segments, windows
+from .windows import Bound, Window, format_offset, midnight, only_offset, segments, windows
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
 _Date = date
@@ -206,6 +206,18 @@ def range_slice(window: Window, range_end: str) -> TimeSlice:
 
 def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: str) -> Sequence[TimeSlice]:
     return tuple(range_slice(window, range_end) for window in windows(start, end, zone))
+
+
+def split_at(time_slice: TimeSlice, now: float, range_end: str) -> tuple[TimeSlice | None, TimeSlice]:
+    """Return the days of a time slice that are over by a time (epoch seconds), if any, and the others."""
+    window = time_slice.window
+    assert window is not None
+    zone = window.start.tzinfo
+    today = midnight(datetime.fromtimestamp(now, zone).date(), zone or UTC)
+    if today <= window.start:
+        return None, time_slice
+    past, present = Window(window.start, today - _SECOND), Window(today, window.end)
+    return range_slice(past, range_end), range_slice(present, range_end)
 
 
 _fixed_range_slices = lru_cache(maxsize=64)(_range_slices)

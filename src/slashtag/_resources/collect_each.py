@@ -23,7 +23,7 @@ from .._core.call import SETTLING_SECONDS
 from .._core.cells import TOTAL, Answer, Label, Question
 from .._core.month_filter import Counts, MonthFilter
 from .._core.plan import Plan
-from .._core.queries import AllTime, DateRange, TimeSlice
+from .._core.queries import AllTime, DateRange, TimeSlice, split_at
 from .._core.search import Search
 from .._core.windows import Window
 from .._errors import SlashtagError, UnexpectedResponseError
@@ -33,6 +33,9 @@ from .collect import ProgressReporter, StatsFetcher
 
 R = TypeVar("R", bound=Statistics)
 
+#: A batch with a click for so many slashtags, or fewer, on days that are not over is requested one by one: in
+#: a window that has other days too, and without such.
+BUSY, BUSY_TODAY = 6, 3
 #: Minimum number of windows for which all-time statistics are requested first.
 FILTERED_FROM = 3
 #: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
@@ -94,7 +97,10 @@ class EachRun(Generic[R]):
         workers: int,
     ) -> None:
         self._fetch, self._plan, self._reporter = fetch, plan, reporter
-        self._workers, self._ordered, self._now = workers, ordered, now.timestamp()
+        self._workers, self._ordered = workers, ordered
+        #: Periods that end before this (epoch seconds) are over by every clock.
+        self._over = now.timestamp() - SETTLING_SECONDS
+        self._range_end = range_end
         has_tags = any(selector.tag is not None for selector in plan.selectors)
         self._infers = inferred and not has_tags and plan.query.answer_type is RangeAnswer
         width = len(plan.time_slices)
@@ -182,42 +188,88 @@ class EachRun(Generic[R]):
         async def collect(part: Part) -> None:
             time_slice, selectors = part
             try:
-                if self._may_infer(time_slice):
+                if not self._may_infer:
+                    await self._ask_alone(group, time_slice, singles(selectors), counts)
+                elif time_slice.period_end < self._over:
                     await self._search(group, part, counts)
                 else:
-                    alone = [one for selector in selectors for one in selector.singles()]
-                    await self._ask_alone(group, time_slice, alone, counts)
+                    await self._collect_present(group, part, counts)
             except NoAnswersError as failed:
                 self._fail(group, time_slice, selectors, failed.error)
 
         await WorkerPool(parts, collect, WINDOWS_AT_ONCE).run()
 
-    def _may_infer(self, time_slice: TimeSlice) -> bool:
-        """Return whether to request several slashtags at once; only those of days that are over add up."""
-        is_over = time_slice.period_end + SETTLING_SECONDS < self._now
-        return self._infers and is_over and self._fetch.traits.is_additive
+    @property
+    def _may_infer(self) -> bool:
+        """Whether to request several slashtags at once."""
+        return self._infers and self._fetch.traits.is_additive
+
+    async def _collect_present(self, group: Group, part: Part, counts: AllCounts) -> None:
+        """Collect a time slice that is not over; only its days that are over are inferred.
+
+        The others change while they are counted, so no answer can be subtracted from another one. Of a batch
+        with few clicks on them smaller and smaller parts are requested, until those with clicks stand alone.
+        """
+        time_slice, selectors = part
+        past, present = split_at(time_slice, self._over, self._range_end)
+        shares: dict[Selector, list[Selector]] = {}
+        query, busy = self._plan.query, BUSY_TODAY if past is None else BUSY
+
+        async def ask(selector: Selector) -> None:
+            if len(selector.keys) <= FEW_KEYS:
+                return
+            try:
+                call = query.call(selector, present)
+                stats = await self._fetch(call, present.window, is_used=False)
+            except SlashtagError as error:
+                if error.is_fatal:
+                    raise
+                return
+            if stats.reconciles and busy * stats.total <= len(selector.keys):
+                shares[selector] = shares_of(selector, stats.total)
+
+        await WorkerPool(selectors, ask, self._workers).run()
+        group.open[time_slice] = sum(len(each.keys) for each in selectors if each not in shares)
+        group.open[present] = sum(len(each.keys) for parts in shares.values() for each in parts)
+        await self._ask_alone(
+            group, time_slice, singles(each for each in selectors if each not in shares), counts
+        )
+        if past is not None and shares:
+            group.open[past] = 0
+            await self._search(group, (past, tuple(shares)), counts)
+        left = [each for parts in shares.values() for each in parts]
+        if not self._may_infer:
+            group.open[present] = sum(len(each.keys) for each in shares)
+            left = singles(shares)
+        await self._ask_alone(group, present, left, counts)
 
     async def _ask_alone(
         self, group: Group, time_slice: TimeSlice, selectors: Iterable[Selector], counts: AllCounts
     ) -> None:
-        """Request slashtags or tags one by one."""
+        """Request slashtags or tags one by one, and of several at once smaller parts if they have clicks."""
         query = self._plan.query
 
-        async def ask(selector: Selector) -> None:
-            (name,) = selector.names
-            if name in group.failed:
-                return
+        async def ask(selector: Selector) -> Sequence[Selector]:
+            if group.failed.issuperset(selector.names):
+                return ()
+            is_alone, call = len(selector.names) == 1, query.call(selector, time_slice)
             try:
-                stats = await self._fetch(query.call(selector, time_slice), time_slice.window)
+                stats = await self._fetch(call, time_slice.window, is_used=is_alone)
             except SlashtagError as error:
+                if not (is_alone or error.is_fatal):
+                    return selector.singles()
                 if not self._reporter.may_go_on(error):
                     raise NoAnswersError(error) from None
                 self._fail(group, time_slice, (selector,), error)
-                return
+                return ()
             self._reporter.succeeded()
+            if not is_alone and (stats.total or not stats.reconciles):
+                return shares_of(selector, max(1, stats.total))
             self._compare(selector, stats, time_slice.window, counts)
-            self._add(group, name, stats)
-            self._advance(group, time_slice, group.open[time_slice] - 1)
+            if is_alone:
+                self._add(group, selector.names[0], stats)
+            self._advance(group, time_slice, group.open[time_slice] - len(selector.names))
+            return ()
 
         await WorkerPool(selectors, ask, self._workers).run()
 
@@ -308,6 +360,18 @@ class EachRun(Generic[R]):
                 group.failed.update(selector.names)
                 call = self._plan.query.call(replace(selector, keys=keys), time_slice)
                 self._reporter.report_failure(call, error)
+
+
+def singles(selectors: Iterable[Selector]) -> list[Selector]:
+    """Return a selector for each slashtag or tag."""
+    return [one for selector in selectors for one in selector.singles()]
+
+
+def shares_of(selector: Selector, clicks: int) -> list[Selector]:
+    """Split slashtags with so many clicks into parts of which about half have none; none without clicks."""
+    keys = selector.keys
+    size = max(1, len(keys) // max(2, clicks))
+    return [Selector(keys=keys[n : n + size]) for n in range(0, len(keys) if clicks else 0, size)]
 
 
 async def next_round(rounds: Iterator[list[Question] | Pause]) -> list[Question]:

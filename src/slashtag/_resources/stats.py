@@ -179,7 +179,8 @@ class Stats:
         requested, then parts of several batches at once, and what each slashtag has is inferred from the
         answers once they leave no other value. Parts of each batch that was taken apart are requested once
         more, past caches and in other company; if they differ or the batch has changed meanwhile, what
-        depends on it is requested anew. Only days that are over are inferred. If halves of the first batch
+        depends on it is requested anew. Only days that are over are inferred: of the others, smaller and
+        smaller parts of a batch are requested until slashtags with clicks stand alone. If halves of a batch
         do not add up to it, or three batches contradict themselves without having changed, every slashtag is
         requested alone, and a warning logged. With three or more windows, months that
         all-time statistics show empty are skipped. `inferred=False` requests every slashtag alone.
