@@ -134,6 +134,10 @@ class Cell:
         """Whether an answer is about this unit only, and its batch has not changed since."""
         return any(len(question.keys) == 1 and not question.changes for question in self.questions)
 
+    def overlaps(self, other: Cell) -> bool:
+        """Return whether one of two cells is part of the other."""
+        return self.root is other.root and (self in other.tree() or other in self.tree())
+
     def tree(self) -> Iterator[Cell]:
         """Yield the cell, and those into which it was halved."""
         yield self
@@ -189,7 +193,8 @@ class Question:
     def has_room(self, cell: Cell) -> bool:
         """Return whether a cell may be asked with the others."""
         is_alike = cell.root.dimensions == self.cells[0].root.dimensions
-        return is_alike and sum(len(other.keys) for other in self.cells) + len(cell.keys) <= MAX_KEYS
+        has_room = sum(len(other.keys) for other in self.cells) + len(cell.keys) <= MAX_KEYS
+        return is_alike and has_room and not any(map(cell.overlaps, self.cells))
 
     def add(self, cell: Cell, profile: Profile) -> None:
         """Ask a cell with the others."""

@@ -42,9 +42,9 @@ from .cells import (
     narrowed,
 )
 
-#: Most ways in which clicks may be confused between the cells of a request, and if it only repeats cells.
+#: Most ways in which clicks may be confused between the cells of a request, and if a round has only a few.
 DOUBT, REPEAT_DOUBT = 6.0, 1.0
-#: A round of fewer requests also repeats open cells.
+#: A round of fewer requests also has some that only repeat cells.
 FEW = 4
 #: Times to ask halves of a batch that do not add up to it.
 TRIES = 3
@@ -173,12 +173,11 @@ class Search:
                 (repeats if cell.questions else fresh).append(cell)
         packed: list[Question] = []
         yield from self._place(fresh, packed, DOUBT)
-        yield from self._place([cell for cell in repeats if not cell.halves], packed, DOUBT, opens=False)
         if len(questions) + len(packed) < FEW:
-            asked |= {cell for question in packed for cell in question.cells}
-            repeated: list[Question] = []
-            yield from self._place(self._apart(repeats, asked), repeated, REPEAT_DOUBT)
-            packed += repeated
+            yield from self._place(_apart(repeats, self._bounds), packed, REPEAT_DOUBT)
+        else:
+            ends = [cell for cell in repeats if not cell.halves]
+            yield from self._place(ends, packed, DOUBT, opens=False)
         empty = [cell for cell in self._empty if not cell.is_empty_again]
         self._empty = sorted(empty, key=lambda cell: -len(cell.keys))
         for question in packed:
@@ -202,20 +201,9 @@ class Search:
                         best, least = question, doubt
             if best:
                 best.add(cell, profile)
-            elif opens:
+            elif opens and not cell.has_led:
                 packed.append(Question(cell, profile))
             yield ()
-
-    def _apart(self, cells: list[Cell], asked: set[Cell]) -> list[Cell]:
-        """Return those that have not led, no two of one batch or of one earlier question."""
-        found: list[Cell] = []
-        used: set[object] = set()
-        not_led = [cell for cell in cells if not cell.has_led and cell not in asked]
-        for cell in sorted(not_led, key=lambda cell: -cell.total(self._bounds.high)):
-            if used.isdisjoint((cell.root, *cell.questions)):
-                used.update((cell.root, *cell.questions))
-                found.append(cell)
-        return found
 
     def _check(self) -> Generator[Pause, None, list[Question]]:
         """Return the checks that follow from those that failed, or those of the batches that were split."""
@@ -433,6 +421,17 @@ class Search:
                     self.unresolved += [key, *others]
                 else:
                     self.results[key] = counts
+
+
+def _apart(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
+    """Return cells of which no two were in one question, those that may have most counts first."""
+    found: list[Cell] = []
+    used: set[Question] = set()
+    for cell in sorted(cells, key=lambda cell: -cell.total(bounds.high)):
+        if used.isdisjoint(cell.questions):
+            used.update(cell.questions)
+            found.append(cell)
+    return found
 
 
 def _is_costly(root: Cell) -> bool:
