@@ -248,6 +248,8 @@ class Check(Question):
         self.is_repeated = True
         #: Whether its batch is asked with it, as an earlier check of the part had another answer.
         self.is_last = is_last
+        #: Whether the answer was not what was known.
+        self.has_failed = False
 
     def lead(self) -> None:
         """Count the request for the batch of its first cell, unless the first checks agree."""
@@ -300,7 +302,7 @@ def checks_of(roots: Iterable[Cell], bounds: Bounds) -> Generator[Pause, None, l
         units = [unit for unit in known if not (is_dense and unit in alone)]
         root.origin.times_checked += 1
         # Totals alone hide more errors than labels do; and machines that differ contradict earlier checks.
-        for n in range(root.origin.times_checked + (not root.dimensions) if units else 0):
+        for n in range(min(2, root.origin.times_checked) + (not root.dimensions) if units else 0):
             inferred.setdefault((n, root.dimensions), []).extend((root, unit) for unit in units)
         yield ()
     checks: list[Check] = []

@@ -241,6 +241,7 @@ class Search:
         self._checks = narrowed([check for check in checks if surplus[check] == {}], failed)
         found: dict[Cell, list[Change]] = {}
         for check in failed:
+            check.has_failed = True
             if check.is_last:
                 found.setdefault(check.cells[0].root, []).append((check.units, surplus[check]))
         return found
@@ -382,7 +383,8 @@ class Search:
                     question.cells[0].has_led = False
             self._doubtful = [other for other in self._doubtful if suspects.isdisjoint(other.roots)]
             self._checks = [check for check in self._checks if suspects.isdisjoint(check.roots)]
-            self._uncheck(check for check in self._checked if not suspects.isdisjoint(check.roots))
+            failed = (check for check in self._checked if check.has_failed)
+            self._uncheck(check for check in failed if not suspects.isdisjoint(check.roots))
             self._checked = [check for check in self._checked if suspects.isdisjoint(check.roots)]
             yield from self._rebuild(facts)
 
