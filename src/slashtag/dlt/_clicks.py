@@ -166,24 +166,23 @@ class ClicksTable:
         """Yield the rows that are new or different, series by series, and fill `_after`."""
         before, listed = self._before, self._listed
         first = max(self.since, self._unit(self._first))
-        present = dict.fromkeys(map(self._unit, days(first, self._today)))
-        unchanged = {
-            key: {unit: last.clicks.get(unit, 0) for unit in present}
-            for key, last in before.items()
-            if last.hits is not None and last.hits == listed[key].hits
-        }
-        for key in await self._find_different(session, DateRange(first, self._today), unchanged):
+        unchanged = dict.fromkeys(
+            key for key, last in before.items() if last.hits is not None and last.hits == listed[key].hits
+        )
+        for key in await self._find_different(session, DateRange(first, self._today), list(unchanged)):
             del unchanged[key]
-        for key, clicks in unchanged.items():
+        for key in unchanged:
+            clicks = before[key].clicks
             self._after[key] = replace(listed[key], clicks=self._recent(clicks))
             if not self.dimensions:
-                yield self._days(key, clicks)
+                yield self._days(key, {day: clicks.get(day, 0) for day in days(first, self._today)})
         new = [key for key in listed if key not in before]
         changed = [key for key in before if key not in unchanged]
         for keys, start in ((new, self.since), (changed, first)):
             recent: dict[str, dict[date, int]] = {key: {} for key in keys}
+            failed: set[str] = set()
             for span in self._spans(start):
-                failed = set(keys)
+                missing = set(keys)
                 name = f"{self.name} {span.bounds[0]:%Y-%m}" if self.dimensions else self.name
                 each = session.stats.collect_each(
                     span,
@@ -197,12 +196,12 @@ class ClicksTable:
                     async for key, stats in each:
                         yield self._labels(key, stats) if self.dimensions else self._days(key, stats.clicks)
                         if stats.reconciles and stats.days_complete:
-                            failed.remove(key)
-                            if key in recent:
-                                recent[key] |= self._recent(self._counts(stats))
-                for key in failed & recent.keys():
-                    del recent[key]
-            self._after |= {key: replace(listed[key], clicks=clicks) for key, clicks in recent.items()}
+                            missing.remove(key)
+                            recent[key] |= self._recent(self._counts(stats))
+                failed |= missing
+            self._after |= {
+                key: replace(listed[key], clicks=recent[key]) for key in keys if key not in failed
+            }
 
     def _spans(self, start: date) -> Iterator[DateRange]:
         """Yield the ranges of days that are requested one after the other: all, or those of each month."""
@@ -247,10 +246,8 @@ class ClicksTable:
         ]
         return rows or ([(key, month, "", "", 0, True)] if "record" in self.state else [])
 
-    async def _find_different(
-        self, session: AsyncSession, span: DateRange, known: Mapping[str, Mapping[date, int]]
-    ) -> list[str]:
-        """Return the slashtags whose clicks may not be the `known` ones of the load before.
+    async def _find_different(self, session: AsyncSession, span: DateRange, keys: list[str]) -> list[str]:
+        """Return the slashtags whose clicks may not be those of the load before.
 
         They are requested in batches, and a batch whose sum is another is halved. Those of a batch
         that fails may be different: requested one by one, the one at fault is a failure.
@@ -260,10 +257,11 @@ class ClicksTable:
         async def compare(batch: list[str]) -> Iterable[list[str]] | None:
             try:
                 stats = await session.stats.collect(span, keys=batch, timezone=self._zone)
-                expected: Counter[date] = Counter()
+                known: Counter[date] = Counter()
                 for key in batch:
-                    expected.update(known[key])
-                if stats.reconciles and stats.days_complete and expected == Counter(self._counts(stats)):
+                    known.update(self._before[key].clicks)
+                is_same = all(known[unit] == clicks for unit, clicks in self._counts(stats).items())
+                if stats.reconciles and stats.days_complete and is_same:
                     return None
                 if len(batch) > _FEW:
                     return [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
@@ -273,7 +271,6 @@ class ClicksTable:
             different.extend(batch)
             return None
 
-        keys = list(known)
         batches = [keys[at : at + _BATCH] for at in range(0, len(keys), _BATCH)]
         await WorkerPool(batches, compare, _WORKERS).run()
         return different
