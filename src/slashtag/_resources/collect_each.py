@@ -214,6 +214,7 @@ class EachRun(Generic[R]):
         past, present = split_at(time_slice, self._over, self._range_end)
         shares: dict[Selector, list[Selector]] = {}
         query, busy = self._plan.query, BUSY_TODAY if past is None else BUSY
+        mark = self._reporter.mark()
 
         async def ask(selector: Selector) -> None:
             if len(selector.keys) <= FEW_KEYS:
@@ -222,9 +223,10 @@ class EachRun(Generic[R]):
                 call = query.call(selector, present)
                 stats = await self._fetch(call, present.window, is_used=False)
             except SlashtagError as error:
-                if error.is_fatal:
-                    raise
+                if not self._reporter.may_split(error, mark, always=True):
+                    raise NoAnswersError(error) from None
                 return
+            self._reporter.succeeded()
             if stats.reconciles and busy * stats.total <= len(selector.keys):
                 shares[selector] = shares_of(selector, stats.total)
 

@@ -80,7 +80,7 @@ class Resource(Generic[T]):
         progress: Progress | None = None,
         anew: bool = False,
     ) -> Listing[T]:
-        """List all records, requesting up to `prefetch` pages ahead.
+        """List all records, with requests for up to `prefetch` pages under way.
 
         With `orderby="date"` (oldest first) records added meanwhile are appended. With "-date" the records
         that existed at the start are yielded completely and once, the new ones in part and last. While some
