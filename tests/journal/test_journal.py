@@ -58,7 +58,7 @@ def call(name: object = "spring") -> Call[Any]:
 
 def body_of(kept: Journal, call: Call[Any]) -> bytes | None:
     found = kept.find(call)
-    return found and found[1]
+    return found and found.body
 
 
 async def fill(path: Path, *bodies: bytes) -> None:

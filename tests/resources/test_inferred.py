@@ -20,6 +20,7 @@ from slashtag._core.answers import RangeAnswer
 from slashtag._core.call import Call
 from slashtag._core.throttle.throttle import Throttle
 from slashtag._fanout import Tasks
+from slashtag._journal.file import Stored
 from slashtag._resources.collect import ServiceTraits
 from slashtag._resources.stats import Stats
 from slashtag._sending.admission import Admission
@@ -48,9 +49,9 @@ def stats_over(send: Send, replayed_from: Callable[[Call[Any]], float | None] = 
             await asyncio.sleep(0)
         return send(call)
 
-    def find(call: Call[Any]) -> tuple[float, bytes] | None:
+    def find(call: Call[Any]) -> Stored | None:
         fetched = replayed_from(call)
-        return None if fetched is None else (fetched, b"")
+        return None if fetched is None else Stored(1, fetched, b"")
 
     return Stats(
         slowly,

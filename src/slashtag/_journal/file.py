@@ -42,7 +42,7 @@ _LAST_FETCHED = "SELECT fetched FROM response ORDER BY id DESC LIMIT 1"
 
 
 class Stored(NamedTuple):
-    """Response in the file: its place in the order of arrival, time and body."""
+    """Response in the file: its place in the order of arrival, time (epoch seconds) and body."""
 
     id: int
     fetched: float

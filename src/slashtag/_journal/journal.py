@@ -23,7 +23,7 @@ from .._core.call import SETTLING_SECONDS, Call
 from .._errors import JournalError
 from .._files import in_thread
 from .._models import Page
-from .file import JournalFile
+from .file import JournalFile, Stored
 
 COMMIT_SECONDS = 0.2
 
@@ -90,10 +90,10 @@ class Journal:
         # Checked before sending: an error of the journal must not replace the result of a write.
         self.check()
         found = self.find(call)
-        return None if found is None else found[1]
+        return None if found is None else found.body
 
-    def find(self, call: Call[Any]) -> tuple[float, bytes] | None:
-        """Return when the answer to replay for a call was fetched (epoch seconds), and its body."""
+    def find(self, call: Call[Any]) -> Stored | None:
+        """Return the response to replay for a call, if there is one."""
         file = self._file
         if file.snapshot is None or self._closed.is_set() or call.anew or not self._max_age:
             return None
@@ -105,7 +105,7 @@ class Journal:
             return None
         if self._changed and any(self._changed.get(key, -1) >= row.id for key in call.keys):
             return None
-        return row.fetched, row.body
+        return row
 
     def _is_recent(self, fetched: float) -> bool:
         return fetched >= self._began + (self._ahead or 0.0) - self._max_age
