@@ -36,6 +36,8 @@ R = TypeVar("R", bound=Statistics)
 #: A batch with a click for so many slashtags, or fewer, on days that are not over is requested one by one: in
 #: a window that has other days too, and without such.
 BUSY, BUSY_TODAY = 6, 3
+#: Batches of at most so many slashtags, too: they save too little.
+FEW_TODAY = 20
 #: Minimum number of windows for which all-time statistics are requested first.
 FILTERED_FROM = 3
 #: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
@@ -217,7 +219,7 @@ class EachRun(Generic[R]):
         mark = self._reporter.mark()
 
         async def ask(selector: Selector) -> None:
-            if len(selector.keys) <= FEW_KEYS:
+            if len(selector.keys) <= FEW_TODAY:
                 return
             try:
                 call = query.call(selector, present)
