@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-REFUSED_TWICE = 2  # 429s of one call after others were accepted: that is no chance
-
 log = logging.getLogger("slashtag")
 
 
@@ -272,7 +270,7 @@ def is_tag_limit(call: Call[Any], ticket: Ticket) -> bool:
 
     Its third 429 does, if other requests were accepted after the first and after the second.
     """
-    return call.method == "POST" and call.path == "tags" and ticket.refusals >= REFUSED_TWICE
+    return call.method == "POST" and call.path == "tags" and ticket.is_refused
 
 
 def _tag_limit(error: RateLimitError, ticket: Ticket) -> TagLimitError:
