@@ -175,7 +175,7 @@ class Throttle:
             self._run += not self._started <= before < inf  # each call counts once
         cluster = CLUSTER + STRAY * self._pace.known + self.in_flight / (8 if self.state == PACED else 16)
         if self._run >= cluster or (self.state == QUOTA and self._budget <= 0):
-            self._exhausted(ticket, now, pause)
+            self._exhausted(ticket, now)
             return self.paused_until + FLOOR
         self._budget += self.state == QUOTA and not ticket.beside
         if not (refused or self._is_given or self.state == QUOTA):
@@ -249,7 +249,7 @@ class Throttle:
         self._strikes += 1
         self._safe = max(1, min(int(0.9 * self._safe), load - 1))
 
-    def _exhausted(self, ticket: Ticket, now: float, pause: float) -> None:
+    def _exhausted(self, ticket: Ticket, now: float) -> None:
         self._run = 0.0
         self._resume = self.state == PACED
         self._since, self._from, self._waited, self._load = ticket.sent, now, 0, self.in_flight
