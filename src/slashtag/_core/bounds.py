@@ -63,7 +63,7 @@ class Bounds:
             raise ContradictionError
 
     def holds(self, state: Callable[[], None]) -> Generator[Pause, None, bool]:
-        """Call `state` and tighten all bounds; undo both and return False if that is a contradiction."""
+        """Call `state` and tighten all bounds; at a contradiction undo what it says and return False."""
         count = len(self._equations)
         self._changes.clear()
         try:

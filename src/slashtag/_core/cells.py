@@ -17,7 +17,7 @@ from .bounds import Bounds, Pause
 #: Most cells of a request.
 WIDTH = 8
 
-#: Clicks a unit in a batch in which most units are asked alone.
+#: Average clicks of a unit from which on most units of a batch are asked alone.
 DENSE = 10
 
 #: Units of different batches that are never in the same checks.
@@ -53,7 +53,7 @@ class Cell:
         self.questions: list[Question] = []
         #: Whether it was the first cell of a question: so there are never more questions than first halves.
         self.has_led = False
-        #: Whether it has no counts also according to an answer from which that was not inferred.
+        #: Whether a request with others has confirmed that it has no counts.
         self.is_empty_again = False
         #: Whether it must be asked without other cells, because a request with others failed.
         self.is_alone = False

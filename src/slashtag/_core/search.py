@@ -45,7 +45,7 @@ from .cells import (
 #: Most ways in which clicks may be confused between the cells of a request, and if a round has only a few.
 DOUBT, REPEAT_DOUBT = 6.0, 1.0
 #: A round of fewer requests also has some that only repeat cells.
-FEW = 4
+FEW_REQUESTS = 4
 #: Times to ask halves of a batch that do not add up to it.
 TRIES = 3
 #: Batches that contradict their checks without having changed, before all keys are asked alone.
@@ -173,7 +173,7 @@ class Search:
                 (repeats if cell.questions else fresh).append(cell)
         packed: list[Question] = []
         yield from self._place(fresh, packed, DOUBT)
-        if len(questions) + len(packed) < FEW:
+        if len(questions) + len(packed) < FEW_REQUESTS:
             yield from self._place(_apart(repeats, self._bounds), packed, REPEAT_DOUBT)
         else:
             ends = [cell for cell in repeats if not cell.halves]

@@ -24,15 +24,16 @@ Curve = tuple[float, float, float]  # rate, dip, seconds until the curve is back
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """One call: its request in flight, and the 429s that it met; opaque to callers but for two counts.
+    """One call: its request in flight, and the 429s that it met.
 
-    `rejects`: 429s of the call. `refusals`: those before which other requests had passed since the last one.
+    `rejects`: 429s of the call. `refusals`: those that came although a request sent after the one before had
+    been accepted.
     """
 
     sent: float = 0.0
     number: int = 0  # of the request in the session
     load: int = 0  # requests in flight, with this one, without those of refused calls
-    pace: float = inf  # requests a second at which it departed; inf while answers show an older pace
+    pace: float = inf  # requests a second at which it departed; inf in the first SETTLE of a curve
     beside: bool = False  # sent while the call was known to be refused, and no probe
     rejects: int = 0
     refusals: int = 0
@@ -99,7 +100,7 @@ class Pace:
         return pace if now - self.since > SETTLE else inf
 
     def rejected(self, ticket: Ticket, *, counts: bool) -> None:
-        """Take note of a 429; that of a refused call counts only as one request less that was accepted."""
+        """Take note of a 429; that of a refused call counts as a request that was not accepted."""
         if ticket.number > self.marked:
             self._lost += 1
             self._weight += counts

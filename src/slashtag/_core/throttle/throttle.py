@@ -1,8 +1,8 @@
 """Decide when the next request may be sent under an undocumented rate limit.
 
-A call is refused when it is answered 429 although a request sent after its previous 429 was accepted. Its
-429s concern only itself, but for a probe's: it waits alone, twice as long each time, and after two it takes
-no place of others.
+A call is refused when it is answered 429 although a request sent after its previous 429 was accepted. A 429
+of a refused call says nothing of others, unless it was the probe. The call waits by itself, twice as long
+each time; after two refusals it takes no place under the cap.
 
 state       may depart                         isolated 429             429s of several   accepted
                                                                         calls in a row
@@ -12,14 +12,15 @@ open, cap   the same                           over it: back to it;     strike, 
 suspected                                      else strike, 3rd: paced                    after a hold
 probing     one probe at a time, ever later    -                        -                 probe: see below
 paced       when due                           excessive: correct rate  probing, resume   -
-quota       in flight < cap, budget; then      not of the budget; if    probing           cap + 1
-            one at a time                      that is used up: probing
+quota       in flight < cap, which is 1 once   uses up no budget; once  probing           cap + 1
+            the budget is used up              that is used up: probing
 
-An accepted probe chooses by what the limit did. Exhausted for 12 s: a quota for each window. Open at once: a
-cap in flight, unless three strikes refuted that. Else: paced, at what was accepted since the limit opened.
+An accepted probe chooses by what the limit did. Exhausted for 12 s, or for most of a known window: a quota
+for each window. Open within 1.5 s, and no lone probe refused: a cap in flight, unless three strikes refuted
+that. Else: paced, at what was accepted since the limit opened.
 
-429s that go on at a pace under what was accepted before occur at any pace: open again, their share known,
-and paced only by more of them. What a call did that proves refused later was no strike. With a rate given by
+If 429s go on well under an accepted rate, they do not depend on the rate: open again, and only a larger
+share of them leads to pacing. A strike is taken back if its call proves refused later. With a rate given by
 the user nothing is learnt: paced, or probing.
 """
 
@@ -44,8 +45,8 @@ FEWEST = 4  # in flight, of the cap that is suspected first: with fewer, others 
 LONG = 12.0  # seconds: a limit that stays exhausted for this long is a quota window
 PATIENCE = 3  # an exhausted limit is probed again after a third of the time it has been so
 SLOWEST = 3.5  # seconds between two probes at most
-BELIEVED = 5  # probes of different calls told a Retry-After in a row: fewer may be refused calls
-ALONE = 0.125  # seconds that a call answered 429 waits while others pass; doubled each further time
+BELIEVED = 5  # probes in a row told a Retry-After, each of another call: fewer may be refused calls
+ALONE = 0.125  # seconds that a call answered 429 waits at least; doubled each time it is refused
 
 
 class Throttle:
@@ -96,7 +97,7 @@ class Throttle:
         return self._quota / self._width if self._quota and self.state in (QUOTA, PROBING) else None
 
     def ready_at(self, now: float, *, beside: bool = False) -> float:
-        """Return when the next request may be sent: <= now means at once, inf not before an answer arrives.
+        """Return when the next request may be sent: up to now at once, inf not before an answer arrives.
 
         `beside`: for a refused call, which waits for no pace and takes no place in it.
         """
@@ -145,7 +146,7 @@ class Throttle:
             self._pace.judge(ticket, 0)
         elif self.state == OPEN:
             if self._safe:
-                self._raise(ticket, now)
+                self._raise_cap(ticket, now)
             elif self._cap < self._concurrency:
                 self._cap = min(self._cap + LEAK, self._concurrency)
         elif self.state == QUOTA and ticket.sent > self._epoch:
@@ -207,7 +208,7 @@ class Throttle:
             self._notify(f"the service answers {self._pace.share:.0%} of requests with 429 at any pace")
             return
         if self.state == OPEN and self._safe:
-            self._over_cap(ticket, now)
+            self._judge_cap(ticket, now)
             if self._strikes < STRIKES or ticket.number - self._pace.marked < SAMPLE:
                 return
         elif self._cap < self._concurrency or not self._pace.excessive(ticket):
@@ -226,7 +227,7 @@ class Throttle:
         self._hold, self._step, self._raise_at = 1.0, 1, now + 1.0
         self._go(OPEN, self._safe)
 
-    def _over_cap(self, ticket: Ticket, now: float) -> None:
+    def _judge_cap(self, ticket: Ticket, now: float) -> None:
         self._epoch = now
         if ticket.load > self._safe:
             self._hold, self._step = min(4.0, 2 * self._hold), 1
@@ -235,7 +236,7 @@ class Throttle:
             self._strike(self._safe)
         self._cap, self._raise_at = min(self._cap, self._safe), now + self._hold
 
-    def _raise(self, ticket: Ticket, now: float) -> None:
+    def _raise_cap(self, ticket: Ticket, now: float) -> None:
         if self._cap < min(self._safe, self._concurrency):
             self._cap += 1
         elif now >= self._raise_at and ticket.load >= self._cap:
