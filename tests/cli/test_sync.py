@@ -131,7 +131,7 @@ def test_a_full_disk_is_one_line_and_costs_no_answers(
     [
         (SINCE, "needs the PATH"),
         (("clicks", "--destination", "postgres", *SINCE), "takes no PATH"),
-        (("clicks.duckdb", "--since", "yesterday"), "'yesterday' is not a date"),
+        (("clicks.duckdb", "--since", "yesterday"), "'--since': 'yesterday'"),
         (("clicks.duckdb",), "--since"),
         (("clicks.duckdb", *SINCE, "--dimensions", "size"), "no dimension 'size'"),
         (("clicks.duckdb", *SINCE, "--timezone", "Nowhere"), "Nowhere"),

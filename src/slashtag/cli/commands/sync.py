@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from datetime import datetime
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated, Any
 from msgspec.structs import asdict
 from typer import Argument, Option
 
-from ... import ConfigurationError, DateRange, InvalidRequestError
+from ... import ConfigurationError, InvalidRequestError
 from ..credentials_file import find_credentials
 from ..options import MaxFailures, Timezone
 from ..run import Run, command
@@ -22,7 +23,7 @@ LOCAL = ("duckdb", "sqlite", "filesystem")
 @command
 def sync(
     run: Run,
-    since: Annotated[str, Option(metavar="DATE", help="First day, YYYY-MM-DD.")],
+    since: Annotated[datetime, Option(formats=["%Y-%m-%d"], metavar="DATE", help="First day, YYYY-MM-DD.")],
     target: Annotated[
         Path | None,
         Argument(metavar="[PATH]", help=f"File or folder of the destinations {', '.join(LOCAL)}."),
@@ -58,7 +59,6 @@ def sync(
     a hundred links. An interrupted run goes on where it stopped. The exit code is 3 where links failed, which
     the next run requests again.
     """
-    DateRange(since, since)  # refused before anything is imported or sent
     if (target is None) == (destination in LOCAL):
         wants = "needs the PATH of its file or folder" if target is None else "takes no PATH"
         raise InvalidRequestError(f"--destination {destination} {wants}")
@@ -75,7 +75,7 @@ def sync(
         run.follow(lambda: monitor.metrics)
         source = loading.slashtag_source(
             **asdict(credentials),
-            since=since,
+            since=since.date(),
             lookback=lookback,
             timezone=timezone or "+00:00",
             dimensions=tuple(dimensions.split(",")) if dimensions else (),
