@@ -26,8 +26,7 @@ Curve = tuple[float, float, float]  # rate, dip, seconds until the curve is back
 class Ticket:
     """One call: its request in flight, and the 429s that it met.
 
-    `rejects`: 429s of the call. `refusals`: those that came although a request sent after the one before had
-    been accepted.
+    `rejects`: all of them. `refusals`: those before which a request sent after the last one was accepted.
     """
 
     sent: float = 0.0
