@@ -34,7 +34,7 @@ TOTAL: Label = ("", "")
 #: What is known of the units of batches that have counts.
 Known = Mapping["Cell", Mapping[Unit, Answer]]
 #: Units, and what they have more than before, None if that is unknown.
-Change = tuple[frozenset[Unit], Answer | None]
+Surplus = tuple[frozenset[Unit], Answer | None]
 #: Open counts by dimension and label.
 Profile = dict[str, dict[Label, int]]
 

@@ -29,11 +29,11 @@ from .cells import (
     WIDTH,
     Answer,
     Cell,
-    Change,
     Check,
     Known,
     Label,
     Question,
+    Surplus,
     Unit,
     checks_of,
     confusion,
@@ -232,14 +232,14 @@ class Search:
             yield ()
         return known
 
-    def _compare(self, checks: Sequence[Check]) -> Generator[Pause, None, dict[Cell, list[Change]]]:
+    def _compare(self, checks: Sequence[Check]) -> Generator[Pause, None, dict[Cell, list[Surplus]]]:
         """Take the answers of checks; return what the last ones have more than is known, by batch."""
         known = yield from self._known(checks)
         surplus = {check: check.surplus(known) for check in checks}
         failed = [check for check in checks if surplus[check] != {}]
         self._checked += checks
         self._checks = narrowed([check for check in checks if surplus[check] == {}], failed)
-        found: dict[Cell, list[Change]] = {}
+        found: dict[Cell, list[Surplus]] = {}
         for check in failed:
             check.has_failed = True
             if check.is_last:
@@ -275,7 +275,7 @@ class Search:
                 self._drop(question)
             yield ()
 
-    def _take_root(self, root: Cell, answer: Answer | None, seen: Sequence[Change]) -> bool:
+    def _take_root(self, root: Cell, answer: Answer | None, seen: Sequence[Surplus]) -> bool:
         """Take the answer for a batch, beside which checks have `seen` changes; return whether it differs."""
         before, dimensions = root.answer, root.dimensions
         if before is None:
@@ -301,7 +301,7 @@ class Search:
             self.is_additive = self._contradictions < MOST_CONTRADICTIONS
         return bool(change)
 
-    def _correct(self, root: Cell, change: Answer, seen: Sequence[Change]) -> None:
+    def _correct(self, root: Cell, change: Answer, seen: Sequence[Surplus]) -> None:
         """Correct earlier answers by the change of a batch.
 
         If that is what a check has seen, it is known which of them it concerns. Otherwise each may have

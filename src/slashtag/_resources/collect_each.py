@@ -233,18 +233,17 @@ class EachRun(Generic[R]):
                 shares[selector] = shares_of(selector, stats.total)
 
         await WorkerPool(selectors, ask, self._workers).run()
-        group.open[time_slice] = sum(len(each.keys) for each in selectors if each not in shares)
-        group.open[present] = sum(len(each.keys) for parts in shares.values() for each in parts)
-        await self._ask_alone(
-            group, time_slice, singles(each for each in selectors if each not in shares), counts
-        )
+        alone = singles(each for each in selectors if each not in shares)
+        left = [each for parts in shares.values() for each in parts]
+        group.open[time_slice] = len(alone)
+        group.open[present] = sum(len(each.keys) for each in left)
+        await self._ask_alone(group, time_slice, alone, counts)
         if past is not None and shares:
             group.open[past] = 0
             await self._search(group, (past, tuple(shares)), counts)
-        left = [each for parts in shares.values() for each in parts]
         if not self._may_infer:
-            group.open[present] = sum(len(each.keys) for each in shares)
             left = singles(shares)
+            group.open[present] = len(left)
         await self._ask_alone(group, present, left, counts)
 
     async def _ask_alone(
@@ -372,7 +371,7 @@ def singles(selectors: Iterable[Selector]) -> list[Selector]:
 
 
 def shares_of(selector: Selector, clicks: int) -> list[Selector]:
-    """Split slashtags with so many clicks into parts of which about half have none; none without clicks."""
+    """Split slashtags with so many clicks into parts with about one click each; none without clicks."""
     keys = selector.keys
     size = max(1, len(keys) // max(2, clicks))
     return [Selector(keys=keys[n : n + size]) for n in range(0, len(keys) if clicks else 0, size)]
