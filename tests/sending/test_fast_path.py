@@ -20,7 +20,6 @@ from slashtag import (
     UnexpectedResponseError,
 )
 from slashtag._core.call import Call
-from slashtag._sending import connection
 from slashtag._sending import fast_path as http1
 from slashtag._sending.fast_path import KEEP_ALIVE
 
@@ -149,7 +148,7 @@ def test_a_release_without_the_internals_relied_on_is_not_trusted(
     monkeypatch: pytest.MonkeyPatch, where: Any, name: str
 ) -> None:
     monkeypatch.delattr(where, name)
-    assert not connection._has_internals()
+    assert not http1._has_internals()
 
 
 async def test_a_session_says_how_it_sends(monkeypatch: pytest.MonkeyPatch) -> None:

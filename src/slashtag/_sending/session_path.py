@@ -11,11 +11,11 @@ import aiohttp
 from yarl import URL
 
 from .._core.call import Call
-from .attempt import Attempt
-from .connection import (
+from .fast_path import (
     NO_CACHE,
     NO_TIMEOUT,
     TESTED,
+    Attempt,
     Response,
     closed_too_early,
     has_leftover,

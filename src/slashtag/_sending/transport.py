@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 import aiohttp
@@ -24,12 +26,17 @@ from .._errors import (
     TransportError,
     UnexpectedResponseError,
 )
-from .attempt import Attempt, Watchdog
-from .connection import NO_TIMEOUT, TESTED, Response, describe, is_unsent
-from .fast_path import SWITCH, FastPath, can_bypass_session
+from .fast_path import NO_TIMEOUT, SWITCH, TESTED, Attempt, FastPath, Response, can_bypass_session
 from .session_path import SessionPath
 
 log = logging.getLogger("slashtag")
+
+_NOT_CONNECTED = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ClientSSLError,
+    aiohttp.ClientHttpProxyError,
+    aiohttp.InvalidURL,
+)
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
@@ -40,6 +47,58 @@ def running_loop() -> asyncio.AbstractEventLoop:
         raise ConfigurationError(
             "no asyncio event loop is running: slashtag needs asyncio and cannot run on trio"
         ) from None
+
+
+class Watchdog:
+    """One timer for all attempts, which cancels those whose deadline has passed.
+
+    A timer for each attempt would cost four times as much.
+    """
+
+    def __init__(self) -> None:
+        self._running: set[Attempt] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = inf
+
+    def start(self, loop: asyncio.AbstractEventLoop, at: float, *, fresh: bool = False) -> Attempt:
+        """Start an attempt of the current task, which ends at `at` of the loop's time."""
+        task = asyncio.current_task(loop)
+        assert task is not None
+        attempt = Attempt(task, at, fresh=fresh)
+        self._running.add(attempt)
+        if at < self._timer_at:
+            self._set_timer(loop, at)
+        return attempt
+
+    def stop(self, attempt: Attempt) -> None:
+        """Remove the deadline of an attempt."""
+        self._running.discard(attempt)
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = loop.call_at(at, self._expire, loop)
+
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        self._cancel([attempt for attempt in self._running if attempt.at <= now])
+        self._timer, self._timer_at = None, inf
+        if self._running:
+            self._set_timer(loop, min(attempt.at for attempt in self._running))
+
+    def close(self) -> None:
+        """Stop the timer and cancel all attempts, as if they had expired."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._timer_at = None, inf
+        self._cancel(list(self._running))
+
+    def _cancel(self, attempts: list[Attempt]) -> None:
+        for attempt in attempts:
+            self._running.discard(attempt)
+            attempt.expired = True
+            attempt.task.cancel()
 
 
 @dataclass(eq=False, repr=False)
@@ -225,6 +284,33 @@ def _closed_error(call: Call[Any], attempt: Attempt) -> SlashtagError:
         return SessionClosedError(text)
     # A lost answer: the write may have been done.
     return TransportError(text, method=call.method, path=call.path)
+
+
+def is_unsent(error: BaseException, attempt: Attempt) -> bool:
+    """Return whether nothing was sent; if that is not known, whether the error says so."""
+    return isinstance(error, _NOT_CONNECTED) if attempt.written is None else not attempt.written
+
+
+def describe(error: BaseException) -> str:
+    """Return the text of an aiohttp error, without data that the server sent."""
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered {error.status} {error.message}"
+    if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
+        # Garbage framing is raised with a made-up status 400.
+        return f"the answer is not HTTP ({_first_words(error.message)})"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the service closed the connection without an answer"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return f"the body was cut short or broken ({_first_words(str(error))})"
+    text = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{text}; raise the limit on open files (ulimit -n), or lower concurrency"
+    return text
+
+
+def _first_words(text: str) -> str:
+    """Return the start of an aiohttp message, before the repr of data that the server sent."""
+    return text.removeprefix("400, message:").lstrip().partition("\n")[0].partition(":")[0]
 
 
 #: Bytes allowed unencoded in a query: unreserved in RFC 3986, and the comma between slashtags.
