@@ -36,7 +36,7 @@ from slashtag._fanout import Tasks
 from slashtag._resources.collect import ServiceTraits
 from slashtag._resources.stats import Stats
 from slashtag._sending.admission import Admission
-from slashtag._sending.metrics import Metrics
+from slashtag._sending.sender import Metrics
 from slashtag.sandbox.generate import fill
 from slashtag.sandbox.store import Store
 

@@ -198,7 +198,7 @@ def test_the_transcript_is_what_the_demo_prints(
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.setattr(sys, "argv", ["slashtag", *arguments])
-    monkeypatch.setattr("slashtag._sending.metrics.Metrics.learned_rate", property(lambda _: 60.0))
+    monkeypatch.setattr("slashtag._sending.sender.Metrics.learned_rate", property(lambda _: 60.0))
     assert cli.main() == 0
     (transcript,) = re.findall(r"^\$ slashtag demo\n(.+?)^```", PAGES["docs/command-line.md"], re.S | re.M)
     assert shape(transcript) == shape(capsys.readouterr().out)

@@ -51,5 +51,5 @@ from ._resources.listing import Progress as Progress
 from ._resources.stats import Stats as Stats
 from ._resources.tags import Tags as Tags
 from ._resources.urls import Urls as Urls
-from ._sending.metrics import Metrics as Metrics
+from ._sending.sender import Metrics as Metrics
 from ._session import AsyncSession as AsyncSession

@@ -37,9 +37,8 @@ from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
 from ._sending.admission import Admission
-from ._sending.metrics import Metrics
 from ._sending.retry_budget import RetryBudget
-from ._sending.sender import Sender
+from ._sending.sender import Metrics, Sender
 from ._sending.transport import Transport
 
 if TYPE_CHECKING:

@@ -61,7 +61,7 @@ def test_a_difference_is_named_and_exits_with_1(cli: Cli, monkeypatch: pytest.Mo
 
 
 def test_a_limit_that_was_learnt_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slashtag._sending.metrics.Metrics.learned_rate", property(lambda _: 61.7))
+    monkeypatch.setattr("slashtag._sending.sender.Metrics.learned_rate", property(lambda _: 61.7))
     monkeypatch.setenv("FORCE_COLOR", "1")
     ran = cli(*SMALL)
     assert "2024 by day" in ran.err

@@ -24,7 +24,7 @@ from slashtag._journal.file import Stored
 from slashtag._resources.collect import ServiceTraits
 from slashtag._resources.stats import Stats
 from slashtag._sending.admission import Admission
-from slashtag._sending.metrics import Metrics
+from slashtag._sending.sender import Metrics
 from tests.core.clicklog import COUNTRIES, DEVICES, Click, Service
 from tests.resources.accounts import client, serving
 from tests.support.laws import examples

@@ -31,7 +31,7 @@ class Fake:
     def ready_at(self, now: float, *, beside: bool = False) -> float:
         return inf if self.in_flight >= self.places else max(self.paused_until, self.due)
 
-    def depart(self, now: float, previous: Ticket | None = None) -> Ticket:
+    def depart(self, now: float, ticket: Ticket | None = None) -> Ticket:
         assert self.ready_at(now) <= now
         self.in_flight += 1
         self.due = now + self.spacing
@@ -277,7 +277,7 @@ async def test_after_rejected_probes_as_many_different_calls_have_probed() -> No
 
 
 async def test_of_those_that_met_a_429_one_in_four_goes_while_others_wait(door: Door) -> None:
-    before = [asyncio.create_task(door.admission.enter(n, previous=Ticket())) for n in range(3)]
+    before = [asyncio.create_task(door.admission.enter(n, ticket=Ticket())) for n in range(3)]
     door.tasks += before
     ticket = door.full()
     await turns(3)

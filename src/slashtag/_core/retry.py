@@ -30,13 +30,16 @@ from .._errors import (
     APIError,
     NotFoundError,
     OutcomeUnknownError,
+    RateLimitError,
     ServerError,
     SlashtagError,
+    TagLimitError,
     TransportError,
     UnexpectedResponseError,
 )
 from .call import Call
 from .options import POSITIVE_INT, SECONDS, Rule, check_options
+from .throttle.throttle import Ticket
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
@@ -124,3 +127,22 @@ def final_error(call: Call[Any], error: SlashtagError, attempts: int, *, lost: b
     )
     unknown.__cause__ = error
     return unknown
+
+
+def tag_limit(call: Call[Any], error: RateLimitError, ticket: Ticket) -> TagLimitError | None:
+    """Return the error of a 429 that means that no more tags are allowed, whatever its message says.
+
+    The third 429 of create tag does, if other requests were accepted after the first and after the second.
+    """
+    if call.method != "POST" or call.path != "tags" or not ticket.is_refused:
+        return None
+    return TagLimitError(
+        f"answered 429 {ticket.rejects} times while other requests were accepted, so this is not the rate "
+        f"limit: the account may have all the tags it is allowed; the service says: {error.message!r}",
+        status=error.status,
+        data=error.data,
+        method=error.method,
+        path=error.path,
+        retry_after=error.retry_after,
+        from_service=error.from_service,
+    )

@@ -29,8 +29,7 @@ from .._errors import (
 )
 from .._fanout import AsyncReadable, WorkerPool
 from .._models import Statistics
-from .._sending.metrics import Metrics
-from .._sending.sender import Send
+from .._sending.sender import Metrics, Send
 from .listing import Progress
 
 if TYPE_CHECKING:

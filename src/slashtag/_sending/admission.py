@@ -31,7 +31,7 @@ class WaitTooLongError(Exception):
 class _Waiter(NamedTuple):
     order: int  # unique among those that wait, so that no other field is compared
     deadline: float
-    previous: Ticket | None
+    ticket: Ticket | None
     future: asyncio.Future[Ticket]
 
 
@@ -80,11 +80,11 @@ class Admission:
         order: int,
         max_wait: float | None = None,
         earliest: float = 0.0,
-        previous: Ticket | None = None,
+        ticket: Ticket | None = None,
     ) -> Ticket:
         """Wait for admission, at most `max_wait` seconds, and outside the queue until `earliest`.
 
-        `previous` is the ticket with which the same request was answered 429. Raises SessionClosedError, and
+        `ticket` is that of a call that was answered 429. Raises SessionClosedError, and
         WaitTooLongError as soon as that is certain.
         """
         if self._closing.is_set():
@@ -102,8 +102,8 @@ class Admission:
             finally:
                 self._alone -= 1
             now = loop.time()
-        waiter = _Waiter(order, deadline, previous, loop.create_future())
-        heappush(self._queues[0 if previous is None else 1 + previous.is_refused], waiter)
+        waiter = _Waiter(order, deadline, ticket, loop.create_future())
+        heappush(self._queues[0 if ticket is None else 1 + ticket.is_refused], waiter)
         self._first_deadline = min(self._first_deadline, deadline)
         timer = None if max_wait is None else loop.call_at(deadline, self._refuse, waiter)
         try:
@@ -177,7 +177,7 @@ class Admission:
             waiter = queue.pop() if throttle.exhausted and queue is self._new else heappop(queue)
             if not waiter.future.done():
                 self._turns = TURNS if queue is self._returned else max(self._turns - (queue is self._new), 0)
-                waiter.future.set_result(throttle.depart(now, waiter.previous))
+                waiter.future.set_result(throttle.depart(now, waiter.ticket))
 
     def _next_queue(self) -> list[_Waiter]:
         """Return the queue whose first request is the next to depart; an empty one if none waits."""

@@ -1,4 +1,7 @@
-"""Execution of one call: admission, attempts and retries. The only module that uses tenacity."""
+"""Execution of one call: admission, attempts and retries, and the counters of a session.
+
+The only module that uses tenacity.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +12,31 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from math import inf
 from time import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 
 from .._core.call import Call
 from .._core.response import answered_at, parse
-from .._core.retry import RetryPolicy, answer_lost, backoff, final_error, is_failure, pause_of_503, retryable
+from .._core.retry import (
+    RetryPolicy,
+    answer_lost,
+    backoff,
+    final_error,
+    is_failure,
+    pause_of_503,
+    retryable,
+    tag_limit,
+)
 from .._core.throttle.throttle import Ticket
 from .._errors import (
     APIError,
     RateLimitError,
     SlashtagError,
-    TagLimitError,
     UnexpectedResponseError,
 )
 from .admission import Admission, WaitTooLongError
-from .metrics import Metrics
 from .retry_budget import RetryBudget
 from .transport import Transport
 
@@ -43,6 +54,73 @@ class Send(Protocol):
     async def __call__(self, call: Call[T], /) -> T: ...
 
 
+@dataclass(eq=False, repr=False)
+class Metrics:
+    """Counters of a session and its views.
+
+    `requests`: calls started; `replayed`: those answered by the journal; `attempts`: requests sent;
+    `retries`: attempts after a failure; `throttled`: 429s; `bytes_received`: of decompressed bodies;
+    `inconsistent`: statistics answers that were added although they contradict themselves;
+    `unreadable`: members of records that are None because they cannot be read;
+    `learned_rate`: requests per second that the service allows, None while unknown; `in_flight`, `waiting`:
+    current numbers of requests; `paused_until`: the event loop's time before which nothing is sent, past if
+    not paused; `oldest_answer`: the earliest time at which the service made an answer, in epoch seconds and
+    by its own clock, inf while unknown; `retry_at`: the event loop's time of the next retry, past if none
+    waits for its time. A pickled copy has the numbers as they were.
+    """
+
+    _admission: Admission
+    requests: int = 0
+    replayed: int = 0
+    attempts: int = 0
+    retries: int = 0
+    bytes_received: int = 0
+    inconsistent: int = 0
+    unreadable: int = 0
+    oldest_answer: float = inf
+    retry_at: float = 0.0
+
+    def __repr__(self) -> str:
+        names = ("requests", "replayed", "attempts", "retries", "throttled", "bytes_received", "learned_rate")
+        numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in (*names, "in_flight", "waiting"))
+        return f"Metrics({numbers})"
+
+    def answered(self, made: float | None) -> None:
+        """Note when an answer was made."""
+        if made is not None and made < self.oldest_answer:
+            self.oldest_answer = made
+
+    def sends_again(self, at: float, now: float) -> None:
+        """Note a retry at this time of the event loop, unless another one comes before it."""
+        if not now < self.retry_at < at:
+            self.retry_at = at
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("throttled", "learned_rate", "paused_until", "in_flight")
+        throttle = SimpleNamespace(**{name: getattr(self, name) for name in names})
+        return vars(self) | {"_admission": SimpleNamespace(waiting=self.waiting, throttle=throttle)}
+
+    @property
+    def throttled(self) -> int:
+        return self._admission.throttle.throttled
+
+    @property
+    def learned_rate(self) -> float | None:
+        return self._admission.throttle.learned_rate
+
+    @property
+    def paused_until(self) -> float:
+        return self._admission.throttle.paused_until
+
+    @property
+    def in_flight(self) -> int:
+        return self._admission.throttle.in_flight
+
+    @property
+    def waiting(self) -> int:
+        return self._admission.waiting
+
+
 class CallState(Struct):
     """Progress of one call through its attempts."""
 
@@ -52,8 +130,8 @@ class CallState(Struct):
     spent: float = 0.0  # seconds of attempts and backoff
     waited: float = 0.0  # seconds of waiting for admission
     answer_lost: bool = False  # the answer to a write was lost in at least one attempt
-    previous: Ticket | None = None  # with which it was last answered 429
-    refusal: RateLimitError | None = None  # that answer
+    ticket: Ticket | None = None  # of the 429s that it has met
+    refusal: RateLimitError | None = None  # the last of these
     backoff: float = 0.0  # seconds before the next attempt
     last: SlashtagError | None = None
 
@@ -106,7 +184,7 @@ class Sender:
         assert loop is not None
         while True:
             now = loop.time()
-            ticket = self.admission.try_enter(now) if state.previous is None else None
+            ticket = self.admission.try_enter(now) if state.ticket is None else None
             if ticket is None:
                 ticket = await self._wait(call, state, now)
                 now = loop.time()
@@ -166,11 +244,11 @@ class Sender:
         # A 429 does not count as an attempt: the request itself may be fine.
         state.attempts -= 1
         state.earliest = self.admission.rejected(ticket, now, error.retry_after)
-        state.order, state.previous, state.refusal = self.admission.order(), ticket, error
+        state.order, state.ticket, state.refusal = self.admission.order(), ticket, error
         self.metrics.sends_again(state.earliest, now)
-        if is_tag_limit(call, ticket):
+        if (limit := tag_limit(call, error, ticket)) is not None:
             state.attempts += ticket.rejects
-            raise _tag_limit(error, ticket) from None
+            raise limit from None
         log.info("%s %s: 429, back to the queue", call.method, call.path, extra=_fields(call, status=429))
 
     def _report_unreadable(self, what: str) -> None:
@@ -182,7 +260,7 @@ class Sender:
         max_wait = self.policy.max_wait
         left = None if max_wait is None else max_wait - state.waited
         try:
-            return await self.admission.enter(state.order, left, state.earliest, state.previous)
+            return await self.admission.enter(state.order, left, state.earliest, state.ticket)
         except WaitTooLongError as error:
             (seconds,) = error.args
         finally:
@@ -265,30 +343,9 @@ def _check_age(call: Call[Any], made: float | None) -> None:
         )
 
 
-def is_tag_limit(call: Call[Any], ticket: Ticket) -> bool:
-    """Return whether a 429 of create tag means that no more tags are allowed, whatever its message says.
-
-    Its third 429 does, if other requests were accepted after the first and after the second.
-    """
-    return call.method == "POST" and call.path == "tags" and ticket.is_refused
-
-
-def _tag_limit(error: RateLimitError, ticket: Ticket) -> TagLimitError:
-    return TagLimitError(
-        f"answered 429 {ticket.rejects} times while other requests were accepted, so this is not the rate "
-        f"limit: the account may have all the tags it is allowed; the service says: {error.message!r}",
-        status=error.status,
-        data=error.data,
-        method=error.method,
-        path=error.path,
-        retry_after=error.retry_after,
-        from_service=error.from_service,
-    )
-
-
 def _known_of(state: CallState) -> str:
     """Return what the 429s of a call have shown, to be added to the message of its error."""
-    ticket, error = state.previous, state.refusal
+    ticket, error = state.ticket, state.refusal
     if ticket is None or error is None:
         return ""
     times = f"{ticket.rejects} times" if ticket.rejects > 1 else "once"
