@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from time import process_time
-from typing import Any
+from typing import Any, cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -51,7 +51,9 @@ Log = dict[str, list[Click]]
 
 
 class Service:
-    """A service in memory that counts the requests it answers."""
+    """A service in memory, as a session sends to it, that counts the requests it answers."""
+
+    journal = None
 
     def __init__(self, log: Log) -> None:
         self.log = {key: sorted(clicks) for key, clicks in log.items()}
@@ -63,7 +65,7 @@ class Service:
         self.requests = self.confirmations = 0
         self.seconds = 0.0
 
-    async def __call__(self, call: Call[Any], /) -> Any:
+    async def send(self, call: Call[Any], /) -> Any:
         self.requests += 1
         self.confirmations += call.past_caches
         await asyncio.sleep(0)
@@ -132,7 +134,7 @@ def clicked(links: int, days: int, labels: Sequence[tuple[str, ...]], *, share: 
 async def table(service: Service, query: DateRange, keys: list[Any], **options: Any) -> dict[str, RangeStats]:
     """Collect one result a link."""
     stats = Stats(
-        service,
+        cast("Any", service),
         Tasks(),
         workers=32,
         max_keys_bytes=7_500,

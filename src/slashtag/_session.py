@@ -156,16 +156,15 @@ class AsyncSession:
     def _use(self, sender: Sender) -> None:
         """Create the resources that send with this sender."""
         self._sender = sender
-        self.urls = Urls(sender.send, self._tasks, self._workers, self._journal)
-        self.tags = Tags(sender.send, self._tasks, self._journal)
+        self.urls = Urls(sender, self._tasks, self._workers)
+        self.tags = Tags(sender, self._tasks)
         self.stats = Stats(
-            sender.send,
+            sender,
             self._tasks,
             workers=self._workers,
             max_keys_bytes=MAX_TARGET_BYTES - OTHER_PARAMETERS_BYTES - len(self._transport.base.raw_path),
             range_end=self._range_end,
             traits=self._traits,
-            journal=self._journal,
         )
 
     async def send(self, call: Call[T]) -> T:

@@ -53,14 +53,14 @@ def stats_over(send: Send, replayed_from: Callable[[Call[Any]], float | None] = 
         fetched = replayed_from(call)
         return None if fetched is None else Stored(1, fetched, b"")
 
+    journal = SimpleNamespace(find=find, kept_order=lambda *_, **__: None)
     return Stats(
-        slowly,
+        cast("Any", SimpleNamespace(send=slowly, journal=journal)),
         Tasks(),
         workers=8,
         max_keys_bytes=7_500,
         range_end="inclusive",
         traits=ServiceTraits(Metrics(Admission(Throttle(1)))),
-        journal=cast("Any", SimpleNamespace(find=find, kept_order=lambda *_, **__: None)),
     )
 
 

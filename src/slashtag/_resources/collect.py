@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from anyio import CancelScope
 from msgspec import Struct
@@ -29,11 +29,8 @@ from .._errors import (
 )
 from .._fanout import AsyncReadable, WorkerPool
 from .._models import Statistics
-from .._sending.sender import Metrics, Send
+from .._sending.sender import Metrics, Sender
 from .listing import Progress
-
-if TYPE_CHECKING:
-    from .._journal.journal import Journal
 
 R = TypeVar("R", bound=Statistics)
 
@@ -156,14 +153,14 @@ class StatsFetcher:
     have sent it: a 404, or one that contradicts itself or is about other days.
     """
 
-    def __init__(self, send: Send, traits: ServiceTraits, journal: Journal | None) -> None:
-        self._send = send
+    def __init__(self, sender: Sender, traits: ServiceTraits) -> None:
+        self._sender = sender
         self.traits = traits
-        self._journal = journal
 
     def journal_fetch_time(self, call: Call[Any]) -> float | None:
         """Return when the journal's answer to a call was fetched, None if it has none."""
-        found = None if self._journal is None else self._journal.find(call)
+        journal = self._sender.journal
+        found = None if journal is None else journal.find(call)
         return None if found is None else found.fetched
 
     async def __call__(self, call: Call[Any], window: Window | None = None, *, is_used: bool = True) -> Any:
@@ -204,7 +201,7 @@ class StatsFetcher:
                 raise
             missing = error
         try:
-            answer = await self._send(replace(call, path=sampled))
+            answer = await self._sender.send(replace(call, path=sampled))
         except (NotFoundError, UnexpectedResponseError, BadRequestError) as error:
             # /stats may exist without accepting these queries. See docs/service.md, Errors.
             is_missing = error.status == 404 or "date is required" in error.message.lower()
@@ -219,10 +216,10 @@ class StatsFetcher:
     async def _confirm_404(self, call: Call[Any]) -> Any:
         """Send a call, and once more if the answer is a 404: it is undocumented for statistics."""
         try:
-            return await self._send(call)
+            return await self._sender.send(call)
         except NotFoundError as error:
             log.info("%s: requested once more: %s", call.label, error)
-            return await self._send(replace(call, anew=True))
+            return await self._sender.send(replace(call, anew=True))
 
 
 class ServiceTraits(Struct):

@@ -15,10 +15,7 @@ from .._core.paging import HasId, Order, PageCursor, Paging
 from .._errors import BadRequestError, NotFoundError
 from .._fanout import AsyncReadable, Stream, Tasks
 from .._models import Page
-from .._sending.sender import Send
-
-if TYPE_CHECKING:
-    from .._journal.journal import Journal
+from .._sending.sender import Sender
 
 T = TypeVar("T", bound=HasId)
 
@@ -54,10 +51,9 @@ class Resource(Generic[T]):
     _path: ClassVar[str]
     _page_type: ClassVar[Any]
 
-    def __init__(self, send: Send, tasks: Tasks, journal: Journal | None = None) -> None:
-        self._send = send
+    def __init__(self, sender: Sender, tasks: Tasks) -> None:
+        self._sender = sender
         self._tasks = tasks
-        self._journal = journal
 
     async def page(self, page: int = 1, *, pagesize: int = 50, orderby: Order | None = None) -> Page[T]:
         """Return one page.
@@ -68,7 +64,8 @@ class Resource(Generic[T]):
         """
         options: ListingOptions[T] = ListingOptions(self, Paging(orderby, pagesize))
         # Not from a journal, whose pages are those of an earlier time.
-        return await self._send(replace(options.call(check_int("page", page, 1), pagesize), replayable=False))
+        call = options.call(check_int("page", page, 1), pagesize)
+        return await self._sender.send(replace(call, replayable=False))
 
     def list(
         self,
@@ -119,20 +116,21 @@ class PageStream(Stream[Page[T]]):
         self._cursor: PageCursor[T] = PageCursor(options.paging)
         self._under_way: dict[int, asyncio.Task[Page[T]]] = {}
         self._given = 0
-        self._journal = None if options.anew else options.resource._journal
+        #: Whether no page is taken from a journal, or its pages go with those that the service has now.
+        self._is_current = options.anew
 
     async def _next(self) -> Page[T]:
-        cursor, under_way = self._cursor, self._under_way
+        cursor, under_way, sender = self._cursor, self._under_way, self._options.resource._sender
         while not cursor.done:
             while (number := cursor.ask()) is not None:
                 call = self._options.call(number, cursor.pagesize, anew=cursor.again)
                 # Not before: which answers are too old is known once the service has told its time.
-                if (journal := self._journal) is not None and journal.find(call) is not None:
-                    self._journal = None
-                    if not await self._is_continued(journal, number):
+                if not self._is_current and sender.journal is not None and sender.journal.find(call):
+                    self._is_current = True
+                    if not await self._is_continued(number):
                         self._options = replace(self._options, anew=True)
                         call = self._options.call(number, cursor.pagesize)
-                under_way[number] = self._tasks.spawn(self._options.resource._send(call))
+                under_way[number] = self._tasks.spawn(sender.send(call))
             task = under_way[cursor.page]
             if not task.done():
                 # Not awaited directly: a cancelled consumer may continue, so keep the request.
@@ -153,13 +151,15 @@ class PageStream(Stream[Page[T]]):
                 return Page(page=page.page, page_size=page.page_size, items=list(items))
         raise StopAsyncIteration
 
-    async def _is_continued(self, journal: Journal, first: int) -> bool:
+    async def _is_continued(self, first: int) -> bool:
         """Return whether the pages of a journal from the `first` on go with those that the service has now.
 
         The last of them is requested again. If a record before its end was deleted, it is another page now,
         and the journal forgets all of them: those that a run does not come to replace would be out of date.
         """
-        options, paging = self._options, self._options.paging
+        options, paging, sender = self._options, self._options.paging, self._options.resource._sender
+        journal = sender.journal
+        assert journal is not None
         kept: list[Call[Page[T]]] = []
         number = last = first
         # Pages were requested ahead, so some before the last may be missing.
@@ -170,8 +170,8 @@ class PageStream(Stream[Page[T]]):
                 last = number
             number += 1
         try:
-            send = options.resource._send
-            before, now = await send(kept[-1]), await send(replace(kept[-1], anew=True, replayable=False))
+            before = await sender.send(kept[-1])
+            now = await sender.send(replace(kept[-1], anew=True, replayable=False))
         except (BadRequestError, NotFoundError):
             pass
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ from .._core.windows import Zone, parse_zone
 from .._errors import InvalidRequestError
 from .._fanout import Results, Tasks, WorkerPool
 from .._models import Statistics
-from .._sending.sender import Send
+from .._sending.sender import Sender
 from .collect import (
     OnError,
     ProgressReporter,
@@ -28,9 +28,6 @@ from .collect import (
 )
 from .collect_each import EachRun
 from .listing import Progress
-
-if TYPE_CHECKING:
-    from .._journal.journal import Journal
 
 R = TypeVar("R", bound=Statistics)
 
@@ -49,21 +46,20 @@ class Stats:
 
     def __init__(
         self,
-        send: Send,
+        sender: Sender,
         tasks: Tasks,
         *,
         workers: int,
         max_keys_bytes: int,
         range_end: str,
         traits: ServiceTraits,
-        journal: Journal | None = None,
     ) -> None:
-        self._journal = journal
+        self._sender = sender
         self._tasks = tasks
         self._workers = workers
         self._max_keys_bytes = max_keys_bytes
         self._range_end = range_end
-        self._fetch = StatsFetcher(send, traits, journal)
+        self._fetch = StatsFetcher(sender, traits)
 
     def plan(
         self,
@@ -222,5 +218,6 @@ class Stats:
 
     def _batcher(self, query: Query[Any], reporter: ProgressReporter) -> Batcher:
         """Return the builder of batches, those of an earlier run of the journal's job again."""
-        order = None if self._journal is None else self._journal.kept_order(getattr(query, "path", ""))
+        journal = self._sender.journal
+        order = None if journal is None else journal.kept_order(getattr(query, "path", ""))
         return Batcher(self._max_keys_bytes, reporter.report_bad_key, order)

@@ -28,7 +28,7 @@ class Tags(Resource[Tag]):
         if description is not None:
             members["description"] = check_text("description", description, MAX_TAG_DESCRIPTION, empty=True)
         call = Call(method="POST", path="tags", returns=Tag, body=msgspec.json.encode(members))
-        return await self._send(call)
+        return await self._sender.send(call)
 
     async def ensure(self, name: str, *, description: str | None = None) -> Tag:
         """Return the tag with this name, creating it if there is none; safe to repeat.

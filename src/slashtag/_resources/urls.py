@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
-from typing import TYPE_CHECKING
 
 from .._core.answers import RowsUpdated
 from .._core.call import Call, RedirectCode
@@ -14,11 +13,8 @@ from .._core.options import check_callback
 from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError
 from .._fanout import CAPACITY, Results, Tasks, WorkerPool
 from .._models import Page, ShortUrl
-from .._sending.sender import Send
+from .._sending.sender import Sender
 from .listing import Progress, Resource
-
-if TYPE_CHECKING:
-    from .._journal.journal import Journal
 
 Before = Callable[[Change], Awaitable[None]]
 
@@ -29,8 +25,8 @@ class Urls(Resource[ShortUrl]):
     _path = "urls"
     _page_type = Page[ShortUrl]
 
-    def __init__(self, send: Send, tasks: Tasks, workers: int, journal: Journal | None = None) -> None:
-        super().__init__(send, tasks, journal)
+    def __init__(self, sender: Sender, tasks: Tasks, workers: int) -> None:
+        super().__init__(sender, tasks)
         self._workers = workers
 
     async def find(
@@ -87,7 +83,7 @@ class Urls(Resource[ShortUrl]):
         See docs/service.md, Update a short URL.
         """
         change = Change(key, destination, slashtag, redirect_code, password, domain_id)
-        return (await self._send(change.call())).rows_updated
+        return (await self._sender.send(change.call())).rows_updated
 
     def update_many(
         self,
@@ -119,12 +115,12 @@ class Urls(Resource[ShortUrl]):
             raise InvalidRequestError(f"change {n} ({changes[n - 1].key!r}): {problem}")
         calls = [(change, change.call(once=not repeat_lost)) for change in changes]
         results: asyncio.Queue[Outcome] = asyncio.Queue(CAPACITY)
-        send, done = self._send, count(1)
+        sender, done = self._sender, count(1)
 
         async def work(item: tuple[Change, Call[RowsUpdated]]) -> None:
             if before is not None:
                 await before(item[0])
-            await results.put(await _outcome(send, *item))
+            await results.put(await _outcome(sender, *item))
             if progress is not None:
                 progress(next(done), len(calls))
 
@@ -132,9 +128,9 @@ class Urls(Resource[ShortUrl]):
         return Results(self._tasks, pool, results)
 
 
-async def _outcome(send: Send, change: Change, call: Call[RowsUpdated]) -> Outcome:
+async def _outcome(sender: Sender, change: Change, call: Call[RowsUpdated]) -> Outcome:
     try:
-        rows = (await send(call)).rows_updated
+        rows = (await sender.send(call)).rows_updated
         if rows > 0:
             return Outcome(change, "done", rows_updated=rows)
         told = "the service says that it changed no row: it may have refused, or nothing was to change"

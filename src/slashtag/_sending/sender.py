@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from time import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
@@ -46,12 +46,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 log = logging.getLogger("slashtag")
-
-
-class Send(Protocol):
-    """Callable that sends a Call and returns its decoded data."""
-
-    async def __call__(self, call: Call[T], /) -> T: ...
 
 
 @dataclass(eq=False, repr=False)
