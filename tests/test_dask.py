@@ -69,7 +69,7 @@ def split_into(monkeypatch: pytest.MonkeyPatch, box: Sandbox) -> SplitInto:
         requests = len(plan_of(box))
         size = -(-requests // parts)
         for name in ("_FEWEST", "_MOST"):
-            monkeypatch.setattr(f"slashtag.dask._collect.{name}", size)
+            monkeypatch.setattr(f"slashtag.dask.{name}", size)
         return -(-requests // size)
 
     return patch

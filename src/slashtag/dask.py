@@ -1,19 +1,43 @@
-"""A plan split into parts, sent to the workers of a cluster, and their results merged."""
+"""Statistics collected by the workers of a Dask cluster.
+
+    from distributed import Client
+    from slashtag.dask import collect
+
+    plan = session.stats.plan(DateRange("2022-01-01", "2024-12-31"), tags=names)
+    with Client("tcp://scheduler:8786") as client:
+        stats = collect(client, plan)
+
+Needs the extra `dask`, and slashtag in the same version on scheduler and workers. When it helps, and when
+not: docs/clusters.md.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from contextlib import ExitStack
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
-from .. import ConfigurationError, Plan, SlashtagError, Statistics, TransportError
-from ._worker import WorkerSession, distributed, run_part
+from anyio.from_thread import start_blocking_portal
 
-R = TypeVar("R", bound=Statistics)
-Progress = Callable[[int, int], object]
+from . import (
+    AsyncSession,
+    ConfigurationError,
+    Plan,
+    SessionClosedError,
+    SlashtagError,
+    Statistics,
+    TransportError,
+)
 
+__all__ = ["collect"]
+
+distributed: Any = import_module("distributed")
 log = logging.getLogger("slashtag")
 
 #: Requests of a part: at least, as many as a session sends at once; at most, to be lost if its worker dies.
@@ -28,10 +52,10 @@ _NOT_SENT = ("apikey", "apisecret", "base_url", "http", "journal")
 
 def collect(
     client: Any,
-    plan: Plan[R],
+    plan: Plan[Any],
     *,
     base_url: str | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], object] | None = None,
     session_options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Run a plan on the workers of a `distributed.Client` and return the sum.
@@ -63,7 +87,7 @@ def collect(
     options["base_url"] = base_url
     ended = threading.Event()
 
-    async def run() -> R:
+    async def run() -> Any:
         session, futures = WorkerSession(options), dict[Any, int]()
         try:
             await client.register_plugin(session)
@@ -134,3 +158,55 @@ async def _close_sessions(client: Any, session: WorkerSession, futures: Iterable
     except Exception as error:
         # The cluster may be gone, and the sessions with it; the result or error of the job must not be lost.
         log.info("the sessions on the workers were not closed: %s", type(error).__name__)
+
+
+class WorkerSession(distributed.WorkerPlugin):  # type: ignore[misc]
+    """Worker plugin that holds one session for as long as a job lasts.
+
+    The session runs on an event loop in a thread of its own: the worker goes on talking to the scheduler
+    while answers are decoded, and Dask's profiler, which walks the stacks of the worker's own loop a hundred
+    times a second, does not slow it down. Missing credentials are an error of the job and not of the worker.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.name = f"slashtag-{secrets.token_hex(8)}"
+        self._options = dict(options)
+
+    def setup(self, worker: object) -> None:
+        """Start the event loop."""
+        self._stack = ExitStack()
+        uvloop = {"use_uvloop": find_spec("uvloop") is not None}
+        self._portal = self._stack.enter_context(start_blocking_portal(backend_options=uvloop))
+        try:
+            self._session: AsyncSession | SlashtagError = AsyncSession(**self._options)
+        except SlashtagError as error:
+            self._session = error
+
+    async def teardown(self, worker: object) -> None:
+        """Close the session, which ends its requests, and the loop's thread."""
+        if isinstance(self._session, AsyncSession):
+            await asyncio.to_thread(self._portal.call, self._session.aclose)
+        await asyncio.to_thread(self._stack.close)
+
+    def run(self, part: Plan[Any]) -> Statistics | SlashtagError:
+        """Run a part on the session."""
+        if isinstance(self._session, SlashtagError):
+            return self._session
+        try:
+            result: Statistics = self._portal.call(self._session.stats.run, part)
+        except SessionClosedError:
+            # Either the worker is closing, and another one runs the part, or the job has ended.
+            raise distributed.Reschedule from None
+        except SlashtagError as error:
+            # A value, so that no worker logs the error with the requests it names.
+            return error
+        return result
+
+
+def run_part(name: str, part: Plan[Any]) -> Statistics | SlashtagError:
+    """Run one part of a job on a worker; errors of this library are returned, not raised."""
+    session: WorkerSession | None = distributed.get_worker().plugins.get(name)
+    if session is None:
+        # The part began after the job had ended, so nobody waits for it.
+        return SessionClosedError("the job is over")
+    return session.run(part)
