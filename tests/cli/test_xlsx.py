@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from openpyxl import load_workbook
 
-from slashtag.export import Column, Table, TableFile, _xlsx
+from slashtag.export import Column, Table, TableFile, _writers
 from slashtag.sandbox import Sandbox
 
 from .conftest import Cli, names, objects
@@ -92,7 +92,7 @@ def test_more_rows_than_a_sheet_holds_are_refused_and_the_old_file_stays(
 ) -> None:
     path = tmp_path / "clicks.xlsx"
     path.write_text("kept")
-    monkeypatch.setattr(_xlsx, "MOST_ROWS", 59)
+    monkeypatch.setattr(_writers, "MOST_ROWS", 59)
     ran = cli("export", "clicks", "2024-06", "--all", "-o", str(path))
     assert ran.code == 1
     assert ".parquet" in ran.err.splitlines()[-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from .. import AsyncSession, ConfigurationError, Failure, Metrics
 from .._internal import remove_journal
-from ..export import TAGS, URLS, Links, arrow_schema, tag_row, url_row
+from ..export import TAGS, URLS, Links, arrow_table, tag_row, url_row
 
 T = TypeVar("T")
 arrow: Any = import_module("pyarrow")
@@ -129,14 +129,14 @@ class Account:
                 key: Series(tuple(sorted(link.id for link in links.by_slashtag[key])), hits)
                 for key, hits in links.hits.most_common()
             }
-            self._links = Listed(_table(rows, arrow_schema(URLS)), series, self._present(session))
+            self._links = Listed(arrow_table(URLS, rows), series, self._present(session))
         return self._links
 
     async def tags(self, session: AsyncSession) -> Listed:
         """Return all tags, listed once; their listing has no hits."""
         if self._tags is None:
             tags = await session.tags.list().to_list()
-            table = _table(map(tag_row, tags), arrow_schema(TAGS))
+            table = arrow_table(TAGS, map(tag_row, tags))
             series = {tag.name: Series((tag.id,)) for tag in tags if tag.name}
             self._tags = Listed(table, series, self._present(session))
         return self._tags
@@ -178,8 +178,3 @@ def journal_of(pipeline: dlt.Pipeline) -> Path:
         if journal != wanted:
             remove_journal(journal)
     return wanted
-
-
-def _table(rows: Iterable[Sequence[Any]], schema: Any) -> Any:
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    return arrow.table(columns, schema=schema)

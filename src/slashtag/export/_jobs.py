@@ -1,11 +1,14 @@
-"""Whole exports: which links or tags, requested how, written in which rows, and how it went."""
+"""Links, tags and clicks as rows: which are requested, how, and how it went."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime, tzinfo
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
-from typing import Literal
+from operator import attrgetter
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -16,16 +19,74 @@ from .. import (
     Failure,
     InvalidRequestError,
     Keys,
+    Listing,
     OnError,
+    Plan,
     Progress,
+    RangeStats,
+    ShortUrl,
+    Tag,
     parse_zone,
 )
-from .._internal import in_thread, optional
+from .._internal import WorkerPool, in_thread, optional
 from ._selection import Links, names_of_tags
-from ._table import Row, clicks_rows, dimension_rows, named_url_row, tag_row
-from ._writers import BATCH, Writer
+from ._writers import BATCH, Column, Row, Table, Writer
 
 By = Literal["slashtag", "tag"]
+#: The longest span of hours, in days, and the most requests that are prepared at once.
+MOST_DAYS, WORKERS = 32, 64
+
+log = logging.getLogger("slashtag")
+
+URLS = Table(
+    (
+        Column("id", "int"),
+        Column("slashtag"),
+        Column("short_url"),
+        Column("destination"),
+        Column("hits", "int"),
+        Column("redirect_code", "int"),
+        Column("tag_id", "int"),
+        Column("created_at", "timestamp"),
+        Column("updated_at", "timestamp"),
+    )
+)
+NAMED_URLS = Table((*URLS.columns, Column("tag_name")))
+TAGS = Table(
+    (Column("id", "int"), Column("name"), Column("description"), Column("created_at", "timestamp")),
+)
+#: Returns the row of a link, or of a tag.
+url_row: Callable[[ShortUrl], Row] = attrgetter(*URLS.names)
+tag_row: Callable[[Tag], Row] = attrgetter(*TAGS.names)
+
+
+def clicks_table(by: str) -> Table:
+    """Return the table of clicks by day; `by` names the first column, "slashtag" or "tag"."""
+    return Table((Column(by), Column("date", "date"), Column("clicks", "int")))
+
+
+def dimensions_table(by: str) -> Table:
+    """Return the table of clicks by dimension and label; `by` as in `clicks_table`."""
+    window = Column("window_start", "date"), Column("window_end", "date")
+    return Table((Column(by), *window, Column("dimension"), Column("label"), Column("clicks", "int")))
+
+
+def named_url_row(url: ShortUrl, names: Mapping[int, str | None]) -> Row:
+    """Return the row of a link with the name of its tag, None where it has none."""
+    return (*url_row(url), names.get(url.tag_id) if url.tag_id is not None else None)
+
+
+def clicks_rows(stats: RangeStats, of: str) -> Iterator[Row]:
+    """Yield a row for every day of the range, zeros too; `of` is the slashtag or tag."""
+    for day, clicks in stats.clicks.items():
+        yield of, day, clicks
+
+
+def dimension_rows(stats: RangeStats, start: date, end: date, of: str) -> Iterator[Row]:
+    """Yield a row for every label of every dimension but the days."""
+    for dimension, label, clicks in stats.rows():
+        if dimension != "day":
+            yield of, start, end, dimension, label, clicks
 
 
 class Summary(Struct, frozen=True, kw_only=True):
@@ -58,19 +119,21 @@ async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progre
     tags).
     """
     names = await optional(session, "names of tags", names_of_tags) or {}
-    written = 0
-    async with session.urls.list(progress=progress).pages() as pages:
-        async for page in pages:
-            written += await _write(writer, [named_url_row(url, names) for url in page.items])
-    return Summary(rows=written)
+    return await _write_pages(
+        writer, session.urls.list(progress=progress), partial(named_url_row, names=names)
+    )
 
 
 async def export_tags(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
     """Write every tag of the account as a row of TAGS; otherwise as `export_urls` (List tags)."""
+    return await _write_pages(writer, session.tags.list(progress=progress), tag_row)
+
+
+async def _write_pages(writer: Writer, listing: Listing[Any], row_of: Callable[[Any], Row]) -> Summary:
     written = 0
-    async with session.tags.list(progress=progress).pages() as pages:
+    async with listing.pages() as pages:
         async for page in pages:
-            written += await _write(writer, list(map(tag_row, page.items)))
+            written += await _write(writer, list(map(row_of, page.items)))
     return Summary(rows=written)
 
 
@@ -159,3 +222,93 @@ def _begun(query: DateRange | Day, timezone: str | tzinfo | None) -> DateRange |
     if start > today:
         raise InvalidRequestError(f"{start} is after today, {today}: there are no clicks yet")
     return DateRange(query.bounds[0], today) if isinstance(query, DateRange) and end > today else query
+
+
+async def hourly_clicks(
+    session: AsyncSession,
+    start: date | str,
+    end: date | str,
+    *,
+    keys: Keys | None = None,
+    tags: Iterable[str] | None = None,
+    timezone: str | tzinfo | None = None,
+    confirm: Callable[[int], object] | None = None,
+    progress: Progress | None = None,
+) -> dict[datetime, int]:
+    """Return the clicks of every hour from `start` to `end`, both included, of at most 32 days.
+
+    Each hour has the datetime of its first second, with the offset that the zone has then: 23 or 25 on a day
+    on which the offset changes. A range of datetimes may cut its first and last hour. Counted together are
+    `keys` (also asynchronous), the links with one of `tags`, or all links of the account.
+
+    The days are counted first, for each batch of links (or tag) alone. Then every hour of a day with clicks
+    takes one request for each batch that has any on that day. `confirm` is called with the number of these
+    requests before they are sent, and sends none by raising; `progress` with (requests done, requests known
+    so far). A day that is over and whose hours do not add up to its clicks is logged as a warning. Raises
+    what `collect` raises (Statistics for a date or date range).
+    """
+    zone, now = parse_zone(timezone), datetime.now(UTC)
+    query = DateRange(start, end).resolve(None if timezone is None else zone, now)
+    hours = list(_hours(query, zone))
+    clicks = dict.fromkeys((start for start, _ in hours), 0)
+    listed: list[str | ShortUrl] | None = None
+    if keys is not None or tags is None:
+        links = await Links.read(session, keys, tags)
+        # The fewer batches have clicks on a day, the fewer requests its hours take.
+        listed = sorted([*links.keys, *links.refused], key=lambda key: -(getattr(key, "hits", None) or 0))
+    whole = session.stats.plan(query, keys=listed, tags=tags, timezone=zone)
+    days = RangeStats()
+    jobs: list[tuple[Plan[RangeStats], datetime, datetime]] = []
+    done, total = 0, len(whole)
+
+    def step(*_: object) -> object:
+        nonlocal done
+        done += 1
+        return None if progress is None else progress(done, total)
+
+    async def count_days(batch: Plan[RangeStats]) -> None:
+        nonlocal days
+        stats = await session.stats.run(batch, progress=step)
+        days = RangeStats.merge([days, stats])
+        # A day without clicks is known only from days that are complete.
+        known = stats.days_complete and stats.reconciles
+        jobs.extend(
+            (batch, *hour) for hour in hours if hour[0] <= now and (stats.clicks[hour[0].date()] or not known)
+        )
+
+    async def count_hour(job: tuple[Plan[RangeStats], datetime, datetime]) -> None:
+        batch, start, end = job
+        (selector,) = batch.selectors
+        selected: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": selector.keys}
+        stats = await session.stats.collect(DateRange(start, end), **selected, timezone=start.tzinfo)
+        clicks[start] += stats.total
+        step()
+
+    batches = whole.split(len(whole.selectors)) if whole.selectors else []
+    await WorkerPool(batches, count_days, WORKERS).run()
+    total += len(jobs)
+    if confirm is not None:
+        confirm(len(jobs))
+    await WorkerPool(jobs, count_hour, WORKERS).run()
+    sums: Counter[date] = Counter()
+    for hour, count in clicks.items():
+        sums[hour.date()] += count
+    today = now.astimezone(zone).date()
+    wrong = [day for day, count in days.clicks.items() if day < today and sums[day] != count]
+    if wrong and days.days_complete:
+        log.warning("the hours do not add up to the clicks of the day on %s", ", ".join(map(str, wrong)))
+    return clicks
+
+
+def _hours(query: DateRange, zone: tzinfo) -> Iterator[tuple[datetime, datetime]]:
+    """Yield the first and last second of the hours of a range; a change of the offset ends one too."""
+    first, last = query.span(zone)
+    if (last - first).days >= MOST_DAYS:
+        raise InvalidRequestError(f"{first} to {last} is more than the {MOST_DAYS} days of an hourly series")
+    for window in (piece.window for piece in query.time_slices(zone, datetime.now(UTC), "inclusive")):
+        assert window is not None
+        begins = window.start
+        while begins <= window.end:
+            ends = min(begins.replace(minute=59, second=59), window.end)
+            yield begins, ends
+            begins = ends + timedelta(seconds=1)

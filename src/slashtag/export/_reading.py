@@ -1,15 +1,16 @@
-"""Reader of tables: files of every format that is written here, and edited copies of them."""
+"""Tables read from files of every format that is written here, also edited copies, and compared."""
 
 from __future__ import annotations
 
 import csv
 import io
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,6 +18,12 @@ from .. import InvalidRequestError
 
 #: The number of a line, from 1, and its cells.
 Line = tuple[int, Sequence[Any]]
+#: Columns that name a row where it has no id.
+KEYS = ("slashtag", "tag", "date", "hour", "day", "month", "window_start", "window_end", "dimension", "label")
+#: Columns of a listing that change by themselves: compared only if they are named, and never sent back.
+VOLATILE = ("hits", "updated_at")
+#: Formats differ in the letter between day and time, and a workbook has no dates but times at midnight.
+_MOMENT = re.compile(r"^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)\Z")
 
 
 def read_table(path: str | os.PathLike[str]) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
@@ -111,3 +118,60 @@ _FORMS: tuple[tuple[bytes, str, Callable[[bytes], Iterable[Line]]], ...] = (
     ),
     (b"", "a CSV file in UTF-8", _csv),
 )
+
+
+class RowDifference(msgspec.Struct, frozen=True):
+    """Row that only one file has (`column` is ""), or a column in which a row differs.
+
+    `key` is its id, `name` the slashtag of a link or the name of a tag; a row without an id has a `key` only.
+    """
+
+    change: Literal["added", "gone", "changed"]
+    key: str
+    name: str
+    column: str = ""
+    old: str = ""
+    new: str = ""
+
+
+def compare_files(
+    old: str | os.PathLike[str], new: str | os.PathLike[str], columns: Sequence[str] = ()
+) -> Iterator[RowDifference]:
+    """Yield the differences of two listings or two exports, in the order of their rows.
+
+    Rows are the same if they have the same id, else the same slashtag, tag, day and label. Compared are the
+    `columns`, by default all that both files have but hits and updated_at. Both files are held in memory.
+    Raises InvalidRequestError for files that cannot be read or compared.
+    """
+    (names, before), (others, after) = read_table(old), read_table(new)
+    # Formats of lines without rows have no columns.
+    names = [name for name in names if name in others] or names or others
+    keys = ("id",) if "id" in names else tuple(name for name in KEYS if name in names)
+    if unknown := [name for name in columns if name not in names]:
+        raise InvalidRequestError(f"not a column of both files: {', '.join(unknown)}")
+    if names and not keys:
+        raise InvalidRequestError(f"none of {', '.join(('id', *KEYS))} is a column of both files")
+    compared = columns or [name for name in names if name not in (*keys, *VOLATILE)]
+    earlier, later = _by_key(before, keys, old), _by_key(after, keys, new)
+    gone = {key: row for key, row in earlier.items() if key not in later}
+    for key, row in (gone | later).items():
+        name = row.get("slashtag") or row.get("name") or "" if keys == ("id",) else ""
+        if key in gone or key not in earlier:
+            yield RowDifference("gone" if key in gone else "added", ", ".join(key), name)
+            continue
+        for column in compared:
+            if (was := earlier[key][column]) != row[column]:
+                yield RowDifference("changed", ", ".join(key), name, column, was, row[column])
+
+
+def _by_key(
+    rows: Iterable[tuple[int, dict[str, str]]], keys: Sequence[str], path: str | os.PathLike[str]
+) -> dict[tuple[str, ...], dict[str, str]]:
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    for _, cells in rows:
+        row = {name: _MOMENT.sub(r"\1T\2", cell).removesuffix("T00:00:00") for name, cell in cells.items()}
+        key = tuple(row[name] for name in keys)
+        if key in found:
+            raise InvalidRequestError(f"{path}: several rows of {', '.join(key)}")
+        found[key] = row
+    return found

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Self
 from zlib import crc32
 
 from .. import ExportError
@@ -23,7 +22,7 @@ def _writing(path: str | os.PathLike[str]) -> Generator[None, None, None]:
         raise ExportError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-class AtomicFile:
+class AtomicFile(AbstractContextManager["AtomicFile"]):
     """Binary file that is written under a temporary name beside its target and renamed once complete.
 
     On any error it is removed. A target that is a symbolic link stays one. It gets the `mode`, if given; else
@@ -78,14 +77,8 @@ class AtomicFile:
     def _failed(self, why: object) -> ExportError:
         return ExportError(f"{self.path} cannot be written: {why}")
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None:
-            self.discard()
-        else:
-            self.commit()
+        (self.discard if error else self.commit)()
 
     @property
     def closed(self) -> bool:

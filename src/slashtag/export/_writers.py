@@ -1,23 +1,28 @@
-"""Writers, one for each format; all take rows of plain values and write them as they come."""
+"""Tables, and a writer for each format, which takes rows of plain values and writes them as they come."""
 
 from __future__ import annotations
 
 import csv
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
+from datetime import date, datetime
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
-from typing import Any, Literal, Protocol, Self
+from typing import Any, BinaryIO, Literal, Protocol
 
 import msgspec
 
 from .. import ExportError, InvalidRequestError
-from ._table import Row, Table
 from ._target import AtomicFile
-from ._xlsx import XlsxWriter
+
+Kind = Literal["text", "int", "date", "timestamp", "float"]
+Value = str | int | float | date | datetime | None
+Row = tuple[Value, ...]
+Sink = BinaryIO | AtomicFile
 
 #: Rows that are turned into bytes at once, and those of a row group of Parquet.
 BATCH, ROW_GROUP = 5_000, 25_000
@@ -28,13 +33,29 @@ _ARROW = {
     "timestamp": "timestamp[us]",
     "float": "float64",
 }
+#: What a sheet holds, and the largest integer that Excel keeps exactly.
+MOST_ROWS, MOST_CHARACTERS, EXACT = 1_048_575, 32_767, 2**53
+_FORMATS = {"date": "yyyy-mm-dd", "timestamp": "yyyy-mm-dd hh:mm:ss", "int": "#,##0", "float": "0.0"}
+_WIDTHS = {"text": 32, "timestamp": 19}
 _encode_lines = msgspec.json.Encoder().encode_lines
 
 
-class Sink(Protocol):
-    """Binary file to write to."""
+class Column(msgspec.Struct, frozen=True):
+    """A column: its name and the kind of its values."""
 
-    def write(self, data: bytes, /) -> object: ...
+    name: str
+    kind: Kind = "text"
+
+
+class Table(msgspec.Struct, frozen=True):
+    """The columns of a table."""
+
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(column.name for column in self.columns)
 
 
 class Writer(Protocol):
@@ -83,9 +104,9 @@ class ParquetWriter:
     """
 
     def __init__(self, file: Sink, table: Table) -> None:
-        self._arrow, parquet = load_arrow()
-        self._schema = arrow_schema(table)
-        self._parquet: Any = parquet.ParquetWriter(file, self._schema, compression="zstd")
+        self._table = table
+        schema = arrow_table(table, ()).schema
+        self._parquet = _extra("parquet", "pyarrow.parquet").ParquetWriter(file, schema, compression="zstd")
         self._rows: list[Row] = []
 
     def write(self, rows: Iterable[Row], /) -> None:
@@ -95,11 +116,7 @@ class ParquetWriter:
                 self._flush()
 
     def _flush(self) -> None:
-        try:
-            table = self._arrow.table(list(zip(*self._rows, strict=True)), schema=self._schema)
-        except (OverflowError, self._arrow.ArrowInvalid) as error:
-            raise ExportError(f"{error}: Parquet cannot hold it; export to .jsonl or .csv") from None
-        self._parquet.write_table(table)
+        self._parquet.write_table(arrow_table(self._table, self._rows))
         self._rows.clear()
 
     def close(self) -> None:
@@ -110,18 +127,84 @@ class ParquetWriter:
             self._parquet.close()
 
 
-def arrow_schema(table: Table) -> Any:
-    """Return the Arrow schema of a table; needs the extra `parquet`."""
-    arrow, _ = load_arrow()
-    return arrow.schema([(column.name, _ARROW[column.kind]) for column in table.columns])
-
-
-def load_arrow() -> tuple[Any, Any]:
-    """Return pyarrow and pyarrow.parquet; raises ExportError where they are not installed."""
+def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
+    """Return rows as a typed Arrow table; needs the extra `parquet`, without which it raises ExportError."""
+    arrow = _extra("parquet", "pyarrow")
+    schema = arrow.schema([(column.name, _ARROW[column.kind]) for column in table.columns])
     try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
+        return arrow.table(list(zip(*rows, strict=True)) or [()] * len(schema), schema=schema)
+    except (OverflowError, arrow.ArrowInvalid) as error:
+        raise ExportError(f"{error}: Parquet cannot hold it; export to .jsonl or .csv") from None
+
+
+class XlsxWriter:
+    """Writer of one sheet with typed cells and a header that stays in view; needs the extra `xlsx`.
+
+    Texts are never formulas or links. Raises ExportError for more than a sheet or a cell holds.
+    """
+
+    def __init__(self, file: Any, table: Table) -> None:
+        xlsxwriter = _extra("xlsx", "xlsxwriter")
+        #: Of the temporary files of sheets.
+        self._errors = (OSError, xlsxwriter.exceptions.XlsxFileError)
+        # A folder of its own: xlsxwriter leaves its temporary files behind when the disk is full.
+        self._folder = TemporaryDirectory(prefix="slashtag-", ignore_cleanup_errors=True)
+        options = {"constant_memory": True, "tmpdir": self._folder.name}
+        self._book: Any = xlsxwriter.Workbook(file, options)
+        self._sheet = self._book.add_worksheet()
+        self._names = table.names
+        self._rows = 0
+        formats = {kind: self._book.add_format({"num_format": form}) for kind, form in _FORMATS.items()}
+        self._formats = [
+            None
+            if column.name == "id" or column.name.endswith(("_id", "_code"))
+            else formats.get(column.kind)
+            for column in table.columns
+        ]
+        for n, column in enumerate(table.columns):
+            self._sheet.set_column(n, n, _WIDTHS.get(column.kind, 12))
+        self._sheet.freeze_panes(1, 0)
+        self._sheet.write_row(0, 0, table.names, self._book.add_format({"bold": True}))
+
+    def write(self, rows: Iterable[Row], /) -> None:
+        for row in rows:
+            self._rows += 1
+            if self._rows > MOST_ROWS:
+                raise ExportError(f"a sheet holds {MOST_ROWS:,} rows; export to .csv or .parquet")
+            try:
+                for n, value in enumerate(row):
+                    if value is not None:
+                        self._write(n, value)
+            except self._errors as error:
+                raise ExportError(f"the workbook cannot be written: {error}") from None
+
+    def _write(self, n: int, value: Any) -> None:
+        if isinstance(value, int) and abs(value) > EXACT:
+            value = str(value)
+        if not isinstance(value, str):
+            self._sheet.write(self._rows, n, value, self._formats[n])
+        elif self._sheet.write_string(self._rows, n, value) == -2:
+            raise ExportError(f"{self._names[n]} has more than the {MOST_CHARACTERS:,} characters of a cell")
+
+    def close(self) -> None:
+        """Complete the workbook and remove its temporary files; safe to repeat."""
+        try:
+            if not self._book.fileclosed:
+                self._book.close()
+        except self._errors as error:
+            raise ExportError(f"the workbook cannot be written: {error}") from None
+        finally:
+            for each in self._sheet.fh, self._sheet.row_data_fh:
+                with suppress(OSError):
+                    each.close()
+            self._folder.cleanup()
+
+
+def _extra(extra: str, name: str) -> Any:
+    try:
+        return import_module(name)
     except ImportError:
-        raise ExportError('Parquet needs pyarrow: pip install "slashtag[parquet]"') from None
+        raise ExportError(f'.{extra} needs {name}: pip install "slashtag[{extra}]"') from None
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -156,11 +239,11 @@ def open_writer(format: str, file: Sink, table: Table) -> Writer:
     return _WRITERS[format](file, table)
 
 
-class TableFile:
+class TableFile(AbstractContextManager["TableFile"]):
     """Writer of a table to a file that appears whole or not at all; the ending of its name is the format.
 
-    Also a context manager, which removes the file on an error.
-    Raises ExportError as AtomicFile and the writers do.
+    Also a context manager, which removes the file on an error. Raises ExportError as AtomicFile and the
+    writers do.
     """
 
     def __init__(self, path: str | os.PathLike[str], table: Table) -> None:
@@ -177,13 +260,11 @@ class TableFile:
         self._writer.write(rows)
 
     def close(self) -> None:
-        """Complete the file and give it its name."""
-        try:
+        """Complete the file and give it its name; on an error it is removed."""
+        with ExitStack() as ending:
+            ending.callback(self.abandon)
             self._writer.close()
             self._target.commit()
-        except BaseException:
-            self.abandon()
-            raise
 
     def abandon(self) -> None:
         """Remove the file; safe to repeat, and without effect once closed."""
@@ -192,11 +273,5 @@ class TableFile:
             self._writer.close()
         self._target.discard()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.abandon()
+        (self.abandon if error else self.close)()
