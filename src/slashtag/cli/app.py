@@ -5,7 +5,7 @@ import sys
 from collections.abc import Collection
 from importlib import import_module
 from shutil import get_terminal_size
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer import Option
@@ -39,9 +39,9 @@ def _print_version(wanted: bool) -> None:
 
 
 def _options(
-    version: Annotated[
-        bool, Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
-    ] = False,
+    version: bool = Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Show the version."
+    ),
 ) -> None:
     """Hold the options of the program itself."""
 

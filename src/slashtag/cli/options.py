@@ -1,26 +1,18 @@
 """Options that several commands share, and the arguments that say which days a command is about."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from typer import Argument, Option
 
 from .. import DateRange, InvalidRequestError, parse_zone
 
+_option = partial(Option, rich_help_panel="The service")
 
-def option(default: Any, *names: str, **settings: Any) -> Any:
-    """Return a field of a group of options, see `command`; names and settings are those of `typer.Option`."""
-    return field(default=default, metadata={"option": Option(default, *names, **settings)})
-
-
-_option = partial(option, rich_help_panel="The service")
-
-MaxFailures = Annotated[int, Option(min=0, metavar="N", help="Stop if more requests fail than this.")]
-Timezone = Annotated[
-    str | None, Option(metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00.")
-]
+MAX_FAILURES = Option(100, min=0, metavar="N", help="Stop if more requests fail than this.")
+TIMEZONE = Option(None, metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00.")
 
 
 @dataclass(frozen=True)
@@ -52,7 +44,7 @@ class SessionOptions:
         metavar="NAME",
         help="The account that `slashtag login --profile NAME` saved, whatever the environment has.",
     )
-    verbose: int = option(
+    verbose: int = Option(
         0,
         "--verbose",
         "-v",
@@ -61,8 +53,8 @@ class SessionOptions:
         metavar="",
         help="Log retries and throttling; -vv: every request.",
     )
-    quiet: bool = option(False, "--quiet", "-q", help="Print nothing but errors.")
-    log_format: Literal["text", "json"] = option("text", help="Form of the lines on stderr.")
+    quiet: bool = Option(False, "--quiet", "-q", help="Print nothing but errors.")
+    log_format: Literal["text", "json"] = Option("text", help="Form of the lines on stderr.")
 
     def of_session(self) -> dict[str, Any]:
         """Return the options of AsyncSession but for the credentials."""
@@ -84,15 +76,13 @@ class Counted(NamedTuple):
 class Period:
     """Arguments of which days a command is about: a span, or its two ends."""
 
-    start: Annotated[
-        str | None,
-        Argument(
-            metavar="SPAN|START",
-            help="Days: today, last-week, last-month, last-quarter, 30d, 4w, 6m, 1y, 2024, 2024-q3, 2024-06, "
-            "2024-06-01, 2024-06-01..2024-06-30; with END, the first day.",
-        ),
-    ] = None
-    end: Annotated[str | None, Argument(metavar="END", help="The last day, included.")] = None
+    start: str | None = Argument(
+        None,
+        metavar="SPAN|START",
+        help="Days: today, last-week, last-month, last-quarter, 30d, 4w, 6m, 1y, 2024, 2024-q3, 2024-06, "
+        "2024-06-01, 2024-06-01..2024-06-30; with END, the first day.",
+    )
+    end: str | None = Argument(None, metavar="END", help="The last day, included.")
 
     def counted(self, timezone: str | None) -> Counted:
         """Return what the arguments mean now in a time zone; raises InvalidRequestError.

@@ -10,12 +10,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
+from typer import Option
+
 from .. import InvalidRequestError
 from ..export import FORMATS, Row, Table, TableFile, TextFormat, Writer, open_writer
 from .drawing import draw_rows
-from .options import option
 
-_option = partial(option, rich_help_panel="The output")
+_option = partial(Option, rich_help_panel="The output")
 
 
 @dataclass
@@ -26,11 +27,7 @@ class Output:
         None, "--format", help="Form of what goes to stdout. Default: table on a terminal, jsonl elsewhere."
     )
     output: Path | None = _option(
-        None,
-        "--output",
-        "-o",
-        metavar="FILE",
-        help=f"Write to a file, its name in {', '.join(FORMATS)}.",
+        None, "--output", "-o", metavar="FILE", help=f"Write to a file, its name in {', '.join(FORMATS)}."
     )
 
     def __post_init__(self) -> None:

@@ -5,10 +5,10 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from errno import EADDRINUSE
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
@@ -41,7 +41,7 @@ from .. import (
 from .._internal import many
 from .credentials_file import Credentials, find_credentials
 from .options import SessionOptions
-from .stderr import Begin, Lines, Watch
+from .stderr import Lines, Watch
 
 #: The exit code if some keys or rows failed or were left out and the rest was done.
 SOME_FAILED = 3
@@ -82,8 +82,11 @@ class Run:
         #: What ends the command, if anything does.
         self._signal = int(signal.SIGINT)
         self._fields: dict[str, Any] = {}
+        # With --verbose log lines go to the same terminal.
         shown = not (options.quiet or options.verbose or self.lines.as_json)
-        self._watch = Watch(self.lines.console, self._say_progress, shown=shown)
+        self._watch = Watch(self.lines.console, partial(self.say, dated=True), shown=shown)
+        #: Shows progress and waits; yields what starts a bar.
+        self.bars = self._watch.bars
 
     # -- the session
 
@@ -124,11 +127,11 @@ class Run:
         """Add fields to the closing line."""
         self._fields |= fields
 
-    def say(self, text: str, **fields: Any) -> None:
+    def say(self, text: str, *, dated: bool = False, **fields: Any) -> None:
         """Print one line on stderr, unless --quiet; the `fields` are those of the closing line too."""
         self.count(**fields)
         if not self.options.quiet:
-            self.lines.print(text, **fields)
+            self.lines.print(text, dated=dated, **fields)
 
     def warn(self, text: str, label: str, **fields: Any) -> None:
         """Print one line on stderr, also with --quiet; the exit code is then 3."""
@@ -176,14 +179,6 @@ class Run:
     @property
     def _goes_on(self) -> bool:
         return self._kept is not None and self._kept.exists()
-
-    def bars(self) -> AbstractContextManager[Begin]:
-        """Show progress and waits, unless --quiet, or --verbose sends log lines to the same terminal."""
-        return self._watch.bars()
-
-    def _say_progress(self, text: str) -> None:
-        if not self.options.quiet:
-            self.lines.print(text, dated=True)
 
     # -- how it ends
 
@@ -297,33 +292,32 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
     A parameter that is a group of options becomes these; a Run has the SessionOptions.
     """
     takes = signature(function, eval_str=True)
-    groups: dict[str, tuple[Any, list[str]]] = {}
+    groups: dict[str, Any] = {}
     parameters = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
-    for parameter in takes.parameters.values():
+    for name, parameter in takes.parameters.items():
         group: Any = SessionOptions if parameter.annotation is Run else parameter.annotation
         options = [parameter]
         if is_dataclass(group):
+            groups[name] = group
             options = [
-                parameter.replace(
-                    name=each.name, default=each.metadata.get("option", each.default), annotation=each.type
-                )
+                parameter.replace(name=each.name, default=each.default, annotation=each.type)
                 for each in fields(group)
             ]
-            groups[parameter.name] = group, [each.name for each in options]
         parameters += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in options]
-
-    named_run = next((name for name, (group, _) in groups.items() if group is SessionOptions), "")
 
     @wraps(function)
     def execute(context: typer.Context, **given: Any) -> None:
-        def make(name: str) -> Any:
-            group, names = groups[name]
-            return group(**{each: given.pop(each) for each in names})
+        def make(group: Any, given: dict[str, Any]) -> Any:
+            defaults: dict[str, Any] = {each.name: each.default for each in fields(group)}
+            return group(*(given.pop(name, option.default) for name, option in defaults.items()))
 
-        run = Run(make(named_run) if named_run else SessionOptions(), context.command_path)
+        # A command without a Run has no options of a session, but it may have others of the same name.
+        of_run = given if SessionOptions in groups.values() else {}
+        run = Run(make(SessionOptions, of_run), context.command_path)
         # Options that are refused are reported in the form that the run has.
         with run.running():
-            given |= {name: run if name == named_run else make(name) for name in groups}
+            for name, group in groups.items():
+                given[name] = run if group is SessionOptions else make(group, given)
             if (work := function(**given)) is not None:
                 with asyncio.Runner(loop_factory=_new_loop()) as runner:
                     runner.run(work)

@@ -6,13 +6,13 @@ from functools import partial
 from typing import Any, ClassVar
 
 import typer
+from typer import Option
 
 from .. import AsyncSession, InvalidRequestError, Progress
 from .._internal import check_slashtag, did_you_mean, optional
-from .options import option
 from .run import SOME_FAILED, Run
 
-_option = partial(option, rich_help_panel="Which links (one of these)")
+_option = partial(Option, rich_help_panel="Which links (one of these)")
 #: So many slashtags are looked up in the account by default, and so many unknown ones are asked about.
 CHECKED, ASKED = 1_000, 3
 

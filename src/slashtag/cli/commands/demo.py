@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from dataclasses import asdict
 from datetime import date
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -35,9 +35,9 @@ STEPS = Table((Column("step"), Column("what"), *(Column(name, "int") for name in
 
 @command
 async def demo(
-    urls: Annotated[int, Option(min=1, help="Links of the made-up account.")] = 5_000,
-    clicks: Annotated[int, Option(min=1, help="Clicks on them.")] = 200_000,
-    rate: Annotated[float, Option(min=1, help="Requests/s that the sandbox allows.")] = 60,
+    urls: int = Option(5_000, min=1, help="Links of the made-up account."),
+    clicks: int = Option(200_000, min=1, help="Clicks on them."),
+    rate: float = Option(60, min=1, help="Requests/s that the sandbox allows."),
 ) -> None:
     """Run the main job on a sandbox and check every number.
 

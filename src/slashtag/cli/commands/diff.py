@@ -3,7 +3,6 @@
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 from msgspec.structs import astuple
 from typer import Argument, Option
@@ -19,13 +18,12 @@ DIFFERENCES = Table(tuple(map(Column, RowDifference.__struct_fields__)))
 
 @command
 def diff(
-    old: Annotated[Path, File(metavar="OLD", help="The earlier file.")],
-    new: Annotated[Path, File(metavar="NEW", help="The later file.")],
     output: Output,
-    columns: Annotated[
-        str | None,
-        Option(metavar="A,B,...", help="Compare these columns; default: all but hits and updated_at."),
-    ] = None,
+    old: Path = File(metavar="OLD", help="The earlier file."),
+    new: Path = File(metavar="NEW", help="The later file."),
+    columns: str | None = Option(
+        None, metavar="A,B,...", help="Compare these columns; default: all but hits and updated_at."
+    ),
 ) -> None:
     """Show which rows of two listings or two exports were added, are gone or changed.
 

@@ -5,7 +5,7 @@ What the click history does not show is "unknown". Only GETs are sent, one after
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from typer import Option
 
@@ -58,10 +58,9 @@ UNKNOWN = "not enough clicks to tell; pass busier links with --keys"
 async def diagnose(
     run: Run,
     output: Output,
-    keys: Annotated[
-        str | None,
-        Option(metavar="A,B,...", help="Links with clicks to ask about; default: those with the most hits."),
-    ] = None,
+    keys: str | None = Option(
+        None, metavar="A,B,...", help="Links with clicks to ask about; default: those with the most hits."
+    ),
 ) -> None:
     """Find out how the service behaves where its document leaves it open, and which options to use.
 

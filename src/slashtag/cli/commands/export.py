@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from os.path import realpath
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from typer import Option
@@ -27,7 +26,7 @@ from ...export import (
     export_tags,
     export_urls,
 )
-from ..options import MaxFailures, Period, Timezone
+from ..options import MAX_FAILURES, TIMEZONE, Period
 from ..output import Output
 from ..run import Run, command
 from ..selection import Selection, note_of_shared
@@ -61,17 +60,14 @@ async def clicks(
     selection: Selection,
     output: Output,
     run: Run,
-    timezone: Timezone = None,
-    by: Annotated[
-        By, _option(help="A series for each link, or for each tag; links without a tag are in none.")
-    ] = "slashtag",
-    dimensions: Annotated[
-        bool,
-        _option(
-            "--dimensions", help="Devices, browsers, platforms, countries and referrers instead of days."
-        ),
-    ] = False,
-    max_failures: MaxFailures = 100,
+    timezone: str | None = TIMEZONE,
+    by: By = _option(
+        "slashtag", help="A series for each link, or for each tag; links without a tag are in none."
+    ),
+    dimensions: bool = _option(
+        False, "--dimensions", help="Devices, browsers, platforms, countries and referrers instead of days."
+    ),
+    max_failures: int = MAX_FAILURES,
 ) -> None:
     """Export the clicks of a range of days: a row for every link and day, zeros too.
 

@@ -1,7 +1,6 @@
 """`slashtag login`: ask for credentials, check and save them."""
 
 import sys
-from typing import Annotated
 
 import typer
 from typer import Option
@@ -14,8 +13,8 @@ from ..run import Run, command
 @command
 async def login(
     run: Run,
-    remove: Annotated[bool, Option("--remove", help="Remove the saved credentials.")] = False,
-    list_: Annotated[bool, Option("--list", help="Show the saved profiles and their services.")] = False,
+    remove: bool = Option(False, "--remove", help="Remove the saved credentials."),
+    list_: bool = Option(False, "--list", help="Show the saved profiles and their services."),
 ) -> None:
     """Save credentials for later commands.
 

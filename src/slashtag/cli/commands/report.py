@@ -1,13 +1,12 @@
 """`slashtag report`: the clicks of a span as one page, picture or PDF."""
 
 from pathlib import Path
-from typing import Annotated
 
 from typer import Option
 
 from ..._internal import many
 from ...report import Branding, build, check_path, write
-from ..options import Period, Timezone
+from ..options import TIMEZONE, Period
 from ..run import Run, command
 from ..selection import SelectionOrAll
 
@@ -15,24 +14,21 @@ from ..selection import SelectionOrAll
 @command
 async def report(
     period: Period,
-    output: Annotated[
-        Path, Option("--output", "-o", metavar="FILE", help="File that ends in .html, .png or .pdf.")
-    ],
     selection: SelectionOrAll,
     run: Run,
-    timezone: Timezone = None,
-    top: Annotated[
-        int, Option(min=0, metavar="N", help="List the N links with most clicks; 0: far fewer requests.")
-    ] = 10,
-    hours: Annotated[
-        bool,
-        Option(
-            "--hours", help="Show hours of the week, up to 32 days: a request for each hour and 100 links."
-        ),
-    ] = False,
-    title: Annotated[str, Option(metavar="TEXT", help="Title of the report.", show_default=False)] = "",
-    logo: Annotated[Path | None, Option(metavar="FILE", help="Logo: a PNG or JPEG file.")] = None,
-    accent: Annotated[str, Option(metavar="COLOUR", help="Colour of charts and bars.")] = Branding().accent,
+    output: Path = Option(
+        ..., "--output", "-o", metavar="FILE", help="File that ends in .html, .png or .pdf."
+    ),
+    timezone: str | None = TIMEZONE,
+    top: int = Option(
+        10, min=0, metavar="N", help="List the N links with most clicks; 0: far fewer requests."
+    ),
+    hours: bool = Option(
+        False, "--hours", help="Show hours of the week, up to 32 days: a request for each hour and 100 links."
+    ),
+    title: str = Option("", metavar="TEXT", help="Title of the report.", show_default=False),
+    logo: Path | None = Option(None, metavar="FILE", help="Logo: a PNG or JPEG file."),
+    accent: str = Option(Branding().accent, metavar="COLOUR", help="Colour of charts and bars."),
 ) -> None:
     """Write a report on the clicks of a span: one page that opens anywhere, a picture or a PDF.
 

@@ -3,7 +3,6 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
 
 from typer import Option
 
@@ -18,24 +17,20 @@ SHARE = 0.1
 
 @command
 async def sandbox(
-    port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8080,
-    urls: Annotated[int, Option(min=0, help="Links of the made-up account.")] = 5_000,
-    clicks: Annotated[int, Option(min=0, help="Clicks on them.")] = 200_000,
-    rate: Annotated[
-        float | None, Option(min=0.001, help="Requests/s that are allowed; no limit if not given.")
-    ] = None,
-    fault: Annotated[
-        list[str] | None,
-        Option(
-            metavar="KIND",
-            help="What goes wrong with one request in ten, chosen at random: a status such as 500, html-502, "
-            "envelope-400, truncated-json, truncated-body, reset, stall; may be repeated.",
-        ),
-    ] = None,
-    seed: Annotated[int, Option(help="The same seed makes the same account and faults.")] = 7,
-    store: Annotated[
-        Path | None, Option(metavar="FILE", help="Keep the account in this file; it is made if missing.")
-    ] = None,
+    port: int = Option(8080, min=0, max=65535, help="Port to listen on; 0: any free one."),
+    urls: int = Option(5_000, min=0, help="Links of the made-up account."),
+    clicks: int = Option(200_000, min=0, help="Clicks on them."),
+    rate: float | None = Option(None, min=0.001, help="Requests/s that are allowed; no limit if not given."),
+    fault: list[str] | None = Option(
+        None,
+        metavar="KIND",
+        help="What goes wrong with one request in ten, chosen at random: a status such as 500, html-502, "
+        "envelope-400, truncated-json, truncated-body, reset, stall; may be repeated.",
+    ),
+    seed: int = Option(7, help="The same seed makes the same account and faults."),
+    store: Path | None = Option(
+        None, metavar="FILE", help="Keep the account in this file; it is made if missing."
+    ),
 ) -> None:
     """Serve a made-up account on this machine, to try things on.
 

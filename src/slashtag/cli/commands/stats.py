@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import typer
 from typer import Argument, Option
@@ -26,7 +26,7 @@ from ... import (
 from ..._internal import many
 from ...export import Column, Links, Table, hourly_clicks, names_of_tags
 from ..drawing import draw, labels, percent
-from ..options import Period, Timezone
+from ..options import TIMEZONE, Period
 from ..output import Output
 from ..run import Run, command
 from ..selection import Selection
@@ -50,17 +50,15 @@ MORE: dict[Any, set[str]] = {RangeStats: {"week", "month", "hour"}, PeriodStats:
 class Presentation(Output):
     """Options of how statistics are requested and shown."""
 
-    timezone: Timezone = None
-    by: Annotated[
-        Dimension | None,
-        Option(
-            metavar="DIMENSION",
-            help=f"Only one dimension, with every label: {', '.join(get_args(Dimension))}. tag counts every "
-            "selected tag alone; a week is named by its Monday; hour, of up to 32 days, takes a request for "
-            "each hour and batch of links. language and timezone are counted of a year and of all time, "
-            "state, city and postalcode of a country.",
-        ),
-    ] = None
+    timezone: str | None = TIMEZONE
+    by: Dimension | None = Option(
+        None,
+        metavar="DIMENSION",
+        help=f"Only one dimension, with every label: {', '.join(get_args(Dimension))}. tag counts every "
+        "selected tag alone; a week is named by its Monday; hour, of up to 32 days, takes a request for "
+        "each hour and batch of links. language and timezone are counted of a year and of all time, "
+        "state, city and postalcode of a country.",
+    )
 
 
 @app.command("range")
@@ -74,13 +72,13 @@ async def stats_range(period: Period, selection: Selection, run: Run, shown: Pre
 @app.command("day")
 @command
 async def stats_day(
-    day: Annotated[str, Argument(metavar="DATE", help="The day: YYYY-MM-DD, today or yesterday.")],
     selection: Selection,
     run: Run,
     shown: Presentation,
+    day: str = Argument(metavar="DATE", help="The day: YYYY-MM-DD, today or yesterday."),
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
-    counted = Period(day).counted(shown.timezone)
+    counted = Period(day, None).counted(shown.timezone)
     start, end = counted.whole.bounds
     if start != end:
         raise InvalidRequestError(f"{day} is more than one day: ask with `stats range`")
@@ -91,13 +89,13 @@ async def stats_day(
 @app.command("year")
 @command
 async def stats_year(
-    year: Annotated[int, Argument(metavar="YEAR", min=1000, max=9998, help="The year, YYYY.")],
     selection: Selection,
     run: Run,
     shown: Presentation,
+    year: int = Argument(metavar="YEAR", min=1000, max=9998, help="The year, YYYY."),
 ) -> None:
     """Count the clicks of a calendar year, by month and by each dimension; unique ones too."""
-    span = Period(f"{year}").counted(shown.timezone).text
+    span = Period(f"{year}", None).counted(shown.timezone).text
     await _answer(Year(year), span, selection, run, shown)
 
 
@@ -111,7 +109,8 @@ async def stats_alltime(selection: Selection, run: Run, shown: Presentation) -> 
 @app.command("country")
 @command
 async def stats_country(
-    country: Annotated[str, Argument(metavar="CODE", help="2-letter ISO code, such as DE.")],
+    *,
+    country: str = Argument(metavar="CODE", help="2-letter ISO code, such as DE."),
     period: Period,
     selection: Selection,
     run: Run,

@@ -6,14 +6,14 @@ from datetime import datetime
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from msgspec.structs import asdict
 from typer import Argument, Option
 
 from ... import ConfigurationError, InvalidRequestError
 from ..credentials_file import find_credentials
-from ..options import MaxFailures, Timezone
+from ..options import MAX_FAILURES, TIMEZONE
 from ..run import Run, command
 
 log = logging.getLogger("slashtag")
@@ -23,35 +23,26 @@ LOCAL = ("duckdb", "sqlite", "filesystem")
 @command
 def sync(
     run: Run,
-    since: Annotated[datetime, Option(formats=["%Y-%m-%d"], metavar="DATE", help="First day, YYYY-MM-DD.")],
-    target: Annotated[
-        Path | None,
-        Argument(metavar="[PATH]", help=f"File or folder of the destinations {', '.join(LOCAL)}."),
-    ] = None,
-    destination: Annotated[
-        str,
-        Option(
-            metavar="NAME",
-            help=f"{', '.join(LOCAL)}, or another destination of dlt's, such as postgres or bigquery, "
-            "described by dlt's configuration.",
-        ),
-    ] = "duckdb",
-    dataset: Annotated[
-        str | None, Option(metavar="NAME", help="Schema of the tables. Default: slashtag.")
-    ] = None,
-    dimensions: Annotated[
-        str | None,
-        Option(
-            metavar="A,B,...",
-            help="Also load clicks by month and label of: device, browser, platform, country, referrer.",
-        ),
-    ] = None,
-    by_tag: Annotated[bool, Option("--by-tag", help="Also load the clicks of each tag.")] = False,
-    lookback: Annotated[
-        int, Option(min=0, metavar="DAYS", help="Days to request again for late clicks.")
-    ] = 3,
-    timezone: Timezone = None,
-    max_failures: MaxFailures = 100,
+    since: datetime = Option(formats=["%Y-%m-%d"], metavar="DATE", help="First day, YYYY-MM-DD."),
+    target: Path | None = Argument(
+        None, metavar="[PATH]", help=f"File or folder of the destinations {', '.join(LOCAL)}."
+    ),
+    destination: str = Option(
+        "duckdb",
+        metavar="NAME",
+        help=f"{', '.join(LOCAL)}, or another destination of dlt's, such as postgres or bigquery, "
+        "described by dlt's configuration.",
+    ),
+    dataset: str | None = Option(None, metavar="NAME", help="Schema of the tables. Default: slashtag."),
+    dimensions: str | None = Option(
+        None,
+        metavar="A,B,...",
+        help="Also load clicks by month and label of: device, browser, platform, country, referrer.",
+    ),
+    by_tag: bool = Option(False, "--by-tag", help="Also load the clicks of each tag."),
+    lookback: int = Option(3, min=0, metavar="DAYS", help="Days to request again for late clicks."),
+    timezone: str | None = TIMEZONE,
+    max_failures: int = MAX_FAILURES,
 ) -> None:
     """Load links, tags and clicks by day into a destination, and bring it up to date when run again.
 

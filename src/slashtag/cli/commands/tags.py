@@ -1,7 +1,5 @@
 """`slashtag tags`: the tags of the account."""
 
-from typing import Annotated
-
 import typer
 from typer import Argument, Option
 
@@ -28,13 +26,13 @@ async def list_tags(run: Run, output: Output) -> None:
 @app.command("create")
 @command
 async def create_tag(
-    name: Annotated[str, Argument(metavar="NAME", help="Its name, at most 25 characters.")],
     run: Run,
     output: Output,
-    description: Annotated[str | None, Option(metavar="TEXT", help="At most 255 characters.")] = None,
-    exist_ok: Annotated[
-        bool, Option("--exist-ok", help="If a tag of this name exists, show it instead of an error.")
-    ] = False,
+    name: str = Argument(metavar="NAME", help="Its name, at most 25 characters."),
+    description: str | None = Option(None, metavar="TEXT", help="At most 255 characters."),
+    exist_ok: bool = Option(
+        False, "--exist-ok", help="If a tag of this name exists, show it instead of an error."
+    ),
 ) -> None:
     """Create a tag and show it."""
     async with run.session() as session:

@@ -11,7 +11,7 @@ from datetime import date
 from functools import partial
 from heapq import nlargest
 from itertools import chain
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 from typer import Option
@@ -20,7 +20,7 @@ from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics,
 from ..._internal import many
 from ...export import Column, Links, Row, Table
 from ..drawing import percent
-from ..options import Period, Timezone
+from ..options import TIMEZONE, Period
 from ..output import Output
 from ..run import Run, command
 from ..selection import SelectionOrAll, note_of_shared
@@ -42,12 +42,11 @@ async def top(
     selection: SelectionOrAll,
     run: Run,
     output: Output,
-    timezone: Timezone = None,
-    by: Annotated[
-        Literal["clicks", "growth", "decline"],
-        Option(help="Most clicks; or most clicks more, or fewer, than in the span before."),
-    ] = "clicks",
-    limit: Annotated[int, Option(min=1, metavar="N", help="The most links to show.")] = 20,
+    timezone: str | None = TIMEZONE,
+    by: Literal["clicks", "growth", "decline"] = Option(
+        "clicks", help="Most clicks; or most clicks more, or fewer, than in the span before."
+    ),
+    limit: int = Option(20, min=1, metavar="N", help="The most links to show."),
 ) -> None:
     """Show the links with most clicks: their share of all clicks, and the change against the span before.
 

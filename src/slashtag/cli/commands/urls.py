@@ -7,16 +7,15 @@ from datetime import UTC, datetime
 from functools import partial
 from os import environ
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
-from typer import Argument
+from typer import Argument, Option
 
 from ... import AsyncSession, DateRange, InvalidRequestError, ShortUrl
 from ..._internal import many, optional
 from ...bulk_update import COLUMNS, BulkUpdate, ChangesError
 from ...export import NAMED_URLS, Column, Table, named_url_row, names_of_tags
-from ..options import option
 from ..output import Output
 from ..run import Run, command
 
@@ -36,8 +35,8 @@ SHOWN = {
     "created_at": 80,
     "destination": 0,
 }
-_filter = partial(option, rich_help_panel="Which links")
-_many = partial(option, rich_help_panel="Many links")
+_filter = partial(Option, rich_help_panel="Which links")
+_many = partial(Option, rich_help_panel="Many links")
 
 
 @dataclass
@@ -127,9 +126,7 @@ class Bulk:
     )
     dry_run: bool = _many(False, "--dry-run", help="Show what would change, and change nothing.")
     keep: bool = _many(
-        False,
-        "--keep",
-        help="Send the present destination and redirect code where a row has none.",
+        False, "--keep", help="Send the present destination and redirect code where a row has none."
     )
     repeat_lost: bool = _many(
         False,
@@ -146,13 +143,13 @@ class Bulk:
 class Members:
     """Options of what is changed of one link; None stays as it is."""
 
-    destination: str | None = option(None, metavar="URL", help="Its new destination.")
-    slashtag: str | None = option(None, metavar="TEXT", help="Its new slashtag.")
-    redirect_code: int | None = option(
+    destination: str | None = Option(None, metavar="URL", help="Its new destination.")
+    slashtag: str | None = Option(None, metavar="TEXT", help="Its new slashtag.")
+    redirect_code: int | None = Option(
         None, metavar="CODE", help="Its new redirect code, such as 301 or 302."
     )
-    domain_id: int | None = option(None, min=0, metavar="ID", help="Its domain; 0: none.")
-    password: bool | None = option(
+    domain_id: int | None = Option(None, min=0, metavar="ID", help="Its domain; 0: none.")
+    password: bool | None = Option(
         None,
         "--password/--no-password",
         help=f"Protect it with a password, from {PASSWORD_VARIABLE} or a prompt; or with none.",
@@ -166,9 +163,7 @@ async def update_url(
     bulk: Bulk,
     members: Members,
     output: Output,
-    key: Annotated[
-        str | None, Argument(metavar="KEY", help="The slashtag of the link; all digits: its id.")
-    ] = None,
+    key: str | None = Argument(None, metavar="KEY", help="The slashtag of the link; all digits: its id."),
 ) -> None:
     """Change one link, or with --from many. Only what is given is sent.
 
@@ -231,11 +226,7 @@ async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, out
     """Send the changes, and print what is left and what helps; the exit code is 3 where something is left."""
     with run.bars() as start:
         update = BulkUpdate(
-            session,
-            source,
-            keep=bulk.keep,
-            repeat_lost=bulk.repeat_lost,
-            progress=start("updating", "rows"),
+            session, source, keep=bulk.keep, repeat_lost=bulk.repeat_lost, progress=start("updating", "rows")
         )
         run.keeps(update.path)
         async with update:
