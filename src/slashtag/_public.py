@@ -4,12 +4,11 @@ from ._core.batches import Keys as Keys
 from ._core.call import Call as Call
 from ._core.change import Change as Change
 from ._core.change import Outcome as Outcome
-from ._core.plan import Failure as Failure
-from ._core.plan import Plan as Plan
 from ._core.queries import AllTime as AllTime
 from ._core.queries import CountryGeo as CountryGeo
 from ._core.queries import DateRange as DateRange
 from ._core.queries import Day as Day
+from ._core.queries import Plan as Plan
 from ._core.queries import Query as Query
 from ._core.queries import Year as Year
 from ._core.retry import RetryPolicy as RetryPolicy
@@ -44,6 +43,7 @@ from ._models import ShortUrl as ShortUrl
 from ._models import Statistics as Statistics
 from ._models import Tag as Tag
 from ._records import to_builtins as to_builtins
+from ._resources.collect import Failure as Failure
 from ._resources.collect import OnError as OnError
 from ._resources.listing import Listing as Listing
 from ._resources.listing import PageStream as PageStream

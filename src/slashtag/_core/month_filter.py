@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from .._models import PeriodStats
-from .queries import AllTime, DateRange, TimeSlice, range_slice
-from .windows import Window, midnight, windows
-
-_DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
+from .queries import AllTime, DateRange
+from .windows import DAY, SECOND, TimeSlice, Window, midnight, range_slice, windows
 
 #: Clicks of all time by year and month in UTC.
 Counts = Mapping[int, Mapping[int, int]]
@@ -29,13 +27,13 @@ class MonthFilter:
 
     def __init__(self, query: DateRange, zone: tzinfo, now: datetime, range_end: str) -> None:
         self._current = now.astimezone(zone).date().replace(day=1)
-        self._recent = (self._current - _DAY).replace(day=1)
+        self._recent = (self._current - DAY).replace(day=1)
         #: The windows of the range, and the time slice of each.
         self.time_slices: dict[Window, TimeSlice] = {}
         for window in windows(*query.bounds, zone, within_months=True):
             self.time_slices[window] = range_slice(window, range_end)
         #: The time slice of all-time statistics; an answer from before these months had ended is of no use.
-        self.all_time = AllTime().time_slice(timedelta(), (midnight(self._recent) + _DAY).timestamp())
+        self.all_time = AllTime().time_slice(timedelta(), (midnight(self._recent) + DAY).timestamp())
 
     def counts(self, answer: PeriodStats) -> Counts:
         """Return the clicks by month; raise ValueError if they do not add up to the total."""
@@ -51,7 +49,7 @@ class MonthFilter:
         """Return whether a batch has other clicks in a window than all-time statistics show."""
         if window.first >= self._current:
             return False
-        ends = window.start.astimezone(UTC), window.end.astimezone(UTC) + _SECOND
+        ends = window.start.astimezone(UTC), window.end.astimezone(UTC) + SECOND
         is_month = all(at == midnight(at.replace(day=1)) for at in ends)
         most = _most(window, counts)
         return clicks > most or (is_month and clicks < most)

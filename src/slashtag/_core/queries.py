@@ -1,4 +1,4 @@
-"""Queries of the statistics endpoints.
+"""Queries of the statistics endpoints, and the plans of their requests.
 
 A new statistics endpoint needs one more class here: its fields, validation, time slices and type of answer.
 How an answer is checked is in answers.py, how results are added in _models.py.
@@ -6,42 +6,43 @@ How an answer is checked is in answers.py, how results are added in _models.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from itertools import pairwise
 from math import inf
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from msgspec import Struct
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from .._errors import InvalidRequestError
-from .._models import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics
+from .._models import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics, many
 from .._records import PydanticType
 from .answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from .batches import Selector
 from .call import Call, check_int
-from .spans import is_local, localized, parse_bound, parse_day, parse_span, spans_to_compare
-from .windows import Bound, Window, format_offset, midnight, only_offset, segments, windows
+from .dates import is_local, local_date, localized, parse_bound, parse_day, parse_span, spans_to_compare
+from .windows import (
+    DAY,
+    SECOND,
+    Bound,
+    TimeSlice,
+    Zone,
+    only_offset,
+    parse_zone,
+    range_slice,
+    range_slices,
+    segments,
+    timezone_param,
+    whole_period,
+    windows,
+)
 
 R_co = TypeVar("R_co", covariant=True, bound=Statistics)
 _Date = date
 
 #: No click is older: link shorteners with statistics did not exist.
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-#: Paths in the document's sample requests, where they differ from the stated ones.
-SAMPLE_PATHS = {"stats/yearly": "stats", "stats/alltime": "stats"}
-_DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
-
-
-class TimeSlice(Struct, frozen=True):
-    """Period of a query that one request covers; `window` is None for all time."""
-
-    params: tuple[tuple[str, str], ...]
-    label: str
-    window: Window | None = None
-    #: When the slice ends, in epoch seconds; inf: never.
-    period_end: float = inf
 
 
 class Query(PydanticType, Generic[R_co], frozen=True):
@@ -79,23 +80,6 @@ class Query(PydanticType, Generic[R_co], frozen=True):
         )
 
 
-def _timezone_param(offset: timedelta) -> tuple[tuple[str, str], ...]:
-    # +00:00 is the documented default.
-    return (("timezone", format_offset(offset)),) if offset else ()
-
-
-def _whole_period(
-    zone: tzinfo, start: Bound, end: Bound, label: str, *params: tuple[str, str]
-) -> Sequence[TimeSlice]:
-    """Return the time slice of days that cannot be split; none if the zone skips them."""
-    found = windows(start, end, zone)
-    if not found:  # Pacific/Apia had no 2011-12-30
-        return ()
-    offset = only_offset(zone, (window.offset for window in found), label)
-    whole = Window(found[0].start, found[-1].end)
-    return (TimeSlice((*params, *_timezone_param(offset)), label, whole, whole.ended),)
-
-
 class DateRange(Query[RangeStats], frozen=True):
     """Statistics of a range of days, or of seconds, of any length.
 
@@ -125,7 +109,7 @@ class DateRange(Query[RangeStats], frozen=True):
             is_reversed = start > end
         except TypeError:
             # The date of an instant depends on the zone, so it may seem one day too early.
-            is_reversed = (_local_date(start) - _local_date(end)).days > 1
+            is_reversed = (local_date(start) - local_date(end)).days > 1
         if is_reversed:
             raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
 
@@ -143,7 +127,7 @@ class DateRange(Query[RangeStats], frozen=True):
         """
         today = EPOCH.date()
         bounds = parse_span(text, today)
-        return cls(*bounds) if bounds == parse_span(text, today + 400 * _DAY) else cls(relative=text)
+        return cls(*bounds) if bounds == parse_span(text, today + 400 * DAY) else cls(relative=text)
 
     @property
     def bounds(self) -> tuple[Bound, Bound]:
@@ -178,49 +162,14 @@ class DateRange(Query[RangeStats], frozen=True):
         return DateRange(*counted), DateRange(*before)
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        # Cached for callers that repeat a range: splitting takes as long as a request.
-        split = _fixed_range_slices if isinstance(zone, timezone) else _range_slices
-        return split(*self.bounds, zone, range_end)
+        return range_slices(*self.bounds, zone, range_end)
 
     def span(self, zone: tzinfo) -> Span:
         start, end = self.bounds
         try:
-            return _local_date(start, zone), _local_date(end, zone)
+            return local_date(start, zone), local_date(end, zone)
         except OverflowError:
             raise InvalidRequestError(f"{start} to {end} lies outside the calendar of {zone}") from None
-
-
-def _local_date(bound: Bound, zone: tzinfo | None = None) -> date:
-    if not isinstance(bound, datetime):
-        return bound
-    return (bound.astimezone(zone) if zone is not None else bound).date()
-
-
-def range_slice(window: Window, range_end: str) -> TimeSlice:
-    """Return the time slice of one window of a date range."""
-    end = window.end + _SECOND if range_end == "exclusive" else window.end
-    span = f"{window.start.isoformat()},{end.isoformat()}"
-    label, ended, offset = str(window), window.ended, window.offset
-    return TimeSlice((("date_range", span), *_timezone_param(offset)), label, window, ended)
-
-
-def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: str) -> Sequence[TimeSlice]:
-    return tuple(range_slice(window, range_end) for window in windows(start, end, zone))
-
-
-def split_at(time_slice: TimeSlice, now: float, range_end: str) -> tuple[TimeSlice | None, TimeSlice]:
-    """Return the days of a time slice that are over by a time (epoch seconds), if any, and the others."""
-    window = time_slice.window
-    assert window is not None
-    zone = window.start.tzinfo
-    today = midnight(datetime.fromtimestamp(now, zone).date(), zone or UTC)
-    if today <= window.start:
-        return None, time_slice
-    past, present = Window(window.start, today - _SECOND), Window(today, window.end)
-    return range_slice(past, range_end), range_slice(present, range_end)
-
-
-_fixed_range_slices = lru_cache(maxsize=64)(_range_slices)
 
 
 class Day(Query[RangeStats], frozen=True):
@@ -241,10 +190,10 @@ class Day(Query[RangeStats], frozen=True):
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         day, _ = self.span(zone)
         found = windows(day, day, zone)
-        whole = len(found) == 1 and found[0].end - found[0].start == timedelta(days=1) - _SECOND
+        whole = len(found) == 1 and found[0].end - found[0].start == timedelta(days=1) - SECOND
         if not whole:
             return [range_slice(window, range_end) for window in found]
-        params = (("date", found[0].start.isoformat()), *_timezone_param(found[0].offset))
+        params = (("date", found[0].start.isoformat()), *timezone_param(found[0].offset))
         return [TimeSlice(params, str(day), found[0], found[0].ended)]
 
     def span(self, zone: tzinfo) -> Span:
@@ -271,7 +220,7 @@ class Year(Query[PeriodStats], frozen=True):
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
         first, last = date(self.year, 1, 1), date(self.year, 12, 31)
-        return _whole_period(zone, first, last, f"year {self.year}", ("year", f"{self.year:04d}"))
+        return whole_period(zone, first, last, f"year {self.year}", ("year", f"{self.year:04d}"))
 
 
 class AllTime(Query[PeriodStats], frozen=True):
@@ -290,7 +239,7 @@ class AllTime(Query[PeriodStats], frozen=True):
 
     def time_slice(self, offset: timedelta, period_end: float = inf) -> TimeSlice:
         """Return the time slice for one offset; pass `period_end` if only months that have ended matter."""
-        return TimeSlice(_timezone_param(offset), "all time", period_end=period_end)
+        return TimeSlice(timezone_param(offset), "all time", period_end=period_end)
 
 
 class CountryGeo(Query[GeoStats], frozen=True):
@@ -324,4 +273,82 @@ class CountryGeo(Query[GeoStats], frozen=True):
         label = f"{self.iso_code}, {self.start} to {self.end}"
         country = ("iso_code", self.iso_code)
         dates = ("start_date", str(self.start)), ("end_date", str(self.end))
-        return _whole_period(zone, self.start, self.end, label, country, *dates)
+        return whole_period(zone, self.start, self.end, label, country, *dates)
+
+
+class StatsRequest(Struct, frozen=True, gc=False):
+    """One request of a query: one selector, one time slice, and the call for them."""
+
+    selector: Selector
+    time_slice: TimeSlice
+    call: Call[Any]
+
+
+class Plan(Struct, Generic[R_co], frozen=True):
+    """Requests of a query: each selector with each time slice, restricted to the range [start, stop).
+
+    `len(plan)` is the number of requests if none is halved or retried. `span` is the first and the last date
+    of the result's days, None for a query without days; `missing` is added to that of the result.
+    """
+
+    query: Query[R_co]
+    selectors: tuple[Selector, ...]
+    time_slices: tuple[TimeSlice, ...]
+    span: tuple[date, date] | None
+    start: int
+    stop: int
+    missing: int = 0
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __repr__(self) -> str:
+        return f"<Plan of {many(len(self), 'request')}: {self.query!r}>"
+
+    def requests(self) -> Iterator[StatsRequest]:
+        """Yield the requests, grouped by selector."""
+        width = len(self.time_slices)
+        for n in range(self.start, self.stop):
+            yield self.request(self.selectors[n // width], self.time_slices[n % width])
+
+    def request(self, selector: Selector, time_slice: TimeSlice) -> StatsRequest:
+        """Return the request for one selector and one time slice."""
+        return StatsRequest(selector, time_slice, self.query.call(selector, time_slice))
+
+    def only(self, selector: Selector, time_slice: TimeSlice | None = None) -> Plan[R_co]:
+        """Return the plan for one selector and one time slice, or all of them."""
+        slices = self.time_slices if time_slice is None else (time_slice,)
+        return replace(self, selectors=(selector,), time_slices=slices, start=0, stop=len(slices), missing=0)
+
+    def split(self, n: int) -> list[Plan[R_co]]:
+        """Split into `n` plans of about equal length whose results add up to the result of this plan."""
+        if n < 1:
+            raise InvalidRequestError(f"a plan cannot be split into {n} parts")
+        cuts = [self.start + len(self) * i // n for i in range(n + 1)]
+        parts = [self._part(start, stop) for start, stop in pairwise(cuts)]
+        return [replace(parts[0], missing=self.missing), *parts[1:]]
+
+    def _part(self, start: int, stop: int) -> Plan[R_co]:
+        """Return the plan for some of the requests, with only the selectors that it needs."""
+        width = max(1, len(self.time_slices))
+        selectors, skipped = self.selectors[start // width : -(-stop // width)], start // width * width
+        return replace(self, selectors=selectors, start=start - skipped, stop=stop - skipped, missing=0)
+
+
+def make_plan(
+    query: Query[R_co],
+    selectors: Iterable[Selector],
+    timezone: Zone,
+    now: datetime,
+    range_end: str,
+) -> Plan[R_co]:
+    """Resolve a query, split it along time, and combine each time slice with each selector."""
+    given: object = query
+    if not isinstance(given, Query):
+        kinds = "DateRange, Day, Year, AllTime or CountryGeo"
+        raise InvalidRequestError(f"a query is a {kinds}, not {given!r}")
+    zone = parse_zone(timezone)
+    query = query.resolve(None if timezone is None else zone, now)
+    selectors = tuple(selectors)
+    slices = tuple(query.time_slices(zone, now, range_end))
+    return Plan(query, selectors, slices, query.span(zone), 0, len(selectors) * len(slices))

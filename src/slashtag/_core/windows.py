@@ -1,11 +1,13 @@
-"""Splitting of queries by time: at UTC offset changes, and into windows of at most 32 days."""
+"""Splitting of time at UTC offset changes, and into windows of at most 32 days; slices that are requested."""
 
 from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from math import inf
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from msgspec import Struct
@@ -14,8 +16,8 @@ from .._errors import InvalidRequestError
 
 MAX_WINDOW_DAYS = 32
 
-_DAY = timedelta(days=1)
-_SECOND = timedelta(seconds=1)
+DAY = timedelta(days=1)
+SECOND = timedelta(seconds=1)
 _OFFSET = re.compile(r"[+-]([01][0-9]|2[0-3]):[0-5][0-9]")
 # In the tz database, transitions of a zone are weeks apart, so none is missed.
 _SAMPLE = timedelta(hours=12)
@@ -73,8 +75,8 @@ def segments(zone: tzinfo, first: datetime, last: datetime) -> Iterator[tuple[da
             at = ahead
             continue
         low, high = at, ahead
-        while high - low > _SECOND:
-            middle = low + (high - low) // _SECOND // 2 * _SECOND
+        while high - low > SECOND:
+            middle = low + (high - low) // SECOND // 2 * SECOND
             low, high = (middle, high) if offset_at(middle) == offset else (low, middle)
         yield start, high, offset
         start, offset, at = high, offset_at(high), high
@@ -117,7 +119,7 @@ class Window(Struct, frozen=True):
     @property
     def ended(self) -> float:
         """The time after the last second of the window, in epoch seconds."""
-        return (self.end + _SECOND).timestamp()
+        return (self.end + SECOND).timestamp()
 
     def __str__(self) -> str:
         return f"{self.first}..{self.last}" if self.first != self.last else str(self.first)
@@ -138,10 +140,10 @@ def windows(start: Bound, end: Bound, zone: tzinfo, *, within_months: bool = Fal
             days = MAX_WINDOW_DAYS
             if within_months:
                 days = last_day(first).day - first.day + 1
-            most = days * _DAY - (first - midnight(first.date(), fixed)) - _SECOND
+            most = days * DAY - (first - midnight(first.date(), fixed)) - SECOND
             # A timedelta, because the end may be outside the calendar.
             found.append(Window(first, first + min(whole.end - first, most)))
-            first = found[-1].end + _SECOND
+            first = found[-1].end + SECOND
     return found
 
 
@@ -153,16 +155,16 @@ def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     found: list[Window] = []
     try:
         # Convert to UTC first: arithmetic in local time is wrong across a transition.
-        low = start.astimezone(UTC) if isinstance(start, datetime) else midnight(start) - 2 * _DAY
-        high = end.astimezone(UTC) + _SECOND if isinstance(end, datetime) else midnight(end) + 2 * _DAY
+        low = start.astimezone(UTC) if isinstance(start, datetime) else midnight(start) - 2 * DAY
+        high = end.astimezone(UTC) + SECOND if isinstance(end, datetime) else midnight(end) + 2 * DAY
         for begins, stops, offset in segments(zone, low, high):
             fixed = timezone(offset)
-            first, last = begins.astimezone(fixed), stops.astimezone(fixed) - _SECOND
+            first, last = begins.astimezone(fixed), stops.astimezone(fixed) - SECOND
             # A date includes all its seconds under any offset, so dates are compared as local times.
             if not isinstance(start, datetime):
                 first = max(first, midnight(start, fixed))
             if not isinstance(end, datetime):
-                last = min(last, midnight(end, fixed) + _DAY - _SECOND)
+                last = min(last, midnight(end, fixed) + DAY - SECOND)
             if first <= last:
                 found.append(Window(first, last))
     except OverflowError:
@@ -181,3 +183,64 @@ def midnight(day: date, zone: tzinfo = UTC) -> datetime:
 def last_day(day: date) -> date:
     """Return the last date of the month of a date."""
     return date(day.year, day.month, calendar.monthrange(day.year, day.month)[1])
+
+
+class TimeSlice(Struct, frozen=True):
+    """Period of a query that one request covers; `window` is None for all time."""
+
+    params: tuple[tuple[str, str], ...]
+    label: str
+    window: Window | None = None
+    #: When the slice ends, in epoch seconds; inf: never.
+    period_end: float = inf
+
+
+def timezone_param(offset: timedelta) -> tuple[tuple[str, str], ...]:
+    # +00:00 is the documented default.
+    return (("timezone", format_offset(offset)),) if offset else ()
+
+
+def range_slice(window: Window, range_end: str) -> TimeSlice:
+    """Return the time slice of one window of a date range."""
+    end = window.end + SECOND if range_end == "exclusive" else window.end
+    span = f"{window.start.isoformat()},{end.isoformat()}"
+    label, ended, offset = str(window), window.ended, window.offset
+    return TimeSlice((("date_range", span), *timezone_param(offset)), label, window, ended)
+
+
+def range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: str) -> Sequence[TimeSlice]:
+    """Return the time slices of a date range."""
+    # Cached for callers that repeat a range: splitting takes as long as a request.
+    split = _fixed_range_slices if isinstance(zone, timezone) else _range_slices
+    return split(start, end, zone, range_end)
+
+
+def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: str) -> Sequence[TimeSlice]:
+    return tuple(range_slice(window, range_end) for window in windows(start, end, zone))
+
+
+_fixed_range_slices = lru_cache(maxsize=64)(_range_slices)
+
+
+def split_at(time_slice: TimeSlice, now: float, range_end: str) -> tuple[TimeSlice | None, TimeSlice]:
+    """Return the days of a time slice that are over by a time (epoch seconds), if any, and the others."""
+    window = time_slice.window
+    assert window is not None
+    zone = window.start.tzinfo
+    today = midnight(datetime.fromtimestamp(now, zone).date(), zone or UTC)
+    if today <= window.start:
+        return None, time_slice
+    past, present = Window(window.start, today - SECOND), Window(today, window.end)
+    return range_slice(past, range_end), range_slice(present, range_end)
+
+
+def whole_period(
+    zone: tzinfo, start: Bound, end: Bound, label: str, *params: tuple[str, str]
+) -> Sequence[TimeSlice]:
+    """Return the time slice of days that cannot be split; none if the zone skips them."""
+    found = windows(start, end, zone)
+    if not found:  # Pacific/Apia had no 2011-12-30
+        return ()
+    offset = only_offset(zone, (window.offset for window in found), label)
+    whole = Window(found[0].start, found[-1].end)
+    return (TimeSlice((*params, *timezone_param(offset)), label, whole, whole.ended),)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from anyio import CancelScope
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .._core.batches import Batcher, KeptOrder, Key, Selector, halves
+from .._core.batches import Batcher, Key, Selector, halves
 from .._core.call import Call
 from .._core.options import check_callback
-from .._core.plan import Failure, Of_co, Plan, StatsRequest
-from .._core.queries import SAMPLE_PATHS, Query
+from .._core.queries import Plan, Query, StatsRequest
 from .._core.windows import Window
 from .._errors import (
     APIError,
@@ -33,46 +33,66 @@ from .._sending.sender import Metrics, Sender
 from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
 
-OnError = Callable[[Failure[Of_co]], object]
+    #: The result that lacks something; of any kind where a Failure is named without it.
+    Of_co = TypeVarWithDefault("Of_co", covariant=True, bound=Statistics, default=Any)
+else:
+    Of_co = TypeVar("Of_co", covariant=True)
 
-#: Number of links read ahead to be sorted.
-SORTED_AHEAD = 10_000
+
+#: Paths in the document's sample requests, where they differ from the stated ones.
+SAMPLE_PATHS = {"stats/yearly": "stats", "stats/alltime": "stats"}
 #: After so many inconsistent answers in a row were the same once more, others are only checked.
 MOST_CONFIRMED = 8
 
 log = logging.getLogger("slashtag")
 
 
+class Failure(Struct, Generic[Of_co], frozen=True):
+    """Argument of `on_error`: a call that failed for good, its error, and the plan of what is missing.
+
+    `plan` has the query, the slashtags and the days: one request of `collect`, or all those of a slashtag of
+    `collect_each`. `session.stats.retry` takes failures and runs their plans; None: the service cannot be
+    asked, as for a slashtag with a comma.
+    """
+
+    call: Call[Any]
+    error: SlashtagError
+    plan: Plan[Of_co] | None = None
+
+
+OnError = Callable[[Failure[Of_co]], object]
+
+
 async def collect(
     fetch: StatsFetcher,
     plan: Plan[R],
-    source: Iterable[StatsRequest] | AsyncGenerator[Selector],
+    source: Iterable[StatsRequest] | AsyncGenerator[StatsRequest],
     reporter: ProgressReporter,
     workers: int,
 ) -> R:
-    """Send the requests of a plan, or those for batches that are read asynchronously; return the sum."""
+    """Send the requests of a plan, which may be read asynchronously; return the sum."""
     running_sum = plan.query.running_sum(plan.span)
     marks: dict[Call[Any], tuple[int, int]] = {}
 
-    async def work(item: StatsRequest | Selector) -> Sequence[StatsRequest]:
-        """Send one request; return the requests of a batch, or smaller ones if one was refused."""
-        if isinstance(item, Selector):
-            return [plan.request(item, time_slice) for time_slice in plan.time_slices]
-        mark = marks.pop(item.call, None) or reporter.mark()
+    async def work(request: StatsRequest) -> Sequence[StatsRequest]:
+        """Send one request; return smaller ones if it was refused."""
+        mark = marks.pop(request.call, None) or reporter.mark()
         try:
-            running_sum.add(await fetch(item.call, item.time_slice.window))
+            running_sum.add(await fetch(request.call, request.time_slice.window))
             reporter.succeeded()
         except SlashtagError as error:
-            if len(item.selector.keys) > 1 and reporter.may_split(error, mark):
+            if len(request.selector.keys) > 1 and reporter.may_split(error, mark):
                 if reporter.total is not None:
                     reporter.total += 1
-                halved = map(tuple, halves(item.selector.keys))
-                parts = [plan.request(Selector(keys=half), item.time_slice) for half in halved]
+                halved = map(tuple, halves(request.selector.keys))
+                parts = [plan.request(Selector(keys=half), request.time_slice) for half in halved]
                 marks.update((part.call, reporter.mark()) for part in parts)
                 return parts
-            missing = replace(plan.only(item.selector, item.time_slice), missing=-1)
-            reporter.report_failure(item.call, error, missing)
+            missing = replace(plan.only(request.selector, request.time_slice), missing=-1)
+            reporter.report_failure(request.call, error, missing)
         reporter.done()
         return ()
 
@@ -80,10 +100,17 @@ async def collect(
         # A worker pool would cost half as much as the request.
         source = [smaller for request in source for smaller in await work(request)]
     if source:
-        pool: WorkerPool[StatsRequest | Selector] = WorkerPool(source, work, workers)
-        await pool.run()
+        await WorkerPool(source, work, workers).run()
     running_sum.lack(reporter.missing)
     return running_sum.result()
+
+
+async def read_requests(plan: Plan[Any], batches: AsyncGenerator[Selector]) -> AsyncGenerator[StatsRequest]:
+    """Yield the requests for batches that are read asynchronously; close what these are read from."""
+    async with aclosing(batches):
+        async for batch in batches:
+            for time_slice in plan.time_slices:
+                yield plan.request(batch, time_slice)
 
 
 async def read_batches(
@@ -101,45 +128,6 @@ async def read_batches(
             # Shielded: the run may have been cancelled.
             with CancelScope(shield=True):
                 await listing.aclose()
-
-
-async def sort_by_activity(
-    keys: AsyncIterable[Key],
-    earlier_hits: Mapping[str, int | None] | None = None,
-    order: KeptOrder | None = None,
-) -> AsyncGenerator[Key]:
-    """Yield links by activity, or else in an earlier order, within blocks; slashtags as they come."""
-    block: list[Key] = []
-
-    def arranged() -> list[Key]:
-        links = by_activity(block, earlier_hits)
-        block.clear()
-        return links if order is None else order.arrange(links)
-
-    async for key in keys:
-        block.append(key)
-        if isinstance(key, str) or len(block) == SORTED_AHEAD:
-            for link in arranged():
-                yield link
-    for link in arranged():
-        yield link
-
-
-def by_activity(keys: Iterable[Any], earlier_hits: Mapping[str, int | None] | None = None) -> list[Any]:
-    """Sort links so that those likely to have clicks are adjacent; slashtags keep their order.
-
-    First the links whose `hits` differ most from those of an earlier listing, then those with most hits. The
-    order affects only the number of requests of a per-link query, never its results.
-    """
-    before = earlier_hits or {}
-
-    def rank(link: Any) -> tuple[int, int]:
-        hits = getattr(link, "hits", None)
-        if not isinstance(hits, int):
-            return 0, 0
-        return -abs(hits - (before.get(link.slashtag) or 0)) if before else 0, -hits
-
-    return sorted(keys, key=rank)
 
 
 class StatsFetcher:

@@ -22,10 +22,9 @@ from .._core.bounds import Pause
 from .._core.call import SETTLING_SECONDS
 from .._core.cells import TOTAL, Answer, Label, Question
 from .._core.month_filter import Counts, MonthFilter
-from .._core.plan import Plan
-from .._core.queries import AllTime, DateRange, TimeSlice, split_at
+from .._core.queries import AllTime, DateRange, Plan
 from .._core.search import Search
-from .._core.windows import Window
+from .._core.windows import TimeSlice, Window, split_at
 from .._errors import SlashtagError, UnexpectedResponseError
 from .._fanout import CAPACITY, Results, Tasks, WorkerPool
 from .._models import RangeStats, RunningSum, Statistics

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.batches import Batcher, Key, Keys, in_fixed_order, select
-from .._core.plan import Failure, Plan, make_plan
-from .._core.queries import Query
+from .._core.batches import Batcher, KeptOrder, Key, Keys, in_fixed_order, select
+from .._core.queries import Plan, Query, make_plan
 from .._core.windows import Zone, parse_zone
 from .._errors import InvalidRequestError
 from .._fanout import Results, Tasks, WorkerPool
 from .._models import Statistics
 from .._sending.sender import Sender
 from .collect import (
+    Failure,
     OnError,
     ProgressReporter,
     ServiceTraits,
     StatsFetcher,
-    by_activity,
     collect,
     read_batches,
-    sort_by_activity,
+    read_requests,
 )
 from .collect_each import EachRun
 from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)
+
+#: Number of links read ahead to be sorted.
+SORTED_AHEAD = 10_000
 
 
 class Stats:
@@ -150,8 +152,8 @@ class Stats:
         if isinstance(keys, AsyncIterable):
             # A listing returns a new iterator, which is closed at the end of the run.
             keys = aiter(keys)
-            batches = read_batches(keys, batcher, keys)
-            return await collect(self._fetch, plan, batches, reporter, self._workers)
+            requests = read_requests(plan, read_batches(keys, batcher, keys))
+            return await collect(self._fetch, plan, requests, reporter, self._workers)
         reporter.total = len(plan)
         return await collect(self._fetch, plan, plan.requests(), reporter, self._workers)
 
@@ -221,3 +223,42 @@ class Stats:
         journal = self._sender.journal
         order = None if journal is None else journal.kept_order(getattr(query, "path", ""))
         return Batcher(self._max_keys_bytes, reporter.report_bad_key, order)
+
+
+async def sort_by_activity(
+    keys: AsyncIterable[Key],
+    earlier_hits: Mapping[str, int | None] | None = None,
+    order: KeptOrder | None = None,
+) -> AsyncGenerator[Key]:
+    """Yield links by activity, or else in an earlier order, within blocks; slashtags as they come."""
+    block: list[Key] = []
+
+    def arranged() -> list[Key]:
+        links = by_activity(block, earlier_hits)
+        block.clear()
+        return links if order is None else order.arrange(links)
+
+    async for key in keys:
+        block.append(key)
+        if isinstance(key, str) or len(block) == SORTED_AHEAD:
+            for link in arranged():
+                yield link
+    for link in arranged():
+        yield link
+
+
+def by_activity(keys: Iterable[Any], earlier_hits: Mapping[str, int | None] | None = None) -> list[Any]:
+    """Sort links so that those likely to have clicks are adjacent; slashtags keep their order.
+
+    First the links whose `hits` differ most from those of an earlier listing, then those with most hits. The
+    order affects only the number of requests of a per-link query, never its results.
+    """
+    before = earlier_hits or {}
+
+    def rank(link: Any) -> tuple[int, int]:
+        hits = getattr(link, "hits", None)
+        if not isinstance(hits, int):
+            return 0, 0
+        return -abs(hits - (before.get(link.slashtag) or 0)) if before else 0, -hits
+
+    return sorted(keys, key=rank)

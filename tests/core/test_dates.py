@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import DateRange, InvalidRequestError
-from slashtag._core.spans import parse_span, spans_to_compare
+from slashtag._core.dates import parse_span, spans_to_compare
 from tests.core import clicklog
 
 TODAY = date(2024, 3, 31)  # a Sunday

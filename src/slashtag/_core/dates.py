@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from datetime import date, datetime, time, timezone, tzinfo
 
 from .._errors import InvalidRequestError
-from .windows import Bound, last_day
+from .windows import DAY, SECOND, Bound, last_day
 
-_DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
 _TRAILING = re.compile(r"([1-9][0-9]{0,3})([dwmy])")
 _NAMED = re.compile(r"(this|last)-(week|month|quarter|year)")
 _DATES = re.compile(r"([0-9]{4})(?:-(?:([0-9]{2})|[qQ]([1-4])))?")
@@ -62,6 +61,13 @@ def is_local(bound: Bound) -> bool:
     return isinstance(bound, datetime) and bound.utcoffset() is None
 
 
+def local_date(bound: Bound, zone: tzinfo | None = None) -> date:
+    """Return the date of a bound, in the zone if that is given."""
+    if not isinstance(bound, datetime):
+        return bound
+    return (bound.astimezone(zone) if zone is not None else bound).date()
+
+
 def localized(bound: Bound, zone: tzinfo | None) -> Bound:
     """Return a bound with the offset of the zone if it is a date-time that has none.
 
@@ -104,20 +110,20 @@ def parse_span(text: str, today: date) -> tuple[Bound, Bound]:
 def _ends(text: str, today: date) -> tuple[Bound, Bound]:
     """Return both ends of one part; raises ValueError and OverflowError if it is malformed."""
     if text in ("today", "yesterday"):
-        day = today - (text == "yesterday") * _DAY
+        day = today - (text == "yesterday") * DAY
         return day, day
     if found := _TRAILING.fullmatch(text):
         n, unit = int(found[1]), found[2]
         if unit in "dw":
-            return today - (n * (7 if unit == "w" else 1) - 1) * _DAY, today
+            return today - (n * (7 if unit == "w" else 1) - 1) * DAY, today
         # From the day after the same day of an earlier month, or after its last one if that month is shorter.
         first, last = _whole_months(_number(today) - n * (12 if unit == "y" else 1), 1)
-        return min(first + today.day * _DAY, last + _DAY), today
+        return min(first + today.day * DAY, last + DAY), today
     if found := _NAMED.fullmatch(text):
         is_last, unit = found[1] == "last", found[2]
         if unit == "week":
-            monday = today - (today.weekday() + 7 * is_last) * _DAY
-            return monday, monday + 6 * _DAY
+            monday = today - (today.weekday() + 7 * is_last) * DAY
+            return monday, monday + 6 * DAY
         months = _MONTHS[unit]
         return _whole_months((_number(today) // months - is_last) * months, months)
     if found := _DATES.fullmatch(text):
@@ -148,17 +154,17 @@ def spans_to_compare(
     try:
         if isinstance(start, datetime) or isinstance(end, datetime):
             begins, ends = _instant(start, now.tzinfo), _instant(end, now.tzinfo, time(23, 59, 59))
-            first: Bound = begins - (ends - begins) - _SECOND
+            first: Bound = begins - (ends - begins) - SECOND
             counted = min(ends, now) if begins <= now else ends
             return (start, counted), (first, first + (counted - begins))
-        first = start - (end - start) - _DAY
+        first = start - (end - start) - DAY
         if start.day == 1 and end == last_day(end):
             count = _number(end) - _number(start) + 1
             first, _ = _whole_months(_number(start) - count, count)
         if not start <= now.date() <= end:
-            return (start, end), (first, start - _DAY)
+            return (start, end), (first, start - DAY)
         same_time = datetime.combine(first + (now.date() - start), now.timetz())
-        return (start, now), (first, min(same_time, _instant(start, now.tzinfo) - _SECOND))
+        return (start, now), (first, min(same_time, _instant(start, now.tzinfo) - SECOND))
     except (ValueError, OverflowError):
         raise InvalidRequestError(f"the span before {start} to {end} lies outside the calendar") from None
 
