@@ -29,8 +29,9 @@ from slashtag import (
     UnexpectedResponseError,
 )
 from slashtag.dlt import Monitor, _clicks, load, local_pipeline, slashtag_source
-from slashtag.dlt._account import Account, Listed
+from slashtag.dlt._clicks import Listed
 from slashtag.dlt._load import _destination_locked, _file_locked
+from slashtag.dlt._source import Account
 from slashtag.sandbox import Arrival, Fault, Sandbox
 from tests.support.journals import asked, committed
 from tests.support.sandboxes import forget, refused_link

@@ -26,7 +26,7 @@ from unittest.mock import patch
 import duckdb
 
 from slashtag._resources import stats
-from slashtag.dlt import Loaded, Monitor, _account, load, local_pipeline, slashtag_source
+from slashtag.dlt import Loaded, Monitor, _source, load, local_pipeline, slashtag_source
 from slashtag.sandbox import Sandbox
 
 DAY = timedelta(days=1)
@@ -67,7 +67,7 @@ def simulated_clock(box: Sandbox) -> Iterator[Clock]:
         def now(cls, tz: Any = None) -> Any:
             return clock.now()
 
-    with patch.object(_account, "datetime", Datetime), patch.object(stats, "datetime", Datetime):
+    with patch.object(_source, "datetime", Datetime), patch.object(stats, "datetime", Datetime):
         yield clock
 
 
@@ -97,7 +97,7 @@ LOADER = """
 import json, sys
 from datetime import datetime
 from slashtag._resources import stats
-from slashtag.dlt import _account, load, local_pipeline, slashtag_source
+from slashtag.dlt import _source, load, local_pipeline, slashtag_source
 
 now, pipeline, source = json.loads(sys.argv[1])
 
@@ -106,7 +106,7 @@ class Clock(datetime):
     def now(cls, tz=None):
         return datetime.fromisoformat(now)
 
-_account.datetime = stats.datetime = Clock
+_source.datetime = stats.datetime = Clock
 load(local_pipeline(**pipeline), slashtag_source(**source))
 """
 

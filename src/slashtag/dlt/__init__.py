@@ -12,7 +12,7 @@ SLASHTAG_APISECRET. `load` runs a pipeline under a lock and raises this library'
 that on the command line.
 """
 
-from ._account import Monitor
+from ._clicks import Monitor
 from ._load import Loaded, load, local_pipeline
 from ._source import slashtag_source
 

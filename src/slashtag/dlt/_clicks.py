@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
+from importlib import import_module
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, ValidationError, json
 from msgspec.structs import replace
@@ -19,12 +20,13 @@ from .. import (
     BadRequestError,
     ConfigurationError,
     DateRange,
+    Failure,
+    Metrics,
     RangeStats,
     SlashtagError,
     parse_zone,
 )
 from .._internal import WorkerPool, days
-from ._account import Listed, Monitor, Series, arrow
 
 _BATCH = 100
 #: Batches of at most so many series are not halved.
@@ -33,6 +35,45 @@ _WORKERS = 32
 _ROWS_PER_TABLE = 20_000
 _DAY = timedelta(days=1)
 Rows = Iterable[tuple[Any, ...]]
+arrow: Any = import_module("pyarrow")
+
+
+@dataclass
+class Monitor:
+    """Callbacks of a load, and the counters of its session.
+
+    `progress` is called with (table, series done, total or None) by another thread. `on_error` is called with
+    each Failure and the others continue, as in `session.stats.collect_each`; without it the first is raised.
+    `metrics` is None until the session is opened.
+    """
+
+    progress: Callable[[str, int, int | None], object] | None = None
+    on_error: Callable[[Failure], object] | None = None
+    metrics: Metrics | None = None
+
+
+class Series(Struct, frozen=True, omit_defaults=True):
+    """What a load saw of a slashtag or tag: the ids and hits of what has this name, and its last clicks.
+
+    `clicks` are by day, or by the first day of a month, without zeros. A tag has no hits.
+    """
+
+    ids: tuple[int, ...]
+    hits: int | None = None
+    clicks: dict[date, int] = {}
+
+
+class Listed(NamedTuple):
+    """A listing: its Arrow table, its slashtags or tags, those with the most hits first, and the time.
+
+    Requesting clicks in this order takes the fewest requests.
+    """
+
+    table: Any
+    series: Mapping[str, Series]
+    now: datetime
+
+
 Listing = Callable[[AsyncSession], Awaitable[Listed]]
 
 
@@ -71,12 +112,9 @@ class ClicksTable:
     monitor: Monitor
     dimensions: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        self._zone = parse_zone(self.timezone)
-        self._held: Record | None = None
-
     async def tables(self, listing: Listing, session: AsyncSession) -> AsyncGenerator[Any, None]:
         """Yield Arrow tables of the rows that are new or different; the state is updated at the end."""
+        self._zone = parse_zone(self.timezone)
         self._held = self._read_record(session.base_url)
         listed = await listing(session)
         self._begin(listed)
@@ -138,7 +176,8 @@ class ClicksTable:
         ):
             return
         self.since = held.since
-        self._first = max(self.since, min(held.through, self._today) - self.lookback * _DAY)
+        first = min(held.through, self._today) - self.lookback * _DAY
+        self._first = max(self.since, self._unit(first))
         self._before = {
             key: held.series[key]
             for key, series in self._listed.items()
@@ -164,8 +203,7 @@ class ClicksTable:
 
     async def _rows(self, session: AsyncSession) -> AsyncGenerator[Rows, None]:
         """Yield the rows that are new or different, series by series, and fill `_after`."""
-        before, listed = self._before, self._listed
-        first = max(self.since, self._unit(self._first))
+        before, listed, first = self._before, self._listed, self._first
         unchanged = dict.fromkeys(
             key for key, last in before.items() if last.hits is not None and last.hits == listed[key].hits
         )
@@ -180,37 +218,26 @@ class ClicksTable:
         changed = [key for key in before if key not in unchanged]
         for keys, start in ((new, self.since), (changed, first)):
             recent: dict[str, dict[date, int]] = {key: {} for key in keys}
-            failed: set[str] = set()
-            for span in self._spans(start):
-                missing = set(keys)
-                name = f"{self.name} {span.bounds[0]:%Y-%m}" if self.dimensions else self.name
+            # All days at once, or those of each month.
+            months = [list(month) for _, month in groupby(days(start, self._today), self._unit)]
+            for span in months if self.dimensions else [[start, self._today]]:
+                name = f"{self.name} {span[0]:%Y-%m}" if self.dimensions else self.name
                 each = session.stats.collect_each(
-                    span,
+                    DateRange(span[0], span[-1]),
                     keys=keys if self.key[0] == "slashtag" else None,
                     tags=keys if self.key[0] == "tag" else None,
                     timezone=self._zone,
                     progress=self.monitor.progress and partial(self.monitor.progress, name),
                     on_error=self.monitor.on_error,
                 )
+                whole: dict[str, dict[date, int]] = {}
                 async with each:
                     async for key, stats in each:
                         yield self._labels(key, stats) if self.dimensions else self._days(key, stats.clicks)
-                        if stats.reconciles and stats.days_complete:
-                            missing.remove(key)
-                            recent[key] |= self._recent(self._counts(stats))
-                failed |= missing
-            self._after |= {
-                key: replace(listed[key], clicks=recent[key]) for key in keys if key not in failed
-            }
-
-    def _spans(self, start: date) -> Iterator[DateRange]:
-        """Yield the ranges of days that are requested one after the other: all, or those of each month."""
-        if not self.dimensions:
-            yield DateRange(start, self._today)
-            return
-        for _, group in groupby(days(start, self._today), self._unit):
-            month = list(group)
-            yield DateRange(month[0], month[-1])
+                        if stats.reconciles and stats.days_complete and key in recent:
+                            whole[key] = recent[key] | self._recent(self._counts(stats))
+                recent = whole
+            self._after |= {key: replace(listed[key], clicks=clicks) for key, clicks in recent.items()}
 
     def _recent(self, clicks: Mapping[date, int]) -> dict[date, int]:
         """Return the clicks that are recorded, without zeros."""

@@ -25,8 +25,7 @@ from msgspec import Struct
 
 from .. import ConfigurationError, ExportError, SlashtagError
 from .._internal import FileLock
-from ._account import journal_of, number_of_loads
-from ._source import MERGE
+from ._source import MERGE, journal_of, number_of_loads
 
 #: Destinations that are a file or folder, and the default dataset in each.
 LOCAL = {"duckdb": "slashtag", "sqlite": "main", "filesystem": "slashtag"}
