@@ -4,15 +4,66 @@ They use public names of `slashtag` and otherwise only these; tests/test_layers.
 may change without notice. Add one only if the public interface is not sufficient.
 """
 
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from difflib import get_close_matches
+from hashlib import pbkdf2_hmac
+from typing import TypeVar
+
+from msgspec import structs
+
 from ._core.batches import check_slashtag as check_slashtag
 from ._core.change import find_problems as find_problems
+from ._errors import SlashtagError, TransportError
 from ._fanout import WorkerPool as WorkerPool
 from ._files import FileLock as FileLock
 from ._files import in_thread as in_thread
 from ._files import sync_folder as sync_folder
-from ._hints import did_you_mean as did_you_mean
 from ._journal.file import remove_journal as remove_journal
 from ._models import days as days
 from ._models import many as many
-from ._session import account_key as account_key
-from ._session import optional as optional
+from ._session import AsyncSession
+
+T = TypeVar("T")
+
+#: Attempts of a request that its caller can do without.
+OPTIONAL_ATTEMPTS = 3
+log = logging.getLogger("slashtag")
+
+
+def did_you_mean(given: str, names: Iterable[str]) -> str:
+    """Return a question about the name that is most like the one given; empty if none is."""
+    close = get_close_matches(given, [name for name in names if name], n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def account_key(session: AsyncSession, salt: str) -> bytes:
+    """Return 64 bytes derived from base URL and apikey, different for each salt, and slow to compute.
+
+    The apisecret has no part in it: it may be replaced without changing the account.
+    """
+    account = f"{session.base_url}\0{session._transport.credentials.apikey}"
+    return pbkdf2_hmac("sha256", account.encode(), salt.encode(), 5_000, 64)
+
+
+async def optional(
+    session: AsyncSession, what: str, request: Callable[[AsyncSession], Awaitable[T]]
+) -> T | None:
+    """Return what a request gives that the caller can do without; None, with a warning, if it fails.
+
+    `request` is called with a view of the session that makes few attempts, and with the session itself where
+    the service is not reached. Raises errors that all requests would have.
+    """
+    policy = session._sender.policy
+    few = structs.replace(policy, max_attempts=min(policy.max_attempts, OPTIONAL_ATTEMPTS))
+    try:
+        return await request(session.with_options(retry=few))
+    except SlashtagError as error:
+        if error.is_fatal:
+            raise
+        if not (isinstance(error, TransportError) and error.unsent):
+            log.warning("%s: left out, as the request failed: %s", what, error)
+            return None
+    return await request(session)

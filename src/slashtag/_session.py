@@ -5,32 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import replace
-from hashlib import pbkdf2_hmac
 from math import inf
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import aiohttp
-from msgspec import structs
 
 from ._core.answers import StatsAnswer
 from ._core.batches import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
-from ._core.call import Call
-from ._core.options import FLAG, POSITIVE_INT, SECONDS, Rule, check_options
+from ._core.call import FLAG, POSITIVE_INT, SECONDS, Call, Rule, check_options
 from ._core.retry import RetryPolicy
 from ._core.throttle.throttle import Throttle
 from ._credentials import Credentials, parse_base_url, parse_proxy
-from ._errors import (
-    ConfigurationError,
-    InvalidRequestError,
-    SessionClosedError,
-    SlashtagError,
-    TransportError,
-)
+from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
 from ._fanout import Tasks
 from ._resources.collect import ServiceTraits
 from ._resources.stats import Stats
@@ -47,8 +37,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 RangeEnd = Literal["inclusive", "exclusive"]
 
-#: Attempts of a request that its caller can do without.
-OPTIONAL_ATTEMPTS = 3
 _OPTIONS: dict[str, Rule] = {
     "concurrency": POSITIVE_INT,
     "timeout": Rule(Real, lambda s: 0 < s < inf, "a positive number of seconds"),
@@ -237,36 +225,6 @@ class AsyncSession:
     def __repr__(self) -> str:
         state = "closed" if self._transport.closed else f"by {self._transport.way}"
         return f"<AsyncSession {self.base_url} ({state})>"
-
-
-def account_key(session: AsyncSession, salt: str) -> bytes:
-    """Return 64 bytes derived from base URL and apikey, different for each salt, and slow to compute.
-
-    The apisecret has no part in it: it may be replaced without changing the account.
-    """
-    account = f"{session.base_url}\0{session._transport.credentials.apikey}"
-    return pbkdf2_hmac("sha256", account.encode(), salt.encode(), 5_000, 64)
-
-
-async def optional(
-    session: AsyncSession, what: str, request: Callable[[AsyncSession], Awaitable[T]]
-) -> T | None:
-    """Return what a request gives that the caller can do without; None, with a warning, if it fails.
-
-    `request` is called with a view of the session that makes few attempts, and with the session itself where
-    the service is not reached. Raises errors that all requests would have.
-    """
-    policy = session._sender.policy
-    few = structs.replace(policy, max_attempts=min(policy.max_attempts, OPTIONAL_ATTEMPTS))
-    try:
-        return await request(session.with_options(retry=few))
-    except SlashtagError as error:
-        if error.is_fatal:
-            raise
-        if not (isinstance(error, TransportError) and error.unsent):
-            log.warning("%s: left out, as the request failed: %s", what, error)
-            return None
-    return await request(session)
 
 
 def _within_pool(concurrency: int, http: aiohttp.ClientSession | None) -> int:

@@ -37,8 +37,7 @@ from .._errors import (
     TransportError,
     UnexpectedResponseError,
 )
-from .call import Call
-from .options import POSITIVE_INT, SECONDS, Rule, check_options
+from .call import POSITIVE_INT, SECONDS, Call, Rule, check_options
 from .throttle.throttle import Ticket
 
 

@@ -12,8 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.batches import Batcher, Key, Selector, halves
-from .._core.call import Call
-from .._core.options import check_callback
+from .._core.call import Call, check_callback
 from .._core.queries import Plan, Query, StatsRequest
 from .._core.windows import Window
 from .._errors import (

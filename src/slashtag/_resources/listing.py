@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .._core.call import MAX_PAGESIZE, Call, check_int
-from .._core.options import check_callback
+from .._core.call import MAX_PAGESIZE, Call, check_callback, check_int
 from .._core.paging import HasId, Order, PageCursor, Paging
 from .._errors import BadRequestError, NotFoundError
 from .._fanout import AsyncReadable, Stream, Tasks

@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
 
 from .._core.answers import RowsUpdated
-from .._core.call import Call, RedirectCode
+from .._core.call import Call, RedirectCode, check_callback
 from .._core.change import Change, Outcome, find_problems
-from .._core.options import check_callback
 from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError
 from .._fanout import CAPACITY, Results, Tasks, WorkerPool
 from .._models import Page, ShortUrl
