@@ -276,13 +276,13 @@ async def test_days_that_do_not_add_up_show_in_the_summary(kept: Kept) -> None:
         Sandbox(urls=20, clicks=1_000) as box,
         connect(box) as session,
     ):
-        query = session.stats._fetch._send
+        query = session._sender.send
 
         async def without_days(call: Any) -> Any:
             answer = await query(call)
             return type(answer)(total_clicks=answer.total_clicks) if call.path == "stats" else answer
 
-        session.stats._fetch._send = without_days  # type: ignore[assignment]
+        session._sender.send = without_days  # type: ignore[assignment]
         summary = await export_clicks(session, SPAN, kept)
     assert not summary.reconciles
 
