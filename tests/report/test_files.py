@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from slashtag import ExportError
-from slashtag.report import _render, write
+from slashtag.report import _format, write
 from tests.report.figures import HOSTILE, read, report
 from tests.report.test_page import walk
 
@@ -117,9 +117,9 @@ def test_a_missing_extra_is_named(missing: str, monkeypatch: pytest.MonkeyPatch,
             raise ModuleNotFoundError(name)
         return importlib.import_module(name, package)
 
-    monkeypatch.setattr("slashtag.report._render.import_module", without)
+    monkeypatch.setattr("slashtag.report._format.import_module", without)
     found = report([1, 2])
-    _render._templates.cache_clear()
+    _format._templates.cache_clear()
     for draw in (found.to_html, found.to_png, found.to_pdf, lambda: write(found, tmp_path / "a.html")):
         with pytest.raises(ExportError, match=r'pip install "slashtag\[report\]"'):
             draw()

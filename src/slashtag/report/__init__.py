@@ -4,17 +4,11 @@ report = await build(session, "2024-01-01", "2024-12-31")
 write(report, "report.html")
 """
 
-from ._branding import MAX_LOGO, Branding
-from ._build import build
-from ._report import FORMATS, Report, TopLink, check_path, write
-
-__all__ = [
-    "FORMATS",
-    "MAX_LOGO",
-    "Branding",
-    "Report",
-    "TopLink",
-    "build",
-    "check_path",
-    "write",
-]
+from ._branding import MAX_LOGO as MAX_LOGO
+from ._branding import Branding as Branding
+from ._build import build as build
+from ._report import FORMATS as FORMATS
+from ._report import Report as Report
+from ._report import TopLink as TopLink
+from ._report import check_path as check_path
+from ._report import write as write

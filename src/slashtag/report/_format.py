@@ -1,13 +1,21 @@
-"""Text of figures, days and labels. Labels come from the service and may hold anything."""
+"""Templates of a report, and the text of figures, days and labels in them.
+
+Labels come from the service and may hold anything.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from datetime import date
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
+from textwrap import wrap
+from typing import Any
 
+from .. import ExportError
 from .._internal import many as many
 
 # Not from the machine's locale: the page is in English.
@@ -90,6 +98,11 @@ def compact(n: int) -> str:
     return f"{n / 1000:.0f}k" if n < 999_500 else f"{n / 1e6:,.1f}M"
 
 
+def heat_step(clicks: int, most: int) -> int:
+    """Return the step of the heat scale: 0 for no clicks, 1 to 5 for each fifth of the most."""
+    return -(-clicks * 5 // most) if clicks else 0
+
+
 def day(when: date) -> str:
     """Write a day: 4 Mar 2024."""
     return f"{short(when)} {when.year}"
@@ -114,3 +127,37 @@ def days(first: date, last: date) -> str:
     if first.month != last.month:
         return f"{short(first)}\u00a0– {day(last)}"
     return f"{first.day}\u00a0– {day(last)}"
+
+
+def imported(name: str) -> Any:
+    """Import a module of the extra `report`. Raises ExportError if it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ExportError('a report needs jinja2 and vl-convert: pip install "slashtag[report]"') from None
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill in a template of this folder."""
+    text: str = _templates().get_template(template).render(values)
+    return text
+
+
+@cache
+def _templates() -> Any:
+    """Return the templates; every text put into them is cleaned, and escaped unless marked safe."""
+    jinja2 = imported("jinja2")
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("slashtag", "report"),
+        autoescape=jinja2.select_autoescape(disabled_extensions=["txt"], default=True),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_cleaned,
+    )
+    environment.globals |= {"fmt": sys.modules[__name__], "wrap": wrap}
+    return environment
+
+
+def _cleaned(value: object) -> object:
+    return plain(value) if type(value) is str else value  # other strings are markup

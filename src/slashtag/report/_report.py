@@ -17,7 +17,6 @@ from .. import DateRange, ExportError, InvalidRequestError, RangeStats
 from ..export import AtomicFile
 from . import _format as fmt
 from ._branding import Branding
-from ._render import extra, render
 
 #: The chart and the trends of a longer span than this show the average of each week.
 CHART_DAILY = 120
@@ -223,16 +222,16 @@ class Report(Struct, frozen=True, kw_only=True):
     @property
     def notes(self) -> list[str]:
         """What limits the figures of its links, in words."""
-        return render("notes.txt", report=self).splitlines()
+        return fmt.render("notes.txt", report=self).splitlines()
 
     def caveats(self) -> list[tuple[str, str]]:
         """Return what a reader has to know about the numbers, each as its first words and the rest."""
-        lines = render("caveats.txt", report=self).splitlines()
+        lines = fmt.render("caveats.txt", report=self).splitlines()
         return [(head, text) for head, _, text in (line.partition("|") for line in lines)]
 
     def to_html(self) -> str:
         """Return the report as one page that loads nothing and runs no script."""
-        return render("page.html", report=self)
+        return fmt.render("page.html", report=self)
 
     def to_png(self, scale: float = 2) -> bytes:
         """Return the main charts and all caveats as one picture, 1,200 x `scale` pixels wide.
@@ -248,8 +247,8 @@ class Report(Struct, frozen=True, kw_only=True):
         return self._drawn("pdf", 595, 842)
 
     def _drawn(self, kind: str, width: int, min_height: int, **options: Any) -> bytes:
-        picture = render("picture.svg", report=self, width=width, min_height=min_height)
-        document: bytes = getattr(extra("vl_convert"), f"svg_to_{kind}")(picture, **options)
+        picture = fmt.render("picture.svg", report=self, width=width, min_height=min_height)
+        document: bytes = getattr(fmt.imported("vl_convert"), f"svg_to_{kind}")(picture, **options)
         return document
 
     def chart(self, width: int, height: int, labels: int, colours: Mapping[str, str] = _CSS) -> str:
@@ -266,7 +265,7 @@ class Report(Struct, frozen=True, kw_only=True):
             """Return the milliseconds of a day in UTC: the machine's time zone must not matter."""
             return (self.start - EPOCH + n * DAY) / timedelta(milliseconds=1)
 
-        spec = render(
+        spec = fmt.render(
             "chart.json",
             width=width,
             height=height,
@@ -281,7 +280,7 @@ class Report(Struct, frozen=True, kw_only=True):
             ],
             before=[{"x": at(n), "y": count} for n, count in before],
         )
-        svg: str = extra("vl_convert").vegalite_to_svg(spec, allowed_base_urls=[])
+        svg: str = fmt.imported("vl_convert").vegalite_to_svg(spec, allowed_base_urls=[])
         return _ROOT.sub(r'<svg viewBox="0 0 \1 \2" aria-hidden="true" focusable="false">', svg, count=1)
 
 
@@ -296,7 +295,7 @@ def check_path(path: str | os.PathLike[str]) -> None:
         endings = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
         raise InvalidRequestError(f"a report is written to a file that ends in {endings}, not {found.name}")
     for name in ("jinja2", "vl_convert"):
-        extra(name)
+        fmt.imported(name)
     AtomicFile(found).discard()
 
 

@@ -5,7 +5,6 @@ What the click history does not show is "unknown". Only GETs are sent, one after
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Literal, NamedTuple
 
 from typer import Option
 
@@ -28,30 +27,21 @@ MOST_KEYS, PAGE = 100, 500
 HISTORY, DAYS = timedelta(days=365), 4
 
 
-class Finding(NamedTuple):
-    """Result of one check."""
-
-    check: str
-    result: Literal["ok", "differs", "unknown", "failed"]
-    found: str
-
-
-FINDINGS = Table(tuple(map(Column, Finding._fields)))
-INCLUSIVE = Finding("range end", "ok", "inclusive: the last second of a range is counted")
-EXCLUSIVE = Finding(
-    "range end",
+FINDINGS = Table((Column("check"), Column("result"), Column("found")))
+#: A result, "ok", "differs", "unknown" or "failed", and what was found.
+Finding = tuple[str, str]
+INCLUSIVE = "ok", "inclusive: the last second of a range is counted"
+EXCLUSIVE = (
     "differs",
     "exclusive: the last second of a range is not counted; use --range-end exclusive, in Python "
     'range_end="exclusive"',
 )
-ZONE_OBEYED = Finding("timezone", "ok", "days are those of the zone asked for")
-ZONE_IGNORED = Finding("timezone", "differs", "days ignore `timezone`: leave it out")
-COUNTED_ONCE = Finding("slashtags", "ok", "each is counted once")
-SIMILAR = Finding("slashtags", "differs", "those that differ in case or accents only are counted as one")
-MISCOUNTED = Finding(
-    "slashtags", "differs", "not all of a request are counted, or some twice: tables ask for each alone"
-)
-UNKNOWN = "not enough clicks to tell; pass busier links with --keys"
+ZONE_OBEYED = "ok", "days are those of the zone asked for"
+ZONE_IGNORED = "differs", "days ignore `timezone`: leave it out"
+COUNTED_ONCE = "ok", "each is counted once"
+SIMILAR = "differs", "those that differ in case or accents only are counted as one"
+MISCOUNTED = "differs", "not all of a request are counted, or some twice: tables ask for each alone"
+UNKNOWN = "unknown", "not enough clicks to tell; pass busier links with --keys"
 
 
 @command
@@ -71,37 +61,35 @@ async def diagnose(
     async with run.session() as session:
         with output.writer(FINDINGS) as writer, run.bars() as start:
             report = start("checking", "requests")
-            async for finding in examine(session.with_options(retry=RETRY), chosen):
-                if finding.result == "failed":
+            async for check, (result, found) in examine(session.with_options(retry=RETRY), chosen):
+                if result == "failed":
                     run.mark_incomplete()
-                writer.write([finding])
+                writer.write([(check, result, found)])
                 report(session.metrics.requests, None)
     run.say(run.cost())
 
 
-async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[Finding]:
-    """Yield the findings; raises what keeps the first requests from an answer."""
+async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[tuple[str, Finding]]:
+    """Yield the findings by check; raises what keeps the first requests from an answer."""
     oldest = await session.urls.page(1, pagesize=PAGE, orderby="date")
-    yield Finding("credentials", "ok", "accepted")
-    if oldest.page_size == PAGE:
-        yield Finding("page size", "ok", f"up to {PAGE} a page, as documented")
-    else:
-        found = f"at most {oldest.page_size} a page instead of {PAGE}; listings adapt to it"
-        yield Finding("page size", "differs", found)
+    yield "credentials", ("ok", "accepted")
+    size = oldest.page_size
+    as_documented = "ok", f"up to {PAGE} a page, as documented"
+    lowered = "differs", f"at most {size} a page instead of {PAGE}; listings adapt to it"
+    yield "page size", as_documented if size == PAGE else lowered
     if not keys:
         newest = await session.urls.page(1, pagesize=PAGE, orderby="-date")
         links = sorted(oldest.items + newest.items, key=lambda url: -(url.hits or 0))
         # A slashtag with a comma cannot be requested.
         slashtags = (url.slashtag or "," for url in links)
         keys = [*dict.fromkeys(slashtag for slashtag in slashtags if "," not in slashtag)]
-    days: list[date] | None = None
+    days: list[date] = []
     for name, check in CHECKS.items():
         try:
-            days = await days_with_clicks(session, keys[:LINKS]) if days is None else days
-            finding = await check(session, keys[:MOST_KEYS], days) or Finding(name, "unknown", UNKNOWN)
+            days = days or await days_with_clicks(session, keys[:LINKS])
+            yield name, await check(session, keys[:MOST_KEYS], days) or UNKNOWN
         except SlashtagError as error:
-            finding = Finding(name, "failed", str(error))
-        yield finding
+            yield name, ("failed", str(error))
 
 
 async def check_range_end(session: AsyncSession, keys: Sequence[str], days: Sequence[date]) -> Finding | None:
