@@ -2,9 +2,10 @@
 
 import asyncio
 import socket
+import sqlite3
 import threading
 import urllib.request
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from time import perf_counter
 
@@ -131,16 +132,23 @@ def test_a_file_keeps_the_account(tmp_path: Path) -> None:
     path.unlink()
 
 
-def test_a_file_that_is_not_a_whole_account_is_refused(
+def test_an_account_that_was_not_finished_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text, half = tmp_path / "text", tmp_path / "half"
-    text.write_text("no database, however long it may be" * 50)
     monkeypatch.setattr(Store, "add_clicks", lambda *_: 1 // 0)
-    with pytest.raises(ZeroDivisionError), Sandbox(urls=5, clicks=5, store=half):
+    with pytest.raises(ZeroDivisionError), Sandbox(urls=5, clicks=5, store=tmp_path / "half"):
         pass
     monkeypatch.undo()
-    for path in (text, half, tmp_path / "missing" / "account"):
+    with Sandbox(urls=7, clicks=9, store=tmp_path / "half") as box:
+        assert (len(box.truth.urls()), box.truth.alltime().clicks_total) == (7, 9)
+
+
+def test_a_file_that_is_no_account_is_refused(tmp_path: Path) -> None:
+    text, other = tmp_path / "text", tmp_path / "other"
+    text.write_text("no database, however long it may be" * 50)
+    with closing(sqlite3.connect(other)) as db:
+        db.execute("CREATE TABLE t (x)")
+    for path in (text, other, tmp_path / "missing" / "account"):
         with pytest.raises(OSError, match=path.name), Sandbox(urls=5, clicks=5, store=path):
             pass
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag.sandbox import Behaviour, Sandbox
+from slashtag.sandbox import Arrival, Behaviour, Sandbox
 from slashtag.sandbox.routes import Service
-from slashtag.sandbox.rules import Request
 
 from .serve import calling, serving
 
@@ -28,7 +27,7 @@ def ask(box: Sandbox, path: str, **query: object) -> Any:
     service = Service(box.store, Behaviour(), box.apikey, box.apisecret)
     texts = {name: str(value) for name, value in query.items()}
     headers = {"apikey": box.apikey, "apisecret": box.apisecret}
-    envelope = service.answer(Request("GET", f"/api/v1/{path}", texts, headers, b""))
+    envelope = service.answer(Arrival("GET", f"/api/v1/{path}", texts), headers)
     assert (envelope.status, envelope.message) == (200, "ok")
     return envelope.data
 

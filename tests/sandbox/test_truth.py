@@ -23,7 +23,7 @@ def test_every_day_of_the_range_is_there_and_no_zero_label(box: Sandbox) -> None
     box.add_click("a", "2024-01-03T23:59:59", device="Mobile")
     truth = box.truth.range("2024-01-01", "2024-01-03")
     assert truth.clicks == {date(2024, 1, 1): 1, date(2024, 1, 2): 0, date(2024, 1, 3): 1}
-    assert truth.total == box.truth.alltime().total == 2
+    assert truth.total_clicks == box.truth.alltime().clicks_total == 2
     assert truth.device == {"Desktop": 1, "Mobile": 1}
     assert truth.referrer == {"r.example": 1, "Direct": 1}
     assert box.truth.range(date(2024, 1, 2), date(2024, 1, 2)).device == {}

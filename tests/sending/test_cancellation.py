@@ -15,8 +15,7 @@ from slashtag import (
     RetryPolicy,
     SlashtagError,
 )
-from slashtag.sandbox import Sandbox
-from slashtag.sandbox.faults import Fault
+from slashtag.sandbox import Fault, Sandbox
 
 from ..support import wire as wires
 from ..support.sending import (

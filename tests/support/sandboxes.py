@@ -44,8 +44,8 @@ def refused_link(box: Sandbox, slashtag: str, status: int) -> Iterator[None]:
     """Answer statistics of a slashtag, and of all requested with it, with an error."""
     answer = box._service.answer
 
-    def refuse(asked: Any) -> Any:
-        answered = answer(asked)
+    def refuse(asked: Any, headers: Any) -> Any:
+        answered = answer(asked, headers)
         if slashtag not in asked.query.get("url_keys", "").split(","):
             return answered
         return msgspec.structs.replace(answered, status=status, message="An error.", data=[])

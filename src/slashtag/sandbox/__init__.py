@@ -1,8 +1,9 @@
 """The service of docs/service.md on loopback, to build and test against offline."""
 
-from .faults import Fault
+from .limits import Fault
 from .routes import Behaviour
-from .sandbox import Arrival, Sandbox
+from .rules import Arrival
+from .sandbox import Sandbox
 from .store import Link, Tag
 from .truth import TrueCountry, TruePeriod, TrueRange, Truth
 

@@ -4,7 +4,7 @@
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date
 from itertools import islice
 from time import time
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, TypeVar
@@ -14,13 +14,10 @@ import msgspec
 from msgspec import Meta
 
 from . import rules
-from .rules import DAY, EPOCH, RefusedError, Request, bad_request
+from .rules import API, DAY, EPOCH, Arrival, Envelope, RefusedError, Span, bad_request, error_data
 from .store import DIRECT, DOMAINS, OTHER, VISITOR, Link, Store
 
-API = "/api/v1"
-Endpoint = Callable[[Request], object]
-# A WHERE clause of links, and its parameters.
-Selection = tuple[str, Sequence[object]]
+_RANGE_MAPS = ("device", "browser", "platform", "country", "referrer")
 T = TypeVar("T")
 
 
@@ -54,26 +51,21 @@ class Behaviour(TypedDict, total=False):
     """Maximum number of tags of the account; 500 by default."""
 
 
-class Envelope(msgspec.Struct, frozen=True):
-    """Answer without the member `data` if that is UNSET. See docs/service.md, General conventions."""
+class Selection(NamedTuple):
+    """A WHERE clause of links, its parameters, and how many seconds east of UTC days begin."""
 
-    status: int
-    message: str
-    data: Any = msgspec.UNSET
+    where: str
+    values: Sequence[object]
+    offset: int
 
 
 class Clicks(NamedTuple):
-    """Counts: visitors, clicks by day without zeros, and maps by label, the most clicked first."""
+    """Counts: visitors, clicks by days since 1970, and maps by label, the most clicked first."""
 
     total: int
     unique: int
-    days: dict[date, int]
+    days: Counter[int]
     maps: dict[str, dict[str, int]]
-
-
-def error_data(path: str) -> list[object] | None:
-    """Return the `data` of an error: an empty array on statistics paths, null elsewhere."""
-    return [] if path.startswith(f"{API}/stats") else None
 
 
 class Service:
@@ -83,7 +75,7 @@ class Service:
         self._store = store
         self._behaviour = behaviour
         self._credentials = (apikey, apisecret)
-        self._endpoints: dict[str, Endpoint] = {
+        self._endpoints: dict[str, Callable[[Arrival], object]] = {
             f"GET {API}/urls": self._list_urls,
             f"PUT {API}/urls": self._update_url,
             f"GET {API}/tags": self._list_tags,
@@ -95,54 +87,54 @@ class Service:
             self._endpoints[f"GET {API}/stats/yearly"] = self._yearly
             self._endpoints[f"GET {API}/stats/alltime"] = self._alltime
 
-    def answer(self, request: Request) -> Envelope:
-        """Answer one request; a refusal is an answer too."""
+    def answer(self, arrival: Arrival, headers: Mapping[str, str]) -> Envelope:
+        """Answer one request; a refusal is an answer too. `headers` knows lower-case names."""
         # The last segment of an update is the key of a link.
-        path = request.path.rpartition("/")[0] if request.method == "PUT" else request.path
-        endpoint = self._endpoints.get(f"{request.method} {path}")
+        path = arrival.path.rpartition("/")[0] if arrival.method == "PUT" else arrival.path
+        endpoint = self._endpoints.get(f"{arrival.method} {path}")
         try:
-            if endpoint is None or request.path.endswith("/"):
+            if endpoint is None or arrival.path.endswith("/"):
                 raise RefusedError(404, "Not found. No such endpoint.")
-            if (request.headers.get("apikey"), request.headers.get("apisecret")) != self._credentials:
+            if (headers.get("apikey"), headers.get("apisecret")) != self._credentials:
                 return Envelope(401, "Api key and secret is not valid or missing.")
-            return Envelope(200, "ok", endpoint(request))
+            content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+            if arrival.method != "GET" and content_type != "application/json":
+                raise bad_request("Content-Type must be application/json.")
+            return Envelope(200, "ok", endpoint(arrival))
         except RefusedError as refused:
-            return Envelope(refused.status, refused.message, error_data(request.path))
+            status, message = refused.args
+            return Envelope(status, message, error_data(arrival.path))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            return Envelope(400, f"Bad request. {error}.", error_data(arrival.path))
 
     # Links and tags
 
-    def _list_urls(self, request: Request) -> object:
+    def _list_urls(self, arrival: Arrival) -> object:
         """Answer endpoint 1, List short URLs."""
-        page, links = self._page(request, self._store.links)
-        return page | {"items": [_url_item(link) for link in links]}
+        return self._page(arrival, self._store.links, _url_item)
 
-    def _list_tags(self, request: Request) -> object:
+    def _list_tags(self, arrival: Arrival) -> object:
         """Answer endpoint 3, List tags."""
-        page, tags = self._page(request, self._store.tags)
-        return page | {"items": tags}
+        return self._page(arrival, self._store.tags, lambda tag: tag)
 
     def _page(
-        self, request: Request, fetch: Callable[[str, Sequence[int]], list[T]]
-    ) -> tuple[dict[str, object], list[T]]:
-        """Return number, size and records of a page of a listing by creation date."""
-        try:
-            asked = msgspec.convert(request.query, rules.Listing, strict=False)
-        except msgspec.ValidationError as error:
-            raise bad_request(f"{error}.") from None
+        self, arrival: Arrival, fetch: Callable[[str, Sequence[int]], list[T]], item: Callable[[T], object]
+    ) -> object:
+        asked = msgspec.convert(arrival.query, rules.Listing, strict=False)
         size = min(asked.pagesize, self._behaviour.get("max_pagesize", 500))
         way = "DESC" if asked.orderby == "-date" else "ASC"
         offset = min((asked.page - 1) * size, 2**63 - 1)  # as far as SQLite can count
         ties = "random()" if self._behaviour.get("tie_order") == "unstable" else f"id {way}"
         records = fetch(f"ORDER BY created_at {way}, {ties} LIMIT ? OFFSET ?", (size, offset))
-        return {"page": asked.page, "pageSize": size}, records
+        return {"page": asked.page, "pageSize": size, "items": [item(record) for record in records]}
 
-    def _update_url(self, request: Request) -> object:
+    def _update_url(self, arrival: Arrival) -> object:
         """Answer endpoint 2, Update a short URL; digits are an id, or a slashtag if no link has that id.
 
         Omitted members are kept.
         """
-        change: dict[str, Any] = msgspec.to_builtins(request.json(rules.UrlUpdate))
-        key = unquote(request.path.rpartition("/")[2])
+        change: dict[str, Any] = msgspec.to_builtins(msgspec.json.decode(arrival.body, type=rules.UrlUpdate))
+        key = unquote(arrival.path.rpartition("/")[2])
         links: list[Link] = []
         if key.isascii() and key.isdigit() and len(key) < 19:
             links = self._store.links("WHERE id = ?", (int(key),))
@@ -162,9 +154,9 @@ class Service:
             raise bad_request("Slashtag is already in use.") from None
         return {"rows_updated": 1}
 
-    def _create_tag(self, request: Request) -> object:
+    def _create_tag(self, arrival: Arrival) -> object:
         """Answer endpoint 4, Create a tag."""
-        new = request.json(rules.NewTag)
+        new = msgspec.json.decode(arrival.body, type=rules.NewTag)
         if self._store.tags("WHERE name = ?", (new.name,)):
             raise bad_request("Tag with this name already exists.")
         if self._store.rows("SELECT count(*) FROM tag")[0][0] >= self._behaviour.get("max_tags", 500):
@@ -174,21 +166,15 @@ class Service:
 
     # Statistics
 
-    def _links(self, query: Mapping[str, str]) -> Selection:
-        """Select links by tag or slashtags. See docs/service.md, Statistics: common selector."""
-        tag, keys = query.get("tag"), [key for key in query.get("url_keys", "").split(",") if key]
-        if not tag and not keys:
-            raise bad_request("Tag and URL keys both can not be empty.")
-        if tag and keys:
-            raise bad_request("Either tag or URL keys can be given, not both.")
-        if len(keys) > rules.MAX_KEYS:
-            raise bad_request(f"At most {rules.MAX_KEYS} URL keys are allowed.")
-        if tag:
-            tags = self._store.tags("WHERE name = ?", (tag,))
+    def _select(self, query: Mapping[str, str]) -> Selection:
+        """Select links by tag or slashtags."""
+        asked = msgspec.convert(query, rules.Selector)
+        keys = asked.keys[: self._behaviour.get("counted_keys", rules.MAX_KEYS)]
+        if not keys:
+            tags = self._store.tags("WHERE name = ?", (asked.tag,))
             if not tags:
                 raise bad_request("Tag does not exists.")
-            return "WHERE tag_id = ?", [tags[0].id]
-        keys = keys[: self._behaviour.get("counted_keys", rules.MAX_KEYS)]
+            return Selection("WHERE tag_id = ?", [tags[0].id], asked.offset)
         collation = " COLLATE NOCASE" if self._behaviour.get("ignores_case") else ""
         where = f"WHERE slashtag{collation} IN ({', '.join('?' * len(keys))})"
         if self._behaviour.get("unknown_keys") == "error":
@@ -196,28 +182,21 @@ class Service:
             for key in keys:
                 if key not in known:
                     raise bad_request(f"URL key does not exist: {key}")
-        return where, keys
+        return Selection(where, keys, asked.offset)
 
     def _clicks(
-        self,
-        links: Selection,
-        labels: Sequence[str],
-        span: tuple[int, int],
-        *,
-        offset: int = 0,
-        country: str | None = None,
+        self, links: Selection, labels: Sequence[str], span: Span, *, country: str | None = None
     ) -> Clicks:
-        """Count clicks on links in a span of Unix seconds, its end not included.
+        """Count clicks on links.
 
-        Days are of a zone `offset` seconds east of UTC. The rows are fetched once: for the few thousand of a
-        usual request this is faster than one GROUP BY for each label.
+        The rows are fetched once: for the few thousand of a usual request this is faster than one GROUP BY
+        for each label.
         """
-        where, values = links
         inside = "" if country is None else " AND country = (SELECT id FROM label WHERE text = ?)"
         rows = self._store.rows(
-            f"SELECT {VISITOR}, (at + {offset}) / {DAY}, {', '.join(labels)} FROM click"
-            f" WHERE link IN (SELECT id FROM link {where}) AND at >= ? AND at < ?{inside}",
-            [*values, *span, *([] if country is None else [country])],
+            f"SELECT {VISITOR}, (at + {links.offset}) / {DAY}, {', '.join(labels)} FROM click"
+            f" WHERE link IN (SELECT id FROM link {links.where}) AND at >= ? AND at < ?{inside}",
+            [*links.values, *span, *([] if country is None else [country])],
         )
         visitors, days, *columns = zip(*rows, strict=True) if rows else [()] * (2 + len(labels))
         maps: dict[str, dict[str, int]] = {}
@@ -225,43 +204,41 @@ class Service:
             counts = [(self._store.labels[id], n) for id, n in Counter(ids).items()]
             # Ties are ordered by label, so that an answer does not depend on the order of rows.
             maps[name] = dict(sorted(counts, key=lambda entry: (-entry[1], entry[0])))
-        by_day = {date.fromordinal(EPOCH + day): n for day, n in sorted(Counter(days).items())}
-        return Clicks(len(rows), len(set(visitors)), by_day, maps)
+        return Clicks(len(rows), len(set(visitors)), Counter(days), maps)
 
-    def _range(self, request: Request) -> object:
+    def _range(self, arrival: Arrival) -> object:
         """Answer endpoint 5, Statistics for a date or date range, or 6 or 7 in the form of the samples."""
-        query, behaviour = request.query, self._behaviour
-        if behaviour.get("paths", "stated") != "stated" and not (
-            query.get("date") or query.get("date_range")
-        ):
-            return self._yearly(request) if query.get("year") else self._alltime(request)
-        links, offset = self._links(query), rules.offset(query)
-        span = rules.instants(query, includes_end=behaviour.get("range_end") != "exclusive")
-        labels = ("device", "browser", "platform", "country", "referrer")
-        clicks = self._clicks(links, labels, span, offset=offset)
+        query, behaviour = arrival.query, self._behaviour
+        has_date = query.get("date") or query.get("date_range")
+        if behaviour.get("paths", "stated") != "stated" and not has_date:
+            return self._yearly(arrival) if query.get("year") else self._alltime(arrival)
+        links, asked = self._select(query), msgspec.convert(query, rules.Range)
+        start, end = asked.span(includes_end=behaviour.get("range_end") != "exclusive")
+        clicks = self._clicks(links, _RANGE_MAPS, (start, end))
         data: dict[str, object] = {"total_clicks": clicks.total}
-        first, last = _day(span[0], offset), _day(max(span[0], span[1] - 1), offset)
+        first, last = ((at + links.offset) // DAY for at in (start, max(start, end - 1)))
         if first < last or behaviour.get("day_clicks"):
-            every = (first + timedelta(days=n) for n in range((last - first).days + 1))
-            days = {day.isoformat(): clicks.days.get(day, 0) for day in every}
-            data["clicks"] = self._map({day: n for day, n in days.items() if n or behaviour.get("zero_days")})
+            # Not beyond the calendar.
+            days = range(max(first, 1 - EPOCH), min(last, date.max.toordinal() - EPOCH) + 1)
+            shown = (day for day in days if day in clicks.days or behaviour.get("zero_days"))
+            data["clicks"] = self._map({_date(day).isoformat(): clicks.days[day] for day in shown})
         return data | self._maps(clicks)
 
-    def _yearly(self, request: Request) -> object:
+    def _yearly(self, arrival: Arrival) -> object:
         """Answer endpoint 6, Statistics for a year."""
-        links, offset = self._links(request.query), rules.offset(request.query)
-        return self._period(links, rules.year(request.query, offset), offset)
+        links, asked = self._select(arrival.query), msgspec.convert(arrival.query, rules.Year)
+        return self._period(links, asked.span(links.offset))
 
-    def _alltime(self, request: Request) -> object:
+    def _alltime(self, arrival: Arrival) -> object:
         """Answer endpoint 7, Statistics for all time."""
-        return self._period(self._links(request.query), (-(2**62), 2**62), rules.offset(request.query))
+        return self._period(self._select(arrival.query), (-(2**62), 2**62))
 
-    def _period(self, links: Selection, span: tuple[int, int], offset: int) -> object:
-        labels = ("browser", "country", "device", "platform", "referrer", "timezone")
-        clicks = self._clicks(links, labels, span, offset=offset)
+    def _period(self, links: Selection, span: Span) -> object:
+        clicks = self._clicks(links, (*_RANGE_MAPS, "timezone"), span)
         breakdown: dict[str, dict[str, int]] = {}
         zeros = {str(month): 0 for month in range(1, 13)} if self._behaviour.get("zero_days") else {}
-        for day, n in clicks.days.items():
+        for number, n in sorted(clicks.days.items()):
+            day = _date(number)
             months = breakdown.setdefault(f"{day.year:04d}", zeros.copy())
             months[str(day.month)] = months.get(str(day.month), 0) + n
         data: dict[str, object] = {
@@ -273,11 +250,11 @@ class Service:
         }
         return data | self._maps(clicks)
 
-    def _country(self, request: Request) -> object:
+    def _country(self, arrival: Arrival) -> object:
         """Answer endpoint 8, Country geo-location statistics."""
-        links, offset = self._links(request.query), rules.offset(request.query)
-        code, span = rules.country(request.query, offset)
-        clicks = self._clicks(links, ("state", "city", "postalcode"), span, country=code)
+        links, asked = self._select(arrival.query), msgspec.convert(arrival.query, rules.Country)
+        labels, span = ("state", "city", "postalcode"), asked.span(links.offset)
+        clicks = self._clicks(links, labels, span, country=asked.iso_code.upper())
         data: dict[str, object] = {}
         for name, counts in clicks.maps.items():
             shown = dict(islice(counts.items(), self._behaviour.get("places", 50)))
@@ -311,7 +288,6 @@ def _url_item(link: Link) -> dict[str, object]:
     return item if link.tag_id is None else item | {"tagId": link.tag_id}
 
 
-def _day(at: int, offset: int) -> date:
-    """Return the date of an instant, clamped to the calendar."""
-    ordinal = (at + offset) // DAY + EPOCH
-    return date.fromordinal(min(max(ordinal, date.min.toordinal()), date.max.toordinal()))
+def _date(day: int) -> date:
+    """Return a day by its number since 1970."""
+    return date.fromordinal(EPOCH + day)

@@ -1,34 +1,60 @@
-"""Requests and their validation: from bytes and texts to values."""
+"""What an endpoint accepts: its parameters or members of its body, as in the tables of docs/service.md."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from typing import Annotated, Literal, TypeVar
-from urllib.parse import parse_qsl
+from datetime import date, datetime, timedelta
+from typing import Annotated, Any, Literal
 
-import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
+API = "/api/v1"
 DAY = 86_400
 EPOCH = date(1970, 1, 1).toordinal()
 MAX_KEYS = 100
 MAX_SPAN = timedelta(days=32)
-DATE_FORMAT = "Date format is incorrect. Please provide date in ISO 8601 format."
+# Unix seconds, the end not included.
+Span = tuple[int, int]
 
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 # Not 24:00, which datetime.fromisoformat reads since Python 3.14.
-_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}[+-][0-9]{2}:[0-9]{2}")
+_INSTANT = _DATE + "T([01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}[+-][0-9]{2}:[0-9]{2}"
 
-T = TypeVar("T")
+
+@dataclass(slots=True)
+class Arrival:
+    """A request that arrived, and its outcome.
+
+    `path` is as on the wire, percent-encoded; `at` is seconds since the start; `in_flight` counts the
+    requests under way then, this one included; `no_cache` whether caches were asked for no answer; `status`
+    is None until one is sent; `fault` is the kind of its fault, or `"limit"` where it was one too many.
+    """
+
+    method: str
+    path: str
+    query: dict[str, str]
+    at: float = 0.0
+    in_flight: int = 1
+    no_cache: bool = False
+    body: bytes = b""
+    status: int | None = None
+    fault: str | None = None
+
+
+class Envelope(Struct, frozen=True):
+    """Answer without the member `data` if that is UNSET. See docs/service.md, General conventions."""
+
+    status: int
+    message: str
+    data: Any = UNSET
 
 
 class RefusedError(Exception):
-    """Refusal of a request, with status and message. See docs/service.md, Errors."""
+    """Refusal of a request: its arguments are status and message. See docs/service.md, Errors."""
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
+
+def error_data(path: str) -> list[object] | None:
+    """Return the `data` of an error: an empty array on statistics paths, null elsewhere."""
+    return [] if path.startswith(f"{API}/stats") else None
 
 
 def bad_request(detail: str) -> RefusedError:
@@ -36,36 +62,16 @@ def bad_request(detail: str) -> RefusedError:
     return RefusedError(400, f"Bad request. {detail}")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Request as it arrived: `path` still percent-encoded, names of headers in any case or in lower case."""
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    body: bytes
-
-    def json(self, form: type[T]) -> T:
-        """Decode the body, JSON declared as such. See docs/service.md, General conventions."""
-        if self.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise bad_request("Content-Type must be application/json.")
-        try:
-            return msgspec.json.decode(self.body, type=form)
-        except (ValueError, RecursionError) as error:
-            raise bad_request(f"Body is not valid: {error}.") from None
-
-
-class Listing(msgspec.Struct, frozen=True):
-    """Parameters of a listing. See docs/service.md, List short URLs."""
+class Listing(Struct, frozen=True):
+    """Parameters of endpoints 1 and 3, List short URLs and List tags."""
 
     page: Annotated[int, Meta(ge=1)] = 1
     pagesize: Annotated[int, Meta(ge=1, le=500)] = 50
     orderby: Literal["date", "-date"] = "-date"
 
 
-class UrlUpdate(msgspec.Struct, frozen=True):
-    """Body of an update. See docs/service.md, Update a short URL."""
+class UrlUpdate(Struct, frozen=True):
+    """Body of endpoint 2, Update a short URL."""
 
     destination: Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9+.-]*:\S+\Z")] | UnsetType = UNSET
     slashtag: Annotated[str, Meta(min_length=1, max_length=100)] | UnsetType = UNSET
@@ -74,91 +80,99 @@ class UrlUpdate(msgspec.Struct, frozen=True):
     domain_id: int | UnsetType = UNSET
 
 
-class NewTag(msgspec.Struct, frozen=True):
-    """Body that creates a tag. See docs/service.md, Create a tag."""
+class NewTag(Struct, frozen=True):
+    """Body of endpoint 4, Create a tag."""
 
     name: Annotated[str, Meta(min_length=1, max_length=25)]
     description: Annotated[str, Meta(max_length=255)] = ""
 
 
-def split_target(target: str) -> tuple[str, dict[str, str]]:
-    """Split a request target into its encoded path and decoded query; the last of repeated values counts."""
-    # Bytes that are not UTF-8 arrive as lone surrogates, which SQLite refuses.
-    target = target.encode(errors="surrogateescape").decode(errors="replace")
-    path, _, query = target.partition("?")
-    return path, dict(parse_qsl(query, keep_blank_values=True))
+class Selector(Struct, frozen=True):
+    """Parameters of all statistics. See docs/service.md, Statistics endpoints: common selector."""
+
+    tag: str = ""
+    url_keys: str = ""
+    timezone: Annotated[str, Meta(pattern=r"^[+-]([01][0-9]|2[0-3]):[0-5][0-9]\Z")] = "+00:00"
+
+    @property
+    def keys(self) -> list[str]:
+        """The slashtags. Raises RefusedError unless there are any or a tag, and for too many."""
+        keys = [key for key in self.url_keys.split(",") if key]
+        if not self.tag and not keys:
+            raise bad_request("Tag and URL keys both can not be empty.")
+        if self.tag and keys:
+            raise bad_request("Either tag or URL keys can be given, not both.")
+        if len(keys) > MAX_KEYS:
+            raise bad_request(f"At most {MAX_KEYS} URL keys are allowed.")
+        return keys
+
+    @property
+    def offset(self) -> int:
+        """Seconds east of UTC."""
+        return int(self.timezone[:3]) * 3600 + int(self.timezone[0] + self.timezone[4:]) * 60
 
 
-def _text(query: Mapping[str, str], name: str, pattern: str, detail: str) -> str:
-    text = query.get(name, "")
-    if not re.fullmatch(pattern, text):
-        raise bad_request(detail)
-    return text
+class Range(Struct, frozen=True):
+    """Parameters of endpoint 5, Statistics for a date or date range."""
+
+    date: str = ""
+    date_range: str = ""
+
+    def span(self, *, includes_end: bool) -> Span:
+        """Return what is counted: of a `date` its whole day in its own offset."""
+        if self.date and self.date_range:
+            raise bad_request("Either date or date range can be given, not both.")
+        if self.date:
+            midnight = int(_date(self.date, _INSTANT).replace(hour=0, minute=0, second=0).timestamp())
+            return midnight, midnight + DAY
+        instants = [_date(text, _INSTANT) for text in self.date_range.split(",")]
+        if len(instants) != 2:
+            raise bad_request("Date range must be two dates separated by a comma.")
+        start, end = instants
+        if end < start:
+            raise bad_request("Date range must not end before it starts.")
+        if end - start > MAX_SPAN:
+            raise bad_request(f"Date range can be at most {MAX_SPAN.days} days.")
+        return int(start.timestamp()), int(end.timestamp()) + includes_end
 
 
-def offset(query: Mapping[str, str]) -> int:
-    """Read `timezone` as seconds east of UTC; 0 where it is absent."""
-    detail = "Timezone format is incorrect. Please provide timezone as +HH:MM or -HH:MM."
-    text = _text({"timezone": "+00:00", **query}, "timezone", "[+-]([01][0-9]|2[0-3]):[0-5][0-9]", detail)
-    return int(text[:3]) * 3600 + int(text[0] + text[4:]) * 60
+class Year(Struct, frozen=True):
+    """Parameters of endpoint 6, Statistics for a year."""
+
+    year: Annotated[str, Meta(pattern=r"^(?!0000)[0-9]{4}\Z")]
+
+    def span(self, offset: int) -> Span:
+        """Return the year in a zone so many seconds east of UTC."""
+        return _whole_days(date(int(self.year), 1, 1), date(int(self.year), 12, 31), offset)
 
 
-def _instant(text: str) -> datetime:
-    try:
-        if _INSTANT.fullmatch(text):
-            instant = datetime.fromisoformat(text)
-            instant.astimezone(UTC)
-            return instant
-    except (ValueError, OverflowError):
-        pass
-    raise bad_request(DATE_FORMAT)
+class Country(Struct, frozen=True):
+    """Parameters of endpoint 8, Country geo-location statistics."""
+
+    iso_code: Annotated[str, Meta(pattern=r"^[A-Za-z]{2}\Z")]
+    start_date: str = ""
+    end_date: str = ""
+
+    def span(self, offset: int) -> Span:
+        """Return the days in a zone so many seconds east of UTC."""
+        first, last = (_date(text, _DATE).date() for text in (self.start_date, self.end_date))
+        if last < first:
+            raise bad_request("End date must not be before start date.")
+        return _whole_days(first, last, offset)
 
 
-def instants(query: Mapping[str, str], *, includes_end: bool) -> tuple[int, int]:
-    """Read `date` or `date_range` as Unix seconds, the end not included.
-
-    A `date` stands for its whole day in its own offset.
-    """
-    day, text = query.get("date"), query.get("date_range")
-    if day and text:
-        raise bad_request("Either date or date range can be given, not both.")
-    if day:
-        midnight = int(_instant(day).replace(hour=0, minute=0, second=0).timestamp())
-        return midnight, midnight + DAY
+def _date(text: str, pattern: str) -> datetime:
     if not text:
         raise bad_request("Date is required.")
-    parts = text.split(",")
-    if len(parts) != 2:
-        raise bad_request("Date range must be two dates separated by a comma.")
-    start, end = _instant(parts[0]), _instant(parts[1])
-    if end < start:
-        raise bad_request("Date range must not end before it starts.")
-    if end - start > MAX_SPAN:
-        raise bad_request(f"Date range can be at most {MAX_SPAN.days} days.")
-    return int(start.timestamp()), int(end.timestamp()) + includes_end
-
-
-def year(query: Mapping[str, str], offset: int) -> tuple[int, int]:
-    """Read the 4 digits of `year` as Unix seconds, the end not included."""
-    number = int(_text(query, "year", "(?!0000)[0-9]{4}", "Year is required as 4 digits."))
-    return _whole_days(date(number, 1, 1), date(number, 12, 31), offset)
-
-
-def country(query: Mapping[str, str], offset: int) -> tuple[str, tuple[int, int]]:
-    """Read iso_code in upper case, and start_date and end_date as Unix seconds, the end not included."""
-    code = _text(query, "iso_code", "[A-Za-z]{2}", "ISO code is required as 2 letters.")
-    if not (query.get("start_date") and query.get("end_date")):
-        raise bad_request("Date is required.")
     try:
-        first, last = (msgspec.convert(query[name], date) for name in ("start_date", "end_date"))
-    except msgspec.ValidationError:
-        raise bad_request(DATE_FORMAT) from None
-    if last < first:
-        raise bad_request("End date must not be before start date.")
-    return code.upper(), _whole_days(first, last, offset)
+        if re.fullmatch(pattern, text):
+            return datetime.fromisoformat(text)
+    except ValueError:
+        pass
+    raise bad_request("Date format is incorrect. Please provide date in ISO 8601 format.")
 
 
-def _whole_days(first: date, last: date, offset: int) -> tuple[int, int]:
+def _whole_days(first: date, last: date, offset: int) -> Span:
     """Return the Unix seconds from the first second of `first` to before the first one after `last`."""
     start, end = ((day.toordinal() - EPOCH) * DAY - offset for day in (first, last))
     return start, end + DAY

@@ -1,60 +1,43 @@
 """Sandbox: an account, the service over it, and what requests meet on their way to the service."""
 
 import asyncio
-import random
 import sqlite3
 from collections.abc import Iterable
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
-from math import ceil
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import Literal, Self, Unpack
+from urllib.parse import parse_qsl
 
 import msgspec
 from aiohttp import web
 from anyio.from_thread import start_blocking_portal
 
-from .account import Account, seconds
-from .faults import NEEDS_ANSWER, Fault, FaultPlan, apply_fault, html_page, json_answer
 from .generate import fill
-from .routes import Behaviour, Envelope, Service, error_data
-from .rules import Request, split_target
-from .store import Store
-from .token_bucket import TokenBucket
+from .limits import Fault, Limits
+from .routes import Behaviour, Service
+from .rules import Arrival
+from .store import DIRECT, DOMAINS, LABELS, UNKNOWN, Link, Store
+from .truth import Truth
 
 # Above any `max_target`, so that the option decides and not the web server's own limit.
 _MAX_LINE = 2**20
-# Seconds that an answer under way has to finish when the sandbox stops.
-_GRACE = 1.0
 # The OpenAPI description of the service. The file is JSON, which YAML includes.
-_OPENAPI = files(__name__.rpartition(".")[0]).joinpath("openapi.yaml")
+_OPENAPI = files("slashtag.sandbox").joinpath("openapi.yaml")
+# Labels of a click that is added without them.
+_LABELS = dict.fromkeys(LABELS, UNKNOWN) | {
+    "country": "US",
+    "device": "Desktop",
+    "browser": "Chrome",
+    "platform": "Windows",
+    "referrer": DIRECT,
+}
 
 
-@dataclass(slots=True)
-class Arrival:
-    """A request that arrived, and its outcome.
-
-    `path` is as on the wire, percent-encoded; `at` is seconds since the start; `in_flight` counts the
-    requests under way then, this one included; `no_cache` whether caches were asked for no answer; `status`
-    is None until one is sent; `fault` is the kind of its fault, or `"limit"` where it was one too many.
-    """
-
-    method: str
-    path: str
-    query: dict[str, str]
-    at: float
-    in_flight: int
-    no_cache: bool = False
-    body: bytes = b""
-    status: int | None = None
-    fault: str | None = None
-
-
-class Sandbox(Account):
+class Sandbox(Limits):
     """The service of docs/service.md on loopback, with an account of its own.
 
     `async with` (or `start` and `stop`) runs it in the current loop, `with` in a thread of its own.
@@ -92,35 +75,21 @@ class Sandbox(Account):
     ) -> None:
         if unknown := behaviour.keys() - Behaviour.__optional_keys__:
             raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
-        first, last = seconds(since), seconds(until)
+        first, last = _seconds(since), _seconds(until)
         if last < first:
             raise ValueError(f"until ({until}) is before since ({since})")
+        super().__init__(rate, burst, retry_after, latency, faults, max_target, seed)
         self._port = port
         self._tasks: set[asyncio.Task[object]] = set()
         self._thread = ExitStack()
         self.apikey = apikey
         self.apisecret = apisecret
         self.requests: list[Arrival] = []
-        self.latency = latency
         self.headers: dict[str, str] = {}
-        self._limit = None if rate is None else TokenBucket(rate, burst)
-        self._retry_after = retry_after
-        self._max_target = max_target
-        self._rng = random.Random(f"{seed}/latency")
-        self._seed = seed
-        self._plan = FaultPlan(faults, seed)
         self._behaviour = msgspec.convert(behaviour, Behaviour)
         self._path = store
+        self._store: Store | None = None
         self._fill = partial(fill, urls=urls, clicks=clicks, tags=tags, seed=seed, since=first, until=last)
-
-    @property
-    def faults(self) -> tuple[Fault, ...]:
-        """The faults; setting them resets their counters."""
-        return self._plan.faults
-
-    @faults.setter
-    def faults(self, faults: Iterable[Fault]) -> None:
-        self._plan = FaultPlan(faults, self._seed)
 
     @property
     def port(self) -> int:
@@ -146,7 +115,7 @@ class Sandbox(Account):
                 store = opened.enter_context(closing(Store(self._path)))
                 if store.is_new:
                     self._fill(store)
-                    store.finish()
+                    store.commit()
             except sqlite3.Error as error:
                 raise OSError(f"{self._path}: {error}") from None
             self._service = Service(store, self._behaviour, self.apikey, self.apisecret)
@@ -175,7 +144,7 @@ class Sandbox(Account):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._server.pre_shutdown()
-        await self._server.shutdown(_GRACE)
+        await self._server.shutdown(timeout=1.0)
         store.close()
 
     async def __aenter__(self) -> Self:
@@ -199,16 +168,24 @@ class Sandbox(Account):
         """Record a request and answer it; the description of the service is given to anybody, unrecorded."""
         if request.raw_path == "/openapi.json":
             return web.Response(body=_OPENAPI.read_bytes(), content_type="application/json")
-        path, query = split_target(request.raw_path)
+        # Bytes that are not UTF-8 arrive as lone surrogates, which SQLite refuses.
+        target = request.raw_path.encode(errors="surrogateescape").decode(errors="replace")
+        path, _, query = target.partition("?")
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        no_cache = "no-cache" in request.headers.get("Cache-Control", "")
-        at, in_flight = monotonic() - self._began, len(self._tasks)
-        arrival = Arrival(request.method, path, query, at, in_flight, no_cache)
+        arrival = Arrival(
+            request.method,
+            path,
+            dict(parse_qsl(query, keep_blank_values=True)),
+            at=monotonic() - self._began,
+            in_flight=len(self._tasks),
+            no_cache="no-cache" in request.headers.get("Cache-Control", ""),
+        )
         self.requests.append(arrival)
         try:
-            response = await self._respond(request, arrival)
+            answer = partial(self._service.answer, arrival, request.headers)
+            response = await self._respond(request, arrival, answer)
         finally:
             self._tasks.discard(task)
         if response is None:
@@ -218,29 +195,85 @@ class Sandbox(Account):
             response.headers.update(self.headers)
         return response
 
-    async def _respond(self, request: web.BaseRequest, arrival: Arrival) -> web.StreamResponse | None:
-        if len(request.raw_path.encode(errors="surrogateescape")) > self._max_target:
-            response = html_page(414)
-            response.force_close()
-            return response
-        wait = None if self._limit is None else self._limit.admit(arrival.at)
-        fault = self._plan.pick(arrival.method, arrival.path) if wait is None else None
-        arrival.body = await request.read()
-        if self.latency:
-            low, high = self.latency if isinstance(self.latency, tuple) else (self.latency, self.latency)
-            await asyncio.sleep(self._rng.uniform(low, high))
-        if wait is not None:
-            arrival.fault = "limit"
-            refusal = Envelope(429, "Too many requests. Please slow down.", error_data(arrival.path))
-            headers = {"Retry-After": str(max(1, ceil(wait)))} if self._retry_after else {}
-            return json_answer(429, refusal, headers)
-        if fault is not None:
-            arrival.fault = fault.kind
-        done: Envelope | None = None
-        if fault is None or fault.after_work or fault.kind in NEEDS_ANSWER:
-            asked = Request(arrival.method, arrival.path, arrival.query, request.headers, arrival.body)
-            done = self._service.answer(asked)
-        if fault is not None:
-            return await apply_fault(fault, request, msgspec.json.encode(done))
-        assert done is not None
-        return json_answer(done.status, done)
+    @property
+    def store(self) -> Store:
+        """The store. Raises RuntimeError while the sandbox does not run."""
+        if self._store is None:
+            raise RuntimeError("the sandbox is not running")
+        return self._store
+
+    @property
+    def truth(self) -> Truth:
+        """Counts to compare answers with; see Truth."""
+        return Truth(self.store)
+
+    def add_url(
+        self,
+        slashtag: str,
+        *,
+        destination: str = "https://www.example/",
+        created_at: datetime | str | None = None,
+        tag: str | None = None,
+        domain_id: int = 0,
+        redirect_code: int = 301,
+        password: str = "",
+    ) -> int:
+        """Add a link, created now by default, and return its id; domains are 0 (none) to 3.
+
+        Raises LookupError for an unknown tag or domain, sqlite3.IntegrityError if the domain already has the
+        slashtag.
+        """
+        tags = [] if tag is None else self.store.tags("WHERE name = ?", (tag,))
+        if tag is not None and not tags:
+            raise LookupError(f"no tag {tag!r}")
+        if domain_id not in DOMAINS:
+            raise LookupError(f"no domain {domain_id}")
+        at, tag_id = _seconds(created_at), tags[0].id if tags else None
+        values = (slashtag, domain_id, destination, redirect_code, password, at, at, tag_id)
+        return self.store.write("INSERT INTO link VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+    def remove_url(self, key: str | int) -> None:
+        """Remove a link and its clicks, by slashtag (every domain's) or id."""
+        for link in self._find(key):
+            self.store.write("DELETE FROM link WHERE id = ?", (link.id,))
+            self.store.write("DELETE FROM click WHERE link = ?", (link.id,))
+
+    def add_tag(self, name: str, *, description: str = "", created_at: datetime | str | None = None) -> int:
+        """Add a tag, created now by default, and return its id."""
+        return self.store.add_tag(name, description, _seconds(created_at)).id
+
+    def add_click(
+        self,
+        key: str | int,
+        when_utc: datetime | str,
+        *,
+        visitor: int | None = None,
+        times: int = 1,
+        **labels: str,
+    ) -> None:
+        """Log `times` clicks of a link at one instant, each by a new visitor unless `visitor` names one.
+
+        `labels` are country, state, city, postalcode, timezone, device, browser, platform and referrer. A
+        slashtag on several domains means the first of its links. Raises LookupError for an unknown key,
+        TypeError for an unknown label.
+        """
+        texts = _LABELS | labels
+        if len(texts) > len(LABELS):
+            raise TypeError(f"labels are {', '.join(LABELS)}")
+        click = (self._find(key)[0].id, _seconds(when_utc), visitor, *self.store.label_ids(texts.values()))
+        self.store.add_clicks([click] * times)
+
+    def _find(self, key: str | int) -> list[Link]:
+        column = "id" if isinstance(key, int) else "slashtag"
+        links = self.store.links(f"WHERE {column} = ? ORDER BY id", (key,))
+        if not links:
+            raise LookupError(f"no link {key!r}")
+        return links
+
+
+def _seconds(when: datetime | str | None) -> int:
+    """Return Unix seconds of an instant, now by default; one without an offset is UTC."""
+    if when is None:
+        return int(time())
+    instant = datetime.fromisoformat(when) if isinstance(when, str) else when
+    return int((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp())

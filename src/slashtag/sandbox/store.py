@@ -90,8 +90,8 @@ Click = tuple[int | None, ...]
 class Store:
     """One account, in memory or in a file. Usable from several threads.
 
-    A file that already holds an account is opened as it is. Raises sqlite3.Error for another file, and for
-    one whose account was never `finish`ed.
+    A file that already holds an account is opened as it is; a new one keeps nothing before `commit`, as a
+    process may be killed. Raises sqlite3.Error for another file.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
@@ -101,9 +101,7 @@ class Store:
             self._db.execute("PRAGMA synchronous = OFF")  # a file has to survive the process, not the machine
             self.is_new = not self.rows("SELECT 1 FROM sqlite_master")
             if self.is_new:
-                self._db.executescript(_SCHEMA)
-            elif self.rows("PRAGMA user_version") == [(0,)]:
-                raise sqlite3.DatabaseError("another file, or half an account: remove it, or choose another")
+                self._db.executescript(f"BEGIN; {_SCHEMA}")
             # Text of each label by id.
             self.labels: dict[int, str] = dict(self.rows("SELECT id, text FROM label"))
         except BaseException:
@@ -112,9 +110,10 @@ class Store:
         self._label_ids = {text: id for id, text in self.labels.items()}
         self._log: tuple[int, list[Any]] = (-1, [])
 
-    def finish(self) -> None:
-        """Note that a new account is whole: a process may be killed before."""
-        self.write("PRAGMA user_version = 1", ())
+    def commit(self) -> None:
+        """Keep a new account, which is whole now."""
+        with self._lock:
+            self._db.commit()
 
     def close(self) -> None:
         """Close the database."""
@@ -135,9 +134,8 @@ class Store:
             return self._db.execute(sql, values).lastrowid or 0
 
     def insert(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
-        """Insert many rows in one transaction."""
-        with self._lock, self._db:
-            self._db.execute("BEGIN")
+        """Insert many rows."""
+        with self._lock:
             self._db.executemany(sql, rows)
 
     def links(self, clauses: str = "", values: Sequence[object] = ()) -> list[Link]:
@@ -167,10 +165,8 @@ class Store:
         with self._lock:
             changes = self._db.total_changes
             if self._log[0] != changes:
-                self._log = (
-                    changes,
-                    self.rows(f"SELECT link, at, {VISITOR}, {', '.join(LABELS)} FROM click"),
-                )
+                sql = f"SELECT link, at, {VISITOR}, {', '.join(LABELS)} FROM click"
+                self._log = changes, self.rows(sql)
             return self._log[1]
 
     def add_clicks(self, clicks: Iterable[Click]) -> None:

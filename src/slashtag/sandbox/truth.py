@@ -22,9 +22,11 @@ _RANGE_MAPS = ("device", "browser", "platform", "country", "referrer")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _TrueMaps:
-    """Counts by label, without zeros."""
+class TrueRange:
+    """Counts of a range; `clicks` has every day of it, including zeros, and maps have none."""
 
+    total_clicks: int
+    clicks: dict[date, int]
     device: dict[str, int]
     browser: dict[str, int]
     platform: dict[str, int]
@@ -33,32 +35,19 @@ class _TrueMaps:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrueRange(_TrueMaps):
-    """Counts of a range; `clicks` has every day of it, including zeros."""
-
-    total_clicks: int
-    clicks: dict[date, int]
-
-    @property
-    def total(self) -> int:
-        """All clicks."""
-        return self.total_clicks
-
-
-@dataclass(frozen=True, kw_only=True)
-class TruePeriod(_TrueMaps):
-    """Counts of a year or of all time; `clicks_breakdown` is year -> month -> clicks, without zeros."""
+class TruePeriod:
+    """Counts of a year or of all time, without zeros; `clicks_breakdown` is year -> month -> clicks."""
 
     clicks_total: int
     clicks_unique: int
     clicks_repeated: int
     clicks_breakdown: dict[int, dict[int, int]]
+    device: dict[str, int]
+    browser: dict[str, int]
+    platform: dict[str, int]
+    country: dict[str, int]
+    referrer: dict[str, int]
     timezone: dict[str, int]
-
-    @property
-    def total(self) -> int:
-        """All clicks."""
-        return self.clicks_total
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag.sandbox.token_bucket import TokenBucket
+from slashtag.sandbox.limits import TokenBucket
 
 from .serve import serving
 
