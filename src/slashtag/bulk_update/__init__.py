@@ -13,19 +13,12 @@ after a crash, goes by the file of their outcomes, by default `changes.results.j
 docs/bulk-updates.md.
 """
 
-from ._changes import COLUMNS, ChangesError, Problem
-from ._outcome_file import RowOutcome, Status
-from ._planning import Difference
-from ._run import BulkSummary, BulkUpdate, Preview
-
-__all__ = [
-    "COLUMNS",
-    "BulkSummary",
-    "BulkUpdate",
-    "ChangesError",
-    "Difference",
-    "Preview",
-    "Problem",
-    "RowOutcome",
-    "Status",
-]
+from ._changes import COLUMNS as COLUMNS
+from ._changes import ChangesError as ChangesError
+from ._changes import Difference as Difference
+from ._changes import Problem as Problem
+from ._outcome_file import RowOutcome as RowOutcome
+from ._outcome_file import Status as Status
+from ._run import BulkSummary as BulkSummary
+from ._run import BulkUpdate as BulkUpdate
+from ._run import Preview as Preview

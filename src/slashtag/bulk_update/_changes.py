@@ -1,18 +1,23 @@
-"""Changes read from a file, which may be an edited listing, and checked as a whole."""
+"""Changes read from a file, which may be an edited listing, checked, and compared with the links.
+
+What the present links and the outcomes of earlier runs say is left out: the rest is to be sent.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import astuple, replace
 
-from .. import Change, InvalidRequestError, ShortUrl
+from .. import AsyncSession, Change, InvalidRequestError, Progress, ShortUrl
 from .._internal import find_problems, many
-from ..export import VOLATILE, read_table
+from ..export import VOLATILE, names_of_tags, read_table
+from ._outcome_file import UNANSWERED, OutcomeFile, RowOutcome
 
 #: Columns of a file of changes, those of a listing that cannot be changed, and those that do not count.
 COLUMNS = ("slashtag", "id", "destination", "new_slashtag", "redirect_code", "password", "domain_id")
@@ -68,12 +73,12 @@ class Links:
 class ChangeRow(Struct, frozen=True):
     """One change and its line in the file, or its position among the changes, from 1.
 
-    `edited` is a row of an edited listing as it is there; its change is what differs from the present link.
+    `edited` has the cells of a row of an edited listing; its change is what differs from the present link.
     """
 
     line: int
     change: Change
-    edited: Change | None = None
+    edited: Mapping[str, str] | None = None
 
 
 class Sheet(Struct, frozen=True):
@@ -100,8 +105,10 @@ class Sheet(Struct, frozen=True):
                 if not self.is_listing:
                     rows.append(ChangeRow(line, _change(cells)))
                 elif given := _edited(cells, links):
-                    listed = {name: cell for name, cell in cells.items() if name in COLUMNS}
-                    rows.append(ChangeRow(line, _by_id(given | {"id": cells["id"]}), _by_id(listed)))
+                    listed = {name: cells[name] for name in COLUMNS if cells.get(name)}
+                    if "slashtag" in given:  # not what names the link
+                        given["new_slashtag"] = given.pop("slashtag")
+                    rows.append(ChangeRow(line, _change(given | {"id": cells["id"]}), listed))
             except InvalidRequestError as error:
                 problems.append(Problem(line, str(error)))
         return checked(rows, self.where, problems)
@@ -187,13 +194,111 @@ def _change(cells: Mapping[str, str]) -> Change:
     return Change(keys[0], slashtag=given.pop("new_slashtag", None), **given)
 
 
-def _by_id(cells: Mapping[str, str]) -> Change:
-    """Return the change of the cells of a listing, where the slashtag is not what names the link."""
-    return _change({"new_slashtag" if name == "slashtag" else name: cell for name, cell in cells.items()})
-
-
 def _number(name: str, cell: str) -> int:
     """Return a cell as a whole number; every one of so many digits fits into 64 bits."""
     if not (cell.isascii() and cell.isdecimal() and len(cell) <= 18):
         raise InvalidRequestError(f"{name} must be a number, not {cell!r}")
     return int(cell)
+
+
+class Difference(Struct, frozen=True):
+    """Member of a link that a change alters, or may alter if `now` is "?", as the listing lacks it."""
+
+    line: int
+    key: str | int
+    member: str
+    now: str
+    new: str
+
+
+class Row(ChangeRow, frozen=True, kw_only=True):
+    """Change with its link and what is known of it.
+
+    `sent` is its outcome "sent", which identifies it in the file of outcomes; `url` is None where there is
+    not just one link, as its only difference says. `is_done`: an earlier run did it, or sent it and the link
+    is as it wants it. `is_unknown`: an earlier run sent it without getting an answer.
+    """
+
+    sent: RowOutcome
+    url: ShortUrl | None
+    differences: tuple[Difference, ...]
+    is_done: bool
+    is_unknown: bool
+
+
+async def plan(
+    session: AsyncSession, changes: Sheet | list[ChangeRow], earlier: OutcomeFile, progress: Progress | None
+) -> list[Row]:
+    """List the links of the account and return the rows; raises ChangesError for those that cannot be sent.
+
+    A preview and an update plan alike.
+    """
+    names = await names_of_tags(session) if isinstance(changes, Sheet) else {}
+    links = Links(await session.urls.list(progress=progress, anew=True).to_list(), names)
+    if isinstance(changes, Sheet):
+        changes = changes.changes(links)
+    rows = [_row(row, links, earlier) for row in changes]
+    line_of: dict[int, int] = {}
+    if problems := [
+        Problem(row.line, f"{row.change.key!r}: it is the link of line {line_of[row.url.id]}")
+        for row in rows
+        if row.url is not None and line_of.setdefault(row.url.id, row.line) != row.line
+    ]:
+        raise ChangesError("the list of changes", problems)
+    return rows
+
+
+def completed(change: Change, url: ShortUrl) -> Change:
+    """Return the change with the link's present destination and redirect code if it gives none.
+
+    Not with values that cannot be sent.
+    """
+    for name in ("destination", "redirect_code"):
+        whole = replace(change, **{name: getattr(change, name) or getattr(url, name)})
+        if not any(find_problems([(0, whole)], "line")):
+            change = whole
+    return change
+
+
+def _row(row: ChangeRow, links: Links, earlier: OutcomeFile) -> Row:
+    fingerprint = earlier.digest(row.edited or astuple(row.change))
+    before = earlier.of.get(fingerprint)
+    status = None if before is None else before.status
+    key, url = row.change.key, None
+    if before is not None and before.id in links.by_key and status != "failed":
+        # The slashtag may have been changed since, also by this change.
+        key = before.id
+    try:
+        url = links.find(key)
+        found = tuple(_differences(row.line, row.change, url))
+    except InvalidRequestError as error:
+        found = (Difference(row.line, row.change.key, "", str(error), ""),)
+    is_latest = before is not None and earlier.last_sent.get(before.id) == fingerprint
+    if row.edited is not None:
+        # The present values decide, of those that a listing shows.
+        is_latest = is_latest and all(each.member in ("password", "domain_id") for each in found)
+    is_unknown = status in UNANSWERED
+    return Row(
+        *astuple(row),
+        sent=RowOutcome(
+            line=row.line,
+            key=row.change.key,
+            status="sent",
+            id=None if url is None else url.id,
+            fingerprint=fingerprint,
+        ),
+        url=url,
+        differences=found,
+        is_done=not found if is_unknown else status == "done" and (is_latest or not found),
+        is_unknown=is_unknown,
+    )
+
+
+def _differences(line: int, change: Change, url: ShortUrl) -> Iterator[Difference]:
+    """Yield what a change alters of a link, or may alter."""
+    listed = url.to_dict()
+    for name in change.__struct_fields__[1:]:
+        new, now = getattr(change, name), listed.get(name, "?")
+        if new is not None and (name not in listed or new != now):
+            shown = "***" if name == "password" else str(new)
+            yield Difference(line, change.key, name, "" if now is None else str(now), shown)

@@ -45,21 +45,31 @@ class RowOutcome(msgspec.Struct, frozen=True, kw_only=True):
     at: str = ""
 
 
-class Outcomes:
-    """Outcomes that earlier runs left in a file: the last of each change, and the last change of each link.
+class OutcomeFile:
+    """File of outcomes as JSON Lines: those that earlier runs left and, in a `with` block, those of this one.
 
     Bound to service and apikey, and not to the apisecret, which may be replaced: nothing that was done is
     then done again. Its hashes are keyed, so that nobody without the apikey can try passwords on them.
-    Raises ExportError unless it is a file of outcomes of this account, or missing.
+    Raises ExportError unless it is a file of outcomes of this account, or missing; if another run has it
+    open, and on a full disk. After such an error nothing more is written: lines may be lost, or one cut,
+    which the next run removes.
     """
 
     def __init__(self, path: Path, session: AsyncSession) -> None:
-        with _os_errors(path):
-            content = path.read_bytes() if path.exists() else b""
+        self._path = path
+        self._session = session
+        self._written = self._durable = 0
+        self._failure: OSError | None = None
+        self._flushing = asyncio.Lock()
+
+    def read(self) -> Self:
+        """Read what earlier runs left."""
+        with self._final_errors():
+            content = self._path.read_bytes() if self._path.exists() else b""
         # The last line was cut if a run was killed.
         *lines, torn = content.split(b"\n")
         #: Length of the whole lines.
-        self.length = len(content) - len(torn)
+        self._length = len(content) - len(torn)
         #: Last outcome of each change, by its fingerprint, and the fingerprint of the last change of a link.
         self.of: dict[str, RowOutcome] = {}
         self.last_sent: dict[int | None, str] = {}
@@ -73,52 +83,40 @@ class Outcomes:
                 # Not for "unknown": rows that are only held back have it too.
                 if entry.status == "sent":
                     self.last_sent[entry.id] = entry.fingerprint
-            key = account_key(session, header["salt"])
+            key = account_key(self._session, header["salt"])
         except (msgspec.DecodeError, KeyError):
-            raise ExportError(
-                f"{path} does not hold outcomes; choose another file for the outcomes"
-            ) from None
+            raise ExportError(f"{self._path} does not hold outcomes; choose another file") from None
         self._key = key[32:]
         #: First line: the account, as a hash with a salt of this file.
-        self.header = {"salt": header["salt"], "account": key[:32].hex()}
-        if lines and header != self.header:
+        self._header = {"salt": header["salt"], "account": key[:32].hex()}
+        if lines and header != self._header:
             raise ExportError(
-                f"{path} is of another service or apikey; give another file for the outcomes, and if the "
+                f"{self._path} is of another service or apikey; give another file for the outcomes. If the "
                 "account is the same, look first what would still change: what was done is not known there"
             )
+        return self
 
     def digest(self, what: object) -> str:
         """Return the keyed hash of a JSON value."""
         return blake2b(msgspec.json.encode(what), key=self._key, digest_size=16).hexdigest()
 
-
-class OutcomeFile:
-    """File of outcomes as JSON Lines, open for one run; `earlier` are those that earlier runs left.
-
-    Raises what Outcomes raises, and ExportError if another run has it open, and on a full disk. After such an
-    error nothing more is written: lines may be lost, or one cut, which the next run removes.
-    """
-
-    def __init__(self, path: Path, session: AsyncSession) -> None:
-        self.path = path
-        self._written = self._durable = 0
-        self._failure: OSError | None = None
-        self._flushing = asyncio.Lock()
-        lock = FileLock(path)
-        with ExitStack() as opened, _os_errors(path):
+    def __enter__(self) -> Self:
+        lock, path = FileLock(self._path), self._path
+        with ExitStack() as opened, self._final_errors():
             if not lock.acquire():
                 raise ExportError(f"another run writes to {path}")
             opened.callback(lock.release)
-            self.earlier = Outcomes(path, session)
+            self.read()
             exists = path.exists()
             self._file = opened.enter_context(path.open("ab", buffering=0))
             if not exists:
                 path.chmod(0o600)
                 sync_folder(path.parent)
-            self._file.truncate(self.earlier.length)
-            if not self.earlier.length:
-                self._write(self.earlier.header)
+            self._file.truncate(self._length)
+            if not self._length:
+                self._write(self._header)
             self._opened = opened.pop_all()
+        return self
 
     def append(self, entry: RowOutcome) -> None:
         """Append an outcome; it is durable after the next `announce`, or when the file is closed."""
@@ -134,14 +132,13 @@ class OutcomeFile:
     @contextmanager
     def _final_errors(self) -> Generator[None, None, None]:
         """Raise errors of the system as ExportError, and the same again for what is written later."""
-        with _os_errors(self.path):
+        try:
             if self._failure is not None:
                 raise self._failure
-            try:
-                yield
-            except OSError as error:
-                self._failure = error
-                raise
+            yield
+        except OSError as error:
+            self._failure = error
+            raise ExportError(f"{self._path} cannot be written: {error.strerror}") from None
 
     async def announce(self, entry: RowOutcome) -> None:
         """Record that a change is about to be sent; return once that survives a crash of the machine.
@@ -159,25 +156,14 @@ class OutcomeFile:
                         await in_thread(partial(os.fsync, self._file.fileno()))
                     self._durable = written
         except asyncio.CancelledError:
-            before = self.earlier.of.get(entry.fingerprint)
+            before = self.of.get(entry.fingerprint)
             status: Status = "unknown" if before and before.status in UNANSWERED else "failed"
             with suppress(ExportError):
                 self.append(msgspec.structs.replace(entry, status=status, error="not sent"))
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        with self._opened, _os_errors(self.path):
-            if error is None:
-                os.fsync(self._file.fileno())
-
-
-@contextmanager
-def _os_errors(path: Path) -> Generator[None, None, None]:
-    """Raise errors of the system as ExportError."""
-    try:
-        yield
-    except OSError as error:
-        raise ExportError(f"{path} cannot be written: {error.strerror}") from None
+        with self._opened:
+            if error is None and self._failure is None:
+                with self._final_errors():
+                    os.fsync(self._file.fileno())

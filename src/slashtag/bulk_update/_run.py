@@ -18,9 +18,8 @@ from msgspec.structs import replace
 from .. import AsyncSession, AuthenticationError, Change, Progress, ShortUrl
 from .._internal import in_thread
 from ..export import URLS, Table, TableFile
-from ._changes import ChangeRow, Links, checked, read_sheet
-from ._outcome_file import OutcomeFile, Outcomes, RowOutcome, Status
-from ._planning import Difference, Row, completed, plan
+from ._changes import ChangeRow, Difference, Links, Row, checked, completed, plan, read_sheet
+from ._outcome_file import OutcomeFile, RowOutcome, Status
 
 Changes = str | os.PathLike[str] | Iterable[Change]
 
@@ -119,7 +118,9 @@ class BulkUpdate(AbstractAsyncContextManager["BulkUpdate"]):
 
         A row that is `missing` would fail. See docs/service.md, List short URLs.
         """
-        rows = await plan(self._session, self._given, Outcomes(self.path, self._session), self._progress)
+        rows = await plan(
+            self._session, self._given, OutcomeFile(self.path, self._session).read(), self._progress
+        )
         left = [row for row in rows if not row.is_done]
         missing = sum(row.url is None for row in left)
         changed = sum(bool(row.differences) for row in left) - missing
@@ -134,7 +135,7 @@ class BulkUpdate(AbstractAsyncContextManager["BulkUpdate"]):
 
     async def _run(self) -> AsyncGenerator[RowOutcome, None]:
         with OutcomeFile(self.path, self._session) as file:
-            rows = await plan(self._session, self._given, file.earlier, self._progress)
+            rows = await plan(self._session, self._given, file, self._progress)
             todo: list[Row] = []
             for row in rows:
                 if row.is_done:
