@@ -22,7 +22,7 @@ from slashtag._core.answers import RangeAnswer
 from slashtag._core.call import Call
 from slashtag._core.response import parse
 from slashtag._core.windows import Window
-from slashtag._models import Page
+from slashtag._records import Page
 
 FIRST, LAST = date(2024, 1, 1), date(2024, 2, 1)
 WINDOW = Window(datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 2, 1, 23, 59, 59, tzinfo=UTC))

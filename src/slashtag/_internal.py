@@ -22,9 +22,9 @@ from ._files import FileLock as FileLock
 from ._files import in_thread as in_thread
 from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal
-from ._models import days as days
-from ._models import many as many
 from ._session import AsyncSession
+from ._statistics import days as days
+from ._statistics import many as many
 
 T = TypeVar("T")
 

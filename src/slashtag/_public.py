@@ -35,13 +35,9 @@ from ._errors import TransportError as TransportError
 from ._errors import UnexpectedResponseError as UnexpectedResponseError
 from ._errors import UnknownTagError as UnknownTagError
 from ._fanout import Results as Results
-from ._models import GeoStats as GeoStats
-from ._models import Page as Page
-from ._models import PeriodStats as PeriodStats
-from ._models import RangeStats as RangeStats
-from ._models import ShortUrl as ShortUrl
-from ._models import Statistics as Statistics
-from ._models import Tag as Tag
+from ._records import Page as Page
+from ._records import ShortUrl as ShortUrl
+from ._records import Tag as Tag
 from ._records import to_builtins as to_builtins
 from ._resources.collect import Failure as Failure
 from ._resources.collect import OnError as OnError
@@ -53,3 +49,7 @@ from ._resources.tags import Tags as Tags
 from ._resources.urls import Urls as Urls
 from ._sending.sender import Metrics as Metrics
 from ._session import AsyncSession as AsyncSession
+from ._statistics import GeoStats as GeoStats
+from ._statistics import PeriodStats as PeriodStats
+from ._statistics import RangeStats as RangeStats
+from ._statistics import Statistics as Statistics

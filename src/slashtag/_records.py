@@ -1,13 +1,18 @@
-"""Records as other libraries take them: built-in values and pydantic fields."""
+"""Links and tags of the account as immutable values; records as other libraries take them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, cast, get_args
+from datetime import datetime
+from typing import Annotated, Any, Generic, TypeVar, cast, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import asdict, fields
+
+T = TypeVar("T")
+#: Time of a record, without a zone.
+Time = Annotated[datetime, Meta(tz=False)]
 
 
 class PydanticType(Struct, frozen=True):
@@ -55,6 +60,45 @@ class Record(PydanticType, frozen=True, kw_only=True):
         """Return a dict that json.dumps takes: names of members as here, dates as ISO 8601, keys as str."""
         members: dict[str, Any] = to_builtins(self)
         return members
+
+
+class ShortUrl(Record, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """One short URL of the account.
+
+    `hits` is the click counter; `redirect_code` an HTTP status; timestamps have no zone, as the service
+    documents none; `tag_id` is None if the link has no tag. A member other than `id` that cannot be read is
+    None, so add up `url.hits or 0`; `metrics.unreadable` counts these. See docs/service.md, Short URL.
+    """
+
+    id: int
+    destination: str | None = None
+    hits: int | None = None
+    redirect_code: int | None = None
+    short_url: str | None = None
+    slashtag: str | None = None
+    created_at: Time | None = None
+    updated_at: Time | None = None
+    tag_id: int | None = None
+
+
+class Tag(Record, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """One tag of the account; `name` is unique.
+
+    A member other than `id` that cannot be read is None. See docs/service.md, Tag.
+    """
+
+    id: int
+    name: str | None = None
+    description: str | None = None
+    created_at: Time | None = None
+
+
+class Page(Record, Generic[T], frozen=True, kw_only=True, rename="camel"):
+    """One page of a listing: its number, the pageSize that the service used, its items."""
+
+    page: int
+    page_size: int
+    items: list[T]
 
 
 def to_builtins(value: object) -> Any:

@@ -27,7 +27,7 @@ from slashtag import (
 from slashtag._core.answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from slashtag._core.batches import Selector
 from slashtag._core.windows import Window
-from slashtag._models import RunningSum, days
+from slashtag._statistics import RunningSum, days
 
 from ..support.laws import examples
 from . import clicklog

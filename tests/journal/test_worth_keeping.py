@@ -13,7 +13,7 @@ from slashtag._core.batches import Selector
 from slashtag._core.call import SETTLING_SECONDS, Call
 from slashtag._core.queries import AllTime, CountryGeo, DateRange, Day, Query, Year
 from slashtag._journal.journal import is_final
-from slashtag._models import Page
+from slashtag._records import Page
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 SETTLED = NOW.timestamp() + SETTLING_SECONDS + 1

@@ -28,7 +28,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
-from .._models import GeoStats, PeriodStats, RangeStats, Statistics, add_counts
+from .._statistics import GeoStats, PeriodStats, RangeStats, Statistics, add_counts
 from .windows import Window
 
 Nothing = Annotated[list[Any], Meta(max_length=0)]

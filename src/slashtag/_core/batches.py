@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from .._errors import InvalidRequestError
-from .._models import ShortUrl
+from .._records import ShortUrl
 from .call import UNRESERVED
 
 S = TypeVar("S")

@@ -10,7 +10,7 @@ from itertools import combinations, cycle
 from itertools import count as count_from
 from math import comb
 
-from .._models import add_counts
+from .._statistics import add_counts
 from .batches import MAX_KEYS, halves
 from .bounds import Bounds, Pause
 

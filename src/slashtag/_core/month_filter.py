@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from .._models import PeriodStats
+from .._statistics import PeriodStats
 from .queries import AllTime, DateRange
 from .windows import DAY, SECOND, TimeSlice, Window, midnight, range_slice, windows
 

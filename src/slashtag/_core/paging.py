@@ -42,7 +42,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .._errors import BadRequestError, InvalidRequestError, NotFoundError, PaginationError, SlashtagError
-from .._models import Page
+from .._records import Page
 from .call import MAX_PAGESIZE, check_int
 from .seen_ids import SeenIds
 

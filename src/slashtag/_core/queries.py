@@ -1,7 +1,7 @@
 """Queries of the statistics endpoints, and the plans of their requests.
 
 A new statistics endpoint needs one more class here: its fields, validation, time slices and type of answer.
-How an answer is checked is in answers.py, how results are added in _models.py.
+How an answer is checked is in answers.py, how results are added in _statistics.py.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from .._errors import InvalidRequestError
-from .._models import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics, many
 from .._records import PydanticType
+from .._statistics import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics, many
 from .answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from .batches import Selector
 from .call import Call, check_int

@@ -25,8 +25,7 @@ from .._errors import (
     UnexpectedResponseError,
     UnknownTagError,
 )
-from .._models import Page
-from .._records import Record
+from .._records import Page, Record
 from .answers import StatsAnswer
 from .call import Call
 from .scrubber import SCRUBBED_BYTES, Scrubber

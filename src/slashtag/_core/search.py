@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 
-from .._models import add_counts
+from .._statistics import add_counts
 from .batches import Selector, folded, halves
 from .bounds import Bounds, Pause
 from .cells import (

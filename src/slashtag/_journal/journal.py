@@ -22,7 +22,7 @@ from .._core.batches import KeptOrder, Link
 from .._core.call import SETTLING_SECONDS, Call
 from .._errors import JournalError
 from .._files import in_thread
-from .._models import Page
+from .._records import Page
 from .file import JournalFile, Stored
 
 COMMIT_SECONDS = 0.2

@@ -27,8 +27,8 @@ from .._errors import (
     UnexpectedResponseError,
 )
 from .._fanout import AsyncReadable, WorkerPool
-from .._models import Statistics
 from .._sending.sender import Metrics, Sender
+from .._statistics import Statistics
 from .listing import Progress
 
 R = TypeVar("R", bound=Statistics)

@@ -27,7 +27,7 @@ from .._core.search import Search
 from .._core.windows import TimeSlice, Window, split_at
 from .._errors import SlashtagError, UnexpectedResponseError
 from .._fanout import CAPACITY, Results, Tasks, WorkerPool
-from .._models import RangeStats, RunningSum, Statistics
+from .._statistics import RangeStats, RunningSum, Statistics
 from .collect import ProgressReporter, StatsFetcher
 
 R = TypeVar("R", bound=Statistics)

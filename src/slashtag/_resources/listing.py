@@ -13,7 +13,7 @@ from .._core.call import MAX_PAGESIZE, Call, check_callback, check_int
 from .._core.paging import HasId, Order, PageCursor, Paging
 from .._errors import BadRequestError, NotFoundError
 from .._fanout import AsyncReadable, Stream, Tasks
-from .._models import Page
+from .._records import Page
 from .._sending.sender import Sender
 
 T = TypeVar("T", bound=HasId)

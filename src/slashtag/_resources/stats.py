@@ -13,8 +13,8 @@ from .._core.queries import Plan, Query, make_plan
 from .._core.windows import Zone, parse_zone
 from .._errors import InvalidRequestError
 from .._fanout import Results, Tasks, WorkerPool
-from .._models import Statistics
 from .._sending.sender import Sender
+from .._statistics import Statistics
 from .collect import (
     Failure,
     OnError,

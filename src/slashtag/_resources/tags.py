@@ -6,7 +6,7 @@ import msgspec
 
 from .._core.call import MAX_TAG_DESCRIPTION, MAX_TAG_NAME, Call, check_text
 from .._errors import BadRequestError, OutcomeUnknownError
-from .._models import Page, Tag
+from .._records import Page, Tag
 from .listing import Resource
 
 

@@ -11,7 +11,7 @@ from .._core.call import Call, RedirectCode, check_callback
 from .._core.change import Change, Outcome, find_problems
 from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError
 from .._fanout import CAPACITY, Results, Tasks, WorkerPool
-from .._models import Page, ShortUrl
+from .._records import Page, ShortUrl
 from .._sending.sender import Sender
 from .listing import Progress, Resource
 

@@ -1,65 +1,21 @@
-"""Records and statistics of the service as immutable values, and the sums of statistics."""
+"""Statistics of the service as immutable values, and how they are added up: `RunningSum`."""
 
 from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import date, datetime
+from datetime import date
 from functools import cache
-from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from msgspec import Meta
 from msgspec.structs import asdict, force_setattr
 
 from ._records import Record
 
-T = TypeVar("T")
 K = TypeVar("K")
 S = TypeVar("S", bound="Statistics")
 Span = tuple[date, date]
-#: Time of a record, without a zone.
-Time = Annotated[datetime, Meta(tz=False)]
-
 OTHER = "Other"
-
-
-class ShortUrl(Record, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """One short URL of the account.
-
-    `hits` is the click counter; `redirect_code` an HTTP status; timestamps have no zone, as the service
-    documents none; `tag_id` is None if the link has no tag. A member other than `id` that cannot be read is
-    None, so add up `url.hits or 0`; `metrics.unreadable` counts these. See docs/service.md, Short URL.
-    """
-
-    id: int
-    destination: str | None = None
-    hits: int | None = None
-    redirect_code: int | None = None
-    short_url: str | None = None
-    slashtag: str | None = None
-    created_at: Time | None = None
-    updated_at: Time | None = None
-    tag_id: int | None = None
-
-
-class Tag(Record, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """One tag of the account; `name` is unique.
-
-    A member other than `id` that cannot be read is None. See docs/service.md, Tag.
-    """
-
-    id: int
-    name: str | None = None
-    description: str | None = None
-    created_at: Time | None = None
-
-
-class Page(Record, Generic[T], frozen=True, kw_only=True, rename="camel"):
-    """One page of a listing: its number, the pageSize that the service used, its items."""
-
-    page: int
-    page_size: int
-    items: list[T]
 
 
 def add_counts(into: dict[K, int], counts: Mapping[K, int]) -> None:
