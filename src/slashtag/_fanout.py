@@ -39,8 +39,8 @@ class WorkerPool(Generic[W]):
         self._work = work
         self._workers = workers
         self._follow_ups: deque[W] = deque()
-        # False while a worker takes an item, as an async source allows one at a time, and at the end.
-        self._source_is_free = True
+        #: Whether a worker may ask the source for an item: one at a time may, until its end.
+        self._may_ask = True
         self._alive = 0
         self._starting = 0
 
@@ -61,7 +61,7 @@ class WorkerPool(Generic[W]):
 
     def _start_workers(self, group: TaskGroup) -> None:
         """Start one worker for each follow-up item and one for the source, up to the maximum."""
-        missing = len(self._follow_ups) + self._source_is_free - self._starting
+        missing = len(self._follow_ups) + self._may_ask - self._starting
         for _ in range(min(missing, self._workers - self._alive)):
             self._alive += 1
             self._starting += 1
@@ -69,7 +69,7 @@ class WorkerPool(Generic[W]):
 
     async def _serve(self, group: TaskGroup) -> None:
         self._starting -= 1
-        while self._follow_ups or self._source_is_free:
+        while self._follow_ups or self._may_ask:
             try:
                 item = self._follow_ups.popleft() if self._follow_ups else await self._next()
             except StopAsyncIteration:
@@ -82,9 +82,9 @@ class WorkerPool(Generic[W]):
 
     async def _next(self) -> W:
         """Return the next item of the source; raises StopAsyncIteration once there is none."""
-        self._source_is_free = False
+        self._may_ask = False  # and for good if there is none
         item = await anext(self._source)
-        self._source_is_free = True
+        self._may_ask = True
         return item
 
 

@@ -15,13 +15,13 @@ from typing import TypeVar
 from msgspec import structs
 
 from ._core.batches import check_slashtag as check_slashtag
-from ._core.change import find_problems as find_problems
 from ._errors import SlashtagError, TransportError
 from ._fanout import WorkerPool as WorkerPool
 from ._files import FileLock as FileLock
 from ._files import in_thread as in_thread
 from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal
+from ._resources.urls import find_problems as find_problems
 from ._session import AsyncSession
 from ._statistics import days as days
 from ._statistics import many as many

@@ -2,8 +2,6 @@
 
 from ._core.batches import Keys as Keys
 from ._core.call import Call as Call
-from ._core.change import Change as Change
-from ._core.change import Outcome as Outcome
 from ._core.queries import AllTime as AllTime
 from ._core.queries import CountryGeo as CountryGeo
 from ._core.queries import DateRange as DateRange
@@ -46,6 +44,8 @@ from ._resources.listing import PageStream as PageStream
 from ._resources.listing import Progress as Progress
 from ._resources.stats import Stats as Stats
 from ._resources.tags import Tags as Tags
+from ._resources.urls import Change as Change
+from ._resources.urls import Outcome as Outcome
 from ._resources.urls import Urls as Urls
 from ._sending.sender import Metrics as Metrics
 from ._session import AsyncSession as AsyncSession

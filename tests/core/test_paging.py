@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import Page, PaginationError, Tag
+from slashtag._core.paging import SeenIds
 
 from .simulated_listing import Answer, Beyond, Service, Stray, cursor, page, read
 
@@ -382,3 +383,14 @@ def test_oldest_first_has_no_gap_while_records_are_appended(
     found, _ = read(cursor(prefetch=prefetch), service, random)
     assert found == list(range(len(found)))
     assert len(found) >= n
+
+
+@given(st.lists(st.sets(st.integers(0, 600) | st.integers())))
+def test_seen_ids_are_a_set(pages: list[set[int]]) -> None:
+    seen, truth = SeenIds(), set[int]()
+    for ids in pages:
+        new = seen.new(ids)
+        assert new == ids - truth
+        seen.add(new)
+        truth |= ids
+        assert len(seen) == len(truth)

@@ -30,11 +30,12 @@ from slashtag import (
     UnexpectedResponseError,
     UnknownTagError,
 )
-from slashtag._core.answers import GeoAnswer, PeriodAnswer, RangeAnswer, RowsUpdated
+from slashtag._core.answers import GeoAnswer, PeriodAnswer, RangeAnswer
 from slashtag._core.call import Call
 from slashtag._core.response import answered_at, parse
 from slashtag._core.retry import answer_lost, retryable
 from slashtag._core.scrubber import EXCERPT_BYTES, Scrubber
+from slashtag._resources.urls import RowsUpdated
 
 URLS: Call[Any] = Call(method="GET", path="urls", returns=Page[ShortUrl])
 UPDATE: Call[Any] = Call(method="PUT", path="urls/spring", returns=RowsUpdated, body=b"{}")

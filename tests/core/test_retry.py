@@ -31,8 +31,8 @@ from slashtag import (
 )
 from slashtag._core import retry
 from slashtag._core.call import Call
-from slashtag._core.change import Change
 from slashtag._core.retry import answer_lost, backoff, final_error, is_failure, retryable
+from slashtag._resources.urls import Change
 
 CALLS: dict[str, Call[Any]] = {
     "GET": Call(method="GET", path="stats", returns=dict),

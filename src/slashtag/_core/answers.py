@@ -186,9 +186,3 @@ def _check_dimensions(stats: Statistics, incomplete: Sequence[str]) -> tuple[Sta
 def _counts(found: Any) -> dict[Any, int]:
     """Return a map of counts; [], null and a missing member mean an empty one."""
     return found or {}
-
-
-class RowsUpdated(Struct, gc=False):
-    """Answer of an update."""
-
-    rows_updated: int

@@ -33,7 +33,8 @@ Answers have no total and no end mark. See docs/service.md, List short URLs. Mea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import inf
 from typing import Generic, Literal, Protocol, TypeVar, get_args
@@ -44,7 +45,6 @@ from msgspec.structs import replace
 from .._errors import BadRequestError, InvalidRequestError, NotFoundError, PaginationError, SlashtagError
 from .._records import Page
 from .call import MAX_PAGESIZE, check_int
-from .seen_ids import SeenIds
 
 
 class HasId(Protocol):
@@ -61,6 +61,8 @@ CAP_STEP = 10
 MOST_KNOWN_PAGES = 8
 #: So many readings in a row that leave as many items missing as before are an error.
 MOST_READINGS_IN_VAIN = 5
+#: Ids of a block of `SeenIds`.
+BLOCK = 256
 TOO_FAST = (
     "the listing does not advance: records are inserted faster than pages are read, or the service repeats "
     'pages; use orderby="date", which appends new records'
@@ -315,3 +317,43 @@ def _choose(items: Sequence[T], ids: set[int]) -> Sequence[T]:
     if len(ids) == len(items):
         return items
     return list({item.id: item for item in items if item.id in ids}.values())
+
+
+class SeenIds:
+    """Set of ids, as bits of one number a block, since those of an account are mostly near each other."""
+
+    def __init__(self) -> None:
+        self._blocks: defaultdict[int, int] = defaultdict(int)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def new(self, ids: set[int]) -> set[int]:
+        """Return the ids that are not in the set."""
+        get = self._blocks.get
+        if not any(get(block, 0) & bits for block, bits in _in_blocks(ids)):
+            return ids
+        return {id for id in ids if not get(id // BLOCK, 0) >> id % BLOCK & 1}
+
+    def add(self, ids: set[int]) -> None:
+        """Add ids that are not in the set."""
+        for block, bits in _in_blocks(ids):
+            self._blocks[block] |= bits
+        self._length += len(ids)
+
+
+def _in_blocks(ids: set[int]) -> Iterable[tuple[int, int]]:
+    """Return the number and the bits of each block that has some of the ids."""
+    if not ids:
+        return ()
+    low, high = min(ids), max(ids)
+    if high - low == len(ids) - 1:  # a row without gaps, as most pages
+        starts = [low, *range((low // BLOCK + 1) * BLOCK, high + 1, BLOCK)]
+        ends = [*(start - 1 for start in starts[1:]), high]
+        pairs = zip(starts, ends, strict=True)
+        return [(a // BLOCK, (2 << b % BLOCK) - (1 << a % BLOCK)) for a, b in pairs]
+    found: defaultdict[int, int] = defaultdict(int)
+    for id in ids:
+        found[id // BLOCK] |= 1 << id % BLOCK
+    return found.items()

@@ -74,6 +74,7 @@ async def collect(
 ) -> R:
     """Send the requests of a plan, which may be read asynchronously; return the sum."""
     running_sum = plan.query.running_sum(plan.span)
+    #: When the halves of a batch were decided upon, see `may_split`.
     marks: dict[Call[Any], tuple[int, int]] = {}
 
     async def work(request: StatsRequest) -> Sequence[StatsRequest]:

@@ -113,13 +113,14 @@ class PageStream(Stream[Page[T]]):
         super().__init__(tasks)
         self._options = options
         self._cursor: PageCursor[T] = PageCursor(options.paging)
-        self._under_way: dict[int, asyncio.Task[Page[T]]] = {}
+        #: The requests for the pages that the cursor has under way.
+        self._requests: dict[int, asyncio.Task[Page[T]]] = {}
         self._given = 0
         #: Whether no page is taken from a journal, or its pages go with those that the service has now.
         self._is_current = options.anew
 
     async def _next(self) -> Page[T]:
-        cursor, under_way, sender = self._cursor, self._under_way, self._options.resource._sender
+        cursor, requests, sender = self._cursor, self._requests, self._options.resource._sender
         while not cursor.done:
             while (number := cursor.ask()) is not None:
                 call = self._options.call(number, cursor.pagesize, anew=cursor.again)
@@ -129,20 +130,20 @@ class PageStream(Stream[Page[T]]):
                     if not await self._is_continued(number):
                         self._options = replace(self._options, anew=True)
                         call = self._options.call(number, cursor.pagesize)
-                under_way[number] = self._tasks.spawn(sender.send(call))
-            task = under_way[cursor.page]
+                requests[number] = self._tasks.spawn(sender.send(call))
+            task = requests[cursor.page]
             if not task.done():
                 # Not awaited directly: a cancelled consumer may continue, so keep the request.
                 await asyncio.wait((task,))
-            del under_way[cursor.page]
+            del requests[cursor.page]
             try:
                 page = self._outcome(task)
             except (BadRequestError, NotFoundError) as error:
                 cursor.missing(error)
                 continue
             items = cursor.take(page)
-            for dropped in under_way.keys() - cursor.under_way:
-                under_way.pop(dropped).cancel()
+            for dropped in requests.keys() - cursor.under_way:
+                requests.pop(dropped).cancel()
             if items:
                 self._given += len(items)
                 if self._options.progress is not None:

@@ -163,7 +163,8 @@ class FastPath:
         self._idle: list[PooledConnection] = []
         assert http.connector is not None
         self._connector = http.connector
-        #: Passed to the connector for every connection: all requests go to one origin with the same headers.
+        #: Passed to the connector for every connection: all requests go to one origin with the same headers,
+        #: among them the credentials.
         self._origin = aiohttp.ClientRequest("GET", base, headers=http.headers, loop=loop)
         lines = [f"{name}: {value}\r\n" for name, value in self._origin.headers.items()]
         self._head = f" HTTP/1.1\r\n{''.join(lines)}"
