@@ -1,22 +1,37 @@
-"""Rows of commands, on stdout or in a file: a table, JSON Lines, CSV and more."""
+"""Rows of commands, on stdout or in a file, and tables and bar charts that fit a terminal."""
 
 import json
 import sys
-from collections.abc import Generator, Iterable, Mapping
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
+from rich.bar import Bar
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
 from typer import Option
 
-from .. import InvalidRequestError
+from .. import InvalidRequestError, PeriodStats, RangeStats, Statistics
 from ..export import FORMATS, Row, Table, TableFile, TextFormat, Writer, open_writer
-from .drawing import draw_rows
+from .stderr import one_line
 
 _option = partial(Option, rich_help_panel="The output")
+DAY = timedelta(days=1)
+#: Characters that the first text of a row leaves to the other columns.
+OTHERS = 24
+#: The longest range drawn by day; longer ones are drawn by month.
+MOST_DAYS = 31
+#: Labels drawn of a dimension; the others are summed in one line.
+MOST_LABELS = 8
+BAR = 30
 
 
 @dataclass
@@ -80,3 +95,91 @@ def stdout() -> Any:
         file.write(safe(data))
 
     return SimpleNamespace(write=write) if sys.stdout.isatty() else file
+
+
+def _new_drawing() -> RichTable:
+    return RichTable(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+
+
+def draw_rows(table: Table, rows: Sequence[Row], shown: Mapping[str, int] | None) -> None:
+    """Print rows on stdout.
+
+    `shown` has the columns to draw, each with the width of a terminal that has room for it. Each row is then
+    one line, its texts cut where they do not fit. Without it all columns are drawn, and texts wrap.
+    """
+    console = Console(highlight=False)
+    names = [name for name, width in shown.items() if width <= console.width] if shown else table.names
+    positions = [table.names.index(name) for name in names if name in table.names]
+    drawing = _new_drawing()
+    columns = [table.columns[n] for n in positions]
+    first_text = next((column for column in columns if column.kind == "text"), None)
+    for column in columns:
+        is_cut = bool(shown) and column is first_text
+        drawing.add_column(
+            column.name.replace("_", " "),
+            justify="right" if column.kind in ("int", "float") else "left",
+            # Of the other columns, rich makes the widest ones narrower. The first text names the record.
+            overflow="ellipsis" if shown else "fold",
+            no_wrap=column.kind != "text" or is_cut,
+            max_width=console.width - OTHERS if is_cut else None,
+        )
+    for row in rows:
+        # Text, not markup: what the service sends is data.
+        texts = ["" if row[n] is None else one_line(str(row[n])) for n in positions]
+        drawing.add_row(*(Text(text, no_wrap=bool(shown)) for text in texts))
+    console.print(drawing)
+
+
+def draw(stats: Statistics, counts: Mapping[str, int] | None = None) -> None:
+    """Print the clicks by day or month and the largest labels of each dimension, with bars and a total.
+
+    With `counts`, the clicks of every label of one dimension, print these only.
+    """
+    # Bars give way on a narrow terminal.
+    console, table = Console(highlight=False, markup=False), _new_drawing()
+    table.add_column(no_wrap=True, max_width=console.width - OTHERS)
+    table.add_column("clicks", justify="right", no_wrap=True)
+    table.add_column("%", justify="right", no_wrap=True)
+    table.add_column(max_width=BAR)
+    times = labels(stats, "month") if counts is None else counts
+    if counts is None and isinstance(stats, RangeStats) and len(stats.clicks) <= MOST_DAYS:
+        times = {f"{day} {day:%a}": n for day, n in sorted(stats.clicks.items())}
+    sections = {"": times}
+    for dimension in stats.DIMENSIONS.values() if counts is None else ():
+        if dimension != "day":
+            sections[dimension] = labels(stats, dimension)
+    for dimension, clicks in sections.items():
+        longest = max(clicks.values(), default=0) or 1
+        rows: list[tuple[str, int, Bar | None]] = [
+            (label, n, Bar(longest, 0, n, color="cyan")) for label, n in clicks.items()
+        ]
+        if dimension and rows:
+            table.add_row(Text(dimension, "bold"))
+            if len(rows) > MOST_LABELS + 1:
+                rest = rows[MOST_LABELS:]
+                # Without a bar, which would dwarf the others.
+                rows[MOST_LABELS:] = [(f"{len(rest)} others", sum(n for _, n, _ in rest), None)]
+        for label, n, bar in rows:
+            share = f"{percent(n, stats.total):.1f}" if stats.total else ""
+            table.add_row("  " * bool(dimension) + one_line(label), f"{n:,}", share, bar)
+        table.add_section()
+    if counts is None and isinstance(stats, PeriodStats):
+        bound = "" if stats.unique_is_exact else " at most"
+        table.add_row(Text(f"unique{bound}", "bold"), f"{stats.clicks_unique:,}")
+    table.add_row(Text("total", "bold"), Text(f"{stats.total:,}", "bold"))
+    console.print(table)
+
+
+def percent(part: int, whole: int) -> float:
+    """Return a share in percent, with one decimal."""
+    return round(100 * part / whole, 1) if whole else 0.0
+
+
+def labels(stats: Statistics, dimension: str | None) -> dict[str, int]:
+    """Return the clicks of every label of a dimension; of days also by month, or by Monday of their week."""
+    if dimension in ("week", "month") and isinstance(stats, RangeStats):
+        counts = Counter[str]()
+        for day, n in sorted(stats.clicks.items()):
+            counts[str(day)[:7] if dimension == "month" else str(day - day.weekday() * DAY)] += n
+        return counts
+    return {label: clicks for name, label, clicks in stats.rows() if name == dimension}

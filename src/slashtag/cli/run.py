@@ -22,20 +22,15 @@ from msgspec.structs import asdict
 from .. import (
     APIError,
     AsyncSession,
-    AuthenticationError,
     Failure,
     InvalidRequestError,
     Metrics,
     NotFoundError,
-    OutcomeUnknownError,
-    RateLimitError,
     RequestFailedError,
     RequestTimeoutError,
-    ServerError,
     SlashtagError,
     Statistics,
     TransportError,
-    UnexpectedResponseError,
     UnknownTagError,
 )
 from .._internal import many
@@ -49,18 +44,18 @@ GO_ON = "run the same command again to go on"
 #: Signals at which a command ends as at Ctrl-C; Windows has one of them.
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
-# The first match is used.
-_ADVICE: list[tuple[type[SlashtagError], str]] = [
-    (AuthenticationError, "run `slashtag login`, or check SLASHTAG_APIKEY and SLASHTAG_APISECRET"),
-    (UnknownTagError, "`slashtag tags list` shows the tags that exist"),
-    (OutcomeUnknownError, "check whether it was done before you repeat it"),
-    (RateLimitError, "try again later, or give the service's limit with --rate"),
-    (NotFoundError, "check --base-url"),
-    (ServerError, "the service has a problem; try again later"),
-    (RequestTimeoutError, "raise --timeout, or try again later"),
-    (TransportError, "check --base-url and the network"),
-    (UnexpectedResponseError, "check --base-url"),
-]
+#: What to do, by the name of an error or of what it derives from.
+_ADVICE = {
+    "AuthenticationError": "run `slashtag login`, or check SLASHTAG_APIKEY and SLASHTAG_APISECRET",
+    "UnknownTagError": "`slashtag tags list` shows the tags that exist",
+    "OutcomeUnknownError": "check whether it was done before you repeat it",
+    "RateLimitError": "try again later, or give the service's limit with --rate",
+    "NotFoundError": "check --base-url",
+    "ServerError": "the service has a problem; try again later",
+    "RequestTimeoutError": "raise --timeout, or try again later",
+    "TransportError": "check --base-url and the network",
+    "UnexpectedResponseError": "check --base-url",
+}
 
 
 class Run:
@@ -268,7 +263,7 @@ def describe(error: Exception) -> tuple[str, int]:
         if isinstance(error, NotFoundError) and error.method == "PUT":
             parts.append("`slashtag urls list` shows the links that exist")
         else:
-            parts += [advice for kind, advice in _ADVICE if isinstance(error, kind)][:1]
+            parts += [_ADVICE[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _ADVICE][:1]
         if isinstance(error, APIError) and error.retry_after:
             parts.append(f"the service asks to wait {error.retry_after:g} s")
     elif isinstance(error, OSError):

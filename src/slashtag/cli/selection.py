@@ -1,6 +1,7 @@
 """The options that say which links a command is about."""
 
 import csv
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -8,7 +9,7 @@ from typing import Any, ClassVar
 import typer
 from typer import Option
 
-from .. import AsyncSession, InvalidRequestError, Progress
+from .. import AsyncSession, InvalidRequestError, Progress, ShortUrl
 from .._internal import check_slashtag, did_you_mean, optional
 from .run import SOME_FAILED, Run
 
@@ -72,14 +73,14 @@ class Selection:
         if self.tag or self.every:
             return {"keys": None, "tags": self.tag or None}
         keys, found, seen = self.slashtags, None, set[str]()
+
+        def find(session: AsyncSession) -> Coroutine[Any, Any, dict[str, ShortUrl | None]]:
+            return session.urls.find(keys, progress=progress, seen=seen)
+
         if any("://" in key for key in keys):
-            found = await session.urls.find(keys, progress=progress, seen=seen)
+            found = await find(session)
         elif not self.no_check and len(keys) <= CHECKED:
-            found = await optional(
-                session,
-                "the check of slashtags",
-                lambda few: few.urls.find(keys, progress=progress, seen=seen),
-            )
+            found = await optional(session, "the check of slashtags", find)
         if found is None:
             return {"keys": keys, "tags": None}
         unknown = [key for key, link in found.items() if link is None]

@@ -23,7 +23,7 @@ from ... import (
 )
 from ...export import Column, Row, Table
 from ...sandbox import Sandbox, Truth
-from ..drawing import draw_rows
+from ..output import draw_rows
 from ..run import command
 from ..stderr import Begin, Watch
 

@@ -25,9 +25,8 @@ from ... import (
 )
 from ..._internal import many
 from ...export import Column, Links, Table, hourly_clicks, names_of_tags
-from ..drawing import draw, labels, percent
 from ..options import TIMEZONE, Period
-from ..output import Output
+from ..output import Output, draw, labels, percent
 from ..run import Run, command
 from ..selection import Selection
 

@@ -19,9 +19,8 @@ from typer import Option
 from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
 from ..._internal import many
 from ...export import Column, Links, Row, Table
-from ..drawing import percent
 from ..options import TIMEZONE, Period
-from ..output import Output
+from ..output import Output, percent
 from ..run import Run, command
 from ..selection import SelectionOrAll, note_of_shared
 
