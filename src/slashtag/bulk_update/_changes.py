@@ -211,14 +211,15 @@ class Difference(Struct, frozen=True):
     new: str
 
 
-class Row(ChangeRow, frozen=True, kw_only=True):
-    """Change with its link and what is known of it.
+class Row(Struct, frozen=True, kw_only=True):
+    """Change as it is sent, by id, with its link and what is known of it.
 
     `sent` is its outcome "sent", which identifies it in the file of outcomes; `url` is None where there is
     not just one link, as its only difference says. `is_done`: an earlier run did it, or sent it and the link
     is as it wants it. `is_unknown`: an earlier run sent it without getting an answer.
     """
 
+    change: Change
     sent: RowOutcome
     url: ShortUrl | None
     differences: tuple[Difference, ...]
@@ -227,7 +228,11 @@ class Row(ChangeRow, frozen=True, kw_only=True):
 
 
 async def plan(
-    session: AsyncSession, changes: Sheet | list[ChangeRow], earlier: OutcomeFile, progress: Progress | None
+    session: AsyncSession,
+    changes: Sheet | list[ChangeRow],
+    earlier: OutcomeFile,
+    progress: Progress | None,
+    keep: bool,
 ) -> list[Row]:
     """List the links of the account and return the rows; raises ChangesError for those that cannot be sent.
 
@@ -237,18 +242,49 @@ async def plan(
     links = Links(await session.urls.list(progress=progress, anew=True).to_list(), names)
     if isinstance(changes, Sheet):
         changes = changes.changes(links)
-    rows = [_row(row, links, earlier) for row in changes]
-    line_of: dict[int, int] = {}
+    rows = [_row(row, links, earlier, keep) for row in changes]
+    line_of: dict[int | None, int] = {}
     if problems := [
-        Problem(row.line, f"{row.change.key!r}: it is the link of line {line_of[row.url.id]}")
-        for row in rows
-        if row.url is not None and line_of.setdefault(row.url.id, row.line) != row.line
+        Problem(sent.line, f"{sent.key!r}: it is the link of line {line_of[sent.id]}")
+        for sent in (row.sent for row in rows if row.url is not None)
+        if line_of.setdefault(sent.id, sent.line) != sent.line
     ]:
         raise ChangesError("the list of changes", problems)
     return rows
 
 
-def completed(change: Change, url: ShortUrl) -> Change:
+def _row(row: ChangeRow, links: Links, earlier: OutcomeFile, keep: bool) -> Row:
+    change, url = row.change, None
+    fingerprint = earlier.digest(row.edited or astuple(change))
+    before = earlier.of.get(fingerprint)
+    status = None if before is None else before.status
+    key = change.key
+    if before is not None and before.id in links.by_key and status != "failed":
+        # The slashtag may have been changed since, also by this change.
+        key = before.id
+    try:
+        url = links.find(key)
+        found = tuple(_differences(row.line, change, url))
+        change = replace(change, key=url.id)
+    except InvalidRequestError as error:
+        found = (Difference(row.line, change.key, "", str(error), ""),)
+    is_latest = before is not None and earlier.last_sent.get(before.id) == fingerprint
+    if row.edited is not None:
+        # The present values decide, of those that a listing shows.
+        is_latest = is_latest and all(each.member in ("password", "domain_id") for each in found)
+    is_unknown = status in UNANSWERED
+    id = None if url is None else url.id
+    return Row(
+        change=_completed(change, url) if url and (keep or row.edited) else change,
+        sent=RowOutcome(line=row.line, key=row.change.key, status="sent", id=id, fingerprint=fingerprint),
+        url=url,
+        differences=found,
+        is_done=not found if is_unknown else status == "done" and (is_latest or not found),
+        is_unknown=is_unknown,
+    )
+
+
+def _completed(change: Change, url: ShortUrl) -> Change:
     """Return the change with the link's present destination and redirect code if it gives none.
 
     Not with values that cannot be sent.
@@ -258,40 +294,6 @@ def completed(change: Change, url: ShortUrl) -> Change:
         if not any(find_problems([(0, whole)], "line")):
             change = whole
     return change
-
-
-def _row(row: ChangeRow, links: Links, earlier: OutcomeFile) -> Row:
-    fingerprint = earlier.digest(row.edited or astuple(row.change))
-    before = earlier.of.get(fingerprint)
-    status = None if before is None else before.status
-    key, url = row.change.key, None
-    if before is not None and before.id in links.by_key and status != "failed":
-        # The slashtag may have been changed since, also by this change.
-        key = before.id
-    try:
-        url = links.find(key)
-        found = tuple(_differences(row.line, row.change, url))
-    except InvalidRequestError as error:
-        found = (Difference(row.line, row.change.key, "", str(error), ""),)
-    is_latest = before is not None and earlier.last_sent.get(before.id) == fingerprint
-    if row.edited is not None:
-        # The present values decide, of those that a listing shows.
-        is_latest = is_latest and all(each.member in ("password", "domain_id") for each in found)
-    is_unknown = status in UNANSWERED
-    return Row(
-        *astuple(row),
-        sent=RowOutcome(
-            line=row.line,
-            key=row.change.key,
-            status="sent",
-            id=None if url is None else url.id,
-            fingerprint=fingerprint,
-        ),
-        url=url,
-        differences=found,
-        is_done=not found if is_unknown else status == "done" and (is_latest or not found),
-        is_unknown=is_unknown,
-    )
 
 
 def _differences(line: int, change: Change, url: ShortUrl) -> Iterator[Difference]:

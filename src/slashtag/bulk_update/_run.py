@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
-from typing import Self
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,7 +17,7 @@ from msgspec.structs import replace
 from .. import AsyncSession, AuthenticationError, Change, Progress, ShortUrl
 from .._internal import in_thread
 from ..export import URLS, Table, TableFile
-from ._changes import ChangeRow, Difference, Links, Row, checked, completed, plan, read_sheet
+from ._changes import ChangeRow, Difference, Links, Row, checked, plan, read_sheet
 from ._outcome_file import OutcomeFile, RowOutcome, Status
 
 Changes = str | os.PathLike[str] | Iterable[Change]
@@ -54,7 +53,7 @@ class Preview(Struct, frozen=True, kw_only=True):
     unknown: int
 
 
-class BulkUpdate(AbstractAsyncContextManager["BulkUpdate"]):
+class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpdate"]):
     """Update of many links, each changed at most once; an async iterator over a RowOutcome for each.
 
     `changes`: Changes, or a file with some of COLUMNS, one of them `slashtag` or `id`: CSV with commas,
@@ -118,9 +117,8 @@ class BulkUpdate(AbstractAsyncContextManager["BulkUpdate"]):
 
         A row that is `missing` would fail. See docs/service.md, List short URLs.
         """
-        rows = await plan(
-            self._session, self._given, OutcomeFile(self.path, self._session).read(), self._progress
-        )
+        earlier = OutcomeFile(self.path, self._session).read()
+        rows = await plan(self._session, self._given, earlier, self._progress, self._keep)
         left = [row for row in rows if not row.is_done]
         missing = sum(row.url is None for row in left)
         changed = sum(bool(row.differences) for row in left) - missing
@@ -135,7 +133,7 @@ class BulkUpdate(AbstractAsyncContextManager["BulkUpdate"]):
 
     async def _run(self) -> AsyncGenerator[RowOutcome, None]:
         with OutcomeFile(self.path, self._session) as file:
-            rows = await plan(self._session, self._given, file, self._progress)
+            rows = await plan(self._session, self._given, file, self._progress, self._keep)
             todo: list[Row] = []
             for row in rows:
                 if row.is_done:
@@ -151,35 +149,24 @@ class BulkUpdate(AbstractAsyncContextManager["BulkUpdate"]):
             if todo:
                 self.undo_path = _free_path(self.path)
                 await in_thread(partial(_write_links, self.undo_path, [row.url for row in todo if row.url]))
-            async with aclosing(self._send(file, todo)) as outcomes:
-                async for outcome in outcomes:
-                    yield outcome
-
-    async def _send(self, file: OutcomeFile, rows: list[Row]) -> AsyncGenerator[RowOutcome, None]:
-        row_of: dict[str | int, Row] = {}
-        changes: list[Change] = []
-        for row in rows:
-            assert row.url is not None
-            change = replace(row.change, key=row.url.id)
-            changes.append(completed(change, row.url) if self._keep or row.edited is not None else change)
-            row_of[row.url.id] = row
-        updates = self._session.urls.update_many(
-            changes,
-            repeat_lost=self._repeat_lost,
-            before=lambda change: file.announce(row_of[change.key].sent),
-            progress=self._progress,
-        )
-        try:
-            async with updates as outcomes:
-                async for outcome in outcomes:
-                    row, error = row_of[outcome.change.key], str(outcome.error or "")
-                    yield self._record(file, row, outcome.status, error, outcome.rows_updated)
-        except AuthenticationError as error:
-            # The change that was answered with this error was not done.
-            for change in changes:
-                if change.call().path == error.path:
-                    self._record(file, row_of[change.key], "failed", str(error))
-            raise
+            row_of = {row.change.key: row for row in todo}
+            updates = self._session.urls.update_many(
+                [row.change for row in todo],
+                repeat_lost=self._repeat_lost,
+                before=lambda change: file.announce(row_of[change.key].sent),
+                progress=self._progress,
+            )
+            try:
+                async with updates:
+                    async for outcome in updates:
+                        row, error = row_of[outcome.change.key], str(outcome.error or "")
+                        yield self._record(file, row, outcome.status, error, outcome.rows_updated)
+            except AuthenticationError as error:
+                # The change that was answered with this error was not done.
+                for row in todo:
+                    if row.change.call().path == error.path:
+                        self._record(file, row, "failed", str(error))
+                raise
 
     def _record(
         self, file: OutcomeFile, row: Row, status: Status, error: str = "", rows_updated: int | None = None
@@ -193,9 +180,6 @@ class BulkUpdate(AbstractAsyncContextManager["BulkUpdate"]):
         file.append(outcome)
         self._counts[status] += 1
         return outcome
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> RowOutcome:
         return await anext(self._outcomes)
