@@ -100,7 +100,7 @@ def test_it_draws_a_picture(cli: Cli, name: str, start: bytes) -> None:
     [
         ("report.txt", "a report is written to a file that ends in .html, .png or .pdf, not report.txt"),
         ("folder.html", "folder.html cannot be written: it is a folder"),
-        ("missing/report.html", "cannot write beside missing/report.html: No such file or directory"),
+        ("missing/report.html", "missing/report.html cannot be written: No such file or directory"),
     ],
 )
 def test_a_target_that_will_not_do_is_told_before_anything_is_asked(

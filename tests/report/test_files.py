@@ -94,7 +94,7 @@ def test_a_file_that_cannot_be_written_is_told_and_leaves_no_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = report([1, 2])
-    with pytest.raises(ExportError, match="cannot write beside"):
+    with pytest.raises(ExportError, match="cannot be written"):
         write(found, tmp_path / "no folder" / "a.html")
     (tmp_path / "a.html").mkdir()
     with pytest.raises(ExportError, match="cannot be written"):

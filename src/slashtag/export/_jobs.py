@@ -166,10 +166,14 @@ async def export_clicks(
     Failure and left out; where nothing was answered the first failure is raised as well. Raises TypeError for
     a wrong selector, ExportError, and what `collect_each` raises (Statistics for a date or date range).
     """
-    zone = parse_zone(timezone)
-    # Once: a range that ends with the present day must not move at midnight.
-    query = _begun(query, timezone)
-    start, end = query.span(zone)
+    zone, now = parse_zone(timezone), datetime.now(UTC)
+    if isinstance(query, DateRange):  # once: today must not move at midnight
+        query = query.resolve(None if timezone is None else zone, now)
+    (start, end), today = query.span(zone), now.astimezone(zone).date()
+    if start > today:
+        raise InvalidRequestError(f"{start} is after today, {today}: there are no clicks yet")
+    if isinstance(query, DateRange) and end > today:
+        query, end = DateRange(query.bounds[0], today), today
     if by not in ("slashtag", "tag") or (by == "tag" and keys is not None):
         raise TypeError(f"by is 'slashtag', or 'tag' without keys, not {by!r}")
     ordered: bool | Literal["hits"] = True
@@ -210,20 +214,6 @@ async def export_clicks(
     return Summary(rows=written, failures=len(failures), reconciles=reconciles, shared=shared)
 
 
-def _begun(query: DateRange | Day, timezone: str | tzinfo | None) -> DateRange | Day:
-    """Return a range as it is today, without the days that have not begun.
-
-    Raises InvalidRequestError if none has.
-    """
-    zone, now = parse_zone(timezone), datetime.now(UTC)
-    if isinstance(query, DateRange):
-        query = query.resolve(None if timezone is None else zone, now)
-    (start, end), today = query.span(zone), now.astimezone(zone).date()
-    if start > today:
-        raise InvalidRequestError(f"{start} is after today, {today}: there are no clicks yet")
-    return DateRange(query.bounds[0], today) if isinstance(query, DateRange) and end > today else query
-
-
 async def hourly_clicks(
     session: AsyncSession,
     start: date | str,
@@ -257,7 +247,7 @@ async def hourly_clicks(
         # The fewer batches have clicks on a day, the fewer requests its hours take.
         listed = sorted([*links.keys, *links.refused], key=lambda key: -(getattr(key, "hits", None) or 0))
     whole = session.stats.plan(query, keys=listed, tags=tags, timezone=zone)
-    days = RangeStats()
+    days = whole.query.running_sum(whole.span)
     jobs: list[tuple[Plan[RangeStats], datetime, datetime]] = []
     done, total = 0, len(whole)
 
@@ -267,9 +257,8 @@ async def hourly_clicks(
         return None if progress is None else progress(done, total)
 
     async def count_days(batch: Plan[RangeStats]) -> None:
-        nonlocal days
         stats = await session.stats.run(batch, progress=step)
-        days = RangeStats.merge([days, stats])
+        days.add(stats)
         # A day without clicks is known only from days that are complete.
         known = stats.days_complete and stats.reconciles
         jobs.extend(
@@ -290,12 +279,12 @@ async def hourly_clicks(
     if confirm is not None:
         confirm(len(jobs))
     await WorkerPool(jobs, count_hour, WORKERS).run()
-    sums: Counter[date] = Counter()
+    whole_days, today = days.result(), now.astimezone(zone).date()
+    left = Counter(whole_days.clicks)
     for hour, count in clicks.items():
-        sums[hour.date()] += count
-    today = now.astimezone(zone).date()
-    wrong = [day for day, count in days.clicks.items() if day < today and sums[day] != count]
-    if wrong and days.days_complete:
+        left[hour.date()] -= count
+    wrong = [day for day, count in left.items() if count and day < today]
+    if wrong and whole_days.days_complete:
         log.warning("the hours do not add up to the clicks of the day on %s", ", ".join(map(str, wrong)))
     return clicks
 

@@ -20,6 +20,8 @@ def _writing(path: str | os.PathLike[str]) -> Generator[None, None, None]:
         yield
     except OSError as error:
         raise ExportError(f"{path} cannot be written: {error.strerror or error}") from None
+    except ValueError:
+        raise ExportError(f"{os.fspath(path)!r} cannot be the name of a file") from None
 
 
 class AtomicFile(AbstractContextManager["AtomicFile"]):
@@ -33,49 +35,29 @@ class AtomicFile(AbstractContextManager["AtomicFile"]):
 
     def __init__(self, path: str | os.PathLike[str], *, mode: int | None = None) -> None:
         self.path = Path(path)
-        try:
+        with ExitStack() as opening, _writing(path):
             self._target = Path(os.path.realpath(path))
-            own_mode = self._check()
-        except ValueError:
-            raise ExportError(f"{os.fspath(path)!r} cannot be the name of a file") from None
-        self._mode = own_mode if mode is None else mode
-        # The same for all writers of the target, and short enough for its longest name.
-        name = self._target.name
-        part = f".{name[:40]}.{crc32(os.fsencode(name)):08x}.part"
-        self._temporary = self._target.with_name(part)
-        self._lock = FileLock(self._temporary)
-        is_free = None
-        with suppress(OSError):  # a folder without locks; one that cannot be written is told below
-            is_free = self._lock.acquire()
-        if is_free is False:
-            raise self._failed("another process is writing it")
-        # A file that only some may read must not be readable by others while it is written.
-        begun = 0o666 if self._mode is None else self._mode & 0o666
-        try:
+            own_mode = _mode_of(self._target)
+            self._mode = own_mode if mode is None else mode
+            # The same for all writers of the target, and short enough for its longest name.
+            name = self._target.name
+            part = f".{name[:40]}.{crc32(os.fsencode(name)):08x}.part"
+            self._temporary = self._target.with_name(part)
+            self._lock = FileLock(self._temporary)
+            opening.callback(self._lock.release)
+            is_free = None
+            with suppress(OSError):  # a folder without locks; one that cannot be written is told below
+                is_free = self._lock.acquire()
+            if is_free is False:
+                raise OSError("another process is writing it")
             if is_free:  # else a file that is there may be another writer's
                 self._temporary.unlink(missing_ok=True)
+            # A file that only some may read must not be readable by others while it is written.
+            begun = 0o666 if self._mode is None else self._mode & 0o666
             handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, begun)
-        except OSError as error:
-            self._lock.release()
-            raise ExportError(f"cannot write beside {self.path}: {error.strerror}") from None
-        self._file = os.fdopen(handle, "wb")
+            self._file = os.fdopen(handle, "wb")
+            opening.pop_all()
         self._is_over = False
-
-    def _check(self) -> int | None:
-        """Return the mode of the target if there is one."""
-        with _writing(self.path):
-            try:
-                mode = self._target.stat().st_mode
-            except FileNotFoundError:
-                return None
-        if not stat.S_ISREG(mode):
-            raise self._failed(f"it is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}")
-        if not os.access(self._target, os.W_OK):
-            raise self._failed("it is read-only")
-        return stat.S_IMODE(mode)
-
-    def _failed(self, why: object) -> ExportError:
-        return ExportError(f"{self.path} cannot be written: {why}")
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         (self.discard if error else self.commit)()
@@ -119,3 +101,16 @@ class AtomicFile(AbstractContextManager["AtomicFile"]):
         with suppress(OSError):
             self._temporary.unlink(missing_ok=True)
         self._lock.release()
+
+
+def _mode_of(path: Path) -> int | None:
+    """Return the mode of a file if it exists; raises OSError if it cannot be written."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(mode):
+        raise OSError(f"it is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}")
+    if not os.access(path, os.W_OK):
+        raise OSError("it is read-only")
+    return stat.S_IMODE(mode)
