@@ -26,8 +26,7 @@ from ._resources.collect import ServiceTraits
 from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
-from ._sending.admission import Admission
-from ._sending.retry_budget import RetryBudget
+from ._sending.admission import Admission, RetryBudget
 from ._sending.sender import Metrics, Sender
 from ._sending.transport import Transport
 

@@ -89,7 +89,7 @@ async def reached(
             if stage in ("line", "lone turn"):
                 spend(budget_of(session))
             if stage == "line":
-                monkeypatch.setattr("slashtag._sending.retry_budget.backoff", lambda *_, **__: 60)
+                monkeypatch.setattr("slashtag._sending.admission.backoff", lambda *_, **__: 60)
 
             async def there() -> None:
                 metrics = session.metrics

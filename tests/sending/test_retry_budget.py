@@ -10,8 +10,7 @@ import pytest
 
 from slashtag import RateLimitError, ServerError, SessionClosedError, TransportError
 from slashtag._core.throttle.throttle import Throttle
-from slashtag._sending.admission import Admission
-from slashtag._sending.retry_budget import EARNED, OUTAGE_FAILURES, RetryBudget
+from slashtag._sending.admission import EARNED, OUTAGE_FAILURES, Admission, RetryBudget
 
 from ..support.sending import spend, turns, until
 
@@ -57,7 +56,7 @@ class Retries:
 @pytest.fixture
 def retries(monkeypatch: pytest.MonkeyPatch) -> Iterator[Retries]:
     retries = Retries()
-    monkeypatch.setattr("slashtag._sending.retry_budget.backoff", retries.backoff)
+    monkeypatch.setattr("slashtag._sending.admission.backoff", retries.backoff)
     yield retries
     for task in retries.tasks:
         if task.done() and not task.cancelled():

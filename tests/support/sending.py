@@ -7,8 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from slashtag import AsyncSession, RetryPolicy
-from slashtag._sending.admission import Admission
-from slashtag._sending.retry_budget import RetryBudget
+from slashtag._sending.admission import Admission, RetryBudget
 
 APIKEY = "wirekey-0123456789abcdef"
 APISECRET = "wiresecret_0123"

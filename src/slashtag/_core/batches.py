@@ -64,10 +64,8 @@ def select(
     """
     if sum(selector is not None for selector in (keys, tag, tags)) != 1:
         raise TypeError("pass exactly one of keys=, tag= and tags=")
-    if isinstance(keys, str | bytes):
-        raise TypeError(f"keys= takes an iterable of slashtags, not one {type(keys).__name__}: keys=[...]")
-    if isinstance(tags, str | bytes):
-        raise TypeError(f"tags= takes an iterable of names, not one {type(tags).__name__}: tag=...")
+    check_iterable("keys", keys)
+    check_iterable("tags", tags)
     if tag is not None:
         tags = (tag,)
     if tags is not None:
@@ -80,6 +78,12 @@ def select(
     if batcher.order is not None and arranged:
         keys = tuple(batcher.order.arrange(keys))
     return batcher.batches(keys)
+
+
+def check_iterable(name: str, given: object) -> None:
+    """Raise TypeError for a text, which is an iterable of its characters."""
+    if isinstance(given, str | bytes):
+        raise TypeError(f"{name} takes an iterable, not one {type(given).__name__}: {name}=[...]")
 
 
 def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:

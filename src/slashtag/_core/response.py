@@ -185,6 +185,18 @@ def answered_at(headers: Mapping[str, str]) -> float | None:
     return made - int(age) if made is not None and _AGE.fullmatch(age) else made
 
 
+def check_age(call: Call[Any], made: float | None) -> None:
+    """Raise UnexpectedResponseError for an answer of a cache to a call that goes past caches."""
+    if (call.past_caches or call.no_cache) and made is not None and made < (call.period_end or 0.0):
+        raise UnexpectedResponseError(
+            "a cache answered, from before the period had ended, or this machine's clock is ahead",
+            status=200,
+            repeatable=False,
+            method=call.method,
+            path=call.path,
+        )
+
+
 def _error(
     call: Call[Any],
     status: int,

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .._core.batches import check_iterable
 from .._core.call import (
     MAX_PASSWORD,
     MAX_SLASHTAG,
@@ -143,8 +144,7 @@ class Urls(Resource[ShortUrl]):
         read, among which one may be similar. `progress` is called with (links read, None). Raises what a
         listing raises. See docs/service.md, List short URLs.
         """
-        if isinstance(keys, str):
-            raise TypeError("find takes an iterable of slashtags, not one str")
+        check_iterable("keys", keys)
         found: dict[str, ShortUrl | None] = dict.fromkeys(keys)
         keys_of: dict[str, set[str]] = {}
         for key in found:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from .._core.call import Call
-from .._core.response import answered_at, parse
+from .._core.response import answered_at, check_age, parse
 from .._core.retry import (
     RetryPolicy,
     answer_lost,
@@ -34,10 +34,8 @@ from .._errors import (
     APIError,
     RateLimitError,
     SlashtagError,
-    UnexpectedResponseError,
 )
-from .admission import Admission, WaitTooLongError
-from .retry_budget import RetryBudget
+from .admission import Admission, RetryBudget, WaitTooLongError
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -202,7 +200,7 @@ class Sender:
                 metrics.answered(made)
                 self.budget.answered()
                 self.admission.accepted(ticket, loop.time())
-                _check_age(call, made)
+                check_age(call, made)
                 if self.journal is not None:
                     self.journal.keep(call, data, body, made)
                 if log.isEnabledFor(logging.DEBUG):
@@ -323,18 +321,6 @@ class Sender:
         """End all calls under way, of every sender that shares these parts."""
         self.admission.close()
         self.transport.cancel_attempts()
-
-
-def _check_age(call: Call[Any], made: float | None) -> None:
-    """Raise UnexpectedResponseError for an answer of a cache to a call that goes past caches."""
-    if (call.past_caches or call.no_cache) and made is not None and made < (call.period_end or 0.0):
-        raise UnexpectedResponseError(
-            "a cache answered, from before the period had ended, or this machine's clock is ahead",
-            status=200,
-            repeatable=False,
-            method=call.method,
-            path=call.path,
-        )
 
 
 def _known_of(state: CallState) -> str:
