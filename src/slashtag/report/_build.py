@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats, ShortUrl, parse_zone
 from .._internal import optional
@@ -71,18 +71,18 @@ async def build(
 
     # Clicks in all, and of each link
     counted: dict[str, Any] = {"keys": links.keys} if tags is None else {"tags": tags}
-    each = await counter.count_links(span, links.keys, places) if places else None
+    total, clicks, best = await counter.count_links(span, links.keys, places)
     # Links that share a slashtag with others make the sum of a tag's links more than the tag has.
-    stats = each.total if each and tags is None else await counter.count(span, counted)
+    stats = total if places and tags is None else await counter.count(span, counted)
 
     # The span before, of all links and of the best ones
     before = await counter.count(previous, counted)
-    top = await counter.compare(each.best, previous, links) if each else ()
+    top = await counter.compare(best, previous, links)
 
     # What else there is about links with clicks
-    if each and tags is None:
-        counted = {"keys": each.clicks}
-    labels = await _count_labels(session, counter, span, links, each.clicks if each and keys is None else {})
+    if places and tags is None:
+        counted = {"keys": clicks}
+    labels = await _count_labels(session, counter, span, links, clicks if keys is None else {})
     hourly: dict[datetime, int] = {}
     if hours:
         hourly = await hourly_clicks(
@@ -96,7 +96,7 @@ async def build(
         requests=session.metrics.requests - requests_before,
         selection=_selection(keys, tags, len(links.keys)),
         links=len(links.keys),
-        links_clicked=len(each.clicks) if each else None,
+        links_clicked=len(clicks) if places else None,
         stats=stats,
         before=before.total,
         before_stats=before if before.days_complete and before.reconciles else RangeStats(),
@@ -108,14 +108,6 @@ async def build(
         refused=len(links.refused),
         branding=branding or Branding(),
     )
-
-
-class _Each(NamedTuple):
-    """What counting each link alone gives: the sum, clicks of those that have any, and the best ones."""
-
-    total: RangeStats
-    clicks: dict[str, int]
-    best: dict[str, RangeStats]
 
 
 class _Counter:
@@ -147,12 +139,16 @@ class _Counter:
         async with each:
             return {name: stats.total async for name, stats in each}
 
-    async def count_links(self, span: DateRange, keys: Iterable[str | ShortUrl], places: int) -> _Each:
-        """Count each link alone; the best ones are at most `places`, those with most clicks first."""
+    async def count_links(
+        self, span: DateRange, keys: Iterable[str | ShortUrl], places: int
+    ) -> tuple[RangeStats, dict[str, int], dict[str, RangeStats]]:
+        """Count each link alone; return the sum, the clicks of those that have any, and the best `places`."""
         clicks: dict[str, int] = {}
         best: list[tuple[str, RangeStats]] = []
         total = await self.count(span, {"keys": ()})
-        each = self._session.stats.collect_each(span, keys=keys, timezone=self._zone, progress=self.step())
+        each = self._session.stats.collect_each(
+            span, keys=keys if places else (), timezone=self._zone, progress=self.step()
+        )
         async with each:
             async for slashtag, stats in each:
                 if stats.total or not (stats.days_complete and stats.reconciles):
@@ -161,20 +157,18 @@ class _Counter:
                     clicks[slashtag] = stats.total
                     best = sorted([*best, (slashtag, stats)], key=lambda item: (-item[1].total, item[0]))
                     del best[places:]
-        return _Each(total, clicks, dict(best))
+        return total, clicks, dict(best)
 
     async def compare(
         self, best: Mapping[str, RangeStats], previous: DateRange, links: Links
     ) -> tuple[TopLink, ...]:
         """Return the best links with their clicks in the span before."""
-        before = await self.totals(self._session, previous, keys=best) if best else {}
-        first = {slashtag: next(iter(links.by_slashtag[slashtag]), None) for slashtag in best}
-        foreign = links.foreign
+        before, foreign = await self.totals(self._session, previous, keys=best), links.foreign
         return tuple(
             TopLink(
                 slashtag=slashtag,
-                short_url=getattr(first[slashtag], "short_url", None),
-                destination=getattr(first[slashtag], "destination", None),
+                short_url=next((link.short_url for link in links.by_slashtag[slashtag]), None),
+                destination=next((link.destination for link in links.by_slashtag[slashtag]), None),
                 clicks=stats.total,
                 before=before[slashtag],
                 days=stats.clicks,

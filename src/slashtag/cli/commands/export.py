@@ -97,21 +97,17 @@ async def clicks(
     await _export(output, run, table, "links" if by == "slashtag" else "tags", work)
 
 
-def journal_of(target: Path) -> Path:
-    """Return the journal beside a target: hidden, so that `*` and readers of folders skip it."""
-    path = Path(realpath(target))
-    return path.with_name(f".{path.name}.journal")
-
-
 async def _export(
     output: Output, run: Run, table: Table, unit: str, work: Callable[..., Awaitable[Summary]]
 ) -> None:
     """Write a table to a file or stdout, and print how it went; progress is counted in units."""
-    target = output.output
-    journal = target and journal_of(target)
+    target, journal = output.output, None
+    if target is not None:
+        path = Path(realpath(target))
+        # Hidden, so that `*` and readers of folders skip it.
+        journal = path.with_name(f".{path.name}.journal")
+        run.keeps(journal)
     async with run.session(journal=journal) as session:
-        if journal is not None:
-            run.keeps(journal)
         with output.writer(table) as writer, run.bars() as begin:
             summary = await work(session, writer, progress=begin("exporting", unit))
     run.say(
