@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from slashtag.cli import main
-from slashtag.cli.commands.demo import differences
+from slashtag.cli.commands.sandbox import differences
 from slashtag.sandbox import Sandbox, TruePeriod
 
 from .conftest import Cli

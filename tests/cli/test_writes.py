@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from slashtag.cli.commands import urls
+from slashtag.cli.commands import links
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import forget
 
@@ -62,7 +62,7 @@ def test_every_member_can_be_given(cli: Cli, box: Sandbox, link: int) -> None:
 def test_a_password_comes_from_the_environment(
     cli: Cli, box: Sandbox, link: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(urls.PASSWORD_VARIABLE, PASSWORD)
+    monkeypatch.setenv(links.PASSWORD_VARIABLE, PASSWORD)
     ran = cli("urls", "update", "to-change", "--password", "-vv")
     assert sent(box)[1] == {"password": PASSWORD}
     assert PASSWORD not in ran.out + ran.err
@@ -91,7 +91,7 @@ def test_a_password_is_asked_for_without_showing_it(
     ("arguments", "code", "says"),
     [
         (("9" * 4_400, "--redirect-code", "301"), 2, "4400 characters"),
-        (("abc", "--password"), 2, urls.PASSWORD_VARIABLE),
+        (("abc", "--password"), 2, links.PASSWORD_VARIABLE),
         (("abc", "--password", "secret"), 2, "secret"),
         (("abc",), 2, "nothing to update"),
         (("abc", "--redirect-code", "300"), 2, "redirect_code"),

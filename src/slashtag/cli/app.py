@@ -12,21 +12,21 @@ from typer import Option
 
 from .. import __version__
 
-#: Name of a command or a group of commands -> the function or `typer.Typer` in `commands/<name>.py`, and its
+#: Name of a command or a group of commands -> the function or `typer.Typer` in a file of `commands`, and its
 #: line in `slashtag --help`, which is printed without importing the file.
 COMMANDS = {
-    "urls": ("app", "Short URLs of the account."),
-    "tags": ("app", "Tags of the account."),
-    "stats": ("app", "Click statistics, exact for any number of links and days."),
-    "top": ("top", "The links with most clicks of a span, and how they changed."),
-    "export": ("app", "Links, tags and clicks into files, resumable."),
-    "diff": ("diff", "What differs between two listings or two exports."),
-    "sync": ("sync", "Load links, tags and clicks into a database or warehouse, incrementally."),
-    "report": ("report", "Show the clicks of a span on one page, or as a picture."),
-    "doctor": ("diagnose", "Find out how the service behaves, and which options to use."),
-    "login": ("login", "Save credentials for later commands."),
-    "demo": ("demo", "Run the main job on a sandbox and check every number."),
-    "sandbox": ("sandbox", "Serve a made-up account on this machine, to try things on."),
+    "urls": ("links.urls", "Short URLs of the account."),
+    "tags": ("links.tags", "Tags of the account."),
+    "stats": ("stats.app", "Click statistics, exact for any number of links and days."),
+    "top": ("top.top", "The links with most clicks of a span, and how they changed."),
+    "export": ("export.app", "Links, tags and clicks into files, whole or not at all, resumable."),
+    "diff": ("export.diff", "What differs between two listings or two exports."),
+    "sync": ("sync.sync", "Load links, tags and clicks into a database or warehouse, incrementally."),
+    "report": ("report.report", "Show the clicks of a span on one page, or as a picture."),
+    "doctor": ("doctor.diagnose", "Find out how the service behaves, and which options to use."),
+    "login": ("login.login", "Save credentials for later commands."),
+    "demo": ("sandbox.demo", "Run the main job on a sandbox and check every number."),
+    "sandbox": ("sandbox.sandbox", "Serve a made-up account on this machine, to try things on."),
 }
 #: Columns from which help is drawn in panels: on a narrower terminal they would cut names of options.
 PANELS_FROM = 80
@@ -62,12 +62,13 @@ def make_app(words: Collection[str] = COMMANDS) -> typer.Typer:
         rich_markup_mode="markdown" if get_terminal_size().columns >= PANELS_FROM else None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for name, (attribute, text) in COMMANDS.items():
+    for name, (place, text) in COMMANDS.items():
         found: Any = _options
         if name in words:
-            found = getattr(import_module(f".commands.{name}", __package__), attribute)
+            module, _, attribute = place.partition(".")
+            found = getattr(import_module(f".commands.{module}", __package__), attribute)
         if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name, short_help=text)
+            app.add_typer(found, name=name, help=text, short_help=text, no_args_is_help=True)
             for each in found.registered_commands:
                 # Otherwise the line in the list is cut.
                 each.short_help = (each.callback.__doc__ or "").partition("\n\n")[0]

@@ -1,1 +1,1 @@
-"""The commands, one file each: to add one, write its file and enter it in `cli/app.py`."""
+"""The commands: to add one, write it in a file, beside those like it, and enter it in `cli/app.py`."""

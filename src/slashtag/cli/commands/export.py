@@ -1,15 +1,17 @@
-"""`slashtag export`: links, tags and clicks into files, resumable.
+"""`slashtag export`: links, tags and clicks into files, resumable; `slashtag diff`: what differs between two.
 
 With a journal beside the file, the same command run again requests only the rest.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from os.path import realpath
 from pathlib import Path
 
 import typer
-from typer import Option
+from msgspec.structs import astuple
+from typer import Argument, Option
 
 from ... import AsyncSession, Progress
 from ..._internal import many, remove_journal
@@ -17,10 +19,13 @@ from ...export import (
     NAMED_URLS,
     TAGS,
     By,
+    Column,
+    RowDifference,
     Summary,
     Table,
     Writer,
     clicks_table,
+    compare_files,
     dimensions_table,
     export_clicks,
     export_tags,
@@ -30,12 +35,11 @@ from ..options import MAX_FAILURES, TIMEZONE, Period
 from ..output import Output
 from ..run import Run, command
 from ..selection import Selection, note_of_shared
+from ..stderr import Lines
 
-app = typer.Typer(
-    help="Links, tags and clicks into files. A file appears whole or not at all; a run that was "
-    "interrupted, run again, requests only what is missing.",
-    no_args_is_help=True,
-)
+app = typer.Typer()
+File = partial(Argument, exists=True, dir_okay=False)
+DIFFERENCES = Table(tuple(map(Column, RowDifference.__struct_fields__)))
 _option = partial(Option, rich_help_panel="The output")
 
 
@@ -121,3 +125,24 @@ async def _export(
     # Not if another run may get an answer to what failed.
     if journal is not None and not run.failures:
         remove_journal(journal)
+
+
+@command
+def diff(
+    output: Output,
+    old: Path = File(metavar="OLD", help="The earlier file."),
+    new: Path = File(metavar="NEW", help="The later file."),
+    columns: str | None = Option(
+        None, metavar="A,B,...", help="Compare these columns; default: all but hits and updated_at."
+    ),
+) -> None:
+    """Show which rows of two listings or two exports were added, are gone or changed.
+
+    The formats may differ. Nothing is sent.
+    """
+    names = [name.strip() for name in (columns or "").split(",") if name.strip()]
+    found = list(compare_files(old, new, names))
+    output.print(DIFFERENCES, (astuple(each) for each in found))
+    rows = {(each.change, each.key) for each in found}
+    count = Counter(change for change, _ in rows)
+    Lines().print(f"{count['added']:,} added, {count['gone']:,} gone, {count['changed']:,} changed")

@@ -1,18 +1,42 @@
-"""`slashtag sandbox`: a made-up account, served until Ctrl-C."""
+"""`slashtag sandbox`: a made-up account, served; `slashtag demo`: the main job on one, checked."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from collections.abc import Awaitable
+from dataclasses import asdict
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
+import typer
+from rich.console import Console
 from typer import Option
 
-from ... import InvalidRequestError
-from ...sandbox import Fault, Sandbox
+from ... import (
+    AllTime,
+    AsyncSession,
+    CountryGeo,
+    DateRange,
+    GeoStats,
+    InvalidRequestError,
+    PeriodStats,
+    ShortUrl,
+    Statistics,
+    Year,
+)
+from ...export import Column, Row, Table
+from ...sandbox import Fault, Sandbox, Truth
+from ..output import draw_rows
 from ..run import command
-from ..stderr import Lines
+from ..stderr import Begin, Lines, Watch
 
 #: Share of requests that a --fault concerns.
 SHARE = 0.1
+#: What the demo asks about, and how its sandbox answers.
+YEAR, COUNTRY = 2024, "DE"
+BURST, LATENCY = 10, (0.01, 0.03)
+COUNTED = ("requests", "429s", "retries", "time", "req/s")
+STEPS = Table((Column("step"), Column("what"), *(Column(name, "int") for name in COUNTED), Column("exact")))
 
 
 @command
@@ -59,3 +83,97 @@ async def sandbox(
         print(f"export SLASHTAG_APIKEY={box.apikey}")
         print(f"export SLASHTAG_APISECRET={box.apisecret}", flush=True)
         await asyncio.get_running_loop().create_future()
+
+
+@command
+async def demo(
+    urls: int = Option(5_000, min=1, help="Links of the made-up account."),
+    clicks: int = Option(200_000, min=1, help="Clicks on them."),
+    rate: float = Option(60, min=1, help="Requests/s that the sandbox allows."),
+) -> None:
+    """Run the main job on a sandbox and check every number.
+
+    Lists all links of an account that limits its callers, then collects a year by day and by tag, all time
+    and one country. Each count is compared with the click log of the sandbox. Exit code 1 if any differs.
+    """
+    console = Console(highlight=False, markup=False)
+    console.print(
+        f"A made-up account of {urls:,} links and {clicks:,} clicks, served on this machine.\n"
+        f"The service allows {rate:g} requests/s, which the client has to find out."
+    )
+    # The sandbox runs in a thread of its own, so that client and service do not share a loop.
+    with Sandbox(urls=urls, clicks=clicks, rate=rate, burst=BURST, retry_after=None, latency=LATENCY) as box:
+        # Eight in flight are plenty 20 ms away, and fewer run into a limit that is not known yet.
+        session = AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret, concurrency=8)
+        with Watch(Console(stderr=True), print).bars() as start:
+            async with session:
+                rows, wrong = await _run_steps(session, box.truth, start)
+    draw_rows(STEPS, rows, None)
+    if (learned_rate := session.metrics.learned_rate) is not None:
+        console.print(f"Limit as learnt from the answers: {learned_rate:.0f} requests/s")
+    if not wrong:
+        console.print("Exact: every field of each link, every total and map of each answer.")
+    for name, differing in wrong.items():
+        console.print(f"NOT EXACT: {name}: {', '.join(differing)}", style="bold red")
+    raise typer.Exit(1 if wrong else 0)
+
+
+async def _run_steps(
+    session: AsyncSession, truth: Truth, start: Begin
+) -> tuple[list[Row], dict[str, list[str]]]:
+    """Return a row of each step and of all, and the names of what differs in each."""
+    metrics, began, rows, wrong = session.metrics, perf_counter(), list[Row](), dict[str, list[str]]()
+
+    def add_row(name: str, found: str, before: tuple[float, ...], *, is_exact: bool) -> None:
+        sent, throttled, retries, seconds = (b - a for a, b in zip(before, spent(), strict=True))
+        counts = f"{sent:,}", f"{throttled:,}", f"{retries:,}", f"{seconds:.1f} s", f"{sent / seconds:.0f}"
+        rows.append((name, found, *counts, "yes" if is_exact else "NO"))
+
+    def spent() -> tuple[float, ...]:
+        return metrics.attempts, metrics.throttled, metrics.retries, perf_counter()
+
+    async def step(name: str, work: Awaitable[Any], true: Any) -> Any:
+        before, answer = spent(), await work
+        found = f"{answer.total:,} clicks" if isinstance(answer, Statistics) else f"{len(answer):,} links"
+        if differing := differences(true, answer):
+            wrong[name] = differing
+        add_row(name, found, before, is_exact=not differing)
+        return answer
+
+    listing = session.urls.list(progress=start("all links", "links")).to_list()
+    links = await step("all links", listing, truth.urls())
+    ids = [url.tag_id for url in links]
+    tag = max(truth.tags(), key=lambda tag: ids.count(tag.id)).name
+    span = date(YEAR, 1, 1), date(YEAR, 12, 31)
+    asked: list[tuple[str, Any, dict[str, Any], Any]] = [
+        (f"{YEAR} by day", DateRange(*span), {"keys": links}, truth.range(*span)),
+        (f"{YEAR}, tag {tag}", Year(YEAR), {"tag": tag}, truth.year(YEAR, tag=tag)),
+        ("all time", AllTime(), {"keys": links}, truth.alltime()),
+        (f"{YEAR}, {COUNTRY}", CountryGeo(COUNTRY, *span), {"keys": links}, truth.country(COUNTRY, *span)),
+    ]
+    for name, query, of, true in asked:
+        await step(name, session.stats.collect(query, **of, progress=start(name, "requests")), true)
+    add_row("total", "", (0, 0, 0, began), is_exact=not wrong)
+    return rows, wrong
+
+
+def differences(truth: Any, found: Statistics | list[ShortUrl]) -> list[str]:
+    """Return the names of the members that differ, of statistics or of links in order.
+
+    Every label is compared. Unique clicks that were summed from several answers are bounds, and not compared.
+    """
+    if isinstance(found, list):
+        # The sandbox has the timestamps as the service sends them.
+        return [
+            name
+            for name in ShortUrl.__struct_fields__
+            if [str(getattr(link, name)) for link in truth] != [str(getattr(link, name)) for link in found]
+        ]
+    true = asdict(truth)
+    if isinstance(found, PeriodStats) and not found.unique_is_exact:
+        del true["clicks_unique"], true["clicks_repeated"]
+    counted: dict[str, Any] = {name: getattr(found, name) for name in true}
+    if isinstance(found, GeoStats):
+        # The service ends each map with the rest that it does not name; here that is zero.
+        counted = {name: {label: n for label, n in places.items() if n} for name, places in counted.items()}
+    return [name for name, value in true.items() if counted[name] != value]

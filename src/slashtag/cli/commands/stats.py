@@ -30,7 +30,7 @@ from ..output import Output, draw, labels, percent
 from ..run import Run, command
 from ..selection import Selection
 
-app = typer.Typer(help="Click statistics, exact for any number of links and days.", no_args_is_help=True)
+app = typer.Typer()
 
 # fmt: off
 Dimension = Literal[

@@ -1,4 +1,4 @@
-"""`slashtag urls`: the short URLs of the account, listed and changed, one or many from a file."""
+"""`slashtag urls`: short URLs, listed and changed, one or many from a file; `slashtag tags`: tags."""
 
 import sys
 from collections.abc import Mapping
@@ -15,11 +15,12 @@ from typer import Argument, Option
 from ... import AsyncSession, DateRange, InvalidRequestError, ShortUrl
 from ..._internal import many, optional
 from ...bulk_update import COLUMNS, BulkUpdate, ChangesError
-from ...export import NAMED_URLS, Column, Table, named_url_row, names_of_tags
+from ...export import NAMED_URLS, TAGS, Column, Table, named_url_row, names_of_tags, tag_row
 from ..output import Output
 from ..run import Run, command
 
-app = typer.Typer(help="Short URLs of the account.", no_args_is_help=True)
+urls = typer.Typer()
+tags = typer.Typer()
 
 UPDATED = Table((Column("key"), Column("rows_updated", "int")))
 LEFT = Table((Column("line", "int"), Column("key"), Column("status"), Column("error")))
@@ -35,6 +36,7 @@ SHOWN = {
     "created_at": 80,
     "destination": 0,
 }
+SHOWN_TAGS = {"id": 60, "name": 0, "created_at": 80, "description": 0}
 _filter = partial(Option, rich_help_panel="Which links")
 _many = partial(Option, rich_help_panel="Many links")
 
@@ -84,7 +86,7 @@ def _first_moment(text: str | None) -> datetime:
     return datetime.fromisoformat(str(since)).replace(tzinfo=None)
 
 
-@app.command("list")
+@urls.command("list")
 @command
 async def list_urls(run: Run, output: Output, filter_: Filter) -> None:
     """List the short URLs of the account."""
@@ -156,7 +158,7 @@ class Members:
     )
 
 
-@app.command("update")
+@urls.command("update")
 @command
 async def update_url(
     run: Run,
@@ -258,3 +260,31 @@ async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, out
             run.say(text)
     if left:
         run.mark_incomplete()
+
+
+@tags.command("list")
+@command
+async def list_tags(run: Run, output: Output) -> None:
+    """List the tags of the account."""
+    async with run.session() as session:
+        with run.bars() as start:
+            tags = await session.tags.list(progress=start("reading", "tags")).to_list()
+    output.print(TAGS, map(tag_row, tags), SHOWN_TAGS)
+
+
+@tags.command("create")
+@command
+async def create_tag(
+    run: Run,
+    output: Output,
+    name: str = Argument(metavar="NAME", help="Its name, at most 25 characters."),
+    description: str | None = Option(None, metavar="TEXT", help="At most 255 characters."),
+    exist_ok: bool = Option(
+        False, "--exist-ok", help="If a tag of this name exists, show it instead of an error."
+    ),
+) -> None:
+    """Create a tag and show it."""
+    async with run.session() as session:
+        create = session.tags.ensure if exist_ok else session.tags.create
+        tag = await create(name, description=description)
+    output.print(TAGS, [tag_row(tag)], SHOWN_TAGS)
