@@ -11,8 +11,6 @@ Needs the extra `dask`, and slashtag in the same version on scheduler and worker
 not: docs/clusters.md.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import secrets
@@ -47,7 +45,55 @@ _PARTS = 8
 #: Seconds that the workers have to end cancelled parts.
 _CLOSE_TIMEOUT = 30.0
 #: Options of a session that workers cannot be sent: secrets, and what is given elsewhere or cannot be shared.
-_NOT_SENT = ("apikey", "apisecret", "base_url", "http", "journal")
+_NOT_SENT = {"apikey", "apisecret", "base_url", "http", "journal"}
+
+
+class WorkerSession(distributed.WorkerPlugin):  # type: ignore[misc]
+    """Worker plugin that holds one session for as long as a job lasts.
+
+    The session runs on an event loop in a thread of its own: the worker goes on talking to the scheduler
+    while answers are decoded, and Dask's profiler, which walks the stacks of the worker's own loop a hundred
+    times a second, does not slow it down. Missing credentials are an error of the job and not of the worker.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.name = f"slashtag-{secrets.token_hex(8)}"
+        self._options = dict(options)
+
+    def setup(self, worker: object) -> None:
+        """Start the event loop."""
+        self._stack = ExitStack()
+        uvloop = {"use_uvloop": find_spec("uvloop") is not None}
+        self.portal = self._stack.enter_context(start_blocking_portal(backend_options=uvloop))
+        try:
+            self.session: AsyncSession | SlashtagError = AsyncSession(**self._options)
+        except SlashtagError as error:
+            self.session = error
+
+    async def teardown(self, worker: object) -> None:
+        """Close the session, which ends its requests, and the loop's thread."""
+        if isinstance(self.session, AsyncSession):
+            await asyncio.to_thread(self.portal.call, self.session.aclose)
+        await asyncio.to_thread(self._stack.close)
+
+
+def run_part(name: str, part: Plan[Any]) -> Statistics | SlashtagError:
+    """Run one part of a job on a worker; errors of this library are returned, not raised."""
+    plugin: WorkerSession | None = distributed.get_worker().plugins.get(name)
+    if plugin is None:
+        # The part began after the job had ended, so nobody waits for it.
+        return SessionClosedError("the job is over")
+    if isinstance(plugin.session, SlashtagError):
+        return plugin.session
+    try:
+        result: Statistics = plugin.portal.call(plugin.session.stats.run, part)
+    except SessionClosedError:
+        # Either the worker is closing, and another one runs the part, or the job has ended.
+        raise distributed.Reschedule from None
+    except SlashtagError as error:
+        # A value, so that no worker logs the error with the requests it names.
+        return error
+    return result
 
 
 def collect(
@@ -78,12 +124,11 @@ def collect(
     Statistics: common selector.
     """
     options = dict(session_options or {})
-    for name in _NOT_SENT:
-        if name in options:
-            raise ConfigurationError(
-                f"session_options cannot hold {name}: workers have credentials in their environment and "
-                "connections of their own, base_url is an argument, and a journal belongs to one process"
-            )
+    if wrong := _NOT_SENT.intersection(options):
+        raise ConfigurationError(
+            f"session_options cannot hold {', '.join(wrong)}: workers have credentials in their environment "
+            "and connections of their own, base_url is an argument, and a journal belongs to one process"
+        )
     options["base_url"] = base_url
     ended = threading.Event()
 
@@ -158,55 +203,3 @@ async def _close_sessions(client: Any, session: WorkerSession, futures: Iterable
     except Exception as error:
         # The cluster may be gone, and the sessions with it; the result or error of the job must not be lost.
         log.info("the sessions on the workers were not closed: %s", type(error).__name__)
-
-
-class WorkerSession(distributed.WorkerPlugin):  # type: ignore[misc]
-    """Worker plugin that holds one session for as long as a job lasts.
-
-    The session runs on an event loop in a thread of its own: the worker goes on talking to the scheduler
-    while answers are decoded, and Dask's profiler, which walks the stacks of the worker's own loop a hundred
-    times a second, does not slow it down. Missing credentials are an error of the job and not of the worker.
-    """
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self.name = f"slashtag-{secrets.token_hex(8)}"
-        self._options = dict(options)
-
-    def setup(self, worker: object) -> None:
-        """Start the event loop."""
-        self._stack = ExitStack()
-        uvloop = {"use_uvloop": find_spec("uvloop") is not None}
-        self._portal = self._stack.enter_context(start_blocking_portal(backend_options=uvloop))
-        try:
-            self._session: AsyncSession | SlashtagError = AsyncSession(**self._options)
-        except SlashtagError as error:
-            self._session = error
-
-    async def teardown(self, worker: object) -> None:
-        """Close the session, which ends its requests, and the loop's thread."""
-        if isinstance(self._session, AsyncSession):
-            await asyncio.to_thread(self._portal.call, self._session.aclose)
-        await asyncio.to_thread(self._stack.close)
-
-    def run(self, part: Plan[Any]) -> Statistics | SlashtagError:
-        """Run a part on the session."""
-        if isinstance(self._session, SlashtagError):
-            return self._session
-        try:
-            result: Statistics = self._portal.call(self._session.stats.run, part)
-        except SessionClosedError:
-            # Either the worker is closing, and another one runs the part, or the job has ended.
-            raise distributed.Reschedule from None
-        except SlashtagError as error:
-            # A value, so that no worker logs the error with the requests it names.
-            return error
-        return result
-
-
-def run_part(name: str, part: Plan[Any]) -> Statistics | SlashtagError:
-    """Run one part of a job on a worker; errors of this library are returned, not raised."""
-    session: WorkerSession | None = distributed.get_worker().plugins.get(name)
-    if session is None:
-        # The part began after the job had ended, so nobody waits for it.
-        return SessionClosedError("the job is over")
-    return session.run(part)

@@ -26,13 +26,8 @@ Sink = BinaryIO | AtomicFile
 
 #: Rows that are turned into bytes at once, and those of a row group of Parquet.
 BATCH, ROW_GROUP = 5_000, 25_000
-_ARROW = {
-    "text": "string",
-    "int": "int64",
-    "date": "date32",
-    "timestamp": "timestamp[us]",
-    "float": "float64",
-}
+_ARROW = {"text": "string", "int": "int64", "float": "float64"}
+_ARROW |= {"date": "date32", "timestamp": "timestamp[us]"}
 #: What a sheet holds, and the largest integer that Excel keeps exactly.
 MOST_ROWS, MOST_CHARACTERS, EXACT = 1_048_575, 32_767, 2**53
 _FORMATS = {"date": "yyyy-mm-dd", "timestamp": "yyyy-mm-dd hh:mm:ss", "int": "#,##0", "float": "0.0"}
