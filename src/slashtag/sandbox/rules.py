@@ -88,7 +88,7 @@ class NewTag(Struct, frozen=True):
 
 
 class Selector(Struct, frozen=True):
-    """Parameters of all statistics. See docs/service.md, Statistics endpoints: common selector."""
+    """Parameters of all statistics. See docs/service.md, Statistics: common selector."""
 
     tag: str = ""
     url_keys: str = ""
