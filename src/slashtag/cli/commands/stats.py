@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Literal, get_args
+from typing import Any
 
 import typer
 from typer import Argument, Option
@@ -32,15 +32,7 @@ from ..selection import Selection
 
 app = typer.Typer()
 
-# fmt: off
-Dimension = Literal[
-    "tag", "hour", "day", "week", "month", "device", "browser", "platform", "country", "referrer", "language",
-    "timezone", "state", "city", "postalcode",
-]
-# fmt: on
 COUNTS = Table((Column("dimension"), Column("label"), Column("clicks", "int")))
-#: As `date.weekday` numbers them.
-MONDAY, SUNDAY = 0, 6
 #: What else than its maps statistics are shown by.
 MORE: dict[Any, set[str]] = {RangeStats: {"week", "month", "hour"}, PeriodStats: {"month"}, GeoStats: set()}
 
@@ -50,13 +42,13 @@ class Presentation(Output):
     """Options of how statistics are requested and shown."""
 
     timezone: str | None = TIMEZONE
-    by: Dimension | None = Option(
+    by: str | None = Option(
         None,
         metavar="DIMENSION",
-        help=f"Only one dimension, with every label: {', '.join(get_args(Dimension))}. tag counts every "
-        "selected tag alone; a week is named by its Monday; hour, of up to 32 days, takes a request for "
-        "each hour and batch of links. language and timezone are counted of a year and of all time, "
-        "state, city and postalcode of a country.",
+        help="Only one dimension, with every label: device, browser, platform, country, referrer; tag counts "
+        "every selected tag alone; of days also day, week (named by its Monday), month and hour, which takes "
+        "a request for each hour, of up to 32 days, and batch of links; of a year and of all time also "
+        "month, language and timezone; of a country state, city and postalcode.",
     )
 
 
@@ -167,7 +159,7 @@ async def _answer(
 async def _count(
     session: AsyncSession,
     query: Query[Statistics],
-    by: Dimension | None,
+    by: str | None,
     empty: Statistics,
     run: Run,
     **of: Any,
@@ -191,7 +183,7 @@ async def _count(
     return stats, labels(stats, by)
 
 
-def _show(stats: Statistics, by: Dimension | None, counts: dict[str, int], shown: Presentation) -> None:
+def _show(stats: Statistics, by: str | None, counts: dict[str, int], shown: Presentation) -> None:
     """Print statistics, or with `by` the clicks of its labels."""
     if shown.form == "table":
         draw(stats, None if by is None else counts)
@@ -208,12 +200,13 @@ def _show(stats: Statistics, by: Dimension | None, counts: dict[str, int], shown
         shown.print(table, ((date.fromisoformat(row[0]), *row[1:]) for row in rows) if is_date else rows)
 
 
-def _caveats(stats: Statistics, by: Dimension | None) -> Iterator[str]:
+def _caveats(stats: Statistics, by: str | None) -> Iterator[str]:
     """Yield what is not exact of the figures that are shown, and how."""
     if isinstance(stats, RangeStats) and not stats.days_complete:
         yield "the service left out the days of some windows: the days are incomplete, the total is complete"
     days = stats.clicks if by == "week" and isinstance(stats, RangeStats) else None
-    if days and (min(days).weekday() != MONDAY or max(days).weekday() != SUNDAY):
+    # A week is from 0, Monday, to 6, Sunday.
+    if days and (min(days).weekday(), max(days).weekday()) != (0, 6):
         yield "the span begins or ends within a week: the first or last one is not whole"
     if not stats.reconciles:
         yield "some figures do not add up to the totals that the service gave"
