@@ -94,7 +94,10 @@ async def _each(items: Iterable[T]) -> AsyncIterator[T]:
 
 
 class Tasks:
-    """Background tasks of iterators; closing the session cancels them all."""
+    """Background tasks of the session, of one of its listings, or of one iterator over either.
+
+    Tasks belong to their parents too: closing the session or a listing cancels those of its iterators.
+    """
 
     def __init__(self, parent: Tasks | None = None) -> None:
         self._parent = parent

@@ -114,7 +114,7 @@ async def read_requests(plan: Plan[Any], batches: AsyncGenerator[Selector]) -> A
 
 
 async def read_batches(
-    keys: AsyncIterable[Key], batcher: Batcher, listing: AsyncIterable[Any]
+    keys: AsyncIterable[Key], batcher: Batcher, *, listing: AsyncIterable[Any]
 ) -> AsyncGenerator[Selector]:
     """Yield batches of slashtags that are read asynchronously; close the listing they come from."""
     try:

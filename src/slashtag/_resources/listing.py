@@ -16,6 +16,9 @@ from .._fanout import AsyncReadable, Stream, Tasks
 from .._records import Page
 from .._sending.sender import Sender
 
+if TYPE_CHECKING:
+    from .._journal.journal import Journal
+
 T = TypeVar("T", bound=HasId)
 
 Progress = Callable[[int, int | None], object]
@@ -112,6 +115,7 @@ class PageStream(Stream[Page[T]]):
     def __init__(self, options: ListingOptions[T], tasks: Tasks) -> None:
         super().__init__(tasks)
         self._options = options
+        self._sender = options.resource._sender
         self._cursor: PageCursor[T] = PageCursor(options.paging)
         #: The requests for the pages that the cursor has under way.
         self._requests: dict[int, asyncio.Task[Page[T]]] = {}
@@ -120,17 +124,17 @@ class PageStream(Stream[Page[T]]):
         self._is_current = options.anew
 
     async def _next(self) -> Page[T]:
-        cursor, requests, sender = self._cursor, self._requests, self._options.resource._sender
+        cursor, requests, journal = self._cursor, self._requests, self._sender.journal
         while not cursor.done:
             while (number := cursor.ask()) is not None:
                 call = self._options.call(number, cursor.pagesize, anew=cursor.again)
                 # Not before: which answers are too old is known once the service has told its time.
-                if not self._is_current and sender.journal is not None and sender.journal.find(call):
+                if not self._is_current and journal is not None and journal.find(call) is not None:
                     self._is_current = True
-                    if not await self._is_continued(number):
+                    if not await self._is_continued(journal, number):
                         self._options = replace(self._options, anew=True)
                         call = self._options.call(number, cursor.pagesize)
-                requests[number] = self._tasks.spawn(sender.send(call))
+                requests[number] = self._tasks.spawn(self._sender.send(call))
             task = requests[cursor.page]
             if not task.done():
                 # Not awaited directly: a cancelled consumer may continue, so keep the request.
@@ -151,15 +155,13 @@ class PageStream(Stream[Page[T]]):
                 return Page(page=page.page, page_size=page.page_size, items=list(items))
         raise StopAsyncIteration
 
-    async def _is_continued(self, first: int) -> bool:
+    async def _is_continued(self, journal: Journal, first: int) -> bool:
         """Return whether the pages of a journal from the `first` on go with those that the service has now.
 
         The last of them is requested again. If a record before its end was deleted, it is another page now,
         and the journal forgets all of them: those that a run does not come to replace would be out of date.
         """
-        options, paging, sender = self._options, self._options.paging, self._options.resource._sender
-        journal = sender.journal
-        assert journal is not None
+        options, paging, send = self._options, self._options.paging, self._sender.send
         kept: list[Call[Page[T]]] = []
         number = last = first
         # Pages were requested ahead, so some before the last may be missing.
@@ -170,8 +172,7 @@ class PageStream(Stream[Page[T]]):
                 last = number
             number += 1
         try:
-            before = await sender.send(kept[-1])
-            now = await sender.send(replace(kept[-1], anew=True, replayable=False))
+            before, now = await send(kept[-1]), await send(replace(kept[-1], anew=True, replayable=False))
         except (BadRequestError, NotFoundError):
             pass
         else:

@@ -152,7 +152,7 @@ class Stats:
         if isinstance(keys, AsyncIterable):
             # A listing returns a new iterator, which is closed at the end of the run.
             keys = aiter(keys)
-            requests = read_requests(plan, read_batches(keys, batcher, keys))
+            requests = read_requests(plan, read_batches(keys, batcher, listing=keys))
             return await collect(self._fetch, plan, requests, reporter, self._workers)
         reporter.total = len(plan)
         return await collect(self._fetch, plan, plan.requests(), reporter, self._workers)
@@ -216,7 +216,7 @@ class Stats:
             return run.start(None, self._tasks)
         keys = aiter(keys)
         links = sort_by_activity(keys, earlier_hits, batcher.order) if sorts else keys
-        return run.start(read_batches(links, batcher, keys), self._tasks)
+        return run.start(read_batches(links, batcher, listing=keys), self._tasks)
 
     def _batcher(self, query: Query[Any], reporter: ProgressReporter) -> Batcher:
         """Return the builder of batches, those of an earlier run of the journal's job again."""

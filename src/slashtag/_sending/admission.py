@@ -215,7 +215,7 @@ class Admission:
             waiter.future.set_exception(WaitTooLongError(seconds if seconds > 0 else None))
 
     def _set_timer(self, at: float) -> None:
-        if at < self._timer_at:
+        if at < self._timer_at:  # never if it is inf: the next answer pumps
             self._stop_timer()
             self._timer_at = at
             self._timer = asyncio.get_running_loop().call_at(at, self._wake)

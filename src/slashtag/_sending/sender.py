@@ -30,11 +30,7 @@ from .._core.retry import (
     tag_limit,
 )
 from .._core.throttle.throttle import Ticket
-from .._errors import (
-    APIError,
-    RateLimitError,
-    SlashtagError,
-)
+from .._errors import APIError, RateLimitError, SlashtagError
 from .admission import Admission, RetryBudget, WaitTooLongError
 from .transport import Transport
 
