@@ -70,6 +70,7 @@ class Counted(NamedTuple):
     before: DateRange
     text: str
     text_before: str
+    is_over: bool
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,9 @@ class Period:
         if whole.span(zone)[0] > now.date():
             raise InvalidRequestError(f"{text} begins after today, {now.date()}: there are no clicks yet")
         query, before = whole.with_previous(zone, now)
-        state = ", so far" if query.bounds != whole.bounds else ""
-        return Counted(whole, query, before, f"{_text(*query.bounds)}{state}", _text(*before.bounds))
+        is_over = query.bounds == whole.bounds
+        text = _text(*query.bounds) + ", so far" * (not is_over)
+        return Counted(whole, query, before, text, _text(*before.bounds), is_over)
 
 
 def _text(start: date, end: date) -> str:
