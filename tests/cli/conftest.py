@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from slashtag.bulk_update import COLUMNS
-from slashtag.cli import credentials_file, main
+from slashtag.cli import main, service
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import forget
 
@@ -132,8 +132,8 @@ def logged_in(cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.Mon
     answer(monkeypatch, box.base_url, APIKEY, APISECRET)
     ran = cli("login")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == f"the service accepts them; saved in {credentials_file.path()}\n"
-    return credentials_file.path()
+    assert ran.err == f"the service accepts them; saved in {service.path()}\n"
+    return service.path()
 
 
 @pytest.fixture

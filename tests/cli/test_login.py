@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slashtag.cli import credentials_file as kept
+from slashtag.cli import service as kept
 from slashtag.sandbox import Sandbox
 
 from .conftest import APIKEY, APISECRET, Cli, answer

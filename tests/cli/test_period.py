@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from slashtag.cli import options
+from slashtag.cli import selection
 from slashtag.sandbox import Sandbox
 
 from .conftest import Cli, objects
@@ -23,7 +23,7 @@ class Clock(datetime):
 
 @pytest.fixture(autouse=True)
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(options, "datetime", Clock)
+    monkeypatch.setattr(selection, "datetime", Clock)
 
 
 @pytest.mark.parametrize(

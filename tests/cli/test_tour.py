@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from openpyxl import load_workbook
 
-from slashtag.cli import credentials_file
+from slashtag.cli import service
 
 from .conftest import Cli
 from .test_entry import SCRIPT
@@ -67,7 +67,7 @@ def test_a_morning_goes_as_the_tour_shows(cli: Cli, tmp_path: Path, monkeypatch:
             monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
             monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
             known = {
-                str(credentials_file.path()): "~/.config/slashtag/credentials.json",
+                str(service.path()): "~/.config/slashtag/credentials.json",
                 str(tmp_path): "/home/ana",
             }
             clicks: list[int] = []

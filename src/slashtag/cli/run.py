@@ -34,12 +34,12 @@ from .. import (
     UnknownTagError,
 )
 from .._internal import many
-from .credentials_file import Credentials, find_credentials
-from .options import SessionOptions
+from .service import Credentials, SessionOptions, find_credentials
 from .stderr import Lines, Watch
 
 #: The exit code if some keys or rows failed or were left out and the rest was done.
 SOME_FAILED = 3
+MAX_FAILURES = typer.Option(100, min=0, metavar="N", help="Stop if more requests fail than this.")
 GO_ON = "run the same command again to go on"
 #: Signals at which a command ends as at Ctrl-C; Windows has one of them.
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]

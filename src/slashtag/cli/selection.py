@@ -1,21 +1,70 @@
-"""The options that say which links a command is about."""
+"""The options that say which days and links a command is about."""
 
 import csv
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from datetime import date, datetime
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
-from .. import AsyncSession, InvalidRequestError, Progress, ShortUrl
+from .. import AsyncSession, DateRange, InvalidRequestError, Progress, ShortUrl, parse_zone
 from .._internal import check_slashtag, did_you_mean, optional
 from .run import SOME_FAILED, Run
 
+TIMEZONE = Option(None, metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00.")
 _option = partial(Option, rich_help_panel="Which links (one of these)")
 #: So many slashtags are looked up in the account by default, and so many unknown ones are asked about.
 CHECKED, ASKED = 1_000, 3
+
+
+class Counted(NamedTuple):
+    """A span, what can be counted of it now, what that is compared with, and both in words."""
+
+    whole: DateRange
+    query: DateRange
+    before: DateRange
+    text: str
+    text_before: str
+    is_over: bool
+
+
+@dataclass(frozen=True)
+class Period:
+    """Arguments of which days a command is about: a span, or its two ends."""
+
+    start: str | None = Argument(
+        None,
+        metavar="SPAN|START",
+        help="Days: today, last-week, last-month, last-quarter, 30d, 4w, 6m, 1y, 2024, 2024-q3, 2024-06, "
+        "2024-06-01, 2024-06-01..2024-06-30; with END, the first day.",
+    )
+    end: str | None = Argument(None, metavar="END", help="The last day, included.")
+
+    def counted(self, timezone: str | None) -> Counted:
+        """Return what the arguments mean now in a time zone; raises InvalidRequestError.
+
+        Of a span that has begun and is not over, the part that is over can be counted.
+        """
+        if not self.start:
+            raise InvalidRequestError("give a SPAN such as last-month or 30d, or START and END")
+        text = self.start if self.end is None else f"{self.start}..{self.end}"
+        zone = parse_zone(timezone)
+        now = datetime.now(zone)
+        whole = DateRange.parse(text).resolve(zone, now)
+        if whole.span(zone)[0] > now.date():
+            raise InvalidRequestError(f"{text} begins after today, {now.date()}: there are no clicks yet")
+        query, before = whole.with_previous(zone, now)
+        is_over = query.bounds == whole.bounds
+        text = _text(*query.bounds) + ", so far" * (not is_over)
+        return Counted(whole, query, before, text, _text(*before.bounds), is_over)
+
+
+def _text(start: date, end: date) -> str:
+    texts = [f"{at:%Y-%m-%d %H:%M}" if isinstance(at, datetime) else str(at) for at in (start, end)]
+    return " to ".join(dict.fromkeys(texts))
 
 
 def note_of_shared(slashtags: int) -> str:

@@ -31,10 +31,9 @@ from ...export import (
     export_tags,
     export_urls,
 )
-from ..options import MAX_FAILURES, TIMEZONE, Period
 from ..output import Output
-from ..run import Run, command
-from ..selection import Selection, note_of_shared
+from ..run import MAX_FAILURES, Run, command
+from ..selection import TIMEZONE, Period, Selection, note_of_shared
 from ..stderr import Lines
 
 app = typer.Typer()

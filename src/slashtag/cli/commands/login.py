@@ -6,7 +6,7 @@ import typer
 from typer import Option
 
 from ... import InvalidRequestError
-from .. import credentials_file
+from .. import service
 from ..run import Run, command
 
 
@@ -24,19 +24,19 @@ async def login(
     """
     profile = run.options.profile
     if remove:
-        file = credentials_file.path(profile)
+        file = service.path(profile)
         saved = file.exists()
         file.unlink(missing_ok=True)
         run.say(f"removed {file}" if saved else "no credentials were saved")
     elif list_:
-        for name in credentials_file.profiles():
-            print(name or "(no name)", getattr(credentials_file.read(name), "base_url", ""), sep="\t")
+        for name in service.profiles():
+            print(name or "(no name)", getattr(service.read(name), "base_url", ""), sep="\t")
     else:
         base_url = run.options.base_url or _ask("address of the service", shown=True)
-        credentials = credentials_file.Credentials(base_url, _ask("apikey"), _ask("apisecret"))
+        credentials = service.Credentials(base_url, _ask("apikey"), _ask("apisecret"))
         async with run.session(credentials) as session:
             await session.urls.page(pagesize=1)
-        file = credentials_file.save(credentials, profile)
+        file = service.save(credentials, profile)
         run.say(f"the service accepts them; saved in {file}")
 
 

@@ -6,9 +6,8 @@ from typer import Option
 
 from ..._internal import many
 from ...report import Branding, build, check_path, write
-from ..options import TIMEZONE, Period
 from ..run import Run, command
-from ..selection import SelectionOrAll
+from ..selection import TIMEZONE, Period, SelectionOrAll
 
 
 @command

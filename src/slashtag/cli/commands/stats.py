@@ -25,10 +25,9 @@ from ... import (
 )
 from ..._internal import many
 from ...export import Column, Links, Table, hourly_clicks, names_of_tags
-from ..options import TIMEZONE, Period
 from ..output import Output, draw, labels, percent
 from ..run import Run, command
-from ..selection import Selection
+from ..selection import TIMEZONE, Period, Selection
 
 app = typer.Typer()
 

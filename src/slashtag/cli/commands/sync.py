@@ -12,9 +12,9 @@ from msgspec.structs import asdict
 from typer import Argument, Option
 
 from ... import ConfigurationError, InvalidRequestError
-from ..credentials_file import find_credentials
-from ..options import MAX_FAILURES, TIMEZONE
-from ..run import Run, command
+from ..run import MAX_FAILURES, Run, command
+from ..selection import TIMEZONE
+from ..service import find_credentials
 
 log = logging.getLogger("slashtag")
 LOCAL = ("duckdb", "sqlite", "filesystem")

@@ -19,10 +19,9 @@ from typer import Option
 from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
 from ..._internal import many
 from ...export import Column, Links, Row, Table
-from ..options import TIMEZONE, Period
 from ..output import Output, percent
 from ..run import Run, command
-from ..selection import SelectionOrAll, note_of_shared
+from ..selection import TIMEZONE, Period, SelectionOrAll, note_of_shared
 
 #: Links counted together at first: as many as a request may name (Limits).
 GROUP = 100

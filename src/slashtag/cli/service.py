@@ -1,20 +1,74 @@
-"""Credentials, from the environment or else as `slashtag login` saved them, each profile in its own file."""
+"""Which service a command uses: its options, and credentials of the environment or saved by `slashtag login`.
+
+Each profile has its own file.
+"""
 
 import os
 import re
 import stat
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 import typer
+from typer import Option
 
 from .. import ConfigurationError
 from .._internal import did_you_mean
 from ..export import AtomicFile
-from .options import SessionOptions
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_option = partial(Option, rich_help_panel="The service")
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """Options of which service is used, how fast, and what is printed on stderr."""
+
+    base_url: str | None = _option(
+        None, envvar="SLASHTAG_BASE_URL", metavar="URL", help="Address of the service."
+    )
+    concurrency: int = _option(32, min=1, metavar="N", help="Most requests in flight.")
+    rate: float | None = _option(
+        None, min=0.001, metavar="N", help="Requests/s that the service allows; learnt if not given."
+    )
+    timeout: float = _option(30.0, min=0.001, metavar="SECONDS", help="Seconds that one attempt may take.")
+    range_end: Literal["inclusive", "exclusive"] = _option(
+        "inclusive",
+        metavar="RULE",
+        help="Whether the service counts the last second of a range: inclusive or exclusive.",
+    )
+    allow_http: bool = _option(
+        False, "--allow-http", help="Send credentials unencrypted, also off this machine."
+    )
+    proxy: str | None = _option(
+        None, envvar="SLASHTAG_PROXY", metavar="URL", help="Send requests through this HTTP proxy."
+    )
+    profile: str | None = _option(
+        None,
+        envvar="SLASHTAG_PROFILE",
+        metavar="NAME",
+        help="The account that `slashtag login --profile NAME` saved, whatever the environment has.",
+    )
+    verbose: int = Option(
+        0,
+        "--verbose",
+        "-v",
+        count=True,
+        show_default=False,
+        metavar="",
+        help="Log retries and throttling; -vv: every request.",
+    )
+    quiet: bool = Option(False, "--quiet", "-q", help="Print nothing but errors.")
+    log_format: Literal["text", "json"] = Option("text", help="Form of the lines on stderr.")
+
+    def of_session(self) -> dict[str, Any]:
+        """Return the options of AsyncSession but for the credentials."""
+        names = ("concurrency", "rate", "timeout", "range_end", "allow_http", "proxy")
+        return {name: getattr(self, name) for name in names}
 
 
 class Credentials(msgspec.Struct):
