@@ -77,7 +77,7 @@ def note_of_shared(slashtags: int) -> str:
 
 @dataclass
 class Selection:
-    """Options of which links a command is about."""
+    """Options of which links a command is about, and of the zone of its days."""
 
     default_is_all: ClassVar = False
     keys: str | None = _option(None, metavar="A,B,...", help="These slashtags.")
@@ -89,6 +89,7 @@ class Selection:
         help="Slashtags from a file, one a line, or a CSV file with that column; - reads stdin.",
     )
     tag: list[str] | None = _option(None, metavar="NAME", help="The links of this tag; may be repeated.")
+    timezone: str | None = TIMEZONE
     every: bool = _option(False, "--all", help="Every link of the account.")
     no_check: bool = _option(
         False, "--no-check", help=f"Do not look up slashtags in the account; over {CHECKED:,} never are."

@@ -33,7 +33,7 @@ from ...export import (
 )
 from ..output import Output
 from ..run import MAX_FAILURES, Run, command
-from ..selection import TIMEZONE, Period, Selection, note_of_shared
+from ..selection import Period, Selection, note_of_shared
 from ..stderr import Lines
 
 app = typer.Typer()
@@ -63,7 +63,6 @@ async def clicks(
     selection: Selection,
     output: Output,
     run: Run,
-    timezone: str | None = TIMEZONE,
     by: By = _option(
         "slashtag", help="A series for each link, or for each tag; links without a tag are in none."
     ),
@@ -77,7 +76,7 @@ async def clicks(
     What fails is printed while the rest goes on; the exit code is then 3. Where the service cannot be reached
     or nothing is answered, it stops with 1 and the file stays as it was.
     """
-    counted = period.counted(timezone)
+    counted = period.counted(selection.timezone)
     if (period.start, period.end) != tuple(map(str, counted.query.bounds)):
         run.say(f"clicks of {counted.text}")
     if by == "tag":
@@ -91,7 +90,7 @@ async def clicks(
             **await selection.selector(run, session, progress),
             by=by,
             dimensions=dimensions,
-            timezone=timezone,
+            timezone=selection.timezone,
             progress=progress,
             on_error=partial(run.fail, most=max_failures),
         )

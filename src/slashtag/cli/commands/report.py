@@ -7,7 +7,7 @@ from typer import Option
 from ..._internal import many
 from ...report import Branding, build, check_path, write
 from ..run import Run, command
-from ..selection import TIMEZONE, Period, SelectionOrAll
+from ..selection import Period, SelectionOrAll
 
 
 @command
@@ -18,7 +18,6 @@ async def report(
     output: Path = Option(
         ..., "--output", "-o", metavar="FILE", help="File that ends in .html, .png or .pdf."
     ),
-    timezone: str | None = TIMEZONE,
     top: int = Option(
         10, min=0, metavar="N", help="List the N links with most clicks; 0: far fewer requests."
     ),
@@ -35,7 +34,7 @@ async def report(
     referrers, devices, browsers, platforms, and the change against the span before. By default it is about
     all links.
     """
-    span = period.counted(timezone).whole
+    span = period.counted(selection.timezone).whole
     branding = Branding(title=title, logo=logo.read_bytes() if logo else b"", accent=accent)
     check_path(output)
     async with run.session() as session:
@@ -44,7 +43,7 @@ async def report(
                 session,
                 span,
                 **await selection.selector(run, session, begin("checking", "links")),
-                timezone=timezone,
+                timezone=selection.timezone,
                 places=top,
                 hours=hours,
                 branding=branding,

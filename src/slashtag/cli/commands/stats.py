@@ -27,7 +27,7 @@ from ..._internal import many
 from ...export import Column, Links, Table, hourly_clicks, names_of_tags
 from ..output import Output, draw, labels, percent
 from ..run import Run, command
-from ..selection import TIMEZONE, Period, Selection
+from ..selection import Period, Selection
 
 app = typer.Typer()
 
@@ -40,7 +40,6 @@ MORE: dict[Any, set[str]] = {RangeStats: {"week", "month", "hour"}, PeriodStats:
 class Presentation(Output):
     """Options of how statistics are requested and shown."""
 
-    timezone: str | None = TIMEZONE
     by: str | None = Option(
         None,
         metavar="DIMENSION",
@@ -55,7 +54,7 @@ class Presentation(Output):
 @command
 async def stats_range(period: Period, selection: Selection, run: Run, shown: Presentation) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
-    counted = period.counted(shown.timezone)
+    counted = period.counted(selection.timezone)
     await _answer(counted.query, counted.text, selection, run, shown)
 
 
@@ -68,7 +67,7 @@ async def stats_day(
     day: str = Argument(metavar="DATE", help="The day: YYYY-MM-DD, today or yesterday."),
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
-    counted = Period(day, None).counted(shown.timezone)
+    counted = Period(day, None).counted(selection.timezone)
     start, end = counted.whole.bounds
     if start != end:
         raise InvalidRequestError(f"{day} is more than one day: ask with `stats range`")
@@ -85,7 +84,7 @@ async def stats_year(
     year: int = Argument(metavar="YEAR", min=1000, max=9998, help="The year, YYYY."),
 ) -> None:
     """Count the clicks of a calendar year, by month and by each dimension; unique ones too."""
-    span = Period(f"{year}", None).counted(shown.timezone).text
+    span = Period(f"{year}", None).counted(selection.timezone).text
     await _answer(Year(year), span, selection, run, shown)
 
 
@@ -107,7 +106,7 @@ async def stats_country(
     shown: Presentation,
 ) -> None:
     """Count the clicks from one country, by state, city and postal code."""
-    counted = period.counted(shown.timezone)
+    counted = period.counted(selection.timezone)
     query = CountryGeo(country, *counted.whole.bounds)
     await _answer(query, f"{country.upper()}, {counted.text}", selection, run, shown)
 
@@ -116,7 +115,7 @@ async def _answer(
     query: Query[Statistics], span: str, selection: Selection, run: Run, shown: Presentation
 ) -> None:
     """Request the statistics, print them and what they cost."""
-    by, timezone = shown.by, shown.timezone
+    by, timezone = shown.by, selection.timezone
     if by == "tag":
         selection.require_tags(run)
     async with run.session() as session:

@@ -21,7 +21,7 @@ from ..._internal import many
 from ...export import Column, Links, Row, Table
 from ..output import Output, percent
 from ..run import Run, command
-from ..selection import TIMEZONE, Period, SelectionOrAll, note_of_shared
+from ..selection import Period, SelectionOrAll, note_of_shared
 
 #: Links counted together at first: as many as a request may name (Limits).
 GROUP = 100
@@ -40,7 +40,6 @@ async def top(
     selection: SelectionOrAll,
     run: Run,
     output: Output,
-    timezone: str | None = TIMEZONE,
     by: Literal["clicks", "growth", "decline"] = Option(
         "clicks", help="Most clicks; or most clicks more, or fewer, than in the span before."
     ),
@@ -53,6 +52,7 @@ async def top(
     only the groups with most clicks one by one. Links whose clicks fell to 0 are listed --by decline. The
     service counts links on different domains with the same slashtag as one.
     """
+    timezone = selection.timezone
     counted = Period(period.start or "30d", period.end).counted(timezone)
     async with run.session() as session:
         queries = [_query(session, span, timezone) for span in (counted.query, counted.before)]
