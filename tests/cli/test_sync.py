@@ -112,7 +112,7 @@ def test_a_full_disk_is_one_line_and_costs_no_answers(
 ) -> None:
     sync = ["sync", str(tmp_path / "clicks"), "--destination", destination]
     sync += ["--quiet", "--since", (datetime.now(UTC) - timedelta(days=40)).date().isoformat()]
-    full = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000)); "
+    full = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (70_000, 70_000)); "
     command = [sys.executable, "-c", f"{full}os.execv(sys.argv[1], sys.argv[1:])"]
     command += [sys.executable, "-m", "slashtag", *sync]
     # Compiled files would be cut too, and break every later run.

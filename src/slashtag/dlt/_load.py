@@ -6,8 +6,9 @@ import hashlib
 import os
 import time
 import warnings
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,14 @@ from .. import ConfigurationError, ExportError, SlashtagError
 from .._internal import FileLock
 from ._source import MERGE, journal_of, number_of_loads
 
-#: Destinations that are a file or folder, and the default dataset in each.
-LOCAL = {"duckdb": "slashtag", "sqlite": "main", "filesystem": "slashtag"}
-#: Characters of paths that are taken for parts of a URL, or for patterns: rows would go to another file.
-_NOT_IN_PATHS = {"duckdb": "?", "sqlite": "%?", "filesystem": "*?["}
+_sqlite = partial(dlt.destinations.sqlalchemy, create_primary_keys=True)
+#: Destinations that are a file or folder: default dataset, characters that paths must not have, as they are
+#: taken for parts of a URL or for patterns, and rows would go to another file, and how dlt is told of them.
+LOCAL: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
+    "duckdb": ("slashtag", "?", lambda path: dlt.destinations.duckdb(str(path))),
+    "sqlite": ("main", "%?", lambda path: _sqlite(f"sqlite:///{path}")),
+    "filesystem": ("slashtag", "*?[", lambda path: dlt.destinations.filesystem(path.as_uri())),
+}
 
 #: Errors that a load raises as they are.
 _OWN = (SlashtagError, KeyboardInterrupt)
@@ -65,23 +70,19 @@ def local_pipeline(
         needs = "needs the path of its file or folder" if path is None else "takes no path"
         raise TypeError(f"{destination} {needs}")
     target: Any = destination
-    name = dataset or LOCAL.get(destination, "slashtag")
+    name = dataset or "slashtag"
     if path is not None:
         path = Path(path).absolute()
-        if wrong := "".join(sorted(set(_NOT_IN_PATHS[destination]) & set(str(path)))):
+        default, not_in_paths, make = LOCAL[destination]
+        if wrong := "".join(sorted(set(not_in_paths) & set(str(path)))):
             raise ConfigurationError(f"{destination} cannot have {wrong} in a path: {path}")
-        if destination == "duckdb":
-            target = dlt.destinations.duckdb(str(path))
-            if path.stem == name:
-                # DuckDB could not tell the database from the schema in it.
-                name += "_data"
-        elif destination == "sqlite":
-            target = dlt.destinations.sqlalchemy(f"sqlite:///{path}", create_primary_keys=True)
-        else:
-            target = dlt.destinations.filesystem(path.as_uri())
+        target, name = make(path), dataset or default
+        if destination == "duckdb" and path.stem == name:
+            # DuckDB could not tell the database from the schema in it.
+            name += "_data"
     where = hashlib.sha256(f"{destination}\0{path or ''}\0{name}".encode()).hexdigest()[:12]
     folder = Path(pipelines_dir or get_dlt_pipelines_dir()) / f"slashtag-{where}"
-    with _unwrapped(destination), _defaults(destination):
+    with _calling_dlt(destination):
         if destination == "sqlite":
             # Without it dlt fails with an unclear error.
             import_module("sqlalchemy")
@@ -98,7 +99,7 @@ def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
     began = time.monotonic()
     name = pipeline.destination.destination_name
     lock = Path(pipeline.pipelines_dir) / "slashtag"
-    with _unwrapped(name), _file_locked(lock), _defaults(name), warnings.catch_warnings():
+    with _calling_dlt(name), _file_locked(lock), warnings.catch_warnings():
         # Warnings of dlt and of drivers about how they load.
         warnings.simplefilter("ignore")
         # The destination has the state. What an interrupted load left here may not fit it: another machine
@@ -157,13 +158,10 @@ def _restore_tables(pipeline: dlt.Pipeline) -> None:
 
 
 def _loads_at_destination(pipeline: dlt.Pipeline) -> int:
-    try:
-        connection: Any = pipeline.destination_client()
-        with connection as client:
-            state = load_pipeline_state_from_destination(pipeline.pipeline_name, client)
-    except DestinationUndefinedEntity:
-        state = None
-    return number_of_loads(state or {})
+    connection: Any = pipeline.destination_client()
+    with suppress(DestinationUndefinedEntity), connection as client:
+        return number_of_loads(load_pipeline_state_from_destination(pipeline.pipeline_name, client) or {})
+    return 0
 
 
 @contextmanager
@@ -197,31 +195,11 @@ def _file_locked(path: Path) -> Generator[None, None, None]:
 
 
 @contextmanager
-def _unwrapped(destination: str) -> Generator[None, None, None]:
-    """Raise errors of this library and Ctrl-C as themselves, and others as ExportError."""
-    try:
-        yield
-    except Exception as failed:
-        cause: BaseException = failed
-        while not isinstance(cause, _OWN) and (deeper := cause.__cause__ or cause.__context__):
-            cause = deeper
-        if isinstance(cause, _OWN):
-            raise cause from None
-        if isinstance(cause, ImportError):
-            extra = {"sqlite": "sqlalchemy"}.get(destination, destination)
-            problem = f'{destination} needs more packages: pip install "dlt[{extra}]"'
-            raise ConfigurationError(problem) from failed
-        if isinstance(cause, ConfigFieldMissingException):
-            variable = f"DESTINATION__{destination.upper()}__CREDENTIALS"
-            raise ConfigurationError(f"{destination} is not configured: set {variable}") from failed
-        lines = str(cause).strip().splitlines()
-        problem = f"{destination} failed: {lines[0] if lines else type(cause).__name__}".rstrip(".")
-        raise ExportError(f"{problem}. Mend it and load again: the answers are kept") from failed
+def _calling_dlt(destination: str) -> Generator[None, None, None]:
+    """Give dlt settings, unless its configuration has others, for the time of a call, and mend its errors.
 
-
-@contextmanager
-def _defaults(destination: str) -> Generator[None, None, None]:
-    """Give dlt settings for the time of a call, unless its configuration has others."""
+    Errors of this library and Ctrl-C are raised as themselves, and others as ExportError.
+    """
     settings: dict[str, Any] = {
         "runtime": {"dlthub_telemetry": False, "log_level": "CRITICAL"},
         # Otherwise the destination keeps a copy of the rows of the last load.
@@ -240,5 +218,21 @@ def _defaults(destination: str) -> Generator[None, None, None]:
             stop_telemetry()
             dlt.current.run_context().initialize_runtime()
             yield
+    except Exception as failed:
+        cause: BaseException = failed
+        while not isinstance(cause, _OWN) and (deeper := cause.__cause__ or cause.__context__):
+            cause = deeper
+        if isinstance(cause, _OWN):
+            raise cause from None
+        if isinstance(cause, ImportError):
+            extra = {"sqlite": "sqlalchemy"}.get(destination, destination)
+            problem = f'{destination} needs more packages: pip install "dlt[{extra}]"'
+            raise ConfigurationError(problem) from failed
+        if isinstance(cause, ConfigFieldMissingException):
+            variable = f"DESTINATION__{destination.upper()}__CREDENTIALS"
+            raise ConfigurationError(f"{destination} is not configured: set {variable}") from failed
+        lines = str(cause).strip().splitlines()
+        problem = f"{destination} failed: {lines[0] if lines else type(cause).__name__}".rstrip(".")
+        raise ExportError(f"{problem}. Mend it and load again: the answers are kept") from failed
     finally:
         providers.remove(provider)

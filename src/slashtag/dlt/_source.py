@@ -92,13 +92,11 @@ def slashtag_source(
             table = ClicksTable(name, key, state, first, lookback, timezone, monitor, dimensions)
             yield from account.iterate(partial(table.tables, listed))
 
-        # Of clicks by dimension all rows of a month are replaced: a label may be gone, or all of them.
-        replaced: Any = (
-            {"merge_key": ("slashtag", "month"), "columns": {"deleted": {"hard_delete": True}}}
-            if dimensions
-            else {}
-        )
-        return dlt.resource(resource, name=name, write_disposition=MERGE, primary_key=key, **replaced)
+        options: Any = {"name": name, "write_disposition": MERGE, "primary_key": key}
+        if dimensions:
+            # All rows of a month are replaced: a label may be gone, or all of them.
+            options |= {"merge_key": ("slashtag", "month"), "columns": {"deleted": {"hard_delete": True}}}
+        return dlt.resource(resource, **options)
 
     yield listing("links", account.links)
     yield listing("tags", account.tags)
