@@ -3,8 +3,6 @@
 What the present links and the outcomes of earlier runs say is left out: the rest is to be sent.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The file of the outcomes of changes, so that a rerun sends only the remaining ones."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

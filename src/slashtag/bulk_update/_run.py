@@ -1,7 +1,5 @@
 """Concurrent changes, each recorded before it is sent and once its outcome is known."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable

@@ -1,7 +1,5 @@
 """Tables of clicks that each load brings up to date, by day or by month and label."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing

@@ -1,7 +1,5 @@
 """Runs of a pipeline: one at a time, with this library's errors."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

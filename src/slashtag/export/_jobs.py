@@ -1,7 +1,5 @@
 """Links, tags and clicks as rows: which are requested, how, and how it went."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Tables read from files of every format that is written here, also edited copies, and compared."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

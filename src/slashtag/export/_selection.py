@@ -1,9 +1,8 @@
 """The links that an export or a report is about, and slashtags that several links share."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from typing import Self
 
 from .. import AsyncSession, InvalidRequestError, Keys, Progress, ShortUrl
 from .._internal import check_slashtag, did_you_mean
@@ -27,7 +26,7 @@ class Links:
         keys: Keys | None = None,
         tags: Iterable[str] | None = None,
         progress: Progress | None = None,
-    ) -> Links:
+    ) -> Self:
         """Read `keys` (also asynchronous), list the links with one of `tags`, or all links of the account.
 
         Raises TypeError for both or a str, InvalidRequestError for given keys that cannot be requested and

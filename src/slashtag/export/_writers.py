@@ -1,7 +1,5 @@
 """Tables, and a writer for each format, which takes rows of plain values and writes them as they come."""
 
-from __future__ import annotations
-
 import csv
 import os
 from collections.abc import Callable, Iterable, Iterator
