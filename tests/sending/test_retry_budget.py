@@ -40,9 +40,14 @@ class Retries:
         return new
 
     async def _retry(self, patience: float) -> None:
-        async with self.budget.retry(patience, LAST):
-            self.sent.append(asyncio.get_running_loop().create_future())
+        is_alone = await self.budget.wait(patience, LAST)
+        self.sent.append(asyncio.get_running_loop().create_future())
+        try:
             await self.sent[-1]
+        except BaseException as error:
+            self.budget.ended(error, is_alone=is_alone)
+            raise
+        self.budget.ended(None, is_alone=is_alone)
 
     async def end(self, n: int, error: Exception | None = None) -> None:
         """End the nth retry, once it has been sent."""

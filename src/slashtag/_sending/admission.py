@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import chain, count
@@ -296,45 +295,41 @@ class RetryBudget:
             )
         self._probe_at = now + PROBE_INTERVAL
 
-    @asynccontextmanager
-    async def retry(self, patience: float, last: SlashtagError) -> AsyncGenerator[None]:
-        """Wait up to `patience` seconds until a retry may be sent, which is done in the context.
+    async def wait(self, patience: float, last: SlashtagError) -> bool:
+        """Wait up to `patience` seconds until a retry may be sent, whose end is told to `ended`.
 
-        Raises the `last` error if it may not, and SessionClosedError.
+        Return whether no other one is sent until then. Raises the `last` error if it may not be sent, and
+        SessionClosedError.
         """
-        async with AsyncExitStack() as turn:
-            with anyio.move_on_after(patience) as waiting:
+        with anyio.move_on_after(patience):
+            async with AsyncExitStack() as turn:
                 await turn.enter_async_context(self._turn)
                 if self._left < 1:
                     # Not random, because no other one waits for it.
                     seconds = backoff(RetryPolicy(), self._failures + 1, jitter=0.75)
                     await self._admission.sleep_until(asyncio.get_running_loop().time() + seconds)
-            if waiting.cancelled_caught:
-                raise last
-            is_alone = self._left < 1
-            self._left = max(self._left - 1, 0.0)
-            if not is_alone:
-                await turn.aclose()
-            error: BaseException | None = None
-            try:
-                yield
-            except BaseException as raised:
-                error = raised
-                raise
-            finally:
-                self._record(error, is_alone=is_alone)
+                is_alone = self._left < 1
+                self._left = max(self._left - 1, 0.0)
+                if is_alone:
+                    turn.pop_all()
+                return is_alone
+        raise last
 
-    def _record(self, error: BaseException | None, *, is_alone: bool) -> None:
+    def ended(self, error: BaseException | None, *, is_alone: bool) -> None:
         """Record the end of a retry."""
         if error is not None and is_failure(error):
             self._failures += is_alone
             if is_alone and self._failures == OUTAGE_FAILURES:
                 log.warning("the service keeps failing, retrying one request at a time: %s", error)
-            return
-        is_answered = error is None or (isinstance(error, APIError) and not isinstance(error, RateLimitError))
-        if is_answered:
-            if self._failures >= OUTAGE_FAILURES:
-                log.info("the service has recovered")
-            self._failures = 0
-        # Refund the cost, and as much again if others are waiting.
-        self._left = min(CAPACITY, self._left + (2 if is_answered and self._turn.locked() else 1))
+        else:
+            is_answered = error is None or (
+                isinstance(error, APIError) and not isinstance(error, RateLimitError)
+            )
+            if is_answered:
+                if self._failures >= OUTAGE_FAILURES:
+                    log.info("the service has recovered")
+                self._failures = 0
+            # Refund the cost, and as much again if others are waiting.
+            self._left = min(CAPACITY, self._left + (2 if is_answered and self._turn.locked() else 1))
+        if is_alone:
+            self._turn.release()

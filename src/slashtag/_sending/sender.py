@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from math import inf
 from time import time
@@ -301,17 +300,20 @@ class Sender:
         metrics.sends_again(began + seconds, began)
         await self.admission.sleep_until(began + seconds)
         patience = max(0.0, self.policy.max_elapsed - state.spent - seconds)
-        async with AsyncExitStack() as turn:
-            try:
-                await turn.enter_async_context(self.budget.retry(patience, last))
-            finally:
-                state.spent += clock() - began
-            metrics.retries += 1
-            try:
-                return await self._attempt(call, state)
-            except SlashtagError as error:
+        try:
+            is_alone = await self.budget.wait(patience, last)
+        finally:
+            state.spent += clock() - began
+        metrics.retries += 1
+        try:
+            data = await self._attempt(call, state)
+        except BaseException as error:
+            self.budget.ended(error, is_alone=is_alone)
+            if isinstance(error, SlashtagError):
                 state.last = error
-                raise
+            raise
+        self.budget.ended(None, is_alone=is_alone)
+        return data
 
     def close(self) -> None:
         """End all calls under way, of every sender that shares these parts."""
