@@ -10,10 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
 from functools import partial
 from heapq import nlargest
-from itertools import chain
 from typing import Literal, NamedTuple
 
-from msgspec import Struct
 from typer import Option
 
 from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
@@ -121,17 +119,6 @@ class Place(NamedTuple):
     others: int
 
 
-class _Group(Struct, frozen=True, eq=False):
-    """Links that were counted together, or a single link with its place.
-
-    `bound` is the highest rank that one of them can have: their clicks together; with a place, the rank.
-    """
-
-    keys: Sequence[str]
-    bound: int
-    place: Place | None = None
-
-
 async def first_places(
     count: Count, count_others: Count, keys: Sequence[str], limit: int, *, by_change: bool
 ) -> tuple[int, list[Place]]:
@@ -141,27 +128,28 @@ async def first_places(
     `keys` decides only how many requests it takes: few if links with many clicks are adjacent. Links of
     equal clicks come in any order, the same in every run. Raises what counting raises.
     """
+    parts = [tuple(keys[n : n + GROUP]) for n in range(0, len(keys), GROUP)]
+    # The highest rank that one of a group can have: their clicks together, but of a single link its rank.
+    bounds = dict(zip(parts, await asyncio.gather(*map(count, parts)), strict=True))
+    total, places = sum(bounds.values()), dict[tuple[str, ...], Place]()
 
-    async def refined(group: _Group) -> list[_Group]:
-        """Return the two halves of a group, or a single link with its place."""
-        keys = group.keys
-        if len(keys) == 1:
+    async def refined(group: tuple[str, ...]) -> dict[tuple[str, ...], int]:
+        """Return the bounds of the two halves of a group, or the rank of a single link."""
+        if len(group) == 1:
             # Counted anew, as new clicks may have come between two requests.
-            clicks, others = await asyncio.gather(count(keys), count_others(keys))
-            return [_Group(keys, clicks - others if by_change else clicks, Place(keys[0], clicks, others))]
-        middle = len(keys) // 2
-        clicks = await count(keys[:middle])
-        return [_Group(keys[:middle], clicks), _Group(keys[middle:], max(0, group.bound - clicks))]
+            clicks, others = await asyncio.gather(count(group), count_others(group))
+            places[group] = Place(group[0], clicks, others)
+            return {group: clicks - others if by_change else clicks}
+        middle = len(group) // 2
+        clicks = await count(group[:middle])
+        return {group[:middle]: clicks, group[middle:]: max(0, bounds[group] - clicks)}
 
-    parts = [keys[n : n + GROUP] for n in range(0, len(keys), GROUP)]
-    counts = await asyncio.gather(*map(count, parts))
-    groups = list(map(_Group, parts, counts))
     while True:
-        best = nlargest(limit, groups, key=lambda group: (group.bound, group.place is not None))
-        best = [group for group in best if group.bound > 0]
-        # Not a set, whose order would be another in every run.
-        unsettled = dict.fromkeys(group for group in best if group.place is None)
+        best = nlargest(limit, bounds, key=lambda group: (bounds[group], group in places))
+        best = [group for group in best if bounds[group] > 0]
+        unsettled = [group for group in best if group not in places]
         if not unsettled:
-            return sum(counts), [group.place for group in best if group.place is not None]
-        finer = await asyncio.gather(*map(refined, unsettled))
-        groups = [*(group for group in groups if group not in unsettled), *chain.from_iterable(finer)]
+            return total, [places[group] for group in best]
+        for group, finer in zip(unsettled, await asyncio.gather(*map(refined, unsettled)), strict=True):
+            del bounds[group]
+            bounds |= finer
