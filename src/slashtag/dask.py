@@ -136,7 +136,12 @@ def collect(
         session, futures = WorkerSession(options), dict[Any, int]()
         try:
             await client.register_plugin(session)
-            futures |= await _submit_parts(client, plan, session.name)
+            threads = sum((await client.nthreads()).values()) or 1
+            size = min(_MOST, max(_FEWEST, len(plan) // (_PARTS * threads)))
+            # The scheduler gives each part to the worker with the least to do. Bound to a worker, it would
+            # never be run if all workers died. Equal parts of two jobs would be one task if they were pure.
+            for part in plan.split(-(-len(plan) // size)) if plan else ():
+                futures[client.submit(run_part, session.name, part, pure=False)] = len(part)
             total, done = plan.query.running_sum(plan.span), 0
             results = distributed.as_completed(futures, with_results=True, raise_errors=False)
             async for future, result in results:
@@ -161,20 +166,6 @@ def collect(
         # It is being cancelled by the client, on its loop in another thread.
         ended.wait(2 * _CLOSE_TIMEOUT)
         raise
-
-
-async def _submit_parts(client: Any, plan: Plan[Any], session: str) -> dict[Any, int]:
-    """Submit a plan in parts; return the number of requests of each by its future.
-
-    The scheduler gives each part to the worker with the least to do. Bound to a worker, it would never be run
-    if all workers died.
-    """
-    threads = sum((await client.nthreads()).values()) or 1
-    size = min(_MOST, max(_FEWEST, len(plan) // (_PARTS * threads)))
-    parts = plan.split(-(-len(plan) // size)) if plan else []
-    # Equal parts of two jobs would be one task if they were pure.
-    futures: list[Any] = client.map(run_part, [session] * len(parts), parts, pure=False) if parts else []
-    return dict(zip(futures, map(len, parts), strict=True))
 
 
 def _checked(future: Any, result: Any) -> Any:

@@ -145,8 +145,8 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
                 else:
                     todo.append(row)
             if todo:
-                self.undo_path = _free_path(self.path)
-                await in_thread(partial(_write_links, self.undo_path, [row.url for row in todo if row.url]))
+                links = [row.url for row in todo if row.url]
+                self.undo_path = await in_thread(partial(_write_links, self.path, links))
             row_of = {row.change.key: row for row in todo}
             updates = self._session.urls.update_many(
                 [row.change for row in todo],
@@ -190,13 +190,11 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         await self.aclose()
 
 
-def _free_path(outcomes: Path) -> Path:
-    """Return the path beside a file of outcomes for a new file of links as they were."""
+def _write_links(outcomes: Path, links: list[ShortUrl]) -> Path:
+    """Write links as they are to a new file beside a file of outcomes; return its path."""
     stem = outcomes.name.removesuffix(".jsonl").removesuffix(".results")
     names = (f"{stem}.undo{f'-{n}' if n > 1 else ''}.csv" for n in count(1))
-    return next(path for path in map(outcomes.with_name, names) if not path.exists())
-
-
-def _write_links(path: Path, links: list[ShortUrl]) -> None:
+    path = next(path for path in map(outcomes.with_name, names) if not path.exists())
     with TableFile(path, Table(tuple(column for column in URLS.columns if column.name in _UNDO))) as file:
         file.write([attrgetter(*_UNDO)(url) for url in links])
+    return path

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -137,10 +138,7 @@ def _restore_tables(pipeline: dlt.Pipeline) -> None:
     connection: Any = pipeline.destination_client()
     with connection as client, pipeline.managed_state() as state:
         filled = [source.get("resources", {}) for source in state.get("sources", {}).values()]
-        names = {
-            *pipeline.default_schema.data_table_names(),
-            *(name for resources in filled for name in resources),
-        }
+        names = {*pipeline.default_schema.data_table_names(), *chain(*filled)}
         empty = {name for name, columns in client.get_storage_tables(names) if not columns}
         if empty:
             client.update_stored_schema(force=True)

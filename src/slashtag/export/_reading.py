@@ -100,6 +100,7 @@ def _records(records: Iterable[dict[str, Any]]) -> Iterator[Line]:
     return enumerate([names, *([row.get(name) for name in names] for row in rows)], 1)
 
 
+_decode_lines = msgspec.json.Decoder(dict[str, Any]).decode_lines
 #: How each format begins, its name, and its reader.
 _FORMS: tuple[tuple[bytes, str, Callable[[bytes], Iterable[Line]]], ...] = (
     (b"PK\x03\x04", "an .xlsx workbook", _workbook),
@@ -109,11 +110,7 @@ _FORMS: tuple[tuple[bytes, str, Callable[[bytes], Iterable[Line]]], ...] = (
         lambda data: _records(import_module("pyarrow.parquet").read_table(io.BytesIO(data)).to_pylist()),
     ),
     (b"[", "a JSON file", lambda data: _records(msgspec.json.decode(data, type=list[dict[str, Any]]))),
-    (
-        b"{",
-        "a file of JSON Lines",
-        lambda data: _records(msgspec.json.Decoder(dict[str, Any]).decode_lines(data)),
-    ),
+    (b"{", "a file of JSON Lines", lambda data: _records(_decode_lines(data))),
     (b"", "a CSV file in UTF-8", _csv),
 )
 
