@@ -151,7 +151,9 @@ def _edited(cells: Mapping[str, str], links: Links) -> dict[str, str]:
     """
     url = links.find(_number("id", cells["id"]))
     listed_at = cells.get("updated_at", "")
-    is_old = bool(listed_at) and _instant(listed_at) != (url.updated_at or "")
+    is_old = bool(listed_at)
+    with suppress(ValueError):
+        is_old = datetime.fromisoformat(listed_at).replace(tzinfo=None, microsecond=0) != url.updated_at
     present = {name: "" if value is None else str(value) for name, value in url.to_dict().items()}
     present["tag_name"] = links.tags.get(url.tag_id or 0, "")
     given: dict[str, str] = {}
@@ -166,21 +168,13 @@ def _edited(cells: Mapping[str, str], links: Links) -> dict[str, str]:
             wrong.append(f"{name} cannot be changed; it is {present.get(name, '')!r}")
     changed = ", ".join(name for name in given if name in present)
     if is_old and changed:
-        why = (
-            f"updated_at is no time as listed: {listed_at!r}"
-            if _instant(listed_at) is None
-            else f"the link was updated since it was listed, and {changed} may be of somebody else"
+        wrong.append(
+            f"updated_at is {listed_at!r} and not that of the link, so {changed} may be of somebody else: "
+            "list it again, or leave out the column updated_at to send the row all the same"
         )
-        wrong.append(f"{why}: list it again, or leave out the column updated_at to send the row all the same")
     if wrong:
         raise InvalidRequestError("; ".join(wrong))
     return given
-
-
-def _instant(text: str) -> datetime | None:
-    with suppress(ValueError):
-        return datetime.fromisoformat(text).replace(tzinfo=None, microsecond=0)
-    return None
 
 
 def _change(cells: Mapping[str, str]) -> Change:
@@ -254,30 +248,30 @@ async def plan(
 def _row(row: ChangeRow, links: Links, earlier: OutcomeFile, keep: bool) -> Row:
     change, url = row.change, None
     fingerprint = earlier.digest(row.edited or astuple(change))
-    before = earlier.of.get(fingerprint)
-    status = None if before is None else before.status
-    key = change.key
-    if before is not None and before.id in links.by_key and status != "failed":
-        # The slashtag may have been changed since, also by this change.
-        key = before.id
+    sent = RowOutcome(line=row.line, key=change.key, status="sent", fingerprint=fingerprint)
+    # What was never sent has to be done, as what has failed.
+    before = earlier.of.get(fingerprint, replace(sent, status="failed"))
+    # The slashtag may have been changed since, also by this change.
+    known = before.id if before.status != "failed" and before.id in links.by_key else None
     try:
-        url = links.find(key)
+        url = links.find(known or change.key)
         found = tuple(_differences(row.line, change, url))
         change = replace(change, key=url.id)
+        if keep or row.edited:
+            change = _completed(change, url)
     except InvalidRequestError as error:
         found = (Difference(row.line, change.key, "", str(error), ""),)
-    is_latest = before is not None and earlier.last_sent.get(before.id) == fingerprint
-    if row.edited is not None:
+    is_latest = earlier.last_sent.get(before.id) == fingerprint
+    if row.edited:
         # The present values decide, of those that a listing shows.
         is_latest = is_latest and all(each.member in ("password", "domain_id") for each in found)
-    is_unknown = status in UNANSWERED
-    id = None if url is None else url.id
+    is_unknown = before.status in UNANSWERED
     return Row(
-        change=_completed(change, url) if url and (keep or row.edited) else change,
-        sent=RowOutcome(line=row.line, key=row.change.key, status="sent", id=id, fingerprint=fingerprint),
+        change=change,
+        sent=replace(sent, id=url and url.id),
         url=url,
         differences=found,
-        is_done=not found if is_unknown else status == "done" and (is_latest or not found),
+        is_done=not found if is_unknown else before.status == "done" and (is_latest or not found),
         is_unknown=is_unknown,
     )
 

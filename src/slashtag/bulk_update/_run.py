@@ -18,8 +18,6 @@ from ..export import URLS, Table, TableFile
 from ._changes import ChangeRow, Difference, Links, Row, checked, plan, read_sheet
 from ._outcome_file import OutcomeFile, RowOutcome, Status
 
-Changes = str | os.PathLike[str] | Iterable[Change]
-
 _SENT_BEFORE = "an earlier run sent it without an answer, and the link is not known to be so: look at it"
 _SENT_AGAIN = "an earlier run sent it and got no answer, this run sent it again: "
 #: A listing of links as they were, by which an update restores them.
@@ -79,7 +77,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
     def __init__(
         self,
         session: AsyncSession,
-        changes: Changes,
+        changes: str | os.PathLike[str] | Iterable[Change],
         *,
         outcomes: str | os.PathLike[str] | None = None,
         keep: bool = False,

@@ -17,9 +17,7 @@ import msgspec
 from .. import ExportError, InvalidRequestError
 from ._target import AtomicFile
 
-Kind = Literal["text", "int", "date", "timestamp", "float"]
-Value = str | int | float | date | datetime | None
-Row = tuple[Value, ...]
+Row = tuple[str | int | float | date | datetime | None, ...]
 Sink = BinaryIO | AtomicFile
 
 #: Rows that are turned into bytes at once, and those of a row group of Parquet.
@@ -37,7 +35,7 @@ class Column(msgspec.Struct, frozen=True):
     """A column: its name and the kind of its values."""
 
     name: str
-    kind: Kind = "text"
+    kind: Literal["text", "int", "date", "timestamp", "float"] = "text"
 
 
 class Table(msgspec.Struct, frozen=True):
