@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.call import MAX_PAGESIZE, Call, check_callback, check_int
@@ -22,29 +21,6 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=HasId)
 
 Progress = Callable[[int, int | None], object]
-
-
-class ListingOptions(Struct, Generic[T], frozen=True):
-    """Endpoint and options of one listing."""
-
-    resource: Resource[T]
-    paging: Paging
-    progress: Progress | None = None
-    anew: bool = False
-
-    def call(self, page: int, pagesize: int, *, anew: bool = False) -> Call[Page[T]]:
-        """Return the request for one page, with `anew` for a second opinion (see `Call`)."""
-        params = [("page", str(page)), ("pagesize", str(pagesize))]
-        if self.paging.orderby is not None:
-            params.append(("orderby", self.paging.orderby))
-        return Call(
-            method="GET",
-            path=self.resource._path,
-            params=tuple(params),
-            returns=self.resource._page_type,
-            replayable=True,
-            anew=anew or self.anew,
-        )
 
 
 class Resource(Generic[T]):
@@ -64,9 +40,8 @@ class Resource(Generic[T]):
         `orderby` is "date", "-date" or None for the service's default, latest first. Raises
         InvalidRequestError and errors of requests. See docs/service.md, List short URLs; List tags.
         """
-        options: ListingOptions[T] = ListingOptions(self, Paging(orderby, pagesize))
+        call = self._call(Paging(orderby, pagesize), check_int("page", page, 1), pagesize)
         # Not from a journal, whose pages are those of an earlier time.
-        call = options.call(check_int("page", page, 1), pagesize)
         return await self._sender.send(replace(call, replayable=False))
 
     def list(
@@ -102,7 +77,21 @@ class Resource(Generic[T]):
         """
         paging = Paging(orderby, pagesize, start_page, prefetch)
         check_callback("progress", progress)
-        return Listing(ListingOptions(self, paging, progress, anew), self._tasks)
+        return Listing(self, paging, progress, anew)
+
+    def _call(self, paging: Paging, page: int, pagesize: int, *, anew: bool = False) -> Call[Page[T]]:
+        """Return the request for one page, with `anew` for a second opinion (see `Call`)."""
+        params = [("page", str(page)), ("pagesize", str(pagesize))]
+        if paging.orderby is not None:
+            params.append(("orderby", paging.orderby))
+        return Call(
+            method="GET",
+            path=self._path,
+            params=tuple(params),
+            returns=self._page_type,
+            replayable=True,
+            anew=anew,
+        )
 
 
 class PageStream(Stream[Page[T]]):
@@ -112,28 +101,29 @@ class PageStream(Stream[Page[T]]):
     See docs/service.md, List short URLs; List tags.
     """
 
-    def __init__(self, options: ListingOptions[T], tasks: Tasks) -> None:
-        super().__init__(tasks)
-        self._options = options
-        self._sender = options.resource._sender
-        self._cursor: PageCursor[T] = PageCursor(options.paging)
+    def __init__(self, listing: Listing[T], paging: Paging) -> None:
+        super().__init__(listing._tasks)
+        self._resource, self._paging = listing._resource, paging
+        self._sender = listing._resource._sender
+        self._progress, self._anew = listing._progress, listing._anew
+        self._cursor: PageCursor[T] = PageCursor(paging)
         #: The requests for the pages that the cursor has under way.
         self._requests: dict[int, asyncio.Task[Page[T]]] = {}
         self._given = 0
         #: Whether no page is taken from a journal, or its pages go with those that the service has now.
-        self._is_current = options.anew
+        self._is_current = listing._anew
 
     async def _next(self) -> Page[T]:
         cursor, requests, journal = self._cursor, self._requests, self._sender.journal
         while not cursor.done:
             while (number := cursor.ask()) is not None:
-                call = self._options.call(number, cursor.pagesize, anew=cursor.again)
+                call = self._call(number, anew=cursor.again)
                 # Not before: which answers are too old is known once the service has told its time.
                 if not self._is_current and journal is not None and journal.find(call) is not None:
                     self._is_current = True
                     if not await self._is_continued(journal, number):
-                        self._options = replace(self._options, anew=True)
-                        call = self._options.call(number, cursor.pagesize)
+                        self._anew = True
+                        call = self._call(number)
                 requests[number] = self._tasks.spawn(self._sender.send(call))
             task = requests[cursor.page]
             if not task.done():
@@ -150,10 +140,13 @@ class PageStream(Stream[Page[T]]):
                 requests.pop(dropped).cancel()
             if items:
                 self._given += len(items)
-                if self._options.progress is not None:
-                    self._options.progress(self._given, None)
+                if self._progress is not None:
+                    self._progress(self._given, None)
                 return Page(page=page.page, page_size=page.page_size, items=list(items))
         raise StopAsyncIteration
+
+    def _call(self, number: int, *, anew: bool = False) -> Call[Page[T]]:
+        return self._resource._call(self._paging, number, self._cursor.pagesize, anew=anew or self._anew)
 
     async def _is_continued(self, journal: Journal, first: int) -> bool:
         """Return whether the pages of a journal from the `first` on go with those that the service has now.
@@ -161,12 +154,12 @@ class PageStream(Stream[Page[T]]):
         The last of them is requested again. If a record before its end was deleted, it is another page now,
         and the journal forgets all of them: those that a run does not come to replace would be out of date.
         """
-        options, paging, send = self._options, self._options.paging, self._sender.send
+        send = self._sender.send
         kept: list[Call[Page[T]]] = []
         number = last = first
         # Pages were requested ahead, so some before the last may be missing.
-        while number <= last + paging.prefetch:
-            call = options.call(number, paging.pagesize)
+        while number <= last + self._paging.prefetch:
+            call = self._call(number)
             if journal.find(call) is not None:
                 kept.append(call)
                 last = number
@@ -185,8 +178,8 @@ class PageStream(Stream[Page[T]]):
 class ItemStream(AsyncReadable, AsyncIterator[T]):
     """Iterator over the items of a listing, in order."""
 
-    def __init__(self, options: ListingOptions[T], tasks: Tasks) -> None:
-        self._pages: PageStream[T] = PageStream(options, tasks)
+    def __init__(self, pages: PageStream[T]) -> None:
+        self._pages = pages
         self._items: Iterator[T] = iter(())
 
     async def __anext__(self) -> T:
@@ -206,10 +199,10 @@ class Listing(AsyncReadable, Generic[T]):
     Each of these reads the listing from its start. `async with` cancels unfinished requests at the end.
     """
 
-    def __init__(self, options: ListingOptions[T], tasks: Tasks) -> None:
-        self._options = options
-        self._session_tasks = tasks
-        self._tasks = Tasks(tasks)
+    def __init__(self, resource: Resource[T], paging: Paging, progress: Progress | None, anew: bool) -> None:
+        self._resource, self._paging = resource, paging
+        self._progress, self._anew = progress, anew
+        self._tasks = Tasks(resource._tasks)
 
     if not TYPE_CHECKING:
 
@@ -217,23 +210,22 @@ class Listing(AsyncReadable, Generic[T]):
             raise TypeError("read it with `async for`, or at once with `await listing.to_list()`")
 
     def __aiter__(self) -> ItemStream[T]:
-        return ItemStream(self._options, self._tasks)
+        return ItemStream(self.pages())
 
     def pages(self) -> PageStream[T]:
         """Iterate over pages instead of items."""
-        return PageStream(self._options, self._tasks)
+        return PageStream(self, self._paging)
 
     async def to_list(self, limit: int | None = None) -> list[T]:
         """Return all items, or the first `limit` without requesting pages beyond it."""
-        options = self._options
+        paging = self._paging
         if limit is not None:
             # A later start page must keep its page size, which decides where it begins.
-            size = options.paging.pagesize
-            size = min(size, max(1, limit)) if options.paging.start_page == 1 else size
-            options = replace(options, paging=replace(options.paging, limit=limit, pagesize=size))
-        async with PageStream(options, self._tasks) as pages:
+            size = min(paging.pagesize, max(1, limit)) if paging.start_page == 1 else paging.pagesize
+            paging = replace(paging, limit=limit, pagesize=size)
+        async with PageStream(self, paging) as pages:
             return [item async for page in pages for item in page.items]
 
     async def aclose(self) -> None:
-        tasks, self._tasks = self._tasks, Tasks(self._session_tasks)
+        tasks, self._tasks = self._tasks, Tasks(self._resource._tasks)
         await tasks.aclose()
