@@ -14,13 +14,9 @@ from .store import DOMAINS, UNKNOWN, Click, Store
 _DAY = 86_400
 # Ids of labels that occur together, and their cumulated shares of clicks.
 _Shares = tuple[list[tuple[int, ...]], list[float]]
-
-
 # Invented but lifelike labels and words. A state has its country, the share of clicks of that, the pattern of
 # postal codes, name, time zone and cities; agents and referrers end with their share, hours are in UTC.
-_WORLD: dict[str, Any] = msgspec.json.decode(
-    files(__name__.rpartition(".")[0]).joinpath("world.json").read_bytes()
-)
+_WORLD: dict[str, Any] = msgspec.json.decode(files("slashtag.sandbox").joinpath("world.json").read_bytes())
 
 
 def fill(store: Store, *, urls: int, clicks: int, tags: int, seed: int, since: int, until: int) -> None:
@@ -68,9 +64,8 @@ def _fill_links(
     # A bulk import gives many links one creation second.
     instants: list[int] = []
     while len(instants) < urls:
-        instants += [since + int(span * 0.97 * rng.random())] * (
-            rng.randint(2, 9) if rng.random() < 0.02 else 1
-        )
+        at = since + int(span * 0.97 * rng.random())
+        instants += [at] * (rng.randint(2, 9) if rng.random() < 0.02 else 1)
     instants = sorted(instants[:urls])
     weights = [1 / rank for rank in range(1, len(tag_ids) + 1)]
     fresh = _slashtags(rng)
@@ -93,7 +88,7 @@ def _fill_links(
 
 
 def _fill_labels(store: Store, rng: random.Random) -> list[_Shares]:
-    """Insert the labels of places, agents and referrers; return the ids and cumulated shares of each kind."""
+    """Insert the labels of referrers, places and agents; return ids and cumulated shares of each kind."""
     places: dict[tuple[str, ...], float] = {}
     ranks = Counter[str]()
     for country, share, code, state, zone, cities in _WORLD["states"]:
@@ -108,7 +103,7 @@ def _fill_labels(store: Store, rng: random.Random) -> list[_Shares]:
     referrers = {(name,): share for name, share in _WORLD["referrers"]}
     return [
         ([store.label_ids(labels) for labels in shares], list(accumulate(shares.values())))
-        for shares in (places, agents, referrers)
+        for shares in (referrers, places, agents)
     ]
 
 
@@ -122,11 +117,8 @@ def _clicks(
     per_link = [0] * len(active)
     for chosen in rng.choices(range(len(active)), cum_weights=zipf, k=clicks):
         per_link[chosen] += 1
-    # The order of these choices decides which account a seed gives.
-    sources, places, agents = (
-        rng.choices(ids, cum_weights=shares, k=clicks) for ids, shares in (labels[2], labels[0], labels[1])
-    )
-    referrers = iter(sources)
+    referrers, places, agents = (rng.choices(ids, cum_weights=shares, k=clicks) for ids, shares in labels)
+    source = iter(referrers)
     everyday = iter(rng.choices(range(24), weights=_WORLD["hours"], k=clicks))
     dice = rng.random
     visitor = 0
@@ -149,4 +141,4 @@ def _clicks(
             # A visitor keeps place and device; about one click in six is by the previous visitor.
             if not visitor or dice() > 0.16:
                 visitor = 1 + int(dice() * clicks)
-            yield link, at, visitor, *places[visitor - 1], *agents[visitor - 1], *next(referrers)
+            yield link, at, visitor, *places[visitor - 1], *agents[visitor - 1], *next(source)

@@ -135,11 +135,8 @@ class Service:
         """
         change: dict[str, Any] = msgspec.to_builtins(msgspec.json.decode(arrival.body, type=rules.UrlUpdate))
         key = unquote(arrival.path.rpartition("/")[2])
-        links: list[Link] = []
-        if key.isascii() and key.isdigit() and len(key) < 19:
-            links = self._store.links("WHERE id = ?", (int(key),))
-        if not links:
-            links = self._store.links("WHERE slashtag = ?", (key,))
+        links = self._store.links("WHERE id = ?", (key,)) if key.isdigit() else []
+        links = links or self._store.links("WHERE slashtag = ?", (key,))
         if not links:
             raise RefusedError(404, "Not found. URL with specified slashtag doesn't exist.")
         if len(links) > 1:

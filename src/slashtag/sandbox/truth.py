@@ -164,9 +164,8 @@ class Truth:
 
     def _period(self, rows: list[_Row]) -> TruePeriod:
         breakdown: dict[int, dict[int, int]] = {}
-        for day, n in sorted(_count(rows, "day").items()):
-            months = breakdown.setdefault(day.year, {})
-            months[day.month] = months.get(day.month, 0) + n
+        for (year, month), n in sorted(Counter((row[1].year, row[1].month) for row in rows).items()):
+            breakdown.setdefault(year, {})[month] = n
         unique = len(_count(rows, "visitor"))
         return TruePeriod(
             clicks_total=len(rows),
