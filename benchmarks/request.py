@@ -146,7 +146,7 @@ def rows(size: float, rounds: int) -> Iterator[Row]:
                 for name, goal in zip(SLOW, (gather, gather, None), strict=True):
                     yield against(slow, absent, "slashtag", name, f"{in_flight} in flight", goal)
             if in_flight == 16:
-                yield wrk_row(runs, stack, 4 * requests, size)
+                yield wrk_row(runs, stack, 4 * requests, size, min(5, rounds))
     with ExitStack() as stack:
         runs, absent = contenders(stack.enter_context(_server.running(FAR)), stack)
         settle()
@@ -194,13 +194,13 @@ def against(
     return Row(what, ratio(costs[one], costs[other]), goal=goal, note=f"in time {wall:.2f}")
 
 
-def wrk_row(runs: dict[str, Run], stack: ExitStack, requests: int, size: float) -> Row:
+def wrk_row(runs: dict[str, Run], stack: ExitStack, requests: int, size: float, rounds: int) -> Row:
     """Compare with a client in C that decodes nothing: what the kernel asks for, and little more."""
     what = "slashtag + uvloop / wrk, 16 in flight"
     base_url = stack.enter_context(_server.running())
     ours = runs.get("slashtag + uvloop")
     ratios: list[float] = []
-    for _ in range(5):
+    for _ in range(rounds):
         floor = wrk(base_url, 16, size)
         if floor is None or ours is None:
             why = "not installed" if floor is None else "uvloop not installed"
