@@ -20,6 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import Any, cast
@@ -109,9 +110,9 @@ class Service:
 
 def account(links: int, seed: int = 7) -> Log:
     """Return the click log of an account of the sandbox: 40 clicks a link over four years."""
-    store = Store()
-    since, until = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (2022, 2026))
-    fill(store, urls=links, clicks=40 * links, tags=0, seed=seed, since=int(since), until=int(until) - 1)
+    since, until = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (2022, 2026))
+    made = partial(fill, urls=links, clicks=40 * links, tags=0, seed=seed, since=since, until=until - 1)
+    store = Store(None, made)
     names = dict(store.rows("SELECT id, slashtag FROM link ORDER BY created_at, id"))
     log: Log = {name: [] for name in names.values()}
     for link, at, *labels in store.rows(f"SELECT link, at, {', '.join(LABELS)} FROM click"):

@@ -1,6 +1,7 @@
 """Errors and their envelopes: docs/service.md, Authentication and Errors."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -198,8 +199,7 @@ queries = st.dictionaries(st.sampled_from([*NAMES, "page", "pagesize", "orderby"
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[Store]:
-    store = Store()
-    fill(store, urls=3, clicks=20, tags=2, seed=1, since=0, until=2**31)
+    store = Store(None, partial(fill, urls=3, clicks=20, tags=2, seed=1, since=0, until=2**31))
     yield store
     store.close()
 

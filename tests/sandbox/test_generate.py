@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from time import thread_time
 
 import pytest
@@ -15,9 +16,8 @@ UNTIL = int(datetime(2025, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
 
 
 def filled(urls: int, clicks: int, *, seed: int = 7, tags: int = 20) -> Store:
-    store = Store()
-    fill(store, urls=urls, clicks=clicks, tags=tags, seed=seed, since=SINCE, until=UNTIL)
-    return store
+    made = partial(fill, urls=urls, clicks=clicks, tags=tags, seed=seed, since=SINCE, until=UNTIL)
+    return Store(None, made)
 
 
 @pytest.fixture(scope="module")

@@ -112,10 +112,7 @@ class Sandbox(Limits):
             raise RuntimeError("the sandbox is running already")
         with ExitStack() as opened:
             try:
-                store = opened.enter_context(closing(Store(self._path)))
-                if store.is_new:
-                    self._fill(store)
-                    store.commit()
+                store = opened.enter_context(closing(Store(self._path, self._fill)))
             except sqlite3.Error as error:
                 raise OSError(f"{self._path}: {error}") from None
             self._service = Service(store, self._behaviour, self.apikey, self.apisecret)

@@ -3,9 +3,9 @@
 
 import sqlite3
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from msgspec import Struct
 
@@ -90,30 +90,29 @@ Click = tuple[int | None, ...]
 class Store:
     """One account, in memory or in a file. Usable from several threads.
 
-    A file that already holds an account is opened as it is; a new one keeps nothing before `commit`, as a
-    process may be killed. Raises sqlite3.Error for another file.
+    A file that already holds an account is opened as it is. A new one is filled, and keeps nothing before all
+    is there, as a process may be killed. Raises sqlite3.Error for another file.
     """
 
-    def __init__(self, path: str | Path | None = None) -> None:
+    def __init__(self, path: str | Path | None, fill: Callable[[Self], None]) -> None:
         self._lock = threading.RLock()
         self._db = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
+        # Text of each label by id.
+        self.labels: dict[int, str] = {}
+        self._label_ids: dict[str, int] = {}
+        self._log: tuple[int, list[Any]] = (-1, [])
         try:
             self._db.execute("PRAGMA synchronous = OFF")  # a file has to survive the process, not the machine
-            self.is_new = not self.rows("SELECT 1 FROM sqlite_master")
-            if self.is_new:
+            if self.rows("SELECT 1 FROM sqlite_master"):
+                self.labels |= self.rows("SELECT id, text FROM label")
+                self._label_ids |= {text: id for id, text in self.labels.items()}
+            else:
                 self._db.executescript(f"BEGIN; {_SCHEMA}")
-            # Text of each label by id.
-            self.labels: dict[int, str] = dict(self.rows("SELECT id, text FROM label"))
+                fill(self)
+                self._db.commit()
         except BaseException:
             self._db.close()
             raise
-        self._label_ids = {text: id for id, text in self.labels.items()}
-        self._log: tuple[int, list[Any]] = (-1, [])
-
-    def commit(self) -> None:
-        """Keep a new account, which is whole now."""
-        with self._lock:
-            self._db.commit()
 
     def close(self) -> None:
         """Close the database."""
