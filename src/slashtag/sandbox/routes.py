@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, TypeVar
 from urllib.parse import unquote
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from . import rules
-from .rules import API, DAY, EPOCH, Arrival, Envelope, RefusedError, Span, bad_request, error_data
+from .rules import API, DAY, EPOCH, Arrival, Envelope, RefusedError, Selector, Span, bad_request, error_data
 from .store import DIRECT, DOMAINS, OTHER, VISITOR, Link, Store
 
 _RANGE_MAPS = ("device", "browser", "platform", "country", "referrer")
@@ -51,14 +51,6 @@ class Behaviour(TypedDict, total=False):
     """Maximum number of tags of the account; 500 by default."""
 
 
-class Selection(NamedTuple):
-    """A WHERE clause of links, its parameters, and how many seconds east of UTC days begin."""
-
-    where: str
-    values: Sequence[object]
-    offset: int
-
-
 class Clicks(NamedTuple):
     """Counts: visitors, clicks by days since 1970, and maps by label, the most clicked first."""
 
@@ -75,32 +67,34 @@ class Service:
         self._store = store
         self._behaviour = behaviour
         self._credentials = (apikey, apisecret)
-        self._endpoints: dict[str, Callable[[Arrival], object]] = {
-            f"GET {API}/urls": self._list_urls,
-            f"PUT {API}/urls": self._update_url,
-            f"GET {API}/tags": self._list_tags,
-            f"POST {API}/tags": self._create_tag,
-            f"GET {API}/stats": self._range,
-            f"GET {API}/stats/country/geo": self._country,
+        self._endpoints: dict[str, tuple[type[Struct], Callable[..., object]]] = {
+            f"GET {API}/urls": (rules.Listing, self._list_urls),
+            f"PUT {API}/urls": (rules.UrlUpdate, self._update_url),
+            f"GET {API}/tags": (rules.Listing, self._list_tags),
+            f"POST {API}/tags": (rules.NewTag, self._create_tag),
+            f"GET {API}/stats": (rules.Range, self._range),
+            f"GET {API}/stats/country/geo": (rules.Country, self._country),
         }
         if behaviour.get("paths") != "samples":
-            self._endpoints[f"GET {API}/stats/yearly"] = self._yearly
-            self._endpoints[f"GET {API}/stats/alltime"] = self._alltime
+            self._endpoints[f"GET {API}/stats/yearly"] = rules.Year, self._yearly
+            self._endpoints[f"GET {API}/stats/alltime"] = rules.Selector, self._alltime
 
     def answer(self, arrival: Arrival, headers: Mapping[str, str]) -> Envelope:
         """Answer one request; a refusal is an answer too. `headers` knows lower-case names."""
         # The last segment of an update is the key of a link.
-        path = arrival.path.rpartition("/")[0] if arrival.method == "PUT" else arrival.path
-        endpoint = self._endpoints.get(f"{arrival.method} {path}")
+        path, _, key = arrival.path.rpartition("/") if arrival.method == "PUT" else (arrival.path, "", "")
         try:
-            if endpoint is None or arrival.path.endswith("/"):
+            if f"{arrival.method} {path}" not in self._endpoints or arrival.path.endswith("/"):
                 raise RefusedError(404, "Not found. No such endpoint.")
             if (headers.get("apikey"), headers.get("apisecret")) != self._credentials:
                 return Envelope(401, "Api key and secret is not valid or missing.")
-            content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-            if arrival.method != "GET" and content_type != "application/json":
+            form, endpoint = self._endpoints[f"{arrival.method} {path}"]
+            if arrival.method == "GET":
+                return Envelope(200, "ok", endpoint(msgspec.convert(arrival.query, form, strict=False)))
+            if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 raise bad_request("Content-Type must be application/json.")
-            return Envelope(200, "ok", endpoint(arrival))
+            asked = msgspec.json.decode(arrival.body, type=form)
+            return Envelope(200, "ok", endpoint(asked, unquote(key)) if key else endpoint(asked))
         except RefusedError as refused:
             status, message = refused.args
             return Envelope(status, message, error_data(arrival.path))
@@ -109,18 +103,20 @@ class Service:
 
     # Links and tags
 
-    def _list_urls(self, arrival: Arrival) -> object:
+    def _list_urls(self, asked: rules.Listing) -> object:
         """Answer endpoint 1, List short URLs."""
-        return self._page(arrival, self._store.links, _url_item)
+        return self._page(asked, self._store.links, _url_item)
 
-    def _list_tags(self, arrival: Arrival) -> object:
+    def _list_tags(self, asked: rules.Listing) -> object:
         """Answer endpoint 3, List tags."""
-        return self._page(arrival, self._store.tags, lambda tag: tag)
+        return self._page(asked, self._store.tags, lambda tag: tag)
 
     def _page(
-        self, arrival: Arrival, fetch: Callable[[str, Sequence[int]], list[T]], item: Callable[[T], object]
+        self,
+        asked: rules.Listing,
+        fetch: Callable[[str, Sequence[int]], list[T]],
+        item: Callable[[T], object],
     ) -> object:
-        asked = msgspec.convert(arrival.query, rules.Listing, strict=False)
         size = min(asked.pagesize, self._behaviour.get("max_pagesize", 500))
         way = "DESC" if asked.orderby == "-date" else "ASC"
         offset = min((asked.page - 1) * size, 2**63 - 1)  # as far as SQLite can count
@@ -128,13 +124,12 @@ class Service:
         records = fetch(f"ORDER BY created_at {way}, {ties} LIMIT ? OFFSET ?", (size, offset))
         return {"page": asked.page, "pageSize": size, "items": [item(record) for record in records]}
 
-    def _update_url(self, arrival: Arrival) -> object:
+    def _update_url(self, asked: rules.UrlUpdate, key: str) -> object:
         """Answer endpoint 2, Update a short URL; digits are an id, or a slashtag if no link has that id.
 
         Omitted members are kept.
         """
-        change: dict[str, Any] = msgspec.to_builtins(msgspec.json.decode(arrival.body, type=rules.UrlUpdate))
-        key = unquote(arrival.path.rpartition("/")[2])
+        change: dict[str, Any] = msgspec.to_builtins(asked)
         links = self._store.links("WHERE id = ?", (key,)) if key.isdigit() else []
         links = links or self._store.links("WHERE slashtag = ?", (key,))
         if not links:
@@ -151,9 +146,8 @@ class Service:
             raise bad_request("Slashtag is already in use.") from None
         return {"rows_updated": 1}
 
-    def _create_tag(self, arrival: Arrival) -> object:
+    def _create_tag(self, new: rules.NewTag) -> object:
         """Answer endpoint 4, Create a tag."""
-        new = msgspec.json.decode(arrival.body, type=rules.NewTag)
         if self._store.tags("WHERE name = ?", (new.name,)):
             raise bad_request("Tag with this name already exists.")
         if self._store.rows("SELECT count(*) FROM tag")[0][0] >= self._behaviour.get("max_tags", 500):
@@ -163,15 +157,14 @@ class Service:
 
     # Statistics
 
-    def _select(self, query: Mapping[str, str]) -> Selection:
-        """Select links by tag or slashtags."""
-        asked = msgspec.convert(query, rules.Selector)
+    def _select(self, asked: Selector) -> tuple[str, Sequence[object]]:
+        """Return the WHERE clause of the links, and its values."""
         keys = asked.keys[: self._behaviour.get("counted_keys", rules.MAX_KEYS)]
         if not keys:
             tags = self._store.tags("WHERE name = ?", (asked.tag,))
             if not tags:
                 raise bad_request("Tag does not exists.")
-            return Selection("WHERE tag_id = ?", [tags[0].id], asked.offset)
+            return "WHERE tag_id = ?", [tags[0].id]
         collation = " COLLATE NOCASE" if self._behaviour.get("ignores_case") else ""
         where = f"WHERE slashtag{collation} IN ({', '.join('?' * len(keys))})"
         if self._behaviour.get("unknown_keys") == "error":
@@ -179,21 +172,22 @@ class Service:
             for key in keys:
                 if key not in known:
                     raise bad_request(f"URL key does not exist: {key}")
-        return Selection(where, keys, asked.offset)
+        return where, keys
 
     def _clicks(
-        self, links: Selection, labels: Sequence[str], span: Span, *, country: str | None = None
+        self, asked: Selector, labels: Sequence[str], span: Span, *, country: str | None = None
     ) -> Clicks:
-        """Count clicks on links.
+        """Count clicks.
 
         The rows are fetched once: for the few thousand of a usual request this is faster than one GROUP BY
         for each label.
         """
+        where, values = self._select(asked)
         inside = "" if country is None else " AND country = (SELECT id FROM label WHERE text = ?)"
         rows = self._store.rows(
-            f"SELECT {VISITOR}, (at + {links.offset}) / {DAY}, {', '.join(labels)} FROM click"
-            f" WHERE link IN (SELECT id FROM link {links.where}) AND at >= ? AND at < ?{inside}",
-            [*links.values, *span, *([] if country is None else [country])],
+            f"SELECT {VISITOR}, (at + {asked.offset}) / {DAY}, {', '.join(labels)} FROM click"
+            f" WHERE link IN (SELECT id FROM link {where}) AND at >= ? AND at < ?{inside}",
+            [*values, *span, *([] if country is None else [country])],
         )
         visitors, days, *columns = zip(*rows, strict=True) if rows else [()] * (2 + len(labels))
         maps: dict[str, dict[str, int]] = {}
@@ -203,17 +197,15 @@ class Service:
             maps[name] = dict(sorted(counts, key=lambda entry: (-entry[1], entry[0])))
         return Clicks(len(rows), len(set(visitors)), Counter(days), maps)
 
-    def _range(self, arrival: Arrival) -> object:
+    def _range(self, asked: rules.Range) -> object:
         """Answer endpoint 5, Statistics for a date or date range, or 6 or 7 in the form of the samples."""
-        query, behaviour = arrival.query, self._behaviour
-        has_date = query.get("date") or query.get("date_range")
-        if behaviour.get("paths", "stated") != "stated" and not has_date:
-            return self._yearly(arrival) if query.get("year") else self._alltime(arrival)
-        links, asked = self._select(query), msgspec.convert(query, rules.Range)
-        start, end = asked.span(includes_end=behaviour.get("range_end") != "exclusive")
-        clicks = self._clicks(links, _RANGE_MAPS, (start, end))
+        behaviour = self._behaviour
+        if behaviour.get("paths", "stated") != "stated" and not (asked.date or asked.date_range):
+            return self._yearly(asked) if asked.year else self._alltime(asked)
+        start, end = asked.range_span(includes_end=behaviour.get("range_end") != "exclusive")
+        clicks = self._clicks(asked, _RANGE_MAPS, (start, end))
         data: dict[str, object] = {"total_clicks": clicks.total}
-        first, last = ((at + links.offset) // DAY for at in (start, max(start, end - 1)))
+        first, last = ((at + asked.offset) // DAY for at in (start, max(start, end - 1)))
         if first < last or behaviour.get("day_clicks"):
             # Not beyond the calendar.
             days = range(max(first, 1 - EPOCH), min(last, date.max.toordinal() - EPOCH) + 1)
@@ -221,17 +213,16 @@ class Service:
             data["clicks"] = self._map({_date(day).isoformat(): clicks.days[day] for day in shown})
         return data | self._maps(clicks)
 
-    def _yearly(self, arrival: Arrival) -> object:
+    def _yearly(self, asked: rules.Year) -> object:
         """Answer endpoint 6, Statistics for a year."""
-        links, asked = self._select(arrival.query), msgspec.convert(arrival.query, rules.Year)
-        return self._period(links, asked.span(links.offset))
+        return self._period(asked, asked.span())
 
-    def _alltime(self, arrival: Arrival) -> object:
+    def _alltime(self, asked: Selector) -> object:
         """Answer endpoint 7, Statistics for all time."""
-        return self._period(self._select(arrival.query), (-(2**62), 2**62))
+        return self._period(asked, (-(2**62), 2**62))
 
-    def _period(self, links: Selection, span: Span) -> object:
-        clicks = self._clicks(links, (*_RANGE_MAPS, "timezone"), span)
+    def _period(self, asked: Selector, span: Span) -> object:
+        clicks = self._clicks(asked, (*_RANGE_MAPS, "timezone"), span)
         breakdown: dict[str, dict[str, int]] = {}
         zeros = {str(month): 0 for month in range(1, 13)} if self._behaviour.get("zero_days") else {}
         for number, n in sorted(clicks.days.items()):
@@ -247,11 +238,10 @@ class Service:
         }
         return data | self._maps(clicks)
 
-    def _country(self, arrival: Arrival) -> object:
+    def _country(self, asked: rules.Country) -> object:
         """Answer endpoint 8, Country geo-location statistics."""
-        links, asked = self._select(arrival.query), msgspec.convert(arrival.query, rules.Country)
-        labels, span = ("state", "city", "postalcode"), asked.span(links.offset)
-        clicks = self._clicks(links, labels, span, country=asked.iso_code.upper())
+        labels = ("state", "city", "postalcode")
+        clicks = self._clicks(asked, labels, asked.span(), country=asked.iso_code.upper())
         data: dict[str, object] = {}
         for name, counts in clicks.maps.items():
             shown = dict(islice(counts.items(), self._behaviour.get("places", 50)))

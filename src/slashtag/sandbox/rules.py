@@ -88,37 +88,58 @@ class NewTag(Struct, frozen=True):
 
 
 class Selector(Struct, frozen=True):
-    """Parameters of all statistics. See docs/service.md, Statistics: common selector."""
+    """Parameters of all statistics, and no other of endpoint 7.
+
+    See docs/service.md, Statistics: common selector.
+    """
 
     tag: str = ""
     url_keys: str = ""
     timezone: Annotated[str, Meta(pattern=r"^[+-]([01][0-9]|2[0-3]):[0-5][0-9]\Z")] = "+00:00"
 
+    def __post_init__(self) -> None:
+        if not self.tag and not self.keys:
+            raise bad_request("Tag and URL keys both can not be empty.")
+        if self.tag and self.keys:
+            raise bad_request("Either tag or URL keys can be given, not both.")
+        if len(self.keys) > MAX_KEYS:
+            raise bad_request(f"At most {MAX_KEYS} URL keys are allowed.")
+
     @property
     def keys(self) -> list[str]:
-        """The slashtags. Raises RefusedError unless there are any or a tag, and for too many."""
-        keys = [key for key in self.url_keys.split(",") if key]
-        if not self.tag and not keys:
-            raise bad_request("Tag and URL keys both can not be empty.")
-        if self.tag and keys:
-            raise bad_request("Either tag or URL keys can be given, not both.")
-        if len(keys) > MAX_KEYS:
-            raise bad_request(f"At most {MAX_KEYS} URL keys are allowed.")
-        return keys
+        """The slashtags."""
+        return [key for key in self.url_keys.split(",") if key]
 
     @property
     def offset(self) -> int:
         """Seconds east of UTC."""
         return int(self.timezone[:3]) * 3600 + int(self.timezone[0] + self.timezone[4:]) * 60
 
+    def whole_days(self, first: date, last: date) -> Span:
+        """Return the time from the first second of `first` to the last one of `last` in this zone."""
+        start, end = ((day.toordinal() - EPOCH) * DAY - self.offset for day in (first, last))
+        return start, end + DAY
 
-class Range(Struct, frozen=True):
-    """Parameters of endpoint 5, Statistics for a date or date range."""
+
+class Year(Selector, frozen=True):
+    """Parameters of endpoint 6, Statistics for a year."""
+
+    year: Annotated[str, Meta(pattern=r"^(?!0000)[0-9]{4}\Z")] = ""
+
+    def span(self) -> Span:
+        """Return the year in its zone."""
+        if not self.year:
+            raise bad_request("Year is required.")
+        return self.whole_days(date(int(self.year), 1, 1), date(int(self.year), 12, 31))
+
+
+class Range(Year, frozen=True):
+    """Parameters of endpoint 5, Statistics for a date or date range, and of the samples of 6 and 7."""
 
     date: str = ""
     date_range: str = ""
 
-    def span(self, *, includes_end: bool) -> Span:
+    def range_span(self, *, includes_end: bool) -> Span:
         """Return what is counted: of a `date` its whole day in its own offset."""
         if self.date and self.date_range:
             raise bad_request("Either date or date range can be given, not both.")
@@ -136,29 +157,21 @@ class Range(Struct, frozen=True):
         return int(start.timestamp()), int(end.timestamp()) + includes_end
 
 
-class Year(Struct, frozen=True):
-    """Parameters of endpoint 6, Statistics for a year."""
-
-    year: Annotated[str, Meta(pattern=r"^(?!0000)[0-9]{4}\Z")]
-
-    def span(self, offset: int) -> Span:
-        """Return the year in a zone so many seconds east of UTC."""
-        return _whole_days(date(int(self.year), 1, 1), date(int(self.year), 12, 31), offset)
-
-
-class Country(Struct, frozen=True):
+class Country(Selector, frozen=True):
     """Parameters of endpoint 8, Country geo-location statistics."""
 
-    iso_code: Annotated[str, Meta(pattern=r"^[A-Za-z]{2}\Z")]
+    iso_code: Annotated[str, Meta(pattern=r"^[A-Za-z]{2}\Z")] = ""
     start_date: str = ""
     end_date: str = ""
 
-    def span(self, offset: int) -> Span:
-        """Return the days in a zone so many seconds east of UTC."""
+    def span(self) -> Span:
+        """Return the days in their zone."""
+        if not self.iso_code:
+            raise bad_request("ISO code is required.")
         first, last = (_date(text, _DATE).date() for text in (self.start_date, self.end_date))
         if last < first:
             raise bad_request("End date must not be before start date.")
-        return _whole_days(first, last, offset)
+        return self.whole_days(first, last)
 
 
 def _date(text: str, pattern: str) -> datetime:
@@ -170,9 +183,3 @@ def _date(text: str, pattern: str) -> datetime:
     except ValueError:
         pass
     raise bad_request("Date format is incorrect. Please provide date in ISO 8601 format.")
-
-
-def _whole_days(first: date, last: date, offset: int) -> Span:
-    """Return the Unix seconds from the first second of `first` to before the first one after `last`."""
-    start, end = ((day.toordinal() - EPOCH) * DAY - offset for day in (first, last))
-    return start, end + DAY
