@@ -61,7 +61,7 @@ def is_local(bound: Bound) -> bool:
     return isinstance(bound, datetime) and bound.utcoffset() is None
 
 
-def local_date(bound: Bound, zone: tzinfo | None = None) -> date:
+def date_of(bound: Bound, zone: tzinfo | None = None) -> date:
     """Return the date of a bound, in the zone if that is given."""
     if not isinstance(bound, datetime):
         return bound

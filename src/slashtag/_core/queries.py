@@ -21,7 +21,7 @@ from .._statistics import GeoStats, PeriodStats, RangeStats, RunningSum, Span, S
 from .answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from .batches import Selector
 from .call import Call, check_int
-from .dates import is_local, local_date, localized, parse_bound, parse_day, parse_span, spans_to_compare
+from .dates import date_of, is_local, localized, parse_bound, parse_day, parse_span, spans_to_compare
 from .windows import (
     DAY,
     SECOND,
@@ -109,7 +109,7 @@ class DateRange(Query[RangeStats], frozen=True):
             is_reversed = start > end
         except TypeError:
             # The date of an instant depends on the zone, so it may seem one day too early.
-            is_reversed = (local_date(start) - local_date(end)).days > 1
+            is_reversed = (date_of(start) - date_of(end)).days > 1
         if is_reversed:
             raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
 
@@ -167,7 +167,7 @@ class DateRange(Query[RangeStats], frozen=True):
     def span(self, zone: tzinfo) -> Span:
         start, end = self.bounds
         try:
-            return local_date(start, zone), local_date(end, zone)
+            return date_of(start, zone), date_of(end, zone)
         except OverflowError:
             raise InvalidRequestError(f"{start} to {end} lies outside the calendar of {zone}") from None
 
