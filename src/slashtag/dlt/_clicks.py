@@ -150,10 +150,9 @@ class ClicksTable:
         except ValidationError:
             problem = f"the destination has {self.name} of another version: use another dataset, or drop it"
             raise ConfigurationError(problem) from None
-        for name, given in (("timezone", self.timezone), ("base_url", base_url)):
-            if (held := getattr(record, name)) != given:
-                problem = f"the destination holds clicks of {name} {held}, not {given}: use another dataset"
-                raise ConfigurationError(problem)
+        if (record.timezone, record.base_url) != (self.timezone, base_url):
+            problem = f"the destination holds clicks of timezone {record.timezone}, of {record.base_url}"
+            raise ConfigurationError(f"{problem}, not {self.timezone}, {base_url}: use another dataset")
         return record
 
     def _begin(self, listed: Listed) -> None:
@@ -282,9 +281,7 @@ class ClicksTable:
         async def compare(batch: list[str]) -> Iterable[list[str]] | None:
             try:
                 stats = await session.stats.collect(span, keys=batch, timezone=self._zone)
-                known: Counter[date] = Counter()
-                for key in batch:
-                    known.update(self._before[key].clicks)
+                known = sum((Counter(self._before[key].clicks) for key in batch), Counter[date]())
                 is_same = all(known[unit] == clicks for unit, clicks in self._counts(stats).items())
                 if stats.reconciles and stats.days_complete and is_same:
                     return None

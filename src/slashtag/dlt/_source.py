@@ -68,8 +68,7 @@ def slashtag_source(
     """
     first, _ = DateRange(since, since).bounds
     chosen = tuple(dimensions)
-    unknown = [name for name in chosen if name not in DIMENSIONS]
-    if unknown:
+    if unknown := [name for name in chosen if name not in DIMENSIONS]:
         raise InvalidRequestError(f"no dimension {unknown[0]!r}: there are {', '.join(DIMENSIONS)}")
     parse_zone(timezone)  # refused before anything is sent
     monitor = monitor or Monitor()

@@ -50,9 +50,7 @@ URLS = Table(
     )
 )
 NAMED_URLS = Table((*URLS.columns, Column("tag_name")))
-TAGS = Table(
-    (Column("id", "int"), Column("name"), Column("description"), Column("created_at", "timestamp")),
-)
+TAGS = Table((Column("id", "int"), Column("name"), Column("description"), Column("created_at", "timestamp")))
 #: Returns the row of a link, or of a tag.
 url_row: Callable[[ShortUrl], Row] = attrgetter(*URLS.names)
 tag_row: Callable[[Tag], Row] = attrgetter(*TAGS.names)

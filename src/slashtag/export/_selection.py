@@ -41,10 +41,9 @@ class Links:
                 if isinstance(key, ShortUrl) and key not in same:
                     same.append(key)
             return links
-        ids: set[int] = set()
-        if wanted := set(tags or ()):
-            names = await names_of_tags(session, wanted)
-            ids = {id for id, name in names.items() if name in wanted}
+        wanted = set(tags or ())
+        names = await names_of_tags(session, wanted) if wanted else {}
+        ids = {id for id, name in names.items() if name in wanted}
         async with session.urls.list(progress=progress) as urls:
             async for url in urls:
                 if tags is not None and url.tag_id not in ids:
@@ -64,9 +63,7 @@ class Links:
     @property
     def hits(self) -> Counter[str]:
         """Hits of each slashtag, those of all its links."""
-        return Counter(
-            {key: sum(link.hits or 0 for link in links) for key, links in self.by_slashtag.items()}
-        )
+        return Counter({key: sum(url.hits or 0 for url in urls) for key, urls in self.by_slashtag.items()})
 
     @property
     def repeated(self) -> set[str]:

@@ -41,11 +41,11 @@ class AtomicFile(AbstractContextManager["AtomicFile"]):
             name = self._target.name
             part = f".{name[:40]}.{crc32(os.fsencode(name)):08x}.part"
             self._temporary = self._target.with_name(part)
-            self._lock = FileLock(self._temporary)
-            opening.callback(self._lock.release)
+            lock = FileLock(self._temporary)
+            opening.callback(lock.release)
             is_free = None
             with suppress(OSError):  # a folder without locks; one that cannot be written is told below
-                is_free = self._lock.acquire()
+                is_free = lock.acquire()
             if is_free is False:
                 raise OSError("another process is writing it")
             if is_free:  # else a file that is there may be another writer's
@@ -53,9 +53,9 @@ class AtomicFile(AbstractContextManager["AtomicFile"]):
             # A file that only some may read must not be readable by others while it is written.
             begun = 0o666 if self._mode is None else self._mode & 0o666
             handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, begun)
-            self._file = os.fdopen(handle, "wb")
-            opening.pop_all()
-        self._is_over = False
+            opening.callback(self._temporary.unlink, missing_ok=True)
+            self._file = opening.enter_context(os.fdopen(handle, "wb"))
+            self._opened = opening.pop_all()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         (self.discard if error else self.commit)()
@@ -90,15 +90,9 @@ class AtomicFile(AbstractContextManager["AtomicFile"]):
 
         If the folder does not allow that, the next AtomicFile of the same target removes it.
         """
-        if self._is_over:
-            return
-        self._is_over = True
         # Errors are suppressed as one is being raised already; a full disk refuses the last flush too.
         with suppress(OSError):
-            self._file.close()
-        with suppress(OSError):
-            self._temporary.unlink(missing_ok=True)
-        self._lock.release()
+            self._opened.close()
 
 
 def _mode_of(path: Path) -> int | None:

@@ -147,9 +147,7 @@ class XlsxWriter:
         self._rows = 0
         formats = {kind: self._book.add_format({"num_format": form}) for kind, form in _FORMATS.items()}
         self._formats = [
-            None
-            if column.name == "id" or column.name.endswith(("_id", "_code"))
-            else formats.get(column.kind)
+            None if f"_{column.name}".endswith(("_id", "_code")) else formats.get(column.kind)
             for column in table.columns
         ]
         for n, column in enumerate(table.columns):
