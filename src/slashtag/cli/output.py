@@ -77,22 +77,17 @@ class Output:
             writer.write(rows)
 
 
-def safe(data: bytes) -> bytes:
-    """Return whole UTF-8 text with JSON's escapes for what cannot be printed and may steer a terminal.
-
-    The text comes from the service, such as the destination of a link.
-    """
-    text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in data.decode())
-    # JSON leaves DEL as it is.
-    return text.replace("\x7f", r"\u007f").encode()
-
-
 def stdout() -> Any:
-    """Return stdout as a binary file that is safe to write data of the service to."""
+    """Return stdout as a binary file that is safe to write data of the service to, as whole lines of UTF-8.
+
+    On a terminal, which a destination of a link could steer, JSON's escapes stand for what cannot be printed.
+    """
     file = sys.stdout.buffer
 
     def write(data: bytes) -> None:
-        file.write(safe(data))
+        text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in data.decode())
+        # JSON leaves DEL as it is.
+        file.write(text.replace("\x7f", r"\u007f").encode())
 
     return SimpleNamespace(write=write) if sys.stdout.isatty() else file
 
@@ -109,7 +104,7 @@ def draw_rows(table: Table, rows: Sequence[Row], shown: Mapping[str, int] | None
     """
     console = Console(highlight=False)
     names = [name for name, width in shown.items() if width <= console.width] if shown else table.names
-    positions = [table.names.index(name) for name in names if name in table.names]
+    positions = [table.names.index(name) for name in names]
     drawing = _new_drawing()
     columns = [table.columns[n] for n in positions]
     first_text = next((column for column in columns if column.kind == "text"), None)
