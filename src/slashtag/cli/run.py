@@ -183,8 +183,9 @@ class Run:
 
         Raises typer.Exit with the exit code of an error, a signal, or of what was left out.
         """
-        levels = (logging.WARNING, logging.INFO, logging.DEBUG)
-        level = logging.ERROR if self.options.quiet else levels[min(self.options.verbose, 2)]
+        log, levels = logging.getLogger("slashtag"), (logging.WARNING, logging.INFO, logging.DEBUG)
+        log.setLevel(logging.ERROR if self.options.quiet else levels[min(self.options.verbose, 2)])
+        log.addHandler(self.lines)
         # `nohup` has SIGHUP ignored.
         ending = [each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN]
         before = {each: signal.signal(each, self._terminate) for each in ending}
@@ -195,7 +196,7 @@ class Run:
             before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
         code = 1
         try:
-            with self.lines.of_log(level), self._watch.running():
+            with self._watch.running():
                 yield
             if inconsistent := self._counted("inconsistent"):
                 answers = f"{many(inconsistent, 'answer')} of the service"
@@ -219,6 +220,8 @@ class Run:
             text, code = describe(error)
             self.lines.error(text)
         finally:
+            log.removeHandler(self.lines)
+            log.setLevel(logging.NOTSET)
             for number, handler in before.items():
                 signal.signal(number, handler)
             if is_background:

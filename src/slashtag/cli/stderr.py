@@ -65,21 +65,8 @@ class Lines(logging.Handler):
         if text:
             self.print(text, label="error: ", style="bold red")
 
-    @contextmanager
-    def of_log(self, level: int) -> Generator[None, None, None]:
-        """Print what the library logs from a level on; what records bear as `extra` are fields."""
-        log = logging.getLogger("slashtag")
-        before = log.level
-        log.setLevel(level)
-        log.addHandler(self)
-        try:
-            yield
-        finally:
-            log.removeHandler(self)
-            log.setLevel(before)
-
     def emit(self, record: logging.LogRecord) -> None:
-        """Print one record."""
+        """Print one record; what it bears as `extra` are fields."""
         fields = {name: value for name, value in vars(record).items() if name not in _STANDARD}
         label = f"{record.levelname.lower()}: "
         self.print(record.getMessage(), label=label, style="dim", dated=True, **fields)
