@@ -5,11 +5,12 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from errno import EADDRINUSE
 from functools import partial, wraps
 from importlib import import_module
+from importlib.util import find_spec
 from inspect import Parameter, signature
 from pathlib import Path
 from time import perf_counter
@@ -278,12 +279,6 @@ def describe(error: Exception) -> tuple[str, int]:
     return "; ".join(parts), 2 if isinstance(error, InvalidRequestError | UnknownTagError) else 1
 
 
-def _new_loop() -> Any:
-    """Return what makes an event loop: uvloop if it is installed."""
-    with suppress(ImportError):
-        return import_module("uvloop").new_event_loop
-
-
 def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:
     """Turn a function, mostly async, into a command.
 
@@ -317,7 +312,8 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
             for name, group in groups.items():
                 given[name] = run if group is SessionOptions else make(group, given)
             if (work := function(**given)) is not None:
-                with asyncio.Runner(loop_factory=_new_loop()) as runner:
+                new_loop = import_module("uvloop").new_event_loop if find_spec("uvloop") else None
+                with asyncio.Runner(loop_factory=new_loop) as runner:
                     runner.run(work)
 
     # Typer prefers the annotations of the function, which has the groups.

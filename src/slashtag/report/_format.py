@@ -153,11 +153,8 @@ def _templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_cleaned,
+        # Other strings are markup.
+        finalize=lambda value: plain(value) if type(value) is str else value,
     )
     environment.globals |= {"fmt": sys.modules[__name__], "wrap": wrap}
     return environment
-
-
-def _cleaned(value: object) -> object:
-    return plain(value) if type(value) is str else value  # other strings are markup
