@@ -143,6 +143,10 @@ def render(template: str, **values: Any) -> str:
     return text
 
 
+def _cleaned(value: object) -> object:
+    return plain(value) if type(value) is str else value  # other strings are markup
+
+
 @cache
 def _templates() -> Any:
     """Return the templates; every text put into them is cleaned, and escaped unless marked safe."""
@@ -153,8 +157,7 @@ def _templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-        # Other strings are markup.
-        finalize=lambda value: plain(value) if type(value) is str else value,
+        finalize=_cleaned,
     )
     environment.globals |= {"fmt": sys.modules[__name__], "wrap": wrap}
     return environment
