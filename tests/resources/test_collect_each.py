@@ -18,7 +18,6 @@ from slashtag import (
     DateRange,
     Day,
     Failure,
-    InvalidRequestError,
     PeriodStats,
     RangeStats,
     RetryPolicy,
@@ -470,32 +469,6 @@ async def test_a_listing_may_say_what_is_asked_about(account: Account, ordered: 
         truth = [(key, counts(stats)) for key, stats in box.truth.per_key("2024-05-05", "2024-05-05").items()]
     assert len(answers) == len(truth)
     assert answers == truth if ordered else dict(answers) == dict(truth)
-
-
-async def test_asynchronous_slashtags_that_cannot_be_asked_for_are_told(account: Account) -> None:
-    keys = [account.keys[0], "a,b", account.keys[1], ""]
-    failures: list[Failure] = []
-    async with account.serve() as box, client(box) as api:
-        each = api.stats.collect_each(YEARS, keys=slowly(keys), on_error=failures.append, ordered=True)
-        assert [key async for key, _ in each] == account.keys[:2]
-        with pytest.raises(InvalidRequestError, match="comma"):
-            await gather(api.stats.collect_each(YEARS, keys=slowly(keys)))
-        with pytest.raises(TypeError, match="slashtags or ShortUrls"):
-            await gather(api.stats.collect_each(YEARS, keys=slowly([5]), on_error=failures.append))
-    assert [failure.call.label for failure in failures] == ["slashtag 'a,b'", "slashtag ''"]
-
-
-async def test_what_a_source_raises_surfaces_as_itself(account: Account) -> None:
-    class Boom(Exception):
-        pass
-
-    async def source() -> AsyncIterator[str]:
-        yield account.keys[0]
-        raise Boom
-
-    async with account.serve() as box, client(box) as api:
-        with pytest.raises(Boom):
-            await gather(api.stats.collect_each(YEARS, keys=source()))
 
 
 async def test_years_all_time_and_countries_are_asked_once_a_slashtag(account: Account) -> None:

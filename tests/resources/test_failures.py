@@ -172,23 +172,40 @@ async def test_an_unknown_tag_is_told_and_the_others_are_counted(account: Accoun
     assert [failure.call.tag for failure in failures] == ["nobody's"]
 
 
-async def test_asynchronous_slashtags_that_cannot_be_asked_for_are_told(account: Account) -> None:
+async def total_of_each(api: AsyncSession, query: Year, **options: Any) -> int:
+    return sum([stats.total async for _, stats in api.stats.collect_each(query, **options)])
+
+
+async def total_of_sum(api: AsyncSession, query: Year, **options: Any) -> int:
+    return (await api.stats.collect(query, **options)).total
+
+
+TOTALS = pytest.mark.parametrize("total", [total_of_each, total_of_sum])
+
+
+@TOTALS
+async def test_asynchronous_slashtags_that_cannot_be_asked_for_are_told(
+    account: Account, total: Callable[..., Coroutine[Any, Any, int]]
+) -> None:
     keys = [*account.keys[:50], "a,b", "", *account.keys[50:60]]
     failures: list[Failure] = []
     async with account.serve() as box, client(box) as api:
-        stats = await api.stats.collect(Year(2024), keys=slowly(keys), on_error=failures.append)
-        assert stats.total == box.truth.year(2024, keys=account.keys[:60]).clicks_total
+        counted = await total(api, Year(2024), keys=slowly(keys), on_error=failures.append)
+        assert counted == sum(box.truth.year(2024, keys=[key]).clicks_total for key in account.keys[:60])
         with pytest.raises(InvalidRequestError, match="comma"):
-            await api.stats.collect(Year(2024), keys=slowly(keys))
-        with pytest.raises(TypeError):
-            await api.stats.collect(Year(2024), keys=slowly([None]), on_error=failures.append)
+            await total(api, Year(2024), keys=slowly(keys))
+        with pytest.raises(TypeError, match="slashtags or ShortUrls"):
+            await total(api, Year(2024), keys=slowly([None]), on_error=failures.append)
     assert [(failure.call.label, type(failure.error)) for failure in failures] == [
         ("slashtag 'a,b'", InvalidRequestError),
         ("slashtag ''", InvalidRequestError),
     ]
 
 
-async def test_what_a_source_or_a_callback_raises_surfaces_as_itself(account: Account) -> None:
+@TOTALS
+async def test_what_a_source_or_a_callback_raises_surfaces_as_itself(
+    account: Account, total: Callable[..., Coroutine[Any, Any, int]]
+) -> None:
     class Boom(Exception):
         pass
 
@@ -206,7 +223,7 @@ async def test_what_a_source_or_a_callback_raises_surfaces_as_itself(account: Ac
             {"keys": ["nobody-has-this"], "on_error": fail},
         ):
             with pytest.raises(Boom):
-                await api.stats.collect(Year(2024), **options)  # type: ignore[arg-type]
+                await total(api, Year(2024), **options)
 
 
 async def test_a_cancelled_collect_leaves_nothing_under_way(account: Account) -> None:
