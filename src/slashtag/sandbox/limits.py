@@ -1,6 +1,6 @@
 """Limits and faults: what a request meets before the service, in this order.
 
-1. A target longer than `max_target`: a 414 with an HTML page.
+1. A target longer than `max_target`: a 414 with an HTML page, at once.
 2. More requests than `rate` allows: a 429.
 3. A fault. Only requests that came so far count for its `every`, `share` and `times`.
 
