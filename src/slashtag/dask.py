@@ -67,13 +67,12 @@ class WorkerSession(distributed.WorkerPlugin):  # type: ignore[misc]
         self.portal = self._stack.enter_context(start_blocking_portal(backend_options=uvloop))
         try:
             self.session: AsyncSession | SlashtagError = AsyncSession(**self._options)
+            self._stack.callback(self.portal.call, self.session.aclose)
         except SlashtagError as error:
             self.session = error
 
     async def teardown(self, worker: object) -> None:
         """Close the session, which ends its requests, and the loop's thread."""
-        if isinstance(self.session, AsyncSession):
-            await asyncio.to_thread(self.portal.call, self.session.aclose)
         await asyncio.to_thread(self._stack.close)
 
 
@@ -123,13 +122,12 @@ def collect(
     or the cluster was lost; ConfigurationError for an option that cannot be sent. See docs/service.md,
     Statistics: common selector.
     """
-    options = dict(session_options or {})
-    if wrong := _NOT_SENT.intersection(options):
+    if wrong := _NOT_SENT.intersection(session_options or ()):
         raise ConfigurationError(
-            f"session_options cannot hold {', '.join(wrong)}: workers have credentials in their environment "
-            "and connections of their own, base_url is an argument, and a journal belongs to one process"
+            f"session_options cannot hold {', '.join(sorted(wrong))}: workers have credentials in their "
+            "environment and their own connections, base_url is an argument, and a journal is of one process"
         )
-    options["base_url"] = base_url
+    options = {**(session_options or {}), "base_url": base_url}
     ended = threading.Event()
 
     async def run() -> Any:

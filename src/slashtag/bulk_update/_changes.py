@@ -42,8 +42,7 @@ class ChangesError(InvalidRequestError):
 
     def __init__(self, where: str, problems: Iterable[Problem]) -> None:
         self.problems = sorted(problems)
-        errors = many(len(self.problems), "error")
-        self.summary = f"{where} has {errors}; nothing was sent"
+        self.summary = f"{where} has {many(len(self.problems), 'error')}; nothing was sent"
         super().__init__(f"{self.summary}: {'; '.join(map(str, self.problems[:3]))}")
 
 
@@ -119,9 +118,9 @@ def read_sheet(path: str | os.PathLike[str]) -> Sheet:
         raise InvalidRequestError(f"{path} is empty: the columns are {', '.join(COLUMNS)}")
     of_listings = {*_READ_ONLY, *_IGNORED}
     is_listing = {"id", "slashtag"} <= {*header} and not of_listings.isdisjoint(header)
-    known = {*COLUMNS, *(of_listings if is_listing else ())}
     wrong = [
-        f"no column can be called {name!r}; there are {', '.join(COLUMNS)}" for name in {*header} - known
+        f"no column can be called {name!r}; there are {', '.join(COLUMNS)}"
+        for name in {*header}.difference(COLUMNS, of_listings if is_listing else ())
     ]
     if not {"slashtag", "id"} & {*header}:
         wrong.append("there must be a column slashtag or id")

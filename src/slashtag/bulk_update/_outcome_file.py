@@ -17,8 +17,6 @@ import msgspec
 from .. import AsyncSession, ExportError
 from .._internal import FileLock, account_key, in_thread, sync_folder
 
-#: The beginning of the first line.
-_BEGIN = b'{"salt":'
 Status = Literal["sent", "done", "failed", "unknown"]
 #: Statuses of a change that may have been done.
 UNANSWERED = ("sent", "unknown")
@@ -72,10 +70,10 @@ class OutcomeFile:
         self.of: dict[str, RowOutcome] = {}
         self.last_sent: dict[int | None, str] = {}
         try:
-            if not lines and not torn.startswith(_BEGIN[: len(torn)]):
+            # So the first line begins.
+            if not lines and not b'{"salt":'.startswith(torn[:8]):
                 raise msgspec.DecodeError
-            first = lines[0] if lines else b'{"salt":"%s"}' % token_hex(16).encode()
-            header = msgspec.json.decode(first, type=dict[str, str])
+            header = msgspec.json.decode(lines[0], type=dict[str, str]) if lines else {"salt": token_hex(16)}
             for entry in map(msgspec.json.Decoder(RowOutcome).decode, lines[1:]):
                 self.of[entry.fingerprint] = entry
                 # Not for "unknown": rows that are only held back have it too.

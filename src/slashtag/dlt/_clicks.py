@@ -164,13 +164,10 @@ class ClicksTable:
         self._before: dict[str, Series] = {}
         self._after: dict[str, Series] = {}
         held = self._held
-        # Earlier days or other dimensions are missing, or days were over by a clock that was ahead.
-        if (
-            held is None
-            or held.since > self.since
-            or held.through > self._today + _DAY
-            or not set(self.dimensions) <= set(held.dimensions)
-        ):
+        # Earlier days are missing, or days were over by a clock that was ahead, or dimensions are missing.
+        if held is None or held.since > self.since or held.through > self._today + _DAY:
+            return
+        if not set(self.dimensions) <= set(held.dimensions):
             return
         self.since = held.since
         first = min(held.through, self._today) - self.lookback * _DAY

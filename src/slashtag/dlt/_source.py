@@ -24,8 +24,6 @@ from ._clicks import ClicksTable, Listed, Listing, Monitor, Series
 T = TypeVar("T")
 log = logging.getLogger("slashtag")
 
-#: Most that the clocks of this machine and the service may be apart.
-_MOST_APART = timedelta(days=1)
 #: Dimensions of statistics of a range of days.
 DIMENSIONS = ("device", "browser", "platform", "country", "referrer")
 
@@ -117,7 +115,6 @@ class Account:
     def __init__(self, monitor: Monitor, **session_options: Any) -> None:
         self.monitor = monitor
         self._options = session_options
-        self._stack = ExitStack()
         self._users = 0
         self._links: Listed | None = None
         self._tags: Listed | None = None
@@ -126,7 +123,13 @@ class Account:
     def iterate(self, make: Callable[[AsyncSession], AsyncGenerator[T, None]]) -> Iterator[T]:
         """Yield what an async generator over the session yields; the first opens it, the last closes it."""
         if not self._users:
-            self._open()
+            with ExitStack() as stack:
+                uvloop = {"use_uvloop": find_spec("uvloop") is not None}
+                self._portal = stack.enter_context(start_blocking_portal(backend_options=uvloop))
+                session = AsyncSession(**self._options, journal=journal_of(dlt.current.pipeline()))
+                self.monitor.metrics = session.metrics
+                self._session = stack.enter_context(self._portal.wrap_async_context_manager(session))
+                self._stack = stack.pop_all()
         self._users += 1
         items = make(self._session)
         try:
@@ -149,15 +152,6 @@ class Account:
             if not self._users:
                 self._stack.close()
 
-    def _open(self) -> None:
-        with ExitStack() as stack:
-            uvloop = {"use_uvloop": find_spec("uvloop") is not None}
-            self._portal = stack.enter_context(start_blocking_portal(backend_options=uvloop))
-            session = AsyncSession(**self._options, journal=journal_of(dlt.current.pipeline()))
-            self.monitor.metrics = session.metrics
-            self._session = stack.enter_context(self._portal.wrap_async_context_manager(session))
-            self._stack = stack.pop_all()
-
     async def links(self, session: AsyncSession) -> Listed:
         """Return all links, listed once, and their slashtags."""
         if self._links is None:
@@ -178,9 +172,8 @@ class Account:
         """Return all tags, listed once; their listing has no hits."""
         if self._tags is None:
             tags = await session.tags.list().to_list()
-            table = arrow_table(TAGS, map(tag_row, tags))
             series = {tag.name: Series((tag.id,)) for tag in tags if tag.name}
-            self._tags = Listed(table, series, self._present(session))
+            self._tags = Listed(arrow_table(TAGS, map(tag_row, tags)), series, self._present(session))
         return self._tags
 
     def _present(self, session: AsyncSession) -> datetime:
@@ -194,7 +187,7 @@ class Account:
             self._now = datetime.now(UTC)
             if (answered := session.metrics.oldest_answer) < inf:
                 served = datetime.fromtimestamp(answered, UTC)
-                if abs(self._now - served) > _MOST_APART:
+                if abs(self._now - served) > timedelta(days=1):
                     raise ConfigurationError(
                         f"this machine's clock says {self._now:%Y-%m-%d %H:%M} UTC, the service's "
                         f"{served:%Y-%m-%d %H:%M}: set the one that is wrong, or let no cache answer"

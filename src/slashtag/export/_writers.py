@@ -238,11 +238,10 @@ class TableFile(AbstractContextManager["TableFile"]):
     def __init__(self, path: str | os.PathLike[str], table: Table) -> None:
         form = format_of(path)
         self._target = AtomicFile(path)
-        try:
+        with ExitStack() as opening:
+            opening.callback(self._target.discard)
             self._writer = open_writer(form, self._target, table)
-        except BaseException:
-            self._target.discard()
-            raise
+            opening.pop_all()
 
     def write(self, rows: Iterable[Row], /) -> None:
         """Write rows."""
