@@ -20,7 +20,6 @@ from .._errors import (
     NotFoundError,
     RateLimitError,
     ServerError,
-    SlashtagError,
     TagLimitError,
     UnexpectedResponseError,
     UnknownTagError,
@@ -171,7 +170,9 @@ def parse(
         except _UNDECODABLE as error:
             problem = str(error)
     # Raised outside the handler: its context, the decoding error, would keep the body.
-    raise _error(call, status, headers, body, scrubber.adding(call.secrets), problem, now)
+    failure = _error(call, status, headers, body, scrubber.adding(call.secrets), problem, now)
+    failure.method, failure.path = call.method, call.path
+    raise failure
 
 
 def answered_at(headers: Mapping[str, str]) -> float | None:
@@ -192,8 +193,6 @@ def check_age(call: Call[Any], made: float | None) -> None:
             "a cache answered, from before the period had ended, or this machine's clock is ahead",
             status=200,
             repeatable=False,
-            method=call.method,
-            path=call.path,
         )
 
 
@@ -205,7 +204,7 @@ def _error(
     scrub: Scrubber,
     problem: str,
     now: float | None,
-) -> SlashtagError:
+) -> APIError | UnexpectedResponseError:
     excerpt = scrub.excerpt(body)
     envelope: _AnyEnvelope | None = None
     with suppress(*_UNDECODABLE):
@@ -227,8 +226,6 @@ def _error(
             status=effective if effective >= 300 else status,
             excerpt=excerpt,
             repeatable=effective >= 400 or (status == 200 and effective < 300),
-            method=call.method,
-            path=call.path,
         )
     if envelope is not None:
         message = scrub.text((envelope.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
@@ -238,8 +235,6 @@ def _error(
         message,
         status=effective,
         data=None if envelope is None else scrub.value(envelope.data),
-        method=call.method,
-        path=call.path,
         retry_after=parse_retry_after(headers, now),
         from_service=from_service,
     )

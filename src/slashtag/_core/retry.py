@@ -31,6 +31,7 @@ from .._errors import (
     NotFoundError,
     OutcomeUnknownError,
     RateLimitError,
+    RequestFailedError,
     ServerError,
     SlashtagError,
     TagLimitError,
@@ -112,9 +113,9 @@ def retryable(call: Call[Any], error: BaseException) -> bool:
 
 
 def final_error(call: Call[Any], error: SlashtagError, attempts: int, *, lost: bool) -> SlashtagError:
-    """Return the error to raise for a call; `lost`: the answer was lost in one of its attempts."""
-    if isinstance(error, APIError | TransportError | UnexpectedResponseError):
-        error.attempts = attempts
+    """Return the error to raise for a call, which it names; `lost`: the answer to an attempt was lost."""
+    if isinstance(error, RequestFailedError):
+        error.method, error.path, error.attempts = call.method, call.path, attempts
     renamed = call.repeat == "if not done" and isinstance(error, NotFoundError) and attempts > 1
     if call.method == "GET" or not (lost or renamed):
         return error
@@ -140,8 +141,6 @@ def tag_limit(call: Call[Any], error: RateLimitError, ticket: Ticket) -> TagLimi
         f"limit: the account may have all the tags it is allowed; the service says: {error.message!r}",
         status=error.status,
         data=error.data,
-        method=error.method,
-        path=error.path,
         retry_after=error.retry_after,
         from_service=error.from_service,
     )

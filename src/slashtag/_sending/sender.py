@@ -29,7 +29,7 @@ from .._core.retry import (
     tag_limit,
 )
 from .._core.throttle.throttle import Ticket
-from .._errors import APIError, RateLimitError, SlashtagError
+from .._errors import APIError, RateLimitError, RequestFailedError, SlashtagError
 from .admission import Admission, RetryBudget, WaitTooLongError
 from .transport import Transport
 
@@ -173,7 +173,7 @@ class Sender:
             now = loop.time()
             ticket = self.admission.try_enter(now) if state.ticket is None else None
             if ticket is None:
-                ticket = await self._wait(call, state, now)
+                ticket = await self._wait(state, now)
                 now = loop.time()
             metrics.attempts += 1
             state.attempts += 1
@@ -213,6 +213,8 @@ class Sender:
         began: float,
     ) -> None:
         """Give the ticket of a failed attempt back; raise the error unless it is a rate-limit 429."""
+        if isinstance(error, RequestFailedError):
+            error.method, error.path = call.method, call.path
         if not isinstance(error, RateLimitError):
             state.spent += now - began
             state.answer_lost |= call.method != "GET" and answer_lost(error)
@@ -243,7 +245,7 @@ class Sender:
         log.log(logging.DEBUG if self.metrics.unreadable else logging.WARNING, "cannot be read: %s", what)
         self.metrics.unreadable += 1
 
-    async def _wait(self, call: Call[Any], state: CallState, now: float) -> Ticket:
+    async def _wait(self, state: CallState, now: float) -> Ticket:
         max_wait = self.policy.max_wait
         left = None if max_wait is None else max_wait - state.waited
         try:
@@ -256,9 +258,6 @@ class Sender:
         raise RateLimitError(
             f"given up: {waited} max_wait ({max_wait:g} s)" + _known_of(state),
             status=429,
-            method=call.method,
-            path=call.path,
-            attempts=state.attempts,
             retry_after=seconds,
         )
 

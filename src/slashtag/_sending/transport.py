@@ -205,7 +205,7 @@ class Transport:
             raise _closed_error(call, attempt)
         unsent = attempt.written is False
         text = f"no {'connection' if unsent else 'complete answer'} within {timeout:g} s"
-        raise RequestTimeoutError(text, method=call.method, path=call.path, unsent=unsent)
+        raise RequestTimeoutError(text, unsent=unsent)
 
     async def _exchange(self, call: Call[Any], max_bytes: int, attempt: Attempt) -> Response:
         http = self.http()
@@ -227,16 +227,10 @@ class Transport:
                 status=status,
                 excerpt=self.scrubber.adding(call.secrets).excerpt(body),
                 repeatable=False,
-                method=call.method,
-                path=call.path,
             )
         except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError) as error:
-            failure = TransportError(
-                self.scrubber.adding(call.secrets).text(describe(error)),
-                method=call.method,
-                path=call.path,
-                unsent=is_unsent(error, attempt),
-            )
+            text = self.scrubber.adding(call.secrets).text(describe(error))
+            failure = TransportError(text, unsent=is_unsent(error, attempt))
         except (TypeError, AttributeError, LookupError) as error:
             if not on_fast_path:
                 raise
@@ -246,8 +240,7 @@ class Transport:
             self._close_idle()
             if not attempt.written:
                 return await self._exchange(call, max_bytes, attempt)
-            text = "the answer could not be read"
-            failure = TransportError(text, method=call.method, path=call.path)
+            failure = TransportError("the answer could not be read")
         except (RuntimeError, AssertionError):
             # aiohttp asserts that its connector exists.
             if not http.closed:
@@ -283,7 +276,7 @@ def _closed_error(call: Call[Any], attempt: Attempt) -> SlashtagError:
     if call.method == "GET":
         return SessionClosedError(text)
     # A lost answer: the write may have been done.
-    return TransportError(text, method=call.method, path=call.path)
+    return TransportError(text)
 
 
 def is_unsent(error: BaseException, attempt: Attempt) -> bool:
