@@ -22,8 +22,7 @@ Sink = BinaryIO | AtomicFile
 
 #: Rows that are turned into bytes at once, and those of a row group of Parquet.
 BATCH, ROW_GROUP = 5_000, 25_000
-_ARROW = {"text": "string", "int": "int64", "float": "float64"}
-_ARROW |= {"date": "date32", "timestamp": "timestamp[us]"}
+_TYPE = {"text": "string", "int": "int64", "date": "date32", "timestamp": "timestamp[us]", "float": "float64"}
 #: What a sheet holds, and the largest integer that Excel keeps exactly.
 MOST_ROWS, MOST_CHARACTERS, EXACT = 1_048_575, 32_767, 2**53
 _FORMATS = {"date": "yyyy-mm-dd", "timestamp": "yyyy-mm-dd hh:mm:ss", "int": "#,##0", "float": "0.0"}
@@ -121,7 +120,7 @@ class ParquetWriter:
 def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
     """Return rows as a typed Arrow table; needs the extra `parquet`, without which it raises ExportError."""
     arrow = _extra("parquet", "pyarrow")
-    schema = arrow.schema([(column.name, _ARROW[column.kind]) for column in table.columns])
+    schema = arrow.schema([(column.name, _TYPE[column.kind]) for column in table.columns])
     try:
         return arrow.table(list(zip(*rows, strict=True)) or [()] * len(schema), schema=schema)
     except (OverflowError, arrow.ArrowInvalid) as error:
