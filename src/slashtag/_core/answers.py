@@ -109,12 +109,7 @@ class RangeAnswer(_LabelAnswer, gc=False):
                 clicks = {day: n for day, n in clicks.items() if first <= day <= last}
             if problem is None and (counted := sum(clicks.values())) != total:
                 problem = f"{total} clicks in all, but {counted} on its days"
-        stats = RangeStats(
-            total_clicks=total,
-            clicks=clicks,
-            days_complete=complete,
-            **self._maps(),
-        )
+        stats = RangeStats(total_clicks=total, clicks=clicks, days_complete=complete, **self._maps())
         return stats, problem
 
 

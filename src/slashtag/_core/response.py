@@ -189,11 +189,8 @@ def answered_at(headers: Mapping[str, str]) -> float | None:
 def check_age(call: Call[Any], made: float | None) -> None:
     """Raise UnexpectedResponseError for an answer of a cache to a call that goes past caches."""
     if (call.past_caches or call.no_cache) and made is not None and made < (call.period_end or 0.0):
-        raise UnexpectedResponseError(
-            "a cache answered, from before the period had ended, or this machine's clock is ahead",
-            status=200,
-            repeatable=False,
-        )
+        text = "a cache answered, from before the period had ended, or this machine's clock is ahead"
+        raise UnexpectedResponseError(text, status=200, repeatable=False)
 
 
 def _error(

@@ -43,7 +43,7 @@ else:
 
 #: Paths in the document's sample requests, where they differ from the stated ones.
 SAMPLE_PATHS = {"stats/yearly": "stats", "stats/alltime": "stats"}
-#: After so many inconsistent answers in a row were the same once more, others are only checked.
+#: After so many second answers in a row that were inconsistent too, no other second one is requested.
 MOST_CONFIRMED = 8
 
 log = logging.getLogger("slashtag")
@@ -91,6 +91,7 @@ async def collect(
                 parts = [plan.request(Selector(keys=half), request.time_slice) for half in halved]
                 marks.update((part.call, reporter.mark()) for part in parts)
                 return parts
+            # `retry` runs this plan: one is missing here, and one less in its result.
             missing = replace(plan.only(request.selector, request.time_slice), missing=-1)
             reporter.report_failure(request.call, error, missing)
         reporter.done()

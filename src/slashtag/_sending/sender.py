@@ -177,6 +177,7 @@ class Sender:
                 now = loop.time()
             metrics.attempts += 1
             state.attempts += 1
+            # A retry may meet another backend.
             fresh = call.anew or call.past_caches or state.last is not None
             try:
                 status, headers, body = await self.transport.exchange(
@@ -255,11 +256,8 @@ class Sender:
         finally:
             state.waited += asyncio.get_running_loop().time() - now
         waited = "waited longer than" if seconds is None else f"would wait {seconds:.1f} s, longer than"
-        raise RateLimitError(
-            f"given up: {waited} max_wait ({max_wait:g} s)" + _known_of(state),
-            status=429,
-            retry_after=seconds,
-        )
+        text = f"given up: {waited} max_wait ({max_wait:g} s)" + _known_of(state)
+        raise RateLimitError(text, status=429, retry_after=seconds)
 
     async def _retry(self, call: Call[T], state: CallState) -> T:
         try:

@@ -222,12 +222,9 @@ class Transport:
             status, _, body = response
             if len(body) <= max_bytes:
                 return response
-            failure = UnexpectedResponseError(
-                f"the body is larger than max_response_bytes ({max_bytes})",
-                status=status,
-                excerpt=self.scrubber.adding(call.secrets).excerpt(body),
-                repeatable=False,
-            )
+            excerpt = self.scrubber.adding(call.secrets).excerpt(body)
+            text = f"the body is larger than max_response_bytes ({max_bytes})"
+            failure = UnexpectedResponseError(text, status=status, excerpt=excerpt, repeatable=False)
         except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError) as error:
             text = self.scrubber.adding(call.secrets).text(describe(error))
             failure = TransportError(text, unsent=is_unsent(error, attempt))
