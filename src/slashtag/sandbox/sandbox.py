@@ -103,8 +103,8 @@ class Sandbox(Limits):
         """Base address, without a path. Raises RuntimeError while it does not run."""
         return f"http://127.0.0.1:{self.port}"
 
-    async def start(self) -> None:
-        """Generate or open the account and listen.
+    async def start(self) -> Self:
+        """Generate or open the account and listen; return the sandbox.
 
         Raises OSError where the port is taken, and where the file `store` cannot hold or be the account.
         """
@@ -122,8 +122,9 @@ class Sandbox(Limits):
             self._listener = await loop.create_server(self._server, "127.0.0.1", self._port)
             opened.pop_all()
         self._store = store
+        return self
 
-    async def stop(self) -> None:
+    async def stop(self, *_: object) -> None:
         """Close all connections and stop. May be called again."""
         store, self._store = self._store, None
         if store is None:
@@ -144,12 +145,7 @@ class Sandbox(Limits):
         await self._server.shutdown(timeout=1.0)
         store.close()
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
+    __aenter__, __aexit__ = start, stop
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
