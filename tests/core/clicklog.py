@@ -125,7 +125,9 @@ class Service:
         tagged: frozenset[str] = frozenset(KEYS),
         months_in_utc: bool = False,
     ) -> None:
-        self._log = log
+        self._log: dict[str, list[Click]] = {}
+        for click in log:
+            self._log.setdefault(click.key, []).append(click)
         self._exclusive = exclusive
         self._one_day_clicks = one_day_clicks
         self._named_states = named_states
@@ -142,8 +144,8 @@ class Service:
 
     def _data(self, call: Call[Any]) -> dict[str, Any]:
         params = dict(call.params)
-        keys = self._tagged if call.tag is not None else set(call.keys)
-        log = [click for click in self._log if click.key in keys]
+        keys = self._tagged if call.tag is not None else call.keys
+        log = [click for key in sorted({*keys}) for click in self._log.get(key, ())]
         zone = datetime.strptime(params.get("timezone", "+00:00"), "%z").tzinfo
         assert zone is not None
         if call.path == "stats":
