@@ -1,7 +1,5 @@
 """Validation of the credentials and the base URL."""
 
-from __future__ import annotations
-
 import os
 import re
 from ipaddress import ip_address

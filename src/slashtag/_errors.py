@@ -1,7 +1,5 @@
 """Error classes. All can be pickled; none contains credentials or a link's password. See docs/errors.md."""
 
-from __future__ import annotations
-
 import copyreg
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Blocking functions in a thread, locks between processes, names that survive a crash of the machine."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import logging

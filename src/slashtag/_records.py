@@ -1,7 +1,5 @@
 """Links and tags of the account as immutable values; records as other libraries take them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar, cast, get_args

@@ -1,7 +1,5 @@
 """Statistics of the service as immutable values, and how they are added up: `RunningSum`."""
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date

@@ -19,8 +19,6 @@ If all dimensions are left out, the answer is not requested again. A JSON member
 last value, so that the counts do not add up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date
 from typing import Annotated, Any, ClassVar

@@ -1,7 +1,5 @@
 """One API call as a picklable value, and checks of arguments and options, before anything is sent."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Dates, date-times, and ranges such as `last-month`, `30d` and `2024-06`; which spans are compared."""
 
-from __future__ import annotations
-
 import re
 from datetime import date, datetime, time, timezone, tzinfo
 

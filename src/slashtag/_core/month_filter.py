@@ -4,8 +4,6 @@ They only help: months that they show empty are not requested. If they are missi
 months in question or contradict the answer for a month, every window is requested instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 

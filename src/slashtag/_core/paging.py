@@ -31,8 +31,6 @@ Answers have no total and no end mark. See docs/service.md, List short URLs. Mea
   of page 1, the listing does not advance, which is a PaginationError.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise

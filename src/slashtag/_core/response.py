@@ -1,7 +1,5 @@
 """Decode a response: `parse(call, status, headers, body)` returns its data or raises its error."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -18,8 +18,6 @@ A rate-limit 429 is not an attempt: the sender puts the request back into the qu
 here, and both fail: TagLimitError, and the RateLimitError raised if `max_wait` is too short.
 """
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any
 

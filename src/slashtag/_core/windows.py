@@ -1,7 +1,5 @@
 """Splitting of time at UTC offset changes, and into windows of at most 32 days; slices that are requested."""
 
-from __future__ import annotations
-
 import calendar
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """SQLite file of a journal: its job, its lock and its responses."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets

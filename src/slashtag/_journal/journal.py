@@ -1,7 +1,5 @@
 """Journal of a job: a file of complete responses, so that a second run requests only what is missing."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import logging

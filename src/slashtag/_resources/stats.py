@@ -1,7 +1,5 @@
 """Click statistics: public methods for `collect` and `collect_each`."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar

@@ -1,7 +1,5 @@
 """The tags of the account."""
 
-from __future__ import annotations
-
 import msgspec
 
 from .._core.call import MAX_TAG_DESCRIPTION, MAX_TAG_NAME, Call, check_text

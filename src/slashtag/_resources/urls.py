@@ -1,7 +1,5 @@
 """The short URLs of the account, and changes to them: validation, requests, conflicts."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator

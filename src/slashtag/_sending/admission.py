@@ -1,7 +1,5 @@
 """When a request may be sent: in the queue, as the throttle allows; as a retry, as its budget does."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """One HTTP exchange over aiohttp, with a limited body size; raises only slashtag errors."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import logging
