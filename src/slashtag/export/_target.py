@@ -58,7 +58,7 @@ class AtomicFile(AbstractContextManager["AtomicFile"]):
             self._opened = opening.pop_all()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        (self.discard if error else self.commit)()
+        (self.commit if error is None else self.discard)()
 
     @property
     def closed(self) -> bool:

@@ -261,4 +261,4 @@ class TableFile(AbstractContextManager["TableFile"]):
         self._target.discard()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        (self.abandon if error else self.close)()
+        (self.close if error is None else self.abandon)()
