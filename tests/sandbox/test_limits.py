@@ -74,7 +74,6 @@ async def test_latency_passes_before_each_answer_and_may_change() -> None:
         await asyncio.gather(*(call("GET", TAGS) for _ in range(5)))
         # None was answered before the last had arrived.
         assert sorted(arrival.in_flight for arrival in call.box.requests) == [1, 2, 3, 4, 5]
-        assert max(arrival.in_flight for arrival in call.box.requests) == 5
         assert call.box.latency == (0.2, 0.3)
         call.box.latency = 0.0
         await call("GET", TAGS)
