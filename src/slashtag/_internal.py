@@ -54,7 +54,7 @@ async def optional(
     `request` is called with a view of the session that makes few attempts, and with the session itself where
     the service is not reached. Raises errors that all requests would have.
     """
-    policy = session._sender.policy
+    policy = session._sender.retry
     few = structs.replace(policy, max_attempts=min(policy.max_attempts, OPTIONAL_ATTEMPTS))
     try:
         return await request(session.with_options(retry=few))

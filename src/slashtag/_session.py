@@ -135,7 +135,7 @@ class AsyncSession:
                 self._journal,
                 RetryBudget(admission),
                 timeout=timeout,
-                policy=retry or RetryPolicy(),
+                retry=retry or RetryPolicy(),
                 max_response_bytes=max_response_bytes,
             )
         )
@@ -187,8 +187,6 @@ class AsyncSession:
         given = {"timeout": timeout, "retry": retry, "max_response_bytes": max_response_bytes}
         changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         check_options(_OPTIONS, changed)
-        if retry is not None:
-            changed["policy"] = changed.pop("retry")
         view = copy(self)
         view._is_view = True
         view._use(replace(self._sender, **changed))
@@ -202,7 +200,7 @@ class AsyncSession:
             if self._journal is not None:
                 steps.push_async_callback(self._journal.aclose)
             steps.push_async_callback(transport.aclose)
-            steps.callback(self._sender.close)
+            steps.callback(self._sender.admission.close)
             steps.push_async_callback(self._tasks.aclose)
 
     async def __aenter__(self) -> Self:

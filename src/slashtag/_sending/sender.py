@@ -133,7 +133,7 @@ class Sender:
     journal: Journal | None
     budget: RetryBudget
     timeout: float
-    policy: RetryPolicy
+    retry: RetryPolicy
     max_response_bytes: int
 
     async def send(self, call: Call[T]) -> T:
@@ -149,7 +149,7 @@ class Sender:
             # Let other tasks run, because a replay does not wait for anything.
             await asyncio.sleep(0)
             return parse(call, 200, {}, body, self.transport.scrubber, report=self._report_unreadable)
-        self.budget.check(call, self.policy.max_elapsed)
+        self.budget.check(call, self.retry.max_elapsed)
         state = CallState(self.admission.order())
         try:
             data = await self._attempt(call, state)
@@ -247,7 +247,7 @@ class Sender:
         self.metrics.unreadable += 1
 
     async def _wait(self, state: CallState, now: float) -> Ticket:
-        max_wait = self.policy.max_wait
+        max_wait = self.retry.max_wait
         left = None if max_wait is None else max_wait - state.waited
         try:
             return await self.admission.enter(state.order, left, state.earliest, state.ticket)
@@ -278,7 +278,7 @@ class Sender:
 
     def _gives_up(self, state: CallState) -> bool:
         """Return whether the policy allows no further attempt; else determine the backoff before it."""
-        policy, told = self.policy, pause_of_503(state.last)
+        policy, told = self.retry, pause_of_503(state.last)
         state.backoff = max(backoff(policy, state.attempts, random.random()), told)
         out_of_time = state.spent + state.backoff >= policy.max_elapsed
         out_of_time |= policy.max_wait is not None and told > policy.max_wait
@@ -296,7 +296,7 @@ class Sender:
         log.log(level, "%s; attempt %d failed, again in %.2f s", last, state.attempts, seconds, extra=fields)
         metrics.sends_again(began + seconds, began)
         await self.admission.sleep_until(began + seconds)
-        patience = max(0.0, self.policy.max_elapsed - state.spent - seconds)
+        patience = max(0.0, self.retry.max_elapsed - state.spent - seconds)
         try:
             is_alone = await self.budget.wait(patience, last)
         finally:
@@ -311,11 +311,6 @@ class Sender:
             raise
         self.budget.ended(None, is_alone=is_alone)
         return data
-
-    def close(self) -> None:
-        """End all calls under way, of every sender that shares these parts."""
-        self.admission.close()
-        self.transport.cancel_attempts()
 
 
 def _known_of(state: CallState) -> str:

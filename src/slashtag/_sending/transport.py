@@ -246,16 +246,13 @@ class Transport:
         # Raised outside the handlers: aiohttp's errors contain the request headers with the credentials.
         raise failure
 
-    def cancel_attempts(self) -> None:
-        """End the attempts under way, as the session closes."""
-        self._watchdog.close()
-
     def _close_idle(self) -> None:
         if self._fast_path is not None:
             self._fast_path.close()
 
     async def aclose(self) -> None:
-        """Close all connections, unless the aiohttp session is the user's."""
+        """End the attempts under way and close all connections, unless the aiohttp session is the user's."""
+        self._watchdog.close()
         try:
             self._close_idle()
         finally:
