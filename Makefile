@@ -69,6 +69,7 @@ bench-pacing: $(VENV)/.dev
 	@mkdir -p benchmarks/results
 	$(PY) -m benchmarks.pacing --png benchmarks/results/pacing.png $(ARGS)
 	$(PY) -m benchmarks.pacing.strays
+	$(PY) -m benchmarks.pacing.sharing
 	$(PY) -m benchmarks.pacing.nginx
 
 # schemathesis may fail on Python 3.11: PYTHON=python3.12

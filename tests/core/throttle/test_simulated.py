@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from math import inf
 from random import Random
+from statistics import mean, median
 from typing import Any
 
 import pytest
@@ -22,11 +23,12 @@ from benchmarks.pacing.servers import (
     Strays,
     TokenBucket,
 )
+from benchmarks.pacing.sharing import measure
 from benchmarks.pacing.simulate import CONCURRENCY, MEAN, oracle, run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag._core.throttle.throttle import Throttle, Ticket
+from slashtag._core.throttle.throttle import Throttle
 
 from ...support.laws import examples
 
@@ -133,50 +135,14 @@ def test_abandoned_requests_and_probes_hold_nobody_up(
     assert throttle.in_flight == 0
 
 
-class Sessions:
-    """Several sessions that know nothing of each other and share one queue and one limit."""
-
-    exhausted = False
-
-    def __init__(self, count: int) -> None:
-        self._throttles = [Throttle(CONCURRENCY) for _ in range(count)]
-        self._turn = 0
-        self.accepts = [0] * count
-
-    def ready_at(self, now: float, *, beside: bool = False) -> float:
-        at = [throttle.ready_at(now) for throttle in self._throttles]
-        ready = [n for n, time in enumerate(at) if time <= now]
-        if ready:
-            self._turn = ready[int(now * 1e6) % len(ready)]
-        return min(at)
-
-    def depart(self, now: float, previous: object) -> tuple[int, Ticket]:
-        return self._turn, self._throttles[self._turn].depart(now)
-
-    def accepted(self, ticket: tuple[int, Ticket], now: float) -> None:
-        self.accepts[ticket[0]] += 1
-        self._throttles[ticket[0]].accepted(ticket[1], now)
-
-    def rejected(self, ticket: tuple[int, Ticket], now: float, retry_after: float | None) -> float:
-        return self._throttles[ticket[0]].rejected(ticket[1], now, retry_after)
-
-    def failed(self, ticket: tuple[int, Ticket], now: float, retry_after: float | None) -> None:
-        self._throttles[ticket[0]].failed(ticket[1], now, retry_after)
-
-
 @pytest.mark.unmeasured
-@pytest.mark.parametrize(("count", "seeds", "waste", "least"), [(2, 7, 0.05, 0.5), (4, 3, 0.15, 0.2)])
-def test_sessions_that_know_nothing_of_each_other_share_one_limit(
-    count: int, seeds: int, waste: float, least: float
-) -> None:
-    rejects = 0
-    for seed in range(1, seeds + 1):
-        sessions = Sessions(count)
-        done = run(sessions, TokenBucket(Random(seed), 100, 20), 6000, seed)
-        assert 60 / done.time >= 0.9
-        assert min(sessions.accepts) >= least * 6000 / count
-        rejects += done.rejects
-    assert rejects <= waste * 6000 * seeds
+@pytest.mark.parametrize(("sessions", "least"), [(2, 0.8), (4, 0.7)])
+def test_sessions_that_know_nothing_of_each_other_share_one_limit(sessions: int, least: float) -> None:
+    """Law 11."""
+    found = [measure(seed, 120.0, sessions) for seed in range(1, 7)]
+    assert min(used for used, _, _ in found) >= 0.95
+    assert mean(share for _, share, _ in found) >= least
+    assert mean(waste for _, _, waste in found) <= 0.04
 
 
 def reach(case: Case, seed: int) -> tuple[float, int]:
@@ -218,8 +184,13 @@ def test_the_goal_is_reached(name: str) -> None:
 def test_amid_strays_the_pace_is_near_full_speed_after_ten_seconds(share: float, told: float | None) -> None:
     """Law 10."""
     full = CONCURRENCY / MEAN
-    done = run(Throttle(CONCURRENCY), Strays(Server(Random(1)), share, told), int(15 * full), 1, keep=True)
-    assert sum(10 <= sent < 13 for sent, _ in done.log) >= 0.9 * 3 * full
+    paces = []
+    for seed in range(1, 8):
+        server = Strays(Server(Random(seed)), share, told)
+        done = run(Throttle(CONCURRENCY), server, int(15 * full), seed, keep=True)
+        paces.append(sum(10 <= sent < 13 for sent, _ in done.log) / (3 * full))
+    assert median(paces) >= 0.9
+    assert mean(paces) >= 0.8
 
 
 @pytest.mark.parametrize("requests", [400, 2000])
@@ -242,22 +213,19 @@ def test_stray_429s_cost_little_more_than_their_own_waits(
 
 
 @pytest.mark.parametrize(
-    ("seed", "scale", "requests", "told"),
-    [
-        (50012, 1, 2000, None),
-        (50078, 1, 2000, 1.0),
-        (50078, 1, 2000, 2.0),
-        (62142, 1, 400, 2.0),
-        (62028, 0.3, 1000, 1.0),
-        (9465, 1, 100, 2.0),
-    ],
+    ("scale", "requests", "told"), [(1, 2000, None), (1, 2000, 1.0), (1, 400, 2.0), (0.3, 1000, 1.0)]
 )
 def test_a_chance_cluster_of_429s_does_not_set_a_rate_that_lasts(
-    seed: int, scale: float, requests: int, told: float
+    scale: float, requests: int, told: float | None
 ) -> None:
-    servers = [Strays(Server(Random(f"w{seed}")), 0.1, told) for _ in ("throttle", "ideal")]
-    ideal = run(EachRetryAfter(), servers[1], requests, seed, scale=scale).time
-    assert run(Throttle(CONCURRENCY), servers[0], requests, seed, scale=scale, give_up=1000).time <= 3 * ideal
+    costs = []
+    for seed in range(62142, 62162):
+        servers = [Strays(Server(Random(f"w{seed}")), 0.1, told) for _ in ("throttle", "ideal")]
+        ideal = run(EachRetryAfter(), servers[1], requests, seed, scale=scale).time
+        done = run(Throttle(CONCURRENCY), servers[0], requests, seed, scale=scale, give_up=1000)
+        costs.append(done.time / ideal)
+    assert median(costs) <= 1.75
+    assert mean(costs) <= 3
 
 
 @pytest.mark.parametrize(
@@ -272,19 +240,23 @@ def test_a_limit_mistaken_for_429s_at_any_rate_is_found_again(name: str, seed: i
     assert reach(GOALS[name], seed)[1] <= 100
 
 
-class EveryFourth(Server):
-    """Answer every fourth request 429."""
+class EverySixth(Server):
+    """Answer every sixth request 429."""
 
     count = 0
 
     def arrive(self, now: float, request: int) -> tuple[int, float | None]:
         self.count += 1
-        return (429 if self.count % 4 == 0 else 200), None
+        return (429 if self.count % 6 == 0 else 200), None
 
 
-def test_a_quarter_of_429s_does_not_drive_the_rate_down_for_ever() -> None:
-    done = run(Throttle(CONCURRENCY), EveryFourth(Random(1)), 8000, 1, give_up=1000)
-    assert done.time < 4 * oracle(EveryFourth(Random(1)), 8000, 1)
+@pytest.mark.unmeasured
+def test_a_sixth_of_429s_does_not_drive_the_rate_down_for_ever() -> None:
+    costs = []
+    for seed in range(8):
+        done = run(Throttle(CONCURRENCY), EverySixth(Random(seed)), 8000, seed, give_up=1000)
+        costs.append(done.time / oracle(EverySixth(Random(seed)), 8000, seed))
+    assert mean(costs) <= 2
 
 
 @pytest.mark.unmeasured

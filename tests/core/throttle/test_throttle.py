@@ -7,7 +7,8 @@ n different calls have probed. 6. A Retry-After told to five probes in a row bin
 delay it by one interval at most. 7. A rate measured between two exhaustions is exact but for one request.
 8. From a limit to none in a minute once nothing is refused. 9. No deadlock under any order of accepted,
 rejected, failed, cancelled. 10. Amid up to 10 % of strays the pace is 0.9 of full speed after ten seconds.
-Laws 8 to 10 are in test_simulated.py too, law 5 in tests/sending/test_admission.py.
+11. 429s due to other sessions at the same limit are tolerated by none of them, so that each keeps its share.
+Laws 8 to 11 are in test_simulated.py too, law 5 in tests/sending/test_admission.py.
 """
 
 from __future__ import annotations
@@ -410,12 +411,51 @@ def test_a_share_of_429s_at_any_pace_is_learnt_and_then_excessive_no_more(every:
     for number in range(101, 181):
         ticket = Ticket(10.0 + (number - 100) / 50, number, 1, 50.0)
         if number % every:
-            pace.judge(ticket, 0)
+            pace.accepted(ticket)
         else:
             pace.rejected(ticket, counts=True)
             verdicts.append((pace.learnt(), pace.excessive(ticket)))
     assert [learnt for learnt, _ in verdicts].count(True) == 1
     assert verdicts[-1] == (False, False)
+
+
+def test_a_share_learnt_from_the_traffic_of_others_is_forgotten_and_needs_twice_as_many_429s() -> None:
+    """Law 11."""
+    pace = Pace(1.0)
+    needed = []
+    for _ in range(3):
+        pace.enter(Ticket(10.0, 100, 1), 100.0)
+        number = 100
+        while not pace.learnt():
+            number += 1
+            ticket = Ticket(10.0 + (number - 100) / 50, number, 1, 50.0)
+            if number % 10:
+                pace.accepted(ticket)
+            else:
+                pace.rejected(ticket, counts=True)
+        needed.append((number - 100) / 10)
+        pace.restart(number, 30.0)
+        for lost in range(1, 41):  # without pacing every request is answered 429
+            pace.rejected(Ticket(30.1, number + lost, 1, inf), counts=True)
+        pace.restart(number + 40, 30.2)
+        assert pace.known == 0
+    assert needed == [3, 6, 12]
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_only_429s_of_calls_not_accepted_since_are_tolerated_at_a_pace(accepted: bool) -> None:
+    """Law 11."""
+    pace = Pace(1.0)
+    pace.enter(Ticket(10.0, 100, 1), 100.0)
+    for number in range(101, 181):
+        ticket = Ticket(10.0 + (number - 100) / 95, number, 1, 95.0)
+        if number % 20:
+            pace.accepted(ticket)
+            continue
+        pace.rejected(ticket, counts=True)
+        if accepted:
+            pace.accepted(ticket)
+    assert pace.excessive(Ticket(11.0, 181, 1, 95.0)) is accepted
 
 
 @given(rate=st.floats(1, 500), count=st.integers(25, 400), lost=st.integers(0, 4))

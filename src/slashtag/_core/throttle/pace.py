@@ -16,7 +16,7 @@ SIGMA = 2.5  # standard deviations of the expected strays that are chance
 TOLERATED = 0.005  # share of 429s that does not cut the rate
 QUICK, SLOW = 2.5, 8.0  # seconds at least, at most, until the curve is back at its rate
 DOUBT = 0.7  # dip, to half the rate: 429s that still occur there are due to no rate
-FALLEN = 0.8  # of the rate at which strays were measured: below it they are measured anew
+FALLEN = 0.8  # of the accepted rate: below it the limit is another, and refused calls are counted anew
 MOST = 0.3  # share of 429s that may occur at any pace
 
 Curve = tuple[float, float, float]  # rate, dip, seconds until the curve is back at the rate
@@ -36,6 +36,7 @@ class Ticket:
     beside: bool = False  # sent while the call was known to be refused, and no probe
     rejects: int = 0
     refusals: int = 0
+    strays: int = 0  # 429s at a pace that was accepted before, until it is accepted
     first: float = inf  # time of its first 429
     last: float = inf  # time of its last one
 
@@ -66,11 +67,11 @@ class Pace:
     def __init__(self, rate: float) -> None:
         self.rate, self.dip, self.time, self.since, self.due = rate, 0.0, 1.0, 0.0, 0.0
         self.proven = 0.0  # rate that was accepted before the last correction
-        self.share = 0.0  # of 429s that occur at a pace well under `proven`
-        self.known = 0.0  # that share when it was learnt
-        self._basis = 0.0  # highest `proven` since the share is measured
+        self.known = 0.0  # share of 429s that was learnt to occur at any pace
+        self._needed = 3  # 429s that teach it; twice as many each time they were due to others
         self._early = 0  # consecutive corrections before the curve was back at its rate
-        self._below = self._below_lost = 0.0  # answers at a pace well under `proven`, and 429s of them
+        self._below = self._strays = 0  # answers at a pace under `proven`; 429s, to calls not accepted since
+        self._slow = self._slow_lost = 0  # answers at a pace well under `proven`, and 429s
         # number of the request at the last mark; 429s; those since the mark that count
         self.marked, self._lost, self._weight = 0, 0, 0.0
         self._marks: deque[tuple[int, float, int]] = deque([(0, 0.0, 0)], maxlen=8)
@@ -86,45 +87,49 @@ class Pace:
         return self.rate * exp(min(self.dip * x**3, 9.0)) if x > -1 else self.rate * exp(-self.dip)
 
     def depart(self, now: float) -> float:
-        """Schedule the next departure; return the pace of this one, inf while answers show an older one.
-
-        Time in which nothing was waiting is not made up for, and does not raise the pace.
-        """
+        """Schedule the next departure; return the pace of this one, inf while answers show an older one."""
         late = now - self.due - LATE
-        if late > 0:
+        if late > 0:  # time in which nothing was waiting is not made up for, and does not raise the pace
             self.due += late
             self.since = min(self.since + late, now)
         pace = self.at(now)
         self.due += 1 / pace
         return pace if now - self.since > SETTLE else inf
 
+    def accepted(self, ticket: Ticket) -> None:
+        """Take note of an accepted request: its call is not refused."""
+        self._strays, ticket.strays = max(0, self._strays - ticket.strays), 0
+        self._judge(ticket, 0)
+
     def rejected(self, ticket: Ticket, *, counts: bool) -> None:
         """Take note of a 429; that of a refused call counts as a request that was not accepted."""
         if ticket.number > self.marked:
             self._lost += 1
             self._weight += counts
-        self.judge(ticket, counts)
+        self._judge(ticket, counts)
 
-    def judge(self, ticket: Ticket, lost: int) -> None:
-        """Count an answer, and whether it was a 429, at a pace well under what was accepted before."""
-        if ticket.pace >= 0.9 * self.proven:
-            return
-        self._below += 1
-        self._below_lost += lost
-        self.share = min(MOST, self._below_lost / (self._below + SAMPLE))
+    def _judge(self, ticket: Ticket, lost: int) -> None:
+        """Count an answer, and whether it was a 429, at a pace under what was accepted before."""
+        if ticket.pace < self.proven:
+            self._below += 1
+            self._strays += lost
+            ticket.strays += lost
+        if ticket.pace < 0.9 * self.proven:
+            self._slow += 1
+            self._slow_lost += lost
 
     def learnt(self) -> bool:
         """Return whether the share of 429s at any pace has been learnt, or is much higher than it was."""
-        known = self._below >= SAMPLE and 3 <= self._below_lost <= MOST * self._below
-        if not known or self.share <= 1.5 * self.known:
-            return False
-        self.known = self.share
-        return True
+        share = self._slow_lost / (self._slow + SAMPLE)
+        enough = self._slow >= SAMPLE and self._needed <= self._slow_lost <= MOST * self._slow
+        if learnt := enough and share > 1.5 * self.known:
+            self.known, self._weight = share, 0.0
+        return learnt
 
     def excessive(self, ticket: Ticket) -> bool:
         """Return whether there were more 429s since the last correction than occur at any pace."""
         count, seconds = ticket.number - self.marked, ticket.sent - self._marks[-1][1]
-        strays = 1.2 * self.share * count
+        strays = 1.2 * max(self.known, min(MOST, self._strays / (self._below + SAMPLE))) * count
         enough = seconds >= BRIEF if count >= SAMPLE else seconds >= SLOW and ticket.pace < inf
         return enough and self._weight > TOLERATED * count + strays + SIGMA * sqrt(strays)
 
@@ -138,16 +143,17 @@ class Pace:
         return max(passed, 1) / max(ticket.sent - sent, FLOOR)
 
     def restart(self, number: int, sent: float) -> None:
-        """Measure from this request on."""
+        """Measure from this request on; forget a share of 429s that proved to be due to other sessions."""
+        if self.known and self._weight > min(MOST, 3 * self.known) * (number - self.marked):
+            self.known, self._needed = 0.0, 2 * self._needed
         self._marks.clear()
         self._mark(number, sent)
 
     def enter(self, ticket: Ticket, rate: float) -> Curve:
         """Return the first curve, at a rate measured without pacing: it may be that of a burst."""
-        self.proven = self._basis = rate
+        self.proven = rate
         self._early = -1
-        self._below_lost *= SAMPLE / max(self._below, SAMPLE)
-        self._below = min(self._below, SAMPLE)
+        self._slow = self._slow_lost = 0
         self.restart(ticket.number, ticket.sent)
         return rate, DOUBT, 1.0
 
@@ -164,12 +170,11 @@ class Pace:
         self._early, high = early, self.at(exceeded_at)
         low = min(low, high)
         self._mark(ticket.number, ticket.sent)
-        self.proven, self._basis = low, max(low, self._basis)
-        if low < FALLEN * self._basis and not self.known:  # the limit fell: what was measured was due to it
-            self._basis = low
-            self._below = self._below_lost = self.share = 0.0
+        if low < FALLEN * self.proven:
+            self._below = self._strays = 0
+        self.proven = low
         rate = low**0.75 * high**0.25
-        time = min(max(60 / rate, QUICK), SLOW)
+        time = min(max(50 / rate, QUICK), SLOW)
         dip = DOUBT if self._early >= 2 else min(0.1, max(0.02, 16 / (rate * time)))
         return rate, log(rate / low) + dip, time
 

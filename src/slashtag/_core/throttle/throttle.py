@@ -20,8 +20,10 @@ for each window. Open within 1.5 s, and no lone probe refused: a cap in flight, 
 that. Else: paced, at what was accepted since the limit opened.
 
 If 429s go on well under an accepted rate, they do not depend on the rate: open again, and only a larger
-share of them leads to pacing. A strike is taken back if its call proves refused later. With a rate given by
-the user nothing is learnt: paced, or probing.
+share of them leads to pacing. If far more come then, they were due to other sessions at the limit: forgotten,
+and twice as many must come before the next try. At a pace, 429s of calls not accepted since are tolerated:
+these may be refused. A strike is taken back if its call proves refused later. With a rate given by the user
+nothing is learnt: paced, or probing.
 """
 
 from __future__ import annotations
@@ -124,12 +126,10 @@ class Throttle:
         self._beside += beside
         pace = self._pace.depart(now) if self.state == PACED and (self._is_given or not beside) else inf
         ticket.depart(now, self._number, self.in_flight - self._beside, pace, beside)
-        if beside:
-            return ticket
         if self.state == PROBING:
             self._probe = ticket
             self._pause(now + FLOOR)
-        elif self.state == QUOTA:
+        elif self.state == QUOTA and not beside:
             self._budget -= 1
             if not self._budget:
                 self._cap, self._epoch = 1, now
@@ -142,13 +142,11 @@ class Throttle:
         self._passed = max(self._passed, ticket.sent)
         if self._run and ticket.sent > self._first:
             self._run = max(0.0, self._run - LEAK)
-        if self.state == PACED:
-            self._pace.judge(ticket, 0)
+        self._pace.accepted(ticket)
+        if self.state == OPEN and self._safe:
+            self._raise_cap(ticket, now)
         elif self.state == OPEN:
-            if self._safe:
-                self._raise_cap(ticket, now)
-            elif self._cap < self._concurrency:
-                self._cap = min(self._cap + LEAK, self._concurrency)
+            self._cap = min(self._cap + LEAK, self._concurrency)
         elif self.state == QUOTA and ticket.sent > self._epoch:
             self._cap = min(self._cap + 1, self._concurrency)
         elif ticket is self._probe:
@@ -203,9 +201,10 @@ class Throttle:
         if self.state == PACED and self._pace.learnt():  # at any pace: look for the limit anew
             self._safe, self._strikes, self._epoch = 0, STRIKES, now
             self._struck.clear()
+            self._opened, self._accepted = now, 0
             self._pace.restart(self._number, now)
             self._go(OPEN, START)
-            self._notify(f"the service answers {self._pace.share:.0%} of requests with 429 at any pace")
+            self._notify(f"the service answers {self._pace.known:.0%} of requests with 429 at any pace")
             return
         if self.state == OPEN and self._safe:
             self._judge_cap(ticket, now)
