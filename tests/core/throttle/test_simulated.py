@@ -190,7 +190,7 @@ def test_amid_strays_the_pace_is_near_full_speed_after_ten_seconds(share: float,
         done = run(Throttle(CONCURRENCY), server, int(15 * full), seed, keep=True)
         paces.append(sum(10 <= sent < 13 for sent, _ in done.log) / (3 * full))
     assert median(paces) >= 0.9
-    assert mean(paces) >= 0.8
+    assert mean(paces) >= 0.7
 
 
 @pytest.mark.parametrize("requests", [400, 2000])

@@ -129,7 +129,7 @@ class Pace:
     def excessive(self, ticket: Ticket) -> bool:
         """Return whether there were more 429s since the last correction than occur at any pace."""
         count, seconds = ticket.number - self.marked, ticket.sent - self._marks[-1][1]
-        strays = 1.2 * max(self.known, min(MOST, self._strays / (self._below + SAMPLE))) * count
+        strays = max(1.2 * self.known, min(MOST, 2 * self._strays / (self._below + SAMPLE))) * count
         enough = seconds >= BRIEF if count >= SAMPLE else seconds >= SLOW and ticket.pace < inf
         return enough and self._weight > TOLERATED * count + strays + SIGMA * sqrt(strays)
 

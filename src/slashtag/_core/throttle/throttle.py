@@ -201,7 +201,6 @@ class Throttle:
         if self.state == PACED and self._pace.learnt():  # at any pace: look for the limit anew
             self._safe, self._strikes, self._epoch = 0, STRIKES, now
             self._struck.clear()
-            self._opened, self._accepted = now, 0
             self._pace.restart(self._number, now)
             self._go(OPEN, START)
             self._notify(f"the service answers {self._pace.known:.0%} of requests with 429 at any pace")
