@@ -185,12 +185,12 @@ def test_amid_strays_the_pace_is_near_full_speed_after_ten_seconds(share: float,
     """Law 10."""
     full = CONCURRENCY / MEAN
     paces = []
-    for seed in range(1, 8):
+    for seed in range(1, 21):
         server = Strays(Server(Random(seed)), share, told)
         done = run(Throttle(CONCURRENCY), server, int(15 * full), seed, keep=True)
         paces.append(sum(10 <= sent < 13 for sent, _ in done.log) / (3 * full))
     assert median(paces) >= 0.9
-    assert mean(paces) >= 0.7
+    assert mean(paces) >= 0.75
 
 
 @pytest.mark.parametrize("requests", [400, 2000])
