@@ -53,9 +53,6 @@ class Fake:
         self._back("failed")
         self.paused_until = now + (retry_after or 0)
 
-    def cancelled(self, ticket: Ticket, now: float) -> None:
-        self._back("cancelled")
-
 
 class Door:
     """An admission and those who stand before it."""
@@ -133,7 +130,7 @@ async def test_a_place_given_back_in_any_way_goes_to_the_next(door: Door) -> Non
         task = await door.come()
         give_back(ticket)
         ticket = await task
-    assert door.throttle.told == ["accepted", "rejected", "failed", "cancelled"]
+    assert door.throttle.told == ["accepted", "rejected", "failed", "failed"]
     assert door.throttle.in_flight == 1
 
 

@@ -130,9 +130,12 @@ class Admission:
 
     async def sleep_until(self, until: float) -> None:
         """Wait outside the queue; raises SessionClosedError if the session closes before `until`."""
-        # Not asyncio.timeout: up to Python 3.11.2 it cannot end in a task that was cancelled before.
-        with anyio.move_on_after(until - asyncio.get_running_loop().time()):
-            await self._closing.wait()
+        # Not anyio: the event loop would stand still for 0.1 s while it is imported, at the first 429.
+        closing = asyncio.create_task(self._closing.wait())
+        try:
+            await asyncio.wait([closing], timeout=until - asyncio.get_running_loop().time())
+        finally:
+            closing.cancel()
         if self._closing.is_set():
             raise SessionClosedError("the session was closed before the request was sent again")
 
@@ -163,9 +166,7 @@ class Admission:
 
     def cancelled(self, ticket: Ticket) -> None:
         """Return a ticket that was not used, or whose request gave no information."""
-        now = asyncio.get_running_loop().time()
-        self.throttle.cancelled(ticket, now)
-        self._pump(now)
+        self.failed(ticket, asyncio.get_running_loop().time(), None)
 
     def _pump(self, now: float) -> None:
         """Admit requests while the throttle allows it, then set the timer."""
@@ -299,6 +300,7 @@ class RetryBudget:
         Return whether no other one is sent until then. Raises the `last` error if it may not be sent, and
         SessionClosedError.
         """
+        # Not asyncio.timeout: up to Python 3.11.2 it cannot end in a task that was cancelled before.
         with anyio.move_on_after(patience):
             async with AsyncExitStack() as turn:
                 await turn.enter_async_context(self._turn)

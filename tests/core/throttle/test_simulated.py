@@ -112,11 +112,11 @@ class Quitters:
         return self._answers % self._every == 0
 
     def accepted(self, ticket: Any, now: float) -> None:
-        (self._throttle.cancelled if self._quits() else self._throttle.accepted)(ticket, now)
+        (self._throttle.failed if self._quits() else self._throttle.accepted)(ticket, now)
 
     def rejected(self, ticket: Any, now: float, retry_after: float | None) -> float:
         if self._quits():
-            self._throttle.cancelled(ticket, now)
+            self._throttle.failed(ticket, now)
             return 0.0
         return self._throttle.rejected(ticket, now, retry_after)
 

@@ -140,7 +140,7 @@ def test_a_429_of_a_refused_call_changes_nothing_for_others(state: str, retry_af
         ticket, now = probe(throttle, now, before)
         throttle.accepted(other, now + 0.05)
     else:
-        throttle.cancelled(other, now + 0.05)
+        throttle.failed(other, now + 0.05)
         ticket, now = probe(throttle, now + 0.1, before)
     was = throttle.state, throttle.learned_rate, throttle.throttled
     ready = throttle.ready_at(now + 0.1)
@@ -173,7 +173,7 @@ def test_a_request_of_a_refused_call_takes_no_place_of_others() -> None:
     assert throttle.ready_at(10.0, beside=True) <= 10.0
     throttle.depart(10.0, ticket)
     assert len(fill(throttle, 10.0)) == START
-    throttle.cancelled(ticket, 10.1)
+    throttle.failed(ticket, 10.1)
     assert throttle.ready_at(10.1) == inf
     assert throttle.in_flight == START
 
@@ -216,7 +216,7 @@ def test_accepted_requests_sent_before_the_first_429_prove_nothing() -> None:
         for ticket in first[:3]:
             throttle.rejected(ticket, 10.1)
         for ticket in first[3:8]:
-            throttle.cancelled(ticket, 10.1)
+            throttle.failed(ticket, 10.1)
         for _ in range(5):
             passing = throttle.depart(10.2) if sent_later else first.pop()
             throttle.accepted(passing, 10.3)
@@ -237,11 +237,10 @@ def test_without_retry_after_the_pause_is_one_and_a_half_round_trips() -> None:
     assert throttle.state == PROBING
 
 
-@pytest.mark.parametrize("end", ["cancelled", "failed"])
-def test_a_probe_that_ends_without_an_answer_gives_its_place_back(end: str) -> None:
+def test_a_probe_that_ends_without_an_answer_gives_its_place_back() -> None:
     throttle, _ = exhausted()
     ticket, at = probe(throttle, 10.1)
-    getattr(throttle, end)(ticket, at + 0.1)
+    throttle.failed(ticket, at + 0.1)
     assert throttle.ready_at(at + 0.1) < at + 1
 
 

@@ -182,16 +182,12 @@ class Throttle:
         return own
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
-        """Take note of a request that failed otherwise; the `retry_after` of a 503 (seconds) is a pause."""
-        if retry_after and retry_after <= 900:
-            self._pause(now + retry_after)
-        self.cancelled(ticket, now)
-
-    def cancelled(self, ticket: Ticket, now: float) -> None:
-        """Take note of a request without an answer."""
+        """Take note of any other end, be it cancelled; `retry_after`: the seconds of a 503, which pause."""
         self._landed(ticket)
         if ticket is self._probe:
             self._probe = None
+        if retry_after and retry_after <= 900:
+            self._pause(now + retry_after)
 
     def _landed(self, ticket: Ticket) -> None:
         self.in_flight -= 1
