@@ -26,6 +26,7 @@ from slashtag._core.throttle.throttle import (
     ALONE,
     BELIEVED,
     CLUSTER,
+    LONGEST,
     OPEN,
     PACED,
     PROBING,
@@ -273,10 +274,21 @@ def test_a_retry_after_binds_the_session_once_several_calls_in_a_row_were_told_i
             assert until - 1.001 <= throttle.ready_at(now) <= until
 
 
+def test_a_retry_after_told_to_one_call_again_and_again_binds_nobody() -> None:
+    """Law 6."""
+    throttle, now, ticket = quiet(60.0), 10.1, None
+    for _ in range(2 * BELIEVED):
+        ticket, now = probe(throttle, now, ticket)
+        now += 0.1
+        throttle.rejected(ticket, now, 60.0)
+        assert throttle.ready_at(now) <= now + SLOWEST
+
+
 def test_a_503_with_retry_after_pauses_and_cuts_no_rate() -> None:
     throttle = Throttle(4)
-    one, two, *_ = fill(throttle, 0.0)
+    one, two, three, _ = fill(throttle, 0.0)
     throttle.failed(one, 0.1)
+    throttle.failed(three, 0.1, 2 * LONGEST)
     assert throttle.ready_at(0.1) <= 0.1
     throttle.failed(two, 0.1, 5.0)
     assert throttle.ready_at(0.2) == pytest.approx(5.1)
@@ -332,6 +344,39 @@ def test_a_first_probe_accepted_suspects_a_cap_in_flight() -> None:
             throttle.accepted(ticket, now + 0.05)
     assert throttle.learned_rate is None
     assert 8 <= len(fill(throttle, now)) <= 11
+
+
+def test_no_cap_in_flight_refuses_a_probe_that_is_alone() -> None:
+    throttle = quiet(accepted=8)
+    ticket, now = probe(throttle, 10.2)
+    throttle.rejected(ticket, now + 0.05)
+    ticket, now = probe(throttle, now + 0.05)
+    assert now < 10.5
+    throttle.accepted(ticket, now + 0.05)
+    assert throttle.state == PACED
+
+
+@pytest.mark.parametrize(("concurrency", "suspects"), [(64, False), (START, True)])
+def test_isolated_429s_suspect_a_cap_in_flight_at_full_concurrency_only(
+    concurrency: int, suspects: bool
+) -> None:
+    throttle, now = Throttle(concurrency), 10.0
+    for _ in range(30):
+        ticket, now = throttle.depart(now), now + 0.05
+        throttle.accepted(ticket, now)
+    throttle.rejected(throttle.depart(now), now + 0.05)
+    assert (len(fill(throttle, now + 1.0)) < START) is suspects
+
+
+@pytest.mark.parametrize(("accepted", "state"), [(5, QUOTA), (6, PROBING)])
+def test_a_429_uses_up_no_budget_of_a_quota_and_with_it_used_up_exhausts(accepted: int, state: str) -> None:
+    throttle, now = with_quota()  # of 8, of which one was the probe
+    throttle.rejected(throttle.depart(now), now + 0.1)
+    for _ in range(accepted):
+        now += 0.2
+        throttle.accepted(throttle.depart(now), now + 0.1)
+    throttle.rejected(throttle.depart(now + 0.2), now + 0.3)
+    assert throttle.state == state
 
 
 # -- the pace

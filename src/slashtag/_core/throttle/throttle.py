@@ -8,7 +8,7 @@ state       may depart                         isolated 429             429s of 
                                                                         calls in a row
 open        in flight < cap,                   at full concurrency and  probing           cap + 1/3
             few 429s in a row                  excessive: suspect a cap
-open, cap   the same                           over it: back to it;     strike, probing   cap + 1, 2, 4
+open, cap   the same                           over it: back to it;     probing           cap + 1, 2, 4
 suspected                                      else strike, 3rd: paced                    after a hold
 probing     one probe at a time, ever later    -                        -                 probe: see below
 paced       when due                           excessive: correct rate  probing, resume   -
@@ -48,6 +48,7 @@ LONG = 12.0  # seconds: a limit that stays exhausted for this long is a quota wi
 PATIENCE = 3  # an exhausted limit is probed again after a third of the time it has been so
 SLOWEST = 3.5  # seconds between two probes at most
 BELIEVED = 5  # probes in a row told a Retry-After, each of another call: fewer may be refused calls
+LONGEST = 900.0  # seconds that a 503 may pause the session: one answer is no reason to stop for hours
 ALONE = 0.125  # seconds that a call answered 429 waits at least; doubled each time it is refused
 
 
@@ -186,7 +187,7 @@ class Throttle:
         self._landed(ticket)
         if ticket is self._probe:
             self._probe = None
-        if retry_after and retry_after <= 900:
+        if retry_after and retry_after <= LONGEST:
             self._pause(now + retry_after)
 
     def _landed(self, ticket: Ticket) -> None:
@@ -227,7 +228,8 @@ class Throttle:
             self._hold, self._step = min(4.0, 2 * self._hold), 1
         else:
             self._struck[ticket] = self._safe
-            self._strike(self._safe)
+            self._strikes += 1
+            self._safe = max(1, int(0.9 * self._safe))
         self._cap, self._raise_at = min(self._cap, self._safe), now + self._hold
 
     def _raise_cap(self, ticket: Ticket, now: float) -> None:
@@ -240,17 +242,11 @@ class Throttle:
             self._hold = max(1.0, self._hold / 2)
             self._raise_at = now + self._hold
 
-    def _strike(self, load: int) -> None:
-        self._strikes += 1
-        self._safe = max(1, min(int(0.9 * self._safe), load - 1))
-
     def _exhausted(self, ticket: Ticket, now: float) -> None:
         self._run = 0.0
         self._resume = self.state == PACED
         self._since, self._from, self._waited, self._load = ticket.sent, now, 0, self.in_flight
         self._told, self._teller, self._tellers = inf, ticket, 0
-        if self.state == OPEN and self._safe:
-            self._strike(ticket.load)
         if self.state != PACED:
             self._pace.restart(self._number, ticket.sent)
         self._pause(now + max(1.5 * (now - ticket.sent), FLOOR))
