@@ -15,9 +15,10 @@ paced       when due                           excessive: correct rate  probing,
 quota       in flight < cap, which is 1 once   uses up no budget; once  probing           cap + 1
             the budget is used up              that is used up: probing
 
-An accepted probe chooses by what the limit did. Exhausted for 12 s, or for most of a known window: a quota
-for each window. Open within 1.5 s, and no lone probe refused: a cap in flight, unless three strikes refuted
-that. Else: paced, at what was accepted since the limit opened.
+An accepted probe chooses by what the limit did. Exhausted for 12 s: a quota for each window, from then on
+and measured anew in each. Open within 1.5 s, and no lone probe refused: a cap in flight, unless three strikes
+refuted that. Else: paced, at what was accepted since the limit opened. A 503 with Retry-After is a pause;
+other failures say nothing of the limit.
 
 If 429s go on well under an accepted rate, they do not depend on the rate: open again, and only a larger
 share of them leads to pacing. If far more come then, they were due to other sessions at the limit: forgotten,
