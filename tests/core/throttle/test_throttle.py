@@ -472,6 +472,7 @@ def test_a_share_learnt_from_the_traffic_of_others_is_forgotten_and_needs_twice_
         number = 100
         while not pace.learnt():
             number += 1
+            assert number < 1000
             ticket = Ticket(10.0 + (number - 100) / 50, number, 1, 50.0)
             if number % 10:
                 pace.accepted(ticket)
