@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from datetime import datetime, tzinfo
 from math import inf
@@ -18,12 +18,12 @@ from msgspec.structs import replace
 
 from .._core.answers import RangeAnswer
 from .._core.batches import Selector, look_alikes
-from .._core.bounds import Pause
 from .._core.call import SETTLING_SECONDS
 from .._core.cells import TOTAL, Answer, Label, Question
+from .._core.checks import Check
 from .._core.month_filter import Counts, MonthFilter
 from .._core.queries import AllTime, DateRange, Plan
-from .._core.search import Search
+from .._core.search import Rounds, Search
 from .._core.windows import TimeSlice, Window, split_at
 from .._errors import SlashtagError, UnexpectedResponseError
 from .._fanout import CAPACITY, Results, Tasks, WorkerPool
@@ -281,13 +281,16 @@ class EachRun(Generic[R]):
         window = time_slice.window
         assert window is not None
         unusable: list[SlashtagError] = []
+        #: When the latest answers were fetched, before this round.
+        began = latest = 0.0
 
-        async def ask(question: Question) -> None:
+        async def ask(question: Question | Check) -> None:
+            nonlocal latest
             selector = Selector(keys=question.keys)
             call = query.call(selector, time_slice)
             call = replace(call, past_caches=question.is_repeated, no_cache=question.is_part)
             fetched = self._fetch.journal_fetch_time(call)
-            if fetched is not None and fetched < question.not_before - CLOCKS_DIFFER:
+            if fetched is not None and fetched < began - CLOCKS_DIFFER:
                 # Clicks may have come in between the runs that fetched this answer and the others.
                 call, fetched = replace(call, anew=True), None
             try:
@@ -303,14 +306,14 @@ class EachRun(Generic[R]):
             self._reporter.succeeded()
             self._compare(selector, stats, window, counts)
             question.answer = counts_of(stats, window)
-            question.fetched = inf if fetched is None else fetched
+            latest = max(latest, inf if fetched is None else fetched)
 
         batches = [look_alikes(selector.keys) for selector in selectors]
         # A whole batch shows whether its all-time statistics are right.
         search = Search(batches, few=0 if counts else FEW_KEYS)
         rounds, mark = search.rounds(), self._reporter.mark()
         while round_ := await next_round(rounds):
-            mark = self._reporter.mark()
+            mark, began = self._reporter.mark(), latest
             self._advance(group, time_slice, search.open_keys)
             await WorkerPool(round_, ask, self._workers).run()
             # At once, as it may fail.
@@ -376,11 +379,11 @@ def shares_of(selector: Selector, clicks: int) -> list[Selector]:
     return [Selector(keys=keys[n : n + size]) for n in range(0, len(keys) if clicks else 0, size)]
 
 
-async def next_round(rounds: Iterator[list[Question] | Pause]) -> list[Question]:
+async def next_round(rounds: Rounds) -> Sequence[Question | Check]:
     """Return the next round of a search, none at the end; other tasks have a turn at each pause."""
     for round_ in rounds:
         if round_:
-            return list(round_)
+            return round_
         await asyncio.sleep(0)
     return []
 
