@@ -238,11 +238,11 @@ class Search:
             self.unresolved += [key for root in self._roots for key in root.keys]
             return
         self.unresolved += [key for unit in confirmation.unresolved for key in unit]
-        for unit, found in counts.items():
-            if len(unit) > 1:
-                self.unresolved += unit
+        for (key, *others), found in counts.items():
+            if others:
+                self.unresolved += [key, *others]
             else:
-                self.results[unit[0]] = found
+                self.results[key] = found
 
     # What answers say.
 
