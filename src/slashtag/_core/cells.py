@@ -143,8 +143,9 @@ class Question:
         self.riders: list[Cell] = []
         self.profile: Profile = profile or {}
         self.answer: Answer | None = None
-        #: Whether the answer must not come from a cache, as it was asked before or what it is part of.
+        #: Whether the answer is compared with others, so that it must not be an earlier one of a cache.
         self.is_part = cell.root is not cell
+        #: Whether the batch was asked before, so that caches must be passed.
         self.is_repeated = cell.origin is not cell.root or cell.answer is not None
         #: By how much the counts of a batch have changed since the answer, at most.
         self.changes: list[Answer] = []

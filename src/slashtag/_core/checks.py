@@ -63,8 +63,8 @@ class Confirmation:
         self.unresolved: dict[Unit, None] = {}
         #: False if answers contradict each other although they were asked again.
         self.is_consistent = True
-        #: False if too much is wrong for checks to find it.
-        self.has_ended = True
+        #: Whether so much is wrong that checks do not find it.
+        self.has_given_up = False
         self._facts = facts
         #: The checks that were asked, by their units, and how often units were asked alone.
         self._asked: dict[frozenset[Unit], Check] = {}
@@ -73,7 +73,7 @@ class Confirmation:
     def rounds(self, checks: Sequence[Check]) -> Iterator[Sequence[Check] | Pause]:
         """Yield the checks of each round, to be answered before the next, or `()`: a pause."""
         left = 2 * len(checks) + sum(len(check.members) for check in checks) // 2
-        while checks and self.is_consistent and self.has_ended:
+        while checks and self.is_consistent and not self.has_given_up:
             yield checks
             left -= len(checks)
             again: list[Check] = []
@@ -85,21 +85,21 @@ class Confirmation:
                 self._asked.pop(check.units, None)
             again += yield from self._narrowed()
             checks = list({check.units: check for check in again}.values())
-            self.has_ended = left > 0 or not checks
+            self.has_given_up = left <= 0 and bool(checks)
 
     def _take_alone(self, check: Check) -> Iterator[Check]:
         """Take the counts of a unit; if they are new, yield again what agreed with the old ones."""
         root, unit = check.members[0]
         self._alone[unit] += 1
-        agreed = [other for other in self._asked.values() if other.agrees(self.counts)]
-        was = self.counts.pop(unit, {})
         self.unresolved.pop(unit, None)
+        if check.answer == self.counts.get(unit, {}):
+            return
+        agreed = [other for other in self._asked.values() if other.agrees(self.counts)]
+        self.counts.pop(unit, None)
         if check.answer is None or not is_sound(check.answer, root.dimensions):
             self.unresolved[unit] = None
         elif check.answer:
             self.counts[unit] = check.answer
-        if check.answer == was:
-            return
         yield Check((root, other) for other in root.units)
         yield from (Check(other.members) for other in agreed if not other.agrees(self.counts))
         for fact in self._facts:

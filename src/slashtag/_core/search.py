@@ -223,19 +223,20 @@ class Search:
     def _confirm(self) -> Rounds:
         """Check what is known, and give the results."""
         counts: dict[Unit, Answer] = {}
+        everything = [key for root in self._roots for key in root.keys]
         for root in self._roots:
             known = root.known(self._bounds)
             if known is None:
-                self.unresolved += root.keys
-            counts.update(known or {})
+                self.unresolved += everything
+                return
+            counts.update(known)
             yield ()
-        roots = [root for root in self._roots if root.halves]
-        checks = yield from checks_of(roots, counts)
+        checks = yield from checks_of([root for root in self._roots if root.halves], counts)
         confirmation = Confirmation(counts, self._facts)
         yield from confirmation.rounds(checks)
         self.is_additive &= confirmation.is_consistent
-        if not (self.is_additive and confirmation.has_ended):
-            self.unresolved += [key for root in self._roots for key in root.keys]
+        if not self.is_additive or confirmation.has_given_up:
+            self.unresolved += everything
             return
         self.unresolved += [key for unit in confirmation.unresolved for key in unit]
         for (key, *others), found in counts.items():
