@@ -52,8 +52,8 @@ class Search:
         self.unresolved: list[str] = []
         #: False if answers contradict each other repeatedly: the service does not count what it is asked.
         self.is_additive = True
-        #: Whether the halves of a batch are known to add up to it.
-        self._is_verified = False
+        #: Whether the halves of a batch are known to add up to it; another search may have found that.
+        self.is_verified = False
         self._few = few
         self._roots: list[Cell] = []
         seen: set[str] = set()
@@ -83,7 +83,7 @@ class Search:
             if self._suspects:
                 continue
             questions = [Question(cell) for cell in self._cells if self._is_asked_alone(cell)]
-            pair = [] if self._is_verified else self._pair()
+            pair = [] if self.is_verified else self._pair()
             questions += pair
             yield from self._pack(questions)
             if not questions:
@@ -166,7 +166,7 @@ class Search:
             if whole is None or len(answers) < len(pair):
                 return
             if not difference(answers, whole):
-                self._is_verified = True
+                self.is_verified = True
                 return
             again = Question(pair[0].cells[0].root)
             yield from self._ask([again, *pair])
@@ -200,6 +200,7 @@ class Search:
             yield ()
         questions += packed
         if not questions:
+            repeats.sort(key=lambda cell: -cell.total(self._bounds.low))
             questions += map(Question, repeats[:1])
 
     def _place(

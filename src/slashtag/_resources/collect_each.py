@@ -79,6 +79,9 @@ class Group:
         self.open: dict[TimeSlice, int] = {}
         self.all_open = 1
         self.told = 0
+        #: The first search, which verifies for the others that the service counts what it is asked.
+        self.leader: Search | None = None
+        self.has_verified = asyncio.Event()
 
 
 class EachRun(Generic[R]):
@@ -312,12 +315,22 @@ class EachRun(Generic[R]):
         # A whole batch shows whether its all-time statistics are right.
         search = Search(batches, few=0 if counts else FEW_KEYS)
         rounds, mark = search.rounds(), self._reporter.mark()
-        while round_ := await next_round(rounds):
-            mark, began = self._reporter.mark(), latest
-            self._advance(group, time_slice, search.open_keys)
-            await WorkerPool(round_, ask, self._workers).run()
-            # At once, as it may fail.
-            await self._ask_alone(group, time_slice, search.take_unresolved(), counts)
+        leader = group.leader = group.leader or search
+        try:
+            while round_ := await next_round(rounds):
+                if leader.is_verified:
+                    group.has_verified.set()
+                mark, began = self._reporter.mark(), latest
+                self._advance(group, time_slice, search.open_keys)
+                await WorkerPool(round_, ask, self._workers).run()
+                # At once, as it may fail.
+                await self._ask_alone(group, time_slice, search.take_unresolved(), counts)
+                if search is not leader:
+                    await group.has_verified.wait()
+                    search.is_verified |= leader.is_verified
+        finally:
+            if search is leader:
+                group.has_verified.set()
         if unusable:
             log.warning("slashtags are requested alone: %s", unusable[0])
         elif not search.is_additive and traits.is_additive:
