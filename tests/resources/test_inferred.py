@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from slashtag import BadRequestError, DateRange, Day, Failure, RangeStats, ServerError, ShortUrl
 from slashtag._core.answers import RangeAnswer
@@ -296,6 +297,27 @@ def test_a_batch_whose_answer_does_not_add_up_has_each_slashtag_asked_alone(answ
     asked = [keys for keys in service.asked if len(keys) > 1]
     assert len(asked) <= 10 + 10
     assert sorted({*service.asked}.difference(asked)) == sorted((key,) for key in keys)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("counted", [100, 40])
+def test_one_window_verifies_the_others_unless_it_has_no_clicks(first: bool, counted: int) -> None:
+    # Both windows have clicks, or the second only; the service may count the first keys only.
+    keys = [f"k{n}" for n in range(100)]
+    days = [FIRST, FIRST + timedelta(days=35)] if first else [FIRST + timedelta(days=35)]
+    log = [Click(datetime(*day.timetuple()[:3], tzinfo=UTC), "k7", "pc", "US", "Ohio", 1) for day in days]
+    service = Service(log)
+    asked: list[tuple[str, ...]] = []
+
+    def send(call: Call[Any]) -> Any:
+        asked.append(call.keys)
+        params = {**dict(call.params), "url_keys": ",".join(call.keys[:counted])}
+        return service(replace(call, params=tuple(params.items())))
+
+    found = table(send, DateRange(FIRST, FIRST + timedelta(days=39)), keys)
+    assert {key: stats.total for key, stats in found.items() if stats.total} == {"k7": len(days)}
+    # Only who verifies asks second halves.
+    assert counted < 100 or asked.count(tuple(keys[50:])) == 1
 
 
 @pytest.mark.parametrize("share", [0.5, 1.0])

@@ -1,7 +1,5 @@
 """Whole numbers known between two bounds, and equations between them that tighten the bounds."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 

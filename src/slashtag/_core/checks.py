@@ -1,7 +1,5 @@
 """Checks of a search: the counts that are known of units are asked again, in other company than before."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial

@@ -18,8 +18,6 @@ together with parts of other batches.
 The questions depend on the batches and the answers alone, so that a second run can replay a journal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 

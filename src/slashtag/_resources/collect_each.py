@@ -4,8 +4,6 @@
 skipped.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence

@@ -1,7 +1,5 @@
 """The dlt source: five resources over one session and its journal."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress

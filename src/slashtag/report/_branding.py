@@ -1,7 +1,5 @@
 """Title, logo and colours of a report."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from base64 import b64encode

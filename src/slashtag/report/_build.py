@@ -1,7 +1,5 @@
 """Collection of the figures of a report: its links and the requests about them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial

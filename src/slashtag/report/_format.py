@@ -3,8 +3,6 @@
 Labels come from the service and may hold anything.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import unicodedata

@@ -1,7 +1,5 @@
 """A report: its figures, what follows from them, and the documents that show them."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

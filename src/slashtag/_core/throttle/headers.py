@@ -4,8 +4,6 @@ Parsing is strict: a value that the specification does not allow counts as absen
 worse than none. The service documents no rate-limit headers, so none are read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from datetime import UTC

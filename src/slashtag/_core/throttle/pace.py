@@ -1,7 +1,5 @@
 """Departures along a curve, and the rate that a service accepts between two corrections of it."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from math import exp, inf, log, sqrt

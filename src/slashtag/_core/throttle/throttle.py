@@ -27,8 +27,6 @@ these may be refused. A strike is taken back if its call proves refused later. W
 nothing is learnt: paced, or probing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import inf
 
