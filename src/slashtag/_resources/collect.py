@@ -146,12 +146,6 @@ class StatsFetcher:
         self._sender = sender
         self.traits = traits
 
-    def journal_fetch_time(self, call: Call[Any]) -> float | None:
-        """Return when the journal's answer to a call was fetched, None if it has none."""
-        journal = self._sender.journal
-        found = None if journal is None else journal.find(call)
-        return None if found is None else found.fetched
-
     async def __call__(self, call: Call[Any], window: Window | None = None, *, is_used: bool = True) -> Any:
         """Return the statistics of an answer; an error gets a note that names the batch and window.
 

@@ -9,7 +9,6 @@ import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from datetime import datetime, tzinfo
-from math import inf
 from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
@@ -43,8 +42,6 @@ FEW_KEYS = 3
 GROUP, GROUP_WINDOWS = 50, 600
 #: Groups, and windows of each, under way at once: others fill the pauses between the rounds of one.
 GROUPS_AT_ONCE, WINDOWS_AT_ONCE = 2, 4
-#: Seconds by which the clocks of the service's machines may differ.
-CLOCKS_DIFFER = 5.0
 
 #: A time slice and the batches that are requested in it.
 Part = tuple[TimeSlice, Sequence[Selector]]
@@ -282,18 +279,11 @@ class EachRun(Generic[R]):
         window = time_slice.window
         assert window is not None
         unusable: list[SlashtagError] = []
-        #: When the latest answers were fetched, before this round.
-        began = latest = 0.0
 
         async def ask(question: Question | Check) -> None:
-            nonlocal latest
             selector = Selector(keys=question.keys)
             call = query.call(selector, time_slice)
             call = replace(call, past_caches=question.is_repeated, no_cache=question.is_part)
-            fetched = self._fetch.journal_fetch_time(call)
-            if fetched is not None and fetched < began - CLOCKS_DIFFER:
-                # Clicks may have come in between the runs that fetched this answer and the others.
-                call, fetched = replace(call, anew=True), None
             try:
                 stats = await self._fetch(call, window, is_used=False)
             except SlashtagError as error:
@@ -307,7 +297,6 @@ class EachRun(Generic[R]):
             self._reporter.succeeded()
             self._compare(selector, stats, window, counts)
             question.answer = counts_of(stats, window)
-            latest = max(latest, inf if fetched is None else fetched)
 
         batches = [look_alikes(selector.keys) for selector in selectors]
         # A whole batch shows whether its all-time statistics are right.
@@ -318,7 +307,7 @@ class EachRun(Generic[R]):
             while round_ := await next_round(rounds):
                 if leader.is_verified:
                     group.has_verified.set()
-                mark, began = self._reporter.mark(), latest
+                mark = self._reporter.mark()
                 self._advance(group, time_slice, search.open_keys)
                 await WorkerPool(round_, ask, self._workers).run()
                 # At once, as it may fail.
