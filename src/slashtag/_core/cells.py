@@ -25,12 +25,12 @@ Profile = dict[str, dict[Label, int]]
 class Cell:
     """Consecutive units of a batch: all of them (a root), or half of another cell."""
 
-    def __init__(self, units: Sequence[Unit], parent: Cell | None = None) -> None:
+    def __init__(self, units: Sequence[Unit], parent: Cell | None = None, origin: Cell | None = None) -> None:
         self.units = units
         self.keys = tuple(key for unit in units for key in unit)
         self.root: Cell = parent.root if parent else self
         #: The batch as it was asked at first, and the number of requests led by it and its parts.
-        self.origin: Cell = parent.origin if parent else self
+        self.origin: Cell = parent.origin if parent else origin or self
         self.requests = 0
         self.halves: tuple[Cell, ...] = ()
         self.is_first = parent is not None and not parent.halves
@@ -47,6 +47,16 @@ class Cell:
         # Of roots only:
         self.answer: Answer | None = None
         self.dimensions: frozenset[str] = frozenset()
+        #: Whether it was asked once more, to see whether it has changed.
+        self.is_asked_again = False
+
+    def take(self, answer: Answer | None) -> bool:
+        """Take an answer for the batch; return False if it cannot be used."""
+        dimensions = frozenset(label[0] for label in answer or () if label != TOTAL) or self.dimensions
+        if self.dimensions not in (frozenset(), dimensions) or not is_sound(answer, dimensions):
+            return False
+        self.answer, self.dimensions = answer, dimensions
+        return True
 
     def know(self, bounds: Bounds) -> None:
         """State the counts of a root by its answer."""
@@ -54,7 +64,10 @@ class Cell:
 
     def halve(self, bounds: Bounds) -> None:
         """State that the halves add up to the cell, and in each half every dimension to the total."""
-        self.make_halves()
+        if not self.halves:
+            first, second = halves(self.units)
+            self.halves = (Cell(first, self),)
+            self.halves += (Cell(second, self),)
         for half in self.halves:
             half.numbers = {}
         labels_of: dict[str, list[Label]] = {}
@@ -74,22 +87,6 @@ class Cell:
                 bounds.equate([half.numbers[label] for half in self.halves], (whole,))
             for half in self.halves if dimension else ():
                 bounds.equate([half.numbers[label] for label in labels], (half.numbers[TOTAL],))
-
-    def make_halves(self) -> None:
-        """Make the halves, unless there are any."""
-        if not self.halves:
-            first, second = halves(self.units)
-            self.halves = (Cell(first, self),)
-            self.halves += (Cell(second, self),)
-
-    def cut(self) -> tuple[Cell, ...]:
-        """Make roots of the halves of a root and return them; what is asked of their parts remains."""
-        self.make_halves()
-        for half in self.halves:
-            half.is_first = False
-            for cell in half.tree():
-                cell.root = half
-        return self.halves
 
     def total(self, bound: list[int]) -> int:
         """Return a bound of the total."""

@@ -18,10 +18,11 @@ together with parts of other batches.
 The questions depend on the batches and the answers alone, so that a second run can replay a journal.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
-from .batches import Selector, folded
+from .batches import Selector, folded, halves
 from .bounds import Bounds, Pause
 from .cells import TOTAL, Answer, Cell, Question, Unit, confusion, difference, is_sound
 from .checks import Check, Confirmation, checks_of
@@ -92,9 +93,16 @@ class Search:
             yield from self._ask(questions)
             if pair:
                 yield from self._verify(pair)
+            failed: list[Question] = []
             for question in questions:
-                yield from self._learn(question)
+                if not (yield from self._learn(question)):
+                    failed.append(question)
                 yield ()
+            contradictory = [question for question in failed if question.answer is not None]
+            if contradictory and (yield from self._find_change(contradictory, ())):
+                failed = [question for question in failed if question.answer is None]
+            for question in failed:
+                self._drop(question)
         self.unresolved += [key for root in self._roots for key in root.keys]
 
     def take_unresolved(self) -> list[Selector]:
@@ -121,10 +129,8 @@ class Search:
             yield from self._ask(questions)
         for question in questions:
             root, answer = question.cells[0], question.answer
-            dimensions = frozenset(label[0] for label in answer or () if label != TOTAL)
             is_dense = answer is not None and answer.get(TOTAL, 0) >= DENSE * len(root.units)
-            if is_sound(answer, dimensions) and not is_dense:
-                root.answer, root.dimensions = answer, dimensions
+            if not is_dense and root.take(answer):
                 root.know(self._bounds)
                 continue
             self._suspects.append(root)
@@ -249,18 +255,21 @@ class Search:
 
     # What answers say.
 
-    def _learn(self, question: Question) -> Iterator[Pause]:
-        """State that the counts of the cells add up to the answer, unless that is a contradiction."""
+    def _learn(self, question: Question) -> Generator[Pause, None, bool]:
+        """State that the counts of the cells add up to the answer; return False if they cannot."""
         empty = [cell for cell in question.riders if not cell.total(self._bounds.high)]
         is_usable = is_sound(question.answer, question.cells[0].root.dimensions)
-        if is_usable and (yield from self._bounds.holds(partial(question.state, self._bounds))):
-            self._facts.append(question)
-            for cell in question.cells:
-                cell.questions.append(question)
-            for cell in empty:
-                cell.is_empty_again = not question.changes
-            return
-        # One of the cells is at fault, or a rider: ask them in other company.
+        if not is_usable or not (yield from self._bounds.holds(partial(question.state, self._bounds))):
+            return False
+        self._facts.append(question)
+        for cell in question.cells:
+            cell.questions.append(question)
+        for cell in empty:
+            cell.is_empty_again = not question.changes
+        return True
+
+    def _drop(self, question: Question) -> None:
+        """Do without an answer: one of the cells is at fault, or a rider. Ask them in other company."""
         self._empty = [cell for cell in self._empty if cell not in question.riders]
         question.cells[0].has_led = False
         for cell in question.cells:
@@ -280,24 +289,53 @@ class Search:
         else:
             self.unresolved += root.keys
 
-    def _cut(self) -> Rounds:
-        """Ask the halves of suspect batches as batches, or unit by unit if they took too many requests.
+    def _find_change(
+        self, questions: Sequence[Question], suspects: Iterable[Cell]
+    ) -> Generator[Any, None, bool]:
+        """Ask batches with contradictory answers again, then those that were asked with them.
 
-        What was asked about their parts remains, but for what contradicts the new answers.
+        If one has changed, derive all anew and return True.
         """
+        near = set(suspects).union(*(question.roots for question in questions))
+        has_changed = False
+        while not has_changed:
+            again = [Question(root) for root in self._roots if root in near and not root.is_asked_again]
+            if not again:
+                return False
+            yield from self._ask(again)
+            for question in again:
+                root, before = question.cells[0], question.cells[0].answer or {}
+                root.is_asked_again = True
+                if root.take(question.answer) and (change := difference([root.answer or {}], before)):
+                    has_changed = True
+                    for fact in (*self._facts, *questions):
+                        if root in fact.roots:
+                            fact.changes.append(change)
+            near = near.union(*(fact.roots for fact in self._facts if not fact.roots.isdisjoint(near)))
+        self._facts += questions
+        yield from self._rebuild()
+        return True
+
+    def _cut(self) -> Rounds:
+        """Ask the halves of suspect batches, or their units if they took too many requests."""
         while self._suspects:
             suspects, self._suspects = self._suspects, []
+            known = [root for root in suspects if root.answer is not None and not _is_costly(root)]
+            if (yield from self._find_change((), known)):
+                return
             old = set(self._roots) - set(suspects)
             self._roots = [root for root in self._roots if root in old]
             for root in suspects:
                 if _is_costly(root):
                     self.unresolved += root.keys
                 else:
-                    for half in root.cut():
-                        self._add_root(half)
+                    for half in halves(root.units):
+                        self._add_root(Cell(half, origin=root.origin))
             yield from self._ask_roots([Question(root) for root in self._roots if root not in old])
-            for root in suspects:
-                self._note_change(root)
+        yield from self._rebuild()
+
+    def _rebuild(self) -> Iterator[Pause]:
+        """Derive anew what is known from the answers for batches and the other answers."""
         self._bounds, facts, self._facts, self._empty = Bounds(), self._facts, [], []
         self._cells = [cell for root in self._roots for cell in root.tree()]
         roots = set(self._roots)
@@ -310,18 +348,11 @@ class Search:
                 self._suspect(cell.root)
             yield ()
         for fact in facts:
-            if fact.roots <= roots:
-                yield from self._learn(fact)
-            else:
+            if not fact.roots <= roots:
                 fact.cells[0].has_led = False
+            elif not (yield from self._learn(fact)):
+                self._drop(fact)
             yield ()
-
-    def _note_change(self, root: Cell) -> None:
-        """Note by how much a batch has changed, by the answers for its halves, since what was asked of it."""
-        change = difference((half.answer or {} for half in root.halves), root.answer or {})
-        for fact in self._facts if change else ():
-            if not fact.roots.isdisjoint(root.halves):
-                fact.changes.append(change)
 
 
 def _apart(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
