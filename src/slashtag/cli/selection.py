@@ -28,7 +28,6 @@ class Counted(NamedTuple):
     before: DateRange
     text: str
     text_before: str
-    is_over: bool
 
 
 @dataclass(frozen=True)
@@ -57,9 +56,8 @@ class Period:
         if whole.span(zone)[0] > now.date():
             raise InvalidRequestError(f"{text} begins after today, {now.date()}: there are no clicks yet")
         query, before = whole.with_previous(zone, now)
-        is_over = query.bounds == whole.bounds
-        text = _text(*query.bounds) + ", so far" * (not is_over)
-        return Counted(whole, query, before, text, _text(*before.bounds), is_over)
+        text = _text(*query.bounds) + ", so far" * (query.bounds != whole.bounds)
+        return Counted(whole, query, before, text, _text(*before.bounds))
 
 
 def _text(start: date, end: date) -> str:
