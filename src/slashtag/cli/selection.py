@@ -132,7 +132,6 @@ class Selection:
         if found is None:
             return {"keys": keys, "tags": None}
         unknown = [key for key, link in found.items() if link is None]
-        run.count(unknown=len(unknown))
         for key in unknown:
             question = did_you_mean(key, seen) if len(unknown) <= ASKED else ""
             run.warn(f"no link has the slashtag {key!r}{question}", "left out: ")

@@ -63,7 +63,6 @@ class SessionOptions:
         help="Log retries and throttling; -vv: every request.",
     )
     quiet: bool = Option(False, "--quiet", "-q", help="Print nothing but errors.")
-    log_format: Literal["text", "json"] = Option("text", help="Form of the lines on stderr.")
 
     def of_session(self) -> dict[str, Any]:
         """Return the options of AsyncSession but for the credentials."""

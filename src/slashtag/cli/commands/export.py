@@ -112,9 +112,7 @@ async def _export(
     async with run.session(journal=journal) as session:
         with output.writer(table) as writer, run.bars() as begin:
             summary = await work(session, writer, progress=begin("exporting", unit))
-    run.say(
-        f"{many(summary.rows, 'row')} to {target or 'stdout'}; {run.cost()}", rows=summary.rows, file=target
-    )
+    run.say(f"{many(summary.rows, 'row')} to {target or 'stdout'}; {run.cost()}")
     if not summary.reconciles:
         run.mark_incomplete()
         run.say("SOME FIGURES are missing, or do not add up to the totals that the service gave")

@@ -110,7 +110,7 @@ async def list_urls(run: Run, output: Output, filter_: Filter) -> None:
                     if count == limit:
                         break
     if output.output is not None:
-        run.say(f"{many(count, 'row')} to {output.output}; {run.cost()}", rows=count, file=output.output)
+        run.say(f"{many(count, 'row')} to {output.output}; {run.cost()}")
 
 
 @dataclass(frozen=True)

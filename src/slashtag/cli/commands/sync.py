@@ -78,7 +78,7 @@ def sync(
         run.keeps(Path(pipeline.working_dir))
         loaded = loading.load(pipeline, source)
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"
-    run.say(f"{rows} to {target or destination}; {run.cost()}", rows=sum(loaded.rows.values()))
+    run.say(f"{rows} to {target or destination}; {run.cost()}")
 
 
 def _imported() -> Any:
