@@ -45,7 +45,7 @@ DIFFERS = (
     "tests/core/test_windows.py",
     "tests/test_errors.py",
     "tests/test_fanout.py",
-    "tests/test_statistics.py",
+    "tests/test_summed_statistics.py",
     "tests/test_session.py",
     "tests/test_surface.py",
 )

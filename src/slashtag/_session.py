@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import aiohttp
 
-from ._core.answers import StatsAnswer
 from ._core.batches import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
 from ._core.call import FLAG, POSITIVE_INT, SECONDS, Call, Rule, check_options
+from ._core.contradictions import StatsAnswer
 from ._core.retry import RetryPolicy
 from ._core.throttle.throttle import Throttle
 from ._credentials import Credentials, parse_base_url, parse_proxy
 from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
 from ._fanout import Tasks
-from ._resources.collect import ServiceTraits
 from ._resources.stats import Stats
+from ._resources.stats_fetcher import ServiceTraits
 from ._resources.tags import Tags
 from ._resources.urls import Urls
 from ._sending.admission import Admission, RetryBudget
@@ -126,7 +126,7 @@ class AsyncSession:
             self._journal = Journal(journal, str(base), credentials.apikey, journal_max_age)
         admission = Admission(Throttle(self._workers, rate, log.info))
         metrics = Metrics(admission)
-        self._traits = ServiceTraits(metrics)
+        self._traits = ServiceTraits()
         self._use(
             Sender(
                 self._transport,

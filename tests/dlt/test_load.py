@@ -28,9 +28,9 @@ from slashtag import (
     RetryPolicy,
     UnexpectedResponseError,
 )
-from slashtag.dlt import Monitor, _clicks, load, local_pipeline, slashtag_source
-from slashtag.dlt._clicks import Listed
-from slashtag.dlt._load import _destination_locked, _file_locked
+from slashtag.dlt import Monitor, _incremental, load, local_pipeline, slashtag_source
+from slashtag.dlt._incremental import Listed
+from slashtag.dlt._pipeline import _destination_locked, _file_locked
 from slashtag.dlt._source import Account
 from slashtag.sandbox import Arrival, Fault, Sandbox
 from tests.support.journals import asked, committed
@@ -239,7 +239,7 @@ def test_another_timezone_or_a_wrong_argument_is_refused(
     with pytest.raises(ConfigurationError, match="clicks of timezone"):
         duck.load(box, timezone="Europe/Berlin")
     with monkeypatch.context() as patched:
-        patched.setattr(_clicks, "Record", defstruct("Record", [("version", int)]))
+        patched.setattr(_incremental, "TableRecord", defstruct("TableRecord", [("version", int)]))
         with pytest.raises(ConfigurationError, match="another version"):
             duck.load(box)
     with pytest.raises(InvalidRequestError, match="no dimension 'shoe size'"):

@@ -32,7 +32,7 @@ from slashtag.bulk_update import BulkUpdate
 from slashtag.export import export_clicks
 from slashtag.sandbox import Sandbox
 
-from ..export.test_jobs import Kept
+from ..export.test_exports import Kept
 from ..support.journals import asked, committed
 from ..support.laws import examples
 from ..support.sending import until

@@ -74,7 +74,7 @@ def admission_of(session: AsyncSession) -> Admission:
 
 
 def budget_of(session: AsyncSession) -> RetryBudget:
-    return session._sender.budget
+    return session._sender.retry_budget
 
 
 def run_out(session: AsyncSession) -> None:

@@ -1,7 +1,7 @@
 """Queries of the statistics endpoints, and the plans of their requests.
 
 A new statistics endpoint needs one more class here: its fields, validation, time slices and type of answer.
-How an answer is checked is in answers.py, how results are added in _statistics.py.
+contradictions.py says how an answer is checked, _summed_statistics.py how results are added up.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from msgspec.structs import force_setattr, replace
 
 from .._errors import InvalidRequestError
 from .._records import PydanticType
-from .._statistics import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics, many
-from .answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
+from .._summed_statistics import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics, many
 from .batches import Selector
 from .call import Call, check_int
+from .contradictions import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from .dates import date_of, is_local, localized, parse_bound, parse_day, parse_span, spans_to_compare
 from .windows import (
     DAY,
@@ -288,7 +288,8 @@ class Plan(Struct, Generic[R_co], frozen=True):
     """Requests of a query: each selector with each time slice, restricted to the range [start, stop).
 
     `len(plan)` is the number of requests if none is halved or retried. `span` is the first and the last date
-    of the result's days, None for a query without days; `missing` is added to that of the result.
+    of the result's days, None for a query without days. `missing` is added to that of the result: slashtags
+    that cannot be requested, or -1 in the plan of a Failure, which another result counts as missing.
     """
 
     query: Query[R_co]

@@ -99,11 +99,11 @@ class Attempt:
     #: Whether a byte of the request may have been written; None if that is not known.
     written: bool | None = False
 
-    def __init__(self, task: asyncio.Task[Any], at: float, *, fresh: bool) -> None:
+    def __init__(self, task: asyncio.Task[Any], at: float, *, new_connection: bool) -> None:
         self.task = task
         self.at = at
         #: Whether to use a new connection, which may reach another backend, and to ask caches for no answer.
-        self.fresh = fresh
+        self.new_connection = new_connection
         self._cancelling = task.cancelling()
 
     def withdraw_timeout(self) -> bool:
@@ -175,7 +175,7 @@ class FastPath:
 
         Raises aiohttp.ClientError, OSError, and HttpProcessingError for what is not HTTP.
         """
-        pooled = (None if attempt.fresh else self._take()) or await self._connect()
+        pooled = (None if attempt.new_connection else self._take()) or await self._connect()
         try:
             protocol = pooled.protocol
             transport = protocol.transport
@@ -186,7 +186,7 @@ class FastPath:
                 entity = f"Content-Type: application/json\r\nContent-Length: {len(call.body)}\r\n"
             elif call.method != "GET":
                 entity = "Content-Length: 0\r\n"
-            if attempt.fresh or call.no_cache:
+            if attempt.new_connection or call.freshness != "any":
                 entity += "{}: {}\r\n".format(*NO_CACHE)
             head = f"{call.method} {target}{self._head}{entity}\r\n".encode()
             attempt.written = True
@@ -201,7 +201,7 @@ class FastPath:
             raise
         # After a 101 the connection uses another protocol.
         if content.at_eof() and message.code != SWITCHING_PROTOCOLS:
-            if attempt.fresh and self._idle:
+            if attempt.new_connection and self._idle:
                 # Instead of the one used before, which may be that of the answer in doubt.
                 self._idle.pop().connection.close()
             self._keep(pooled)

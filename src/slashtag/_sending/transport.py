@@ -58,11 +58,11 @@ class Watchdog:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
 
-    def start(self, loop: asyncio.AbstractEventLoop, at: float, *, fresh: bool = False) -> Attempt:
+    def start(self, loop: asyncio.AbstractEventLoop, at: float, *, new_connection: bool = False) -> Attempt:
         """Start an attempt of the current task, which ends at `at` of the loop's time."""
         task = asyncio.current_task(loop)
         assert task is not None
-        attempt = Attempt(task, at, fresh=fresh)
+        attempt = Attempt(task, at, new_connection=new_connection)
         self._running.add(attempt)
         if at < self._timer_at:
             self._set_timer(loop, at)
@@ -179,16 +179,16 @@ class Transport:
         return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in call.params])}"
 
     async def exchange(
-        self, call: Call[Any], now: float, timeout: float, max_bytes: int, *, fresh: bool
+        self, call: Call[Any], now: float, timeout: float, max_bytes: int, *, new_connection: bool
     ) -> Response:
         """Send a call once; return the status, the headers and the decompressed body of the answer.
 
-        `timeout`: seconds from `now`; `fresh`: over a new connection, past caches. Raises TransportError
+        `timeout`: seconds from `now`; `new_connection`: past caches too. Raises TransportError
         (`unsent` if the service cannot have received anything), UnexpectedResponseError for a body over
         `max_bytes`, and SessionClosedError.
         """
         assert self.loop is not None
-        attempt = self._watchdog.start(self.loop, now + timeout, fresh=fresh)
+        attempt = self._watchdog.start(self.loop, now + timeout, new_connection=new_connection)
         try:
             return await self._exchange(call, max_bytes, attempt)
         except BaseException as error:

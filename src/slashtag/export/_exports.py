@@ -27,7 +27,7 @@ from .. import (
     parse_zone,
 )
 from .._internal import WorkerPool, in_thread, optional
-from ._selection import Links, names_of_tags
+from ._links import Links, names_of_tags
 from ._writers import BATCH, Column, Row, Table, Writer
 
 By = Literal["slashtag", "tag"]

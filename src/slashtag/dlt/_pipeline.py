@@ -1,4 +1,4 @@
-"""Runs of a pipeline: one at a time, with this library's errors."""
+"""The pipeline of dlt: where it is, and runs of it, one at a time, with this library's errors."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Answers of the service, where they differ from the public models, and how they are checked.
+"""Answers of statistics requests: what contradicts itself in them, and how they become results.
 
 An empty map may be `[]` or null; counts are numbers or strings of digits, and lax decoding accepts both, but
 no negative ones. See docs/service.md, Statistics records. `to_statistics` converts an answer to a public
@@ -26,7 +26,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
-from .._statistics import GeoStats, PeriodStats, RangeStats, Statistics, add_counts
+from .._summed_statistics import GeoStats, PeriodStats, RangeStats, Statistics, add_counts
 from .windows import Window
 
 Nothing = Annotated[list[Any], Meta(max_length=0)]
