@@ -1,6 +1,5 @@
 """One API call as a picklable value, and checks of arguments and options, before anything is sent."""
 
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from inspect import iscoroutinefunction
@@ -33,9 +32,6 @@ SETTLING_SECONDS = 300.0
 
 #: Bytes that percent-encoding leaves as they are; any other becomes three.
 UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
-METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
-#: Visible ASCII without "#" and "?", which would end the path.
-_PATH = re.compile(r"[!\"$->@-~]+")
 
 
 class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
@@ -48,8 +44,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     for a second opinion on an answer in doubt: not from a journal, over a new connection, past caches. So
     does one `past_caches`, but as a request of its own: a journal keeps both answers. So does one with
     `no_cache`, but over any connection. `secrets` are strings (a link's password) that no error and no log
-    may show. Raises InvalidRequestError for a method other than GET, POST, PUT and DELETE, for a path with a
-    query, a fragment, blanks or control characters, and for a parameter that is not a str.
+    may show.
     """
 
     method: str
@@ -65,16 +60,6 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     past_caches: bool = False
     no_cache: bool = False
     period_end: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise InvalidRequestError(f"the method must be one of {', '.join(sorted(METHODS))}")
-        if not _PATH.fullmatch(self.path):
-            raise InvalidRequestError("the path must be percent-encoded, without a query or a fragment")
-        params: tuple[tuple[str, object], ...] = self.params
-        for name, value in params:
-            if not isinstance(value, str):
-                raise InvalidRequestError(f"the parameter {name} must be a str, not {value!r}")
 
     @property
     def keys(self) -> tuple[str, ...]:
