@@ -129,8 +129,8 @@ def test_a_full_disk_is_one_line_and_costs_no_answers(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (SINCE, "needs the PATH"),
-        (("clicks", "--destination", "postgres", *SINCE), "takes no PATH"),
+        (SINCE, "needs the path"),
+        (("clicks", "--destination", "postgres", *SINCE), "takes no path"),
         (("clicks.duckdb", "--since", "yesterday"), "'--since': 'yesterday'"),
         (("clicks.duckdb",), "--since"),
         (("clicks.duckdb", *SINCE, "--dimensions", "size"), "no dimension 'size'"),

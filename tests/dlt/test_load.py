@@ -249,9 +249,9 @@ def test_another_timezone_or_a_wrong_argument_is_refused(
     with pytest.raises(InvalidRequestError, match="yesterday"):
         duck.load(box, since="yesterday")
     assert not any("stats" in arrival.path for arrival in box.requests)
-    with pytest.raises(TypeError, match="needs the path"):
+    with pytest.raises(InvalidRequestError, match="needs the path"):
         local_pipeline("duckdb")
-    with pytest.raises(TypeError, match="takes no path"):
+    with pytest.raises(InvalidRequestError, match="takes no path"):
         local_pipeline("postgres", "clicks")
 
 

@@ -79,7 +79,7 @@ def budget_of(session: AsyncSession) -> RetryBudget:
 
 def run_out(session: AsyncSession) -> None:
     """Let the time of all attempts that are under way be over."""
-    session._sender.transport._watchdog.close()
+    session._sender.transport.end_attempts()
 
 
 def spend(budget: RetryBudget) -> None:

@@ -1,6 +1,5 @@
 """One API call as a picklable value, and checks of arguments and options, before anything is sent."""
 
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from inspect import iscoroutinefunction
@@ -35,9 +34,6 @@ SETTLING_SECONDS = 300.0
 
 #: Bytes that percent-encoding leaves as they are; any other becomes three.
 UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
-METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
-#: Visible ASCII without "#" and "?", which would end the path.
-_PATH = re.compile(r"[!\"$->@-~]+")
 
 
 class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
@@ -50,8 +46,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     caches, "new connection" also over one that may reach another backend; a journal keeps their answers apart
     from those to "any". `anew` is for a second opinion on an answer in doubt: not from a journal, past
     caches, over a new connection. `secrets` are strings (a link's password) that no error and no log may
-    show. Raises InvalidRequestError for a method other than GET, POST, PUT and DELETE, for a path with a
-    query, a fragment, blanks or control characters, and for a parameter that is not a str.
+    show.
     """
 
     method: str
@@ -66,16 +61,6 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     anew: bool = False
     freshness: Freshness = "any"
     period_end: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise InvalidRequestError(f"the method must be one of {', '.join(sorted(METHODS))}")
-        if not _PATH.fullmatch(self.path):
-            raise InvalidRequestError("the path must be percent-encoded, without a query or a fragment")
-        params: tuple[tuple[str, object], ...] = self.params
-        for name, value in params:
-            if not isinstance(value, str):
-                raise InvalidRequestError(f"the parameter {name} must be a str, not {value!r}")
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -90,25 +90,34 @@ NO_CACHE = ("Cache-Control", "no-cache")
 
 
 class Attempt:
-    """One attempt of the current task to send a call: its deadline and the state of its connection.
+    """One attempt of the current task to send a call, which `timer` cancels at its end.
 
-    What sends it sets `written`, the watchdog `expired`.
+    What sends it sets `written`.
     """
 
-    expired = False
     #: Whether a byte of the request may have been written; None if that is not known.
     written: bool | None = False
+    _expired = False
 
-    def __init__(self, task: asyncio.Task[Any], at: float, *, new_connection: bool) -> None:
-        self.task = task
-        self.at = at
+    def __init__(self, loop: asyncio.AbstractEventLoop, at: float, *, new_connection: bool) -> None:
+        task = asyncio.current_task(loop)
+        assert task is not None
         #: Whether to use a new connection, which may reach another backend, and to ask caches for no answer.
         self.new_connection = new_connection
+        self._task = task
         self._cancelling = task.cancelling()
+        # asyncio.timeout_at, which does the same, takes five times as long.
+        self.timer = loop.call_at(at, self.expire)
+
+    def expire(self) -> None:
+        """Cancel it once."""
+        if not self._expired:
+            self._expired = True
+            self._task.cancel()
 
     def withdraw_timeout(self) -> bool:
-        """Withdraw the cancellation of an expired deadline; return False if there was another one."""
-        return self.task.uncancel() <= self._cancelling
+        """Withdraw its cancellation; return False if it was not cancelled, or also by somebody else."""
+        return self._expired and self._task.uncancel() <= self._cancelling
 
 
 def _original(function: object) -> object:

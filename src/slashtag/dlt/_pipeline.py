@@ -23,7 +23,7 @@ from dlt.common.runtime.telemetry import stop_telemetry
 from dlt.pipeline.state_sync import load_pipeline_state_from_destination
 from msgspec import Struct
 
-from .. import ConfigurationError, ExportError, SlashtagError
+from .. import ConfigurationError, ExportError, InvalidRequestError, SlashtagError
 from .._internal import FileLock
 from ._source import MERGE, journal_of, number_of_loads
 
@@ -62,12 +62,12 @@ def local_pipeline(
 
     `destination` is "duckdb", "sqlite" or "filesystem" with a `path`, or another destination of dlt's without
     one, set in dlt's configuration. dlt's telemetry is off unless its configuration turns it on. Raises
-    ConfigurationError if packages that dlt needs for the destination are missing, or for a path that it would
-    read as another one.
+    InvalidRequestError unless there is a path where one is needed, ConfigurationError if packages that dlt
+    needs for the destination are missing, or for a path that it would read as another one.
     """
     if (destination in LOCAL) != (path is not None):
         needs = "needs the path of its file or folder" if path is None else "takes no path"
-        raise TypeError(f"{destination} {needs}")
+        raise InvalidRequestError(f"{destination} {needs}")
     target: Any = destination
     name = dataset or "slashtag"
     if path is not None:

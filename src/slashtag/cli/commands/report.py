@@ -47,7 +47,6 @@ async def report(
                 places=top,
                 hours=hours,
                 branding=branding,
-                confirm=lambda cost: run.say(f"hours of the days with clicks: {many(cost, 'request')}"),
                 progress=begin("counting", "steps"),
             )
     write(found, output)

@@ -139,7 +139,7 @@ async def _answer(
             progress = begin("counting", "tags" if by == "tag" else "requests")
             of |= {"timezone": timezone, "progress": progress}
             try:
-                stats, counts = await _count(session, query, by, empty, run, **of)
+                stats, counts = await _count(session, query, by, empty, **of)
             except UnknownTagError:
                 # Says which it is, and whether one has a name like it.
                 await names_of_tags(session, selection.tag or ())
@@ -159,7 +159,6 @@ async def _count(
     query: Query[Statistics],
     by: str | None,
     empty: Statistics,
-    run: Run,
     **of: Any,
 ) -> tuple[Statistics, dict[str, int]]:
     """Return statistics, and the clicks of the labels of one dimension."""
@@ -169,12 +168,7 @@ async def _count(
         counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
         return empty.merge(by_tag.values()), counts
     if by == "hour" and isinstance(query, DateRange):
-        hours = await hourly_clicks(
-            session,
-            *query.bounds,
-            **of,
-            confirm=lambda cost: run.say(f"hours of the days with clicks: {many(cost, 'request')}"),
-        )
+        hours = await hourly_clicks(session, *query.bounds, **of)
         counts = {hour.isoformat(timespec="minutes"): clicks for hour, clicks in hours.items()}
         return RangeStats(total_clicks=sum(hours.values())), counts
     stats = await session.stats.collect(query, **of)

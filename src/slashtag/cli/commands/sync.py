@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import asdict
 from typer import Argument, Option
 
-from ... import ConfigurationError, InvalidRequestError
+from ... import ConfigurationError
 from ..run import MAX_FAILURES, Run, command
 from ..selection import TIMEZONE
 from ..service import find_credentials
@@ -50,11 +50,10 @@ def sync(
     a hundred links. An interrupted run goes on where it stopped. The exit code is 3 where links failed, which
     the next run requests again.
     """
-    if (target is None) == (destination in LOCAL):
-        wants = "needs the PATH of its file or folder" if target is None else "takes no PATH"
-        raise InvalidRequestError(f"--destination {destination} {wants}")
     credentials = find_credentials(run.options)
     loading = _imported()
+    pipeline = loading.local_pipeline(destination, target, dataset=dataset)
+    run.keeps(Path(pipeline.working_dir))
     with run.bars() as start:
         bar = cache(start)
         bar("links", "links")
@@ -74,8 +73,6 @@ def sync(
             session_options=run.options.of_session(),
             monitor=monitor,
         )
-        pipeline = loading.local_pipeline(destination, target, dataset=dataset)
-        run.keeps(Path(pipeline.working_dir))
         loaded = loading.load(pipeline, source)
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"
     run.say(f"{rows} to {target or destination}; {run.cost()}")
