@@ -70,7 +70,7 @@ class Run:
         self.lines = Lines()
         self._began = perf_counter()
         self._is_incomplete = False
-        self._kept: Path | None = None
+        self._resumes_from: Path | None = None
         #: Requests that failed for good, without which the rest went on.
         self.failures = 0
         #: What ends the command, if anything does.
@@ -130,7 +130,7 @@ class Run:
         """Note that something failed, was left out or contradicts itself: the exit code is then 3."""
         self._is_incomplete = True
 
-    def fail(self, failure: Failure, *, most: int) -> None:
+    def note_failure(self, failure: Failure, *, most: int) -> None:
         """Print a failure without which the rest goes on, also with --quiet; the exit code is then 3.
 
         Raises its error if the service was not reached, and SlashtagError if more than `most` requests fail:
@@ -159,13 +159,13 @@ class Run:
             self.mark_incomplete()
             self.say(f"the service left out some labels of {', '.join(lacking)}; the total is exact")
 
-    def keeps(self, path: Path) -> None:
-        """Set from what the same command goes on, if it is there when this run ends early."""
-        self._kept = path
+    def resumes_from(self, path: Path) -> None:
+        """Set what the same command goes on from, if it is there when this run ends early."""
+        self._resumes_from = path
 
     @property
-    def _goes_on(self) -> bool:
-        return self._kept is not None and self._kept.exists()
+    def _can_resume(self) -> bool:
+        return self._resumes_from is not None and self._resumes_from.exists()
 
     # -- how it ends
 
@@ -201,13 +201,14 @@ class Run:
         except KeyboardInterrupt:
             code = 128 + self._signal
             if self._watch.source() is not None:
-                self.say("stopped" + f"; {GO_ON}: {self._kept} has what was done so far" * self._goes_on)
+                kept = f"; {GO_ON}: {self._resumes_from} has what was done so far"
+                self.say("stopped" + kept * self._can_resume)
         except typer.Exit as end:
             code = end.exit_code
         except Exception as error:
             # Not what a file cannot hold, which is the same again; an error of a journal says what to do.
             reasons = (error, error.__cause__, error.__context__)
-            if self._goes_on and any(isinstance(each, RequestFailedError | OSError) for each in reasons):
+            if self._can_resume and any(isinstance(each, RequestFailedError | OSError) for each in reasons):
                 error.add_note(GO_ON)
             text, code = describe(error)
             self.lines.error(text)

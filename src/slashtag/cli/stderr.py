@@ -16,7 +16,7 @@ from rich.text import Text
 from .. import Metrics, Progress
 
 #: Starts a bar of progress, by its name and the unit of what is counted.
-Begin = Callable[[str, str], Progress]
+StartBar = Callable[[str, str], Progress]
 #: Seconds between two looks at a session.
 INTERVAL = 1.0
 #: Seconds after which a wait is named, and between two lines where nothing is drawn.
@@ -135,7 +135,7 @@ class Watch:
         return f"no answer for {silence:.0f} s" if silence >= SHOWN_AFTER else ""
 
     @contextmanager
-    def bars(self) -> Generator[Begin, None, None]:
+    def bars(self) -> Generator[StartBar, None, None]:
         """Show progress if the console is a terminal; yields what starts a bar and returns its callback."""
         with self.display:
             yield self._start

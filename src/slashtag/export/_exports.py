@@ -178,7 +178,7 @@ async def export_clicks(
         tags = (await names_of_tags(session)).values() if tags is None else tags
     elif keys is None:
         links, ordered = await Links.read(session, tags=tags), "hits"
-        keys, tags = [*links.keys, *links.refused], None
+        keys, tags = [*links.keys, *links.refused], None  # collect_each reports those that are refused
         shared = len(links.repeated | links.foreign)
     written, waiting, failures = 0, list[Row](), list[Failure]()
     answered, reconciles = False, True

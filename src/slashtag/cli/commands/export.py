@@ -76,23 +76,23 @@ async def clicks(
     What fails is printed while the rest goes on; the exit code is then 3. Where the service cannot be reached
     or nothing is answered, it stops with 1 and the file stays as it was.
     """
-    counted = period.counted(selection.timezone)
-    if (period.start, period.end) != tuple(map(str, counted.query.bounds)):
-        run.say(f"clicks of {counted.text}")
+    resolved = period.resolve(selection.timezone)
+    if (period.start, period.end) != tuple(map(str, resolved.so_far.bounds)):
+        run.say(f"clicks of {resolved.text}")
     if by == "tag":
         selection.require_tags(run)
 
     async def work(session: AsyncSession, writer: Writer, *, progress: Progress) -> Summary:
         return await export_clicks(
             session,
-            counted.whole,
+            resolved.whole,
             writer,
-            **await selection.selector(run, session, progress),
+            **await selection.keys_and_tags(run, session, progress),
             by=by,
             dimensions=dimensions,
             timezone=selection.timezone,
             progress=progress,
-            on_error=partial(run.fail, most=max_failures),
+            on_error=partial(run.note_failure, most=max_failures),
         )
 
     table = dimensions_table(by) if dimensions else clicks_table(by)
@@ -103,15 +103,15 @@ async def _export(
     output: Output, run: Run, table: Table, unit: str, work: Callable[..., Awaitable[Summary]]
 ) -> None:
     """Write a table to a file or stdout, and print how it went; progress is counted in units."""
-    target, journal = output.output, None
+    target, journal = output.file, None
     if target is not None:
         path = Path(realpath(target))
         # Hidden, so that `*` and readers of folders skip it.
         journal = path.with_name(f".{path.name}.journal")
-        run.keeps(journal)
+        run.resumes_from(journal)
     async with run.session(journal=journal) as session:
-        with output.writer(table) as writer, run.bars() as begin:
-            summary = await work(session, writer, progress=begin("exporting", unit))
+        with output.writer(table) as writer, run.bars() as start_bar:
+            summary = await work(session, writer, progress=start_bar("exporting", unit))
     run.say(f"{many(summary.rows, 'row')} to {target or 'stdout'}; {run.cost()}")
     if not summary.reconciles:
         run.mark_incomplete()

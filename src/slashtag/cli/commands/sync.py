@@ -53,15 +53,15 @@ def sync(
     credentials = find_credentials(run.options)
     loading = _imported()
     pipeline = loading.local_pipeline(destination, target, dataset=dataset)
-    run.keeps(Path(pipeline.working_dir))
-    with run.bars() as start:
-        bar = cache(start)
+    run.resumes_from(Path(pipeline.working_dir))
+    with run.bars() as start_bar:
+        bar = cache(start_bar)
         bar("links", "links")
 
         def progress(table: str, done: int, total: int | None) -> None:
             bar(table, "links")(done, total)
 
-        monitor = loading.Monitor(progress, partial(run.fail, most=max_failures))
+        monitor = loading.Monitor(progress, partial(run.note_failure, most=max_failures))
         run.follow(lambda: monitor.metrics)
         source = loading.slashtag_source(
             **asdict(credentials),

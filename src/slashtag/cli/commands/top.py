@@ -48,21 +48,21 @@ async def top(
     service counts links on different domains with the same slashtag as one.
     """
     timezone = selection.timezone
-    counted = Period(period.start or "30d", period.end).counted(timezone)
+    resolved = Period(period.start or "30d", period.end).resolve(timezone)
     async with run.session() as session:
-        queries = [_query(session, span, timezone) for span in (counted.query, counted.before)]
+        queries = [_query(session, span, timezone) for span in (resolved.so_far, resolved.before)]
 
         async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
             found = await session.stats.collect(query, keys=keys, timezone=timezone)
             report(session.metrics.requests, None)
             return found.total
 
-        with run.bars() as begin:
-            progress = begin("reading", "links")
-            selector = await selection.selector(run, session, progress)
-            links = await Links.read(session, **selector, progress=progress)
+        with run.bars() as start_bar:
+            progress = start_bar("reading", "links")
+            chosen = await selection.keys_and_tags(run, session, progress)
+            links = await Links.read(session, **chosen, progress=progress)
             slashtags = [slashtag for slashtag, _ in links.hits.most_common()]
-            report = begin("counting", "requests")
+            report = start_bar("counting", "requests")
             # No link has lost more clicks than it had in the span before.
             now, before = [partial(count, query) for query in queries]
             ranked = (before, now) if by == "decline" else (now, before)
@@ -75,7 +75,7 @@ async def top(
         rows.append((slashtag, clicks, percent(clicks, total), clicks_before, change))
     output.print(TOP, rows, SHOWN)
     run.say(
-        f"{counted.text}, compared with {counted.text_before}: "
+        f"{resolved.text}, compared with {resolved.text_before}: "
         f"{many(total, 'click')} of {many(len(slashtags), 'link')}; {run.cost()}"
     )
     if links.refused:
