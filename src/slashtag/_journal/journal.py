@@ -1,4 +1,4 @@
-"""Journal of a job: a file of complete responses, so that a second run requests only what is missing."""
+"""Journal of a job: a file of complete responses, which a second run requests if they may have changed."""
 
 import asyncio
 import hashlib

@@ -134,8 +134,9 @@ class Stats:
         (requests done, total or None). With `on_error` a failed request is reported as a Failure and the
         others continue: the result is not `complete`, and `retry` requests what is missing. A batch answered
         400 is split until the bad slashtag is isolated; authentication errors are always raised. Raises
-        TypeError for a wrong selector, InvalidRequestError before anything is sent, and errors of requests
-        with a note naming the batch and window. See docs/service.md, Statistics: common selector.
+        TypeError for a wrong selector, InvalidRequestError before anything is sent (for a slashtag that is
+        read asynchronously when it is read), and errors of requests with a note naming the batch and window.
+        See docs/service.md, Statistics: common selector.
         """
         state = RunState(query, progress, on_error)
         batcher = self._batcher(query, state)
@@ -171,9 +172,9 @@ class Stats:
         more, past caches and in other company; if they differ or the batch has changed meanwhile, what
         depends on it is requested anew. Only days that are over are inferred: of the others, smaller and
         smaller parts of a batch are requested until slashtags with clicks stand alone. If halves of a batch
-        do not add up to it, or three batches contradict themselves without having changed, every slashtag is
-        requested alone, and a warning logged. With three or more windows, months that
-        all-time statistics show empty are skipped. `inferred=False` requests every slashtag alone.
+        do not add up to it, or answers contradict each other also when requested again, every slashtag is
+        requested alone, and a warning logged. With three or more windows, months that all-time statistics
+        show empty are skipped. `inferred=False` requests every slashtag alone.
 
         ShortUrls are sorted by `hits`, unless `ordered` is True: fewest requests are needed if slashtags with
         clicks are adjacent. With `ordered="hits"` they are yielded in that order. `earlier_hits` has the hits

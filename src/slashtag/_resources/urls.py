@@ -51,7 +51,7 @@ class RowsUpdated(Struct, gc=False):
 class Change(Struct, frozen=True, repr_omit_defaults=True):
     """Change to the link with this slashtag (str) or id (int); members that are None are not sent.
 
-    `call` checks the limits of the service, and that a destination has a scheme and no blanks. See
+    What sends it checks the limits of the service, and that a destination has a scheme and no blanks. See
     docs/service.md, Update a short URL.
     """
 

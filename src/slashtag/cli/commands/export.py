@@ -1,6 +1,6 @@
 """`slashtag export`: links, tags and clicks into files, resumable; `slashtag diff`: what differs between two.
 
-With a journal beside the file, the same command run again requests only the rest.
+With a journal beside the file, the same command run again requests only what it lacks or may have changed.
 """
 
 from collections import Counter
