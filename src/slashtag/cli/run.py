@@ -35,7 +35,7 @@ from .. import (
     UnknownTagError,
 )
 from .._internal import many
-from .service import Credentials, SessionOptions, find_credentials
+from .service import Login, SessionOptions, find_credentials
 from .stderr import Lines, Watch
 
 #: The exit code if some keys or rows failed or were left out and the rest was done.
@@ -83,7 +83,7 @@ class Run:
 
     # -- the session
 
-    def session(self, credentials: Credentials | None = None, **options: Any) -> AsyncSession:
+    def session(self, credentials: Login | None = None, **options: Any) -> AsyncSession:
         """Make a session, by default with the credentials of the environment or those saved by a login.
 
         `options` are those of AsyncSession.
