@@ -72,7 +72,7 @@ class Listed(NamedTuple):
     now: datetime
 
 
-Listing = Callable[[AsyncSession], Awaitable[Listed]]
+ReadListed = Callable[[AsyncSession], Awaitable[Listed]]
 
 
 class Record(Struct, frozen=True):
@@ -110,7 +110,7 @@ class ClicksTable:
     monitor: Monitor
     dimensions: tuple[str, ...] = ()
 
-    async def tables(self, listing: Listing, session: AsyncSession) -> AsyncGenerator[Any, None]:
+    async def tables(self, listing: ReadListed, session: AsyncSession) -> AsyncGenerator[Any, None]:
         """Yield Arrow tables of the rows that are new or different; the state is updated at the end."""
         self._zone = parse_zone(self.timezone)
         self._held = self._read_record(session.base_url)

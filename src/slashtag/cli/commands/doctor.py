@@ -14,7 +14,7 @@ from ..output import Output
 from ..run import Run, command
 
 #: Returns the clicks from one second to another, both sent as they are.
-Count = Callable[[datetime, datetime], Awaitable[int]]
+CountBetween = Callable[[datetime, datetime], Awaitable[int]]
 
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 #: Waits for a rate limit, but does not spend minutes on a service that is down.
@@ -101,7 +101,7 @@ async def check_range_end(session: AsyncSession, keys: Sequence[str], days: Sequ
     return None
 
 
-async def read_end(count: Count, start: datetime, end: datetime) -> Finding | None:
+async def read_end(count: CountBetween, start: datetime, end: datetime) -> Finding | None:
     """Return how ends are read, from the first click of a span; None if that is unclear.
 
     The shortest range from `start` on that counts it ends at its second if ends are included, else a second
