@@ -150,6 +150,7 @@ def test_one_link_that_fails_does_not_stop_the_others(box: Sandbox, clock: Clock
     assert duck.daily() == true
 
 
+@pytest.mark.unmeasured
 def test_months_that_fail_are_loaded_by_the_next_load(box: Sandbox, clock: Clock, duck: Target) -> None:
     duck.load(box, dimensions=("country",))
     clock.today += DAY

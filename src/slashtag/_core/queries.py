@@ -42,7 +42,7 @@ R_co = TypeVar("R_co", covariant=True, bound=Statistics)
 _Date = date
 
 #: No click is older: link shorteners with statistics did not exist.
-EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+OLDEST_CLICK = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Query(PydanticType, Generic[R_co], frozen=True):
@@ -100,7 +100,7 @@ class DateRange(Query[RangeStats], frozen=True):
         if self.relative is not None:
             if self.start is not None or self.end is not None:
                 raise InvalidRequestError("a range has a start and an end, or is relative to today")
-            parse_span(self.relative, EPOCH.date())
+            parse_span(self.relative, OLDEST_CLICK.date())
             return
         force_setattr(self, "start", parse_bound("start", self.start))
         force_setattr(self, "end", parse_bound("end", self.end))
@@ -125,7 +125,7 @@ class DateRange(Query[RangeStats], frozen=True):
 
         What is relative to today is so in the `timezone` of the call, at the time of the call.
         """
-        today = EPOCH.date()
+        today = OLDEST_CLICK.date()
         bounds = parse_span(text, today)
         return cls(*bounds) if bounds == parse_span(text, today + 400 * DAY) else cls(relative=text)
 
@@ -234,7 +234,7 @@ class AllTime(Query[PeriodStats], frozen=True):
     answer_type = PeriodAnswer
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        offsets = (offset for *_, offset in segments(zone, EPOCH, now))
+        offsets = (offset for *_, offset in segments(zone, OLDEST_CLICK, now))
         return [self.time_slice(only_offset(zone, offsets, "all time"))]
 
     def time_slice(self, offset: timedelta, period_end: float = inf) -> TimeSlice:

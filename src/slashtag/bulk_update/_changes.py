@@ -202,7 +202,7 @@ class Difference(Struct, frozen=True):
     new: str
 
 
-class PlannedChange(Struct, frozen=True, kw_only=True):
+class PlannedRow(Struct, frozen=True, kw_only=True):
     """Change as it is sent, by id, with its link and what is known of it.
 
     `sent` is its outcome "sent", which identifies it in the file of outcomes; `url` is None where there is
@@ -224,7 +224,7 @@ async def plan(
     earlier: OutcomeFile,
     progress: Progress | None,
     keep: bool,
-) -> list[PlannedChange]:
+) -> list[PlannedRow]:
     """List the links of the account and return the rows; raises ChangesError for those that cannot be sent.
 
     A preview and an update plan alike.
@@ -244,7 +244,7 @@ async def plan(
     return rows
 
 
-def _row(row: ChangeRow, links: LinkIndex, earlier: OutcomeFile, keep: bool) -> PlannedChange:
+def _row(row: ChangeRow, links: LinkIndex, earlier: OutcomeFile, keep: bool) -> PlannedRow:
     change, url = row.change, None
     fingerprint = earlier.digest(row.edited or astuple(change))
     sent = RowOutcome(line=row.line, key=change.key, status="sent", fingerprint=fingerprint)
@@ -265,7 +265,7 @@ def _row(row: ChangeRow, links: LinkIndex, earlier: OutcomeFile, keep: bool) -> 
         # The present values decide, of those that a listing shows.
         is_latest = is_latest and all(each.member in ("password", "domain_id") for each in found)
     is_unknown = before.status in UNANSWERED
-    return PlannedChange(
+    return PlannedRow(
         change=change,
         sent=replace(sent, id=url and url.id),
         url=url,

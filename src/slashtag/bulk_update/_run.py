@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from .. import AsyncSession, AuthenticationError, Change, Progress, ShortUrl
 from .._internal import in_thread
 from ..export import URLS, Table, TableFile
-from ._changes import ChangeRow, Difference, LinkIndex, PlannedChange, checked, plan, read_sheet
+from ._changes import ChangeRow, Difference, LinkIndex, PlannedRow, checked, plan, read_sheet
 from ._outcome_file import OutcomeFile, RowOutcome, Status
 
 _SENT_BEFORE = "an earlier run sent it without an answer, and the link is not known to be so: look at it"
@@ -130,7 +130,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
     async def _run(self) -> AsyncGenerator[RowOutcome, None]:
         with OutcomeFile(self.path, self._session) as file:
             rows = await plan(self._session, self._given, file, self._progress, self._keep)
-            todo: list[PlannedChange] = []
+            todo: list[PlannedRow] = []
             for row in rows:
                 if row.is_done:
                     self._counts["skipped"] += 1
@@ -167,7 +167,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
     def _record(
         self,
         file: OutcomeFile,
-        row: PlannedChange,
+        row: PlannedRow,
         status: Status,
         error: str = "",
         rows_updated: int | None = None,

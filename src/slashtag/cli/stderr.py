@@ -19,8 +19,10 @@ from .. import Metrics, Progress
 StartBar = Callable[[str, str], Progress]
 #: Seconds between two looks at a session.
 INTERVAL = 1.0
-#: Seconds after which a wait is named, and between two lines where nothing is drawn.
-SHOWN_AFTER, PRINTED_EVERY = 2.0, 30.0
+#: Seconds after which a wait is shown.
+SHOWN_AFTER = 2.0
+#: Seconds between two printed lines where no bar is drawn.
+PRINTED_EVERY = 30.0
 
 
 def one_line(text: str) -> str:

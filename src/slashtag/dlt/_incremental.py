@@ -72,7 +72,7 @@ class Listed(NamedTuple):
     now: datetime
 
 
-ReadListing = Callable[[AsyncSession], Awaitable[Listed]]
+ReadListed = Callable[[AsyncSession], Awaitable[Listed]]
 
 
 class TableRecord(Struct, frozen=True):
@@ -110,11 +110,11 @@ class ClicksTable:
     monitor: Monitor
     dimensions: tuple[str, ...] = ()
 
-    async def tables(self, read_listing: ReadListing, session: AsyncSession) -> AsyncGenerator[Any, None]:
+    async def tables(self, read_listed: ReadListed, session: AsyncSession) -> AsyncGenerator[Any, None]:
         """Yield Arrow tables of the rows that are new or different; the state is updated at the end."""
         self._zone = parse_zone(self.timezone)
         self._held = self._read_record(session.base_url)
-        listed = await read_listing(session)
+        listed = await read_listed(session)
         self._begin(listed)
         if self.since > self._today:
             return

@@ -26,7 +26,7 @@ NUMBERS = Column("clicks", "int"), Column("percent", "float"), Column("clicks_be
 TOP = Table((Column("slashtag"), *NUMBERS, Column("change_percent", "float")))
 #: Columns that are drawn, each from this width of the terminal on.
 SHOWN = dict.fromkeys(TOP.names, 0) | {"clicks_before": 80, "change_percent": 60}
-CountKeys = Callable[[Sequence[str]], Awaitable[int]]
+CountTogether = Callable[[Sequence[str]], Awaitable[int]]
 
 
 @command
@@ -105,7 +105,7 @@ class Place(NamedTuple):
 
 
 async def first_places(
-    count: CountKeys, count_others: CountKeys, keys: Sequence[str], limit: int, *, by_change: bool
+    count: CountTogether, count_others: CountTogether, keys: Sequence[str], limit: int, *, by_change: bool
 ) -> tuple[int, list[Place]]:
     """Return the clicks of all links and at most `limit` with most clicks, or with most more than others.
 
