@@ -9,7 +9,7 @@ from .batches import MAX_KEYS, halves
 from .bounds import Bounds
 
 #: Most cells of a request.
-WIDTH = 8
+WIDTH = 12
 
 #: Keys that the service may take for one, as they differ in case only, say: they are not told apart.
 Unit = tuple[str, ...]

@@ -32,6 +32,8 @@ DOUBT, REPEAT_DOUBT = 6.0, 1.0
 FEW_REQUESTS = 4
 #: Times to ask halves of a batch that do not add up to it.
 TRIES = 3
+#: A batch with so many counts a unit, or more, is asked unit by unit: no request can tell two of them apart.
+DENSE = 20
 
 Rounds = Iterator[Sequence[Question] | Sequence[Check] | Pause]
 
@@ -120,13 +122,14 @@ class Search:
         for question in questions:
             root, answer = question.cells[0], question.answer
             dimensions = frozenset(label[0] for label in answer or () if label != TOTAL)
-            if is_sound(answer, dimensions):
+            is_dense = answer is not None and answer.get(TOTAL, 0) >= DENSE * len(root.units)
+            if is_sound(answer, dimensions) and not is_dense:
                 root.answer, root.dimensions = answer, dimensions
                 root.know(self._bounds)
                 continue
             self._suspects.append(root)
             if answer is not None:
-                # Its halves would be no better: ask its keys alone.
+                # Its halves are no better: ask its keys alone.
                 root.origin.requests += 2 * len(root.origin.keys)
 
     def _split(self) -> Iterator[Pause]:

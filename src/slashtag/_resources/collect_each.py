@@ -40,14 +40,12 @@ FILTERED_FROM = 3
 #: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
 FEW_KEYS = 3
 #: Batches that are searched together, and the most of them times windows, which bounds the memory.
-GROUP, GROUP_WINDOWS = 50, 600
+GROUP, GROUP_WINDOWS = 200, 600
 #: Groups, and windows of each, under way at once: others fill the pauses between the rounds of one.
 GROUPS_AT_ONCE, WINDOWS_AT_ONCE = 2, 4
 
 #: A time slice and the batches that are requested in it.
 Part = tuple[TimeSlice, Sequence[Selector]]
-#: All-time statistics of each batch, by its slashtags.
-AllCounts = dict[tuple[str, ...], Counts]
 
 log = logging.getLogger("slashtag")
 
@@ -75,6 +73,8 @@ class Group:
         self.open: dict[TimeSlice, int] = {}
         self.all_open = 1
         self.told = 0
+        #: All-time statistics of each batch, by its slashtags, to compare other answers with.
+        self.all_time: dict[tuple[str, ...], Counts] = {}
         #: The first search, which verifies for the others that the service counts what it is asked.
         self.leader: Search | None = None
         self.has_verified = asyncio.Event()
@@ -129,8 +129,7 @@ class EachRun(Generic[R]):
         earlier, self._delivered = self._delivered, asyncio.Event()
         delivered, plan, group = self._delivered, self._plan, Group(selectors)
         if not await self._collect_months(group):
-            group.sums.clear()
-            await self._collect_parts(group, [(time_slice, selectors) for time_slice in plan.time_slices], {})
+            await self._collect_parts(group, [(time_slice, selectors) for time_slice in plan.time_slices])
         self._tell(group, len(group.names))
         if self._ordered:
             await earlier.wait()
@@ -145,16 +144,17 @@ class EachRun(Generic[R]):
         months, traits = self._filter, self._fetcher.traits
         if months is None or traits.all_time_is_wrong:
             return False
-        counts: AllCounts = {}
         failed: list[Selector] = []
 
         async def learn(selector: Selector) -> None:
-            if traits.all_time_is_wrong or len(failed) > len(counts) + 2:
+            if traits.all_time_is_wrong or len(failed) > len(group.all_time) + 2:
                 return
             call = AllTime().call(selector, months.all_time)
             call = replace(call, freshness="new connection", repeat="never")
             try:
-                counts[selector.keys] = months.counts(await self._fetcher.fetch(call, is_result=False))
+                group.all_time[selector.keys] = months.counts(
+                    await self._fetcher.fetch(call, is_result=False)
+                )
             except (SlashtagError, ValueError) as error:
                 if isinstance(error, SlashtagError) and error.is_fatal:
                     raise
@@ -164,48 +164,53 @@ class EachRun(Generic[R]):
 
         await WorkerPool(group.selectors, learn, self._workers).run()
         # One failure in many is no reason for other windows: a journal has those of an earlier run.
-        traits.all_time_is_wrong |= len(failed) >= len(counts)
-        if traits.all_time_is_wrong:
-            return False
+        traits.all_time_is_wrong |= len(failed) >= len(group.all_time)
         parts: list[Part] = []
         for window, time_slice in months.time_slices.items():
-            empty = {keys for keys, clicks in counts.items() if not months.is_active(window, clicks)}
+            empty = {keys for keys, clicks in group.all_time.items() if not months.is_active(window, clicks)}
             if active := [each for each in group.selectors if each.keys not in empty]:
                 parts.append((time_slice, active))
-        if sum(len(active) for _, active in parts) >= len(group.selectors) * len(self._plan.time_slices):
-            return False
-        try:
-            await self._collect_parts(group, parts, counts)
-        except WrongMonthsError:
-            traits.all_time_is_wrong = True
-            log.warning("days differ from all-time statistics; every window is requested from now on")
-        return not self._fetcher.traits.all_time_is_wrong
+        is_less = sum(len(active) for _, active in parts) < len(group.selectors) * len(self._plan.time_slices)
+        if is_less and not traits.all_time_is_wrong:
+            try:
+                await self._collect_parts(group, parts)
+            except WrongMonthsError:
+                traits.all_time_is_wrong = True
+                log.warning("days differ from all-time statistics; every window is requested from now on")
+            if not traits.all_time_is_wrong:
+                return True
+        group.all_time.clear()
+        return False
 
-    async def _collect_parts(self, group: Group, parts: Sequence[Part], counts: AllCounts) -> None:
-        """Collect time slices of a group; `counts` are the all-time statistics to compare with."""
+    async def _collect_parts(self, group: Group, parts: Sequence[Part]) -> None:
+        """Collect time slices of a group, once more if what the service answers does not add up."""
         group.open = {time_slice: sum(len(each.names) for each in found) for time_slice, found in parts}
         group.all_open = sum(group.open.values())
+        group.sums.clear()
 
         async def collect(part: Part) -> None:
             time_slice, selectors = part
             try:
                 if not self._may_infer:
-                    await self._ask_alone(group, time_slice, singles(selectors), counts)
+                    await self._ask_alone(group, time_slice, singles(selectors))
                 elif time_slice.period_end < self._over:
-                    await self._search(group, part, counts)
+                    await self._search(group, part)
                 else:
-                    await self._collect_present(group, part, counts)
+                    await self._collect_present(group, part)
             except NoAnswersError as failed:
                 self._fail(group, time_slice, selectors, failed.error)
 
+        infers = self._may_infer
         await WorkerPool(parts, collect, WINDOWS_AT_ONCE).run()
+        if infers and not self._may_infer:
+            await self._collect_parts(group, parts)
 
     @property
     def _may_infer(self) -> bool:
         """Whether to request several slashtags at once."""
         return self._infers and self._fetcher.traits.is_additive
 
-    async def _collect_present(self, group: Group, part: Part, counts: AllCounts) -> None:
+    async def _collect_present(self, group: Group, part: Part) -> None:
         """Collect a time slice that is not over; only its days that are over are inferred.
 
         The others change while they are counted, so no answer can be subtracted from another one. Of a batch
@@ -236,18 +241,13 @@ class EachRun(Generic[R]):
         left = [each for parts in shares.values() for each in parts]
         group.open[time_slice] = len(alone)
         group.open[present] = sum(len(each.keys) for each in left)
-        await self._ask_alone(group, time_slice, alone, counts)
+        await self._ask_alone(group, time_slice, alone)
         if past is not None and shares:
             group.open[past] = 0
-            await self._search(group, (past, tuple(shares)), counts)
-        if not self._may_infer:
-            left = singles(shares)
-            group.open[present] = len(left)
-        await self._ask_alone(group, present, left, counts)
+            await self._search(group, (past, tuple(shares)))
+        await self._ask_alone(group, present, left)
 
-    async def _ask_alone(
-        self, group: Group, time_slice: TimeSlice, selectors: Iterable[Selector], counts: AllCounts
-    ) -> None:
+    async def _ask_alone(self, group: Group, time_slice: TimeSlice, selectors: Iterable[Selector]) -> None:
         """Request slashtags or tags one by one, and of several at once smaller parts if they have clicks."""
         query = self._plan.query
 
@@ -267,7 +267,7 @@ class EachRun(Generic[R]):
             self._reporter.succeeded()
             if not is_alone and (stats.total or not stats.reconciles):
                 return shares_of(selector, max(1, stats.total))
-            self._compare(selector, stats, time_slice.window, counts)
+            self._compare(group, selector, stats, time_slice.window)
             if is_alone:
                 self._add(group, selector.names[0], stats)
             self._advance(group, time_slice, group.open[time_slice] - len(selector.names))
@@ -275,7 +275,7 @@ class EachRun(Generic[R]):
 
         await WorkerPool(selectors, ask, self._workers).run()
 
-    async def _search(self, group: Group, part: Part, counts: AllCounts) -> None:
+    async def _search(self, group: Group, part: Part) -> None:
         """Search the batches of a time slice, and request alone what cannot be inferred."""
         (time_slice, selectors), query, traits = part, self._plan.query, self._fetcher.traits
         window = time_slice.window
@@ -297,12 +297,12 @@ class EachRun(Generic[R]):
                     raise NoAnswersError(error) from None
                 return
             self._reporter.succeeded()
-            self._compare(selector, stats, window, counts)
+            self._compare(group, selector, stats, window)
             question.answer = counts_of(stats, window)
 
         batches = [look_alikes(selector.keys) for selector in selectors]
         # A whole batch shows whether its all-time statistics are right.
-        search = Search(batches, few=0 if counts else FEW_KEYS)
+        search = Search(batches, few=0 if group.all_time else FEW_KEYS)
         rounds, mark = search.rounds(), self._reporter.situation()
         leader = group.leader = group.leader or search
         try:
@@ -313,7 +313,7 @@ class EachRun(Generic[R]):
                 self._advance(group, time_slice, search.open_keys)
                 await WorkerPool(round_, ask, self._workers).run()
                 # At once, as it may fail.
-                await self._ask_alone(group, time_slice, search.take_unresolved(), counts)
+                await self._ask_alone(group, time_slice, search.take_unresolved())
                 if search is not leader:
                     await group.has_verified.wait()
                     search.is_verified |= leader.is_verified
@@ -322,20 +322,22 @@ class EachRun(Generic[R]):
                 group.has_verified.set()
         if unusable:
             log.warning("slashtags are requested alone: %s", unusable[0])
-        elif not search.is_additive and traits.is_additive:
-            traits.is_additive = False
-            self._fetcher.metrics.inconsistent += 1
-            log.warning("statistics of several slashtags do not add up; they are requested alone from now on")
-        await self._ask_alone(group, time_slice, search.take_unresolved(), counts)
+        elif not search.is_additive:
+            if traits.is_additive:
+                traits.is_additive = False
+                self._fetcher.metrics.inconsistent += 1
+                log.warning(
+                    "statistics of several slashtags do not add up; they are requested alone from now on"
+                )
+            return
+        await self._ask_alone(group, time_slice, search.take_unresolved())
         for key, found in search.results.items():
             self._add(group, key, stats_of(found, window))
         self._advance(group, time_slice, 0)
 
-    def _compare(
-        self, selector: Selector, stats: Statistics, window: Window | None, counts: AllCounts
-    ) -> None:
+    def _compare(self, group: Group, selector: Selector, stats: Statistics, window: Window | None) -> None:
         """Raise WrongMonthsError if a batch has other clicks than its all-time statistics."""
-        expected, months = counts.get(selector.keys), self._filter
+        expected, months = group.all_time.get(selector.keys), self._filter
         if expected is None or months is None or window is None:
             return
         if months.contradicts(window, stats.total, expected):
