@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -19,12 +19,7 @@ from tests.support.sending import connect
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 
 
-@pytest.fixture
-async def box() -> AsyncIterator[Sandbox]:
-    async with Sandbox(
-        urls=150, clicks=600, tags=2, since="2024-10-20T00:00:00Z", until="2024-11-02T00:00:00Z"
-    ) as box:
-        yield box
+ACCOUNT = {"urls": 150, "clicks": 600, "tags": 2, "since": "2024-10-20", "until": "2024-11-02"}
 
 
 def true_hours(box: Sandbox, first: datetime, last: datetime, **selector: Any) -> Iterator[tuple[Any, int]]:

@@ -321,8 +321,8 @@ def _known_of(state: CallState) -> str:
         return ""
     times = f"{ticket.rejects} times" if ticket.rejects > 1 else "once"
     others = " while others were accepted, so the request itself is refused" if ticket.refusals else ""
-    said = f"the service says: {error.message!r}"
-    return f"; it was answered 429 {times} in {state.waited:.1f} s{others}; {said}"
+    answered = f"; it was answered 429 {times} in {state.waited:.1f} s{others}"
+    return f"{answered}; the service says: {error.message!r}"
 
 
 def _named(call: Call[Any]) -> tuple[str, str, str]:

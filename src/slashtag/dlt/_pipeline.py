@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import time
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
@@ -45,10 +44,9 @@ _LOCK = "SELECT pg_try_advisory_lock(hashtext(%s))"
 
 
 class Loaded(Struct, frozen=True):
-    """Result of a load: rows that were passed on, by table, and seconds."""
+    """Result of a load: rows that were passed on, by table."""
 
     rows: dict[str, int]
-    seconds: float
 
 
 def local_pipeline(
@@ -95,7 +93,6 @@ def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
     the source; ExportError if another load of this pipeline is running, if another machine has loaded
     meanwhile, or if the destination fails.
     """
-    began = time.monotonic()
     name = pipeline.destination.destination_name
     lock = Path(pipeline.pipelines_dir) / "slashtag"
     with _calling_dlt(name), _file_locked(lock), warnings.catch_warnings():
@@ -117,7 +114,7 @@ def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
             pipeline.load()
         journal_of(pipeline)
     rows = {table: count for table, count in counts.items() if not table.startswith("_dlt")}
-    return Loaded(rows, time.monotonic() - began)
+    return Loaded(rows)
 
 
 def _delete_by_keys(source: Any) -> None:

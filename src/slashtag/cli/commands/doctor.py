@@ -26,7 +26,6 @@ PAGE = 500
 #: Days of the click history that are read, and days with clicks among them that are searched for clicks.
 HISTORY, DAYS = timedelta(days=365), 4
 
-
 FINDINGS = Table((Column("check"), Column("result"), Column("found")))
 #: A result, "ok", "differs", "unknown" or "failed", and what was found.
 Finding = tuple[str, str]

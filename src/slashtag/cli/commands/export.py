@@ -128,16 +128,12 @@ def diff(
     output: Output,
     old: Path = File(metavar="OLD", help="The earlier file."),
     new: Path = File(metavar="NEW", help="The later file."),
-    columns: str | None = Option(
-        None, metavar="A,B,...", help="Compare these columns; default: all but hits and updated_at."
-    ),
 ) -> None:
     """Show which rows of two listings or two exports were added, are gone or changed.
 
-    The formats may differ. Nothing is sent.
+    The formats may differ. Hits and updated_at are not compared. Nothing is sent.
     """
-    names = [name.strip() for name in (columns or "").split(",") if name.strip()]
-    found = list(compare_files(old, new, names))
+    found = list(compare_files(old, new))
     output.print(DIFFERENCES, (astuple(each) for each in found))
     rows = {(each.change, each.key) for each in found}
     count = Counter(change for change, _ in rows)
