@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .._summed_statistics import add_counts
@@ -139,6 +140,8 @@ class Question:
 
     def __init__(self, cell: Cell, profile: Profile | None = None) -> None:
         self.cells = [cell]
+        #: The number of their keys.
+        self.size = len(cell.keys)
         #: Cells that are known to be empty: they are checked where there is room for them.
         self.riders: list[Cell] = []
         self.profile: Profile = profile or {}
@@ -162,13 +165,15 @@ class Question:
 
     def has_room(self, cell: Cell) -> bool:
         """Return whether a cell may be asked with the others."""
+        if len(self.cells) == WIDTH or self.size + len(cell.keys) > MAX_KEYS:
+            return False
         is_alike = cell.root.dimensions == self.cells[0].root.dimensions
-        has_room = sum(len(other.keys) for other in self.cells) + len(cell.keys) <= MAX_KEYS
-        return is_alike and has_room and not any(map(cell.overlaps, self.cells))
+        return is_alike and not any(map(cell.overlaps, self.cells))
 
     def add(self, cell: Cell, profile: Profile) -> None:
         """Ask a cell with the others."""
         self.cells.append(cell)
+        self.size += len(cell.keys)
         for dimension, counts in profile.items():
             mine = self.profile.setdefault(dimension, {})
             for label, count in counts.items():
@@ -230,6 +235,8 @@ def confusion(mine: Profile, theirs: Profile, most: float) -> float:
     one dimension, and one can move to the other profile if all its labels can.
     """
     swaps, alike = 0.0, 1.0
+    # So many alike labels of one dimension are enough ways by themselves.
+    enough = 0.5 + math.sqrt(0.25 + 2 * most)
     for dimension, counts in mine.items():
         others = theirs.get(dimension)
         if not others:
@@ -242,6 +249,8 @@ def confusion(mine: Profile, theirs: Profile, most: float) -> float:
                 total += both
                 squares += both * both
                 none *= 1 - both
+                if total >= enough:
+                    return most
         swaps += (total * total - squares) / 2
         alike *= 1 - none
         if swaps >= most:

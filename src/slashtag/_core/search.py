@@ -23,7 +23,7 @@ from functools import partial
 
 from .batches import Selector, folded
 from .bounds import Bounds, Pause
-from .cells import TOTAL, WIDTH, Answer, Cell, Question, Unit, confusion, difference, is_sound
+from .cells import TOTAL, Answer, Cell, Question, Unit, confusion, difference, is_sound
 from .checks import Check, Confirmation, checks_of
 
 #: Most ways in which clicks may be confused between the cells of a request, and if a round has only a few.
@@ -212,7 +212,7 @@ class Search:
             profile = cell.profile(self._bounds)
             best, least = None, most
             for question in packed:
-                if len(question.cells) < WIDTH and question.has_room(cell):
+                if question.has_room(cell):
                     doubt = confusion(profile, question.profile, least)
                     if doubt < least:
                         best, least = question, doubt
