@@ -66,23 +66,29 @@ class Confirmation:
         self._facts = facts
         #: The checks that were asked, by their units, and how often units were asked alone.
         self._asked: dict[frozenset[Unit], Check] = {}
+        #: Those to be asked again.
+        self._again: dict[frozenset[Unit], Check] = {}
         self._alone: Counter[Unit] = Counter()
 
-    def rounds(self, checks: Sequence[Check]) -> Iterator[Sequence[Check] | Pause]:
-        """Yield the checks of each round, to be answered before the next, or `()`: a pause."""
-        left = 2 * len(checks) + sum(len(check.members) for check in checks) // 2
+    def rounds(self, checks: Sequence[Check], most: int) -> Iterator[Sequence[Check] | Pause]:
+        """Yield the checks of each round, to be answered before the next, or `()`: a pause.
+
+        `most` bounds how many are asked beyond the first.
+        """
+        left = 2 * len(checks) + most
         while checks and self.is_consistent and not self.has_given_up:
             yield checks
             left -= len(checks)
-            again: list[Check] = []
             for check in checks:
                 self._asked[check.units] = check
                 if len(check.members) == 1:
-                    again += self._take_alone(check)
-            for check in again:
-                self._asked.pop(check.units, None)
-            again += yield from self._narrowed()
-            checks = list({check.units: check for check in again}.values())
+                    for other in self._take_alone(check):
+                        self._asked.pop(other.units, None)
+                        self._again[other.units] = other
+            checks = yield from self._narrowed()
+            if not checks:
+                # Only now: each unit found makes some of them necessary.
+                checks, self._again = list(self._again.values()), {}
             self.has_given_up = left <= 0 and bool(checks)
 
     def _take_alone(self, check: Check) -> Iterator[Check]:
@@ -136,7 +142,7 @@ class Confirmation:
                 found.append(Check(check.members))
                 found[-1].is_contradictory = True
             yield ()
-        return found
+        return list({check.units: check for check in found}.values())
 
 
 def checks_of(roots: Sequence[Cell], counts: dict[Unit, Answer]) -> Generator[Pause, None, list[Check]]:

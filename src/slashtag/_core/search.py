@@ -235,7 +235,7 @@ class Search:
             yield ()
         checks = yield from checks_of([root for root in self._roots if root.halves], counts)
         confirmation = Confirmation(counts, self._facts)
-        yield from confirmation.rounds(checks)
+        yield from confirmation.rounds(checks, len(everything) // 3)
         self.is_additive &= confirmation.is_consistent
         if not self.is_additive or confirmation.has_given_up:
             self.unresolved += everything
