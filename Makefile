@@ -15,7 +15,7 @@
 
 PYTHON :=
 ARGS :=
-COVERAGE := 95
+COVERAGE := 98
 # One process more than there are cores: many tests wait for a server or a clock. Each takes tests that follow one
 # another, so that most modules have their fixtures once.
 JOBS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal

@@ -138,7 +138,7 @@ async def ask(session: AsyncSession, number: int, write: bool, done: Counter[str
         repeat="if unsent" if write else "always",
     )
     try:
-        data = await session.send(call)
+        data = await session._sender.send(call)
     except OutcomeUnknownError:
         outcome.unknown += 1
         outcome.failed += 1

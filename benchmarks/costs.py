@@ -97,7 +97,7 @@ def stray_reads(size: float) -> tuple[Reply, Work]:
 
     async def work(session: AsyncSession) -> tuple[float, str]:
         began = perf_counter()
-        await asyncio.gather(*(session.send(call(n)) for n in range(reads)))
+        await asyncio.gather(*(session._sender.send(call(n)) for n in range(reads)))
         return perf_counter() - began, f"{session.metrics.throttled} 429s"
 
     return reply, work
@@ -112,7 +112,7 @@ def busy(size: float) -> tuple[Reply, Work]:
         return True
 
     async def work(session: AsyncSession) -> tuple[float, str]:
-        await asyncio.gather(*(session.send(call(n)) for n in range(8)))
+        await asyncio.gather(*(session._sender.send(call(n)) for n in range(8)))
         return session.metrics.throttled, ""
 
     return reply, work
@@ -133,7 +133,7 @@ def closing(method: str, size: float) -> tuple[Reply, Work]:
             nonlocal unknown
             for number in numbers:
                 try:
-                    await session.send(call(number, method))
+                    await session._sender.send(call(number, method))
                 except OutcomeUnknownError:
                     unknown += 1
 

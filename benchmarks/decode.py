@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import _server
 from benchmarks._measure import Row, middle, paired, parser, ratio, report, scaled
 from slashtag import DateRange, ShortUrl
-from slashtag._core.answers import RangeAnswer
 from slashtag._core.call import Call
+from slashtag._core.contradictions import RangeAnswer
 from slashtag._core.response import parse
 from slashtag._core.windows import Window
 from slashtag._records import Page

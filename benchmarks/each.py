@@ -23,21 +23,19 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from time import process_time
+from types import SimpleNamespace
 from typing import Any, cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks._measure import Row, parser, report, scaled
 from slashtag import AllTime, DateRange, RangeStats, ShortUrl
-from slashtag._core.answers import PeriodAnswer, RangeAnswer
 from slashtag._core.call import Call
-from slashtag._core.throttle.throttle import Throttle
+from slashtag._core.contradictions import PeriodAnswer, RangeAnswer
 from slashtag._core.windows import windows
 from slashtag._fanout import Tasks
-from slashtag._resources.collect import ServiceTraits
 from slashtag._resources.stats import Stats
-from slashtag._sending.admission import Admission
-from slashtag._sending.sender import Metrics
+from slashtag._resources.stats_fetcher import ServiceTraits
 from slashtag.sandbox.generate import fill
 from slashtag.sandbox.store import Store
 
@@ -55,6 +53,7 @@ class Service:
     """A service in memory, as a session sends to it, that counts the requests it answers."""
 
     journal = None
+    metrics = SimpleNamespace(inconsistent=0)
 
     def __init__(self, log: Log) -> None:
         self.log = {key: sorted(clicks) for key, clicks in log.items()}
@@ -68,7 +67,7 @@ class Service:
 
     async def send(self, call: Call[Any], /) -> Any:
         self.requests += 1
-        self.confirmations += call.past_caches
+        self.confirmations += call.freshness == "new connection"
         await asyncio.sleep(0)
         began = process_time()
         if call.path == AllTime.path:
@@ -140,7 +139,7 @@ async def table(service: Service, query: DateRange, keys: list[Any], **options: 
         workers=32,
         max_keys_bytes=7_500,
         range_end="inclusive",
-        traits=ServiceTraits(Metrics(Admission(Throttle(1)))),
+        traits=ServiceTraits(),
     )
     return {key: found async for key, found in stats.collect_each(query, keys=keys, **options)}
 

@@ -16,6 +16,10 @@ import pytest
 from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
+from slashtag import AsyncSession
+from slashtag.sandbox import Sandbox
+from tests.support.sending import connect
+
 # Examples are random; --randomly-seed and --hypothesis-seed repeat a run. `make test-more` takes "more".
 settings.register_profile(
     "usual", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -45,7 +49,7 @@ DIFFERS = (
     "tests/core/test_windows.py",
     "tests/test_errors.py",
     "tests/test_fanout.py",
-    "tests/test_statistics.py",
+    "tests/test_summed_statistics.py",
     "tests/test_session.py",
     "tests/test_surface.py",
 )
@@ -148,6 +152,19 @@ def _descriptors(loop: asyncio.AbstractEventLoop) -> dict[int, Any]:
     """What the loop waits for, by file descriptor: its own wake-up pipe, and sockets that are open."""
     selector = getattr(loop, "_selector", None)
     return {} if selector is None else {key.fd: key.data for key in selector.get_map().values()}
+
+
+@pytest.fixture
+async def box(request: pytest.FixtureRequest) -> AsyncIterator[Sandbox]:
+    """Serve the account that a module describes as ACCOUNT, to each test anew."""
+    async with Sandbox(**request.module.ACCOUNT) as box:
+        yield box
+
+
+@pytest.fixture
+async def session(box: Sandbox) -> AsyncIterator[AsyncSession]:
+    async with connect(box) as session:
+        yield session
 
 
 @pytest.fixture(params=["fast path", "through the session"])

@@ -293,7 +293,7 @@ def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
 def test_a_job_waits_for_the_first_worker(box: Sandbox, split_into: SplitInto) -> None:
     split_into(4)
     forget(box)
-    with local_cluster(workers=0) as cluster, distributed.Client(cluster) as client:
+    with local_cluster(workers=0, processes=False) as cluster, distributed.Client(cluster) as client:
         starter = threading.Timer(0.5, cluster.scale, [1])
         starter.start()
         assert is_true(box, collect(client, plan_of(box), base_url=box.base_url))

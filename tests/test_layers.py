@@ -23,7 +23,7 @@ SRC = ROOT / "src" / "slashtag"
 LEVELS = [
     {"_errors", "_files"},
     {"_records"},
-    {"_statistics"},
+    {"_summed_statistics"},
     {"_core"},
     {"_credentials"},
     {"_journal"},

@@ -22,7 +22,7 @@ class ConfigurationError(SlashtagError, ValueError):
 
 
 class InvalidRequestError(SlashtagError, ValueError):
-    """Request that breaks a rule of the service, named in the message; nothing was sent."""
+    """Request that breaks a rule of the service, named in the message; it was not sent."""
 
 
 class SessionClosedError(SlashtagError, RuntimeError):

@@ -18,7 +18,6 @@ T = TypeVar("T")
 _fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 _IN_USE = {errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES}
 
-
 log = logging.getLogger("slashtag")
 
 

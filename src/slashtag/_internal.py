@@ -21,8 +21,8 @@ from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal
 from ._resources.urls import find_problems as find_problems
 from ._session import AsyncSession
-from ._statistics import days as days
-from ._statistics import many as many
+from ._summed_statistics import days as days
+from ._summed_statistics import many as many
 
 T = TypeVar("T")
 

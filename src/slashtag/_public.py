@@ -2,6 +2,7 @@
 
 from ._core.batches import Keys as Keys
 from ._core.call import Call as Call
+from ._core.call import Progress as Progress
 from ._core.queries import AllTime as AllTime
 from ._core.queries import CountryGeo as CountryGeo
 from ._core.queries import DateRange as DateRange
@@ -41,7 +42,6 @@ from ._resources.collect import Failure as Failure
 from ._resources.collect import OnError as OnError
 from ._resources.listing import Listing as Listing
 from ._resources.listing import PageStream as PageStream
-from ._resources.listing import Progress as Progress
 from ._resources.stats import Stats as Stats
 from ._resources.tags import Tags as Tags
 from ._resources.urls import Change as Change
@@ -49,7 +49,7 @@ from ._resources.urls import Outcome as Outcome
 from ._resources.urls import Urls as Urls
 from ._sending.sender import Metrics as Metrics
 from ._session import AsyncSession as AsyncSession
-from ._statistics import GeoStats as GeoStats
-from ._statistics import PeriodStats as PeriodStats
-from ._statistics import RangeStats as RangeStats
-from ._statistics import Statistics as Statistics
+from ._summed_statistics import GeoStats as GeoStats
+from ._summed_statistics import PeriodStats as PeriodStats
+from ._summed_statistics import RangeStats as RangeStats
+from ._summed_statistics import Statistics as Statistics

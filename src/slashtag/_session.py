@@ -10,20 +10,19 @@ from copy import copy
 from dataclasses import replace
 from math import inf
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import aiohttp
 
-from ._core.answers import StatsAnswer
 from ._core.batches import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
-from ._core.call import FLAG, POSITIVE_INT, SECONDS, Call, Rule, check_options
+from ._core.call import FLAG, POSITIVE_INT, SECONDS, Rule, check_options
 from ._core.retry import RetryPolicy
 from ._core.throttle.throttle import Throttle
 from ._credentials import Credentials, parse_base_url, parse_proxy
-from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
+from ._errors import ConfigurationError, SessionClosedError
 from ._fanout import Tasks
-from ._resources.collect import ServiceTraits
 from ._resources.stats import Stats
+from ._resources.stats_fetcher import ServiceTraits
 from ._resources.tags import Tags
 from ._resources.urls import Urls
 from ._sending.admission import Admission, RetryBudget
@@ -33,7 +32,6 @@ from ._sending.transport import Transport
 if TYPE_CHECKING:
     from ._journal.journal import Journal
 
-T = TypeVar("T")
 RangeEnd = Literal["inclusive", "exclusive"]
 
 _OPTIONS: dict[str, Rule] = {
@@ -126,7 +124,7 @@ class AsyncSession:
             self._journal = Journal(journal, str(base), credentials.apikey, journal_max_age)
         admission = Admission(Throttle(self._workers, rate, log.info))
         metrics = Metrics(admission)
-        self._traits = ServiceTraits(metrics)
+        self._traits = ServiceTraits()
         self._use(
             Sender(
                 self._transport,
@@ -153,15 +151,6 @@ class AsyncSession:
             range_end=self._range_end,
             traits=self._traits,
         )
-
-    async def send(self, call: Call[T]) -> T:
-        """Send one call and return its data; raises errors of requests.
-
-        Raises InvalidRequestError for statistics, which `stats.run` and `stats.retry` check and add up.
-        """
-        if isinstance(call.returns, type) and issubclass(call.returns, StatsAnswer):
-            raise InvalidRequestError("statistics are requested with stats.run, failures with stats.retry")
-        return await self._sender.send(call)
 
     @property
     def base_url(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,21 +13,15 @@ from tests.support.sending import connect
 from tests.support.wire import Answer, Request, Wire, ok
 
 OTHER = "https://other.example/"
+ACCOUNT = {"urls": 0, "clicks": 0}
 CSV = "slashtag,destination,new_slashtag\na1,https://other.example/,\na2,,b2\n"
 
 
 @pytest.fixture
-async def box() -> AsyncIterator[Sandbox]:
-    async with Sandbox(urls=0, clicks=0) as box:
-        for n in range(20):
-            box.add_url(f"a{n}", destination=f"https://www.example/{n}", redirect_code=302)
-        yield box
-
-
-@pytest.fixture
-async def session(box: Sandbox) -> AsyncIterator[AsyncSession]:
-    async with connect(box) as session:
-        yield session
+def box(box: Sandbox) -> Sandbox:
+    for n in range(20):
+        box.add_url(f"a{n}", destination=f"https://www.example/{n}", redirect_code=302)
+    return box
 
 
 @pytest.fixture

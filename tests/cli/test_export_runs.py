@@ -27,6 +27,7 @@ def slow(serve: Serve) -> Iterator[Sandbox]:
         yield box
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("number", "exit_code", "background"),
     [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, False), (signal.SIGTERM, 143, True)],
@@ -55,6 +56,7 @@ def test_ctrl_c_and_sigterm_say_how_to_go_on(
     assert names(tmp_path) == ["a.csv"]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("limit", [150_000, 400_000])
 def test_a_full_disk_is_one_line_and_the_journal_stays(
     cli: Cli, slow: Sandbox, tmp_path: Path, limit: int

@@ -23,7 +23,7 @@ def test_only_its_owner_may_read_it_whatever_the_umask(umask: int) -> None:
     kept.path().parent.mkdir()
     before = os.umask(umask)
     try:
-        kept.save(kept.Credentials("http://127.0.0.1", APIKEY, APISECRET))
+        kept.save(kept.Login("http://127.0.0.1", APIKEY, APISECRET))
     finally:
         os.umask(before)
     assert stat.S_IMODE(kept.path().stat().st_mode) == 0o600
@@ -133,6 +133,6 @@ def test_a_file_that_is_damaged_or_no_file_or_public_is_told(
 
 
 def test_a_repr_shows_no_credentials() -> None:
-    shown = repr(kept.Credentials("https://example.com", APIKEY, APISECRET))
+    shown = repr(kept.Login("https://example.com", APIKEY, APISECRET))
     assert APIKEY not in shown
     assert APISECRET not in shown

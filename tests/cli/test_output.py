@@ -79,6 +79,7 @@ def test_the_first_failure_is_named_unless_the_service_has_answered(cli: Cli, se
     assert first.startswith("warning: GET tags: Cannot connect to host 127.0.0.1:1 ")
     assert first.endswith("; attempt 1 failed, again in 0.00 s")
     assert last.startswith("error: ")
+    assert cli("urls", "list", "--base-url", "http://127.0.0.1:1", "-q").error.startswith("error: ")
     with serve(faults=[Fault(kind="html-200")]):
         first = cli("urls", "list").lines[0]
     assert "not the documented answer" in first
@@ -86,26 +87,6 @@ def test_the_first_failure_is_named_unless_the_service_has_answered(cli: Cli, se
     with serve(faults=[Fault(kind="500", every=2)]) as box:
         assert cli("urls", "list").err == ""
         assert len(box.requests) > 2
-
-
-@pytest.mark.usefixtures("quick_retries")
-def test_every_line_can_be_json(cli: Cli) -> None:
-    ran = cli("stats", "alltime", "--all", "--log-format", "json")
-    line, end = objects(ran.err)[-2:]
-    assert line["level"] == "info"
-    assert (end["exit_code"], end["requests"] > 0, end["seconds"] > 0) == (0, True, True)
-    assert line["message"].startswith("all time: ")
-    ran = cli("urls", "list", "--log-format", "json", "--base-url", "http://127.0.0.1:1")
-    warning, error, end = objects(ran.err)
-    assert (warning["level"], error["level"]) == ("warning", "error")
-    assert (warning["error"], warning["attempt"], warning["seconds"]) == ("TransportError", 1, 0.001)
-    assert (end["event"], end["command"], end["exit_code"]) == ("end", "slashtag urls list", 1)
-    assert end["attempts"] > end["retries"] > 0
-    assert cli("urls", "list", "--base-url", "http://127.0.0.1:1", "-q").error.startswith("error: ")
-    error, end = objects(cli("stats", "range", "2024", "--log-format", "json").err)
-    assert (error["level"], end["exit_code"]) == ("error", 2)
-    end = objects(cli("top", "2024", "--keys", "nobody,neither", "--log-format", "json").err)[-1]
-    assert (end["unknown"], end["exit_code"]) == (2, 3)
 
 
 @pytest.mark.parametrize("headers", [{}, {"Retry-After": "1"}])

@@ -77,7 +77,7 @@ def test_title_logo_and_colour_are_on_the_page(cli: Cli, folder: Path) -> None:
 def test_it_shows_hours(cli: Cli, box: Sandbox) -> None:
     each = box.truth.per_key("2024-07-01", "2024-07-07")
     key = max(each, key=lambda key: each[key].total_clicks)
-    ran = cli("report", "2024-07-01", "2024-07-07", "-o", "report.html", "--hours", "--keys", key)
+    ran = cli("report", "2024-07-01", "2024-07-07", "-o", "report.html", "--hours", "--keys", key, "-v")
     assert ran.code == 0
     assert 'id="hours"' in Path("report.html").read_text("utf-8")
     # Every hour of a day with clicks, for the one link.

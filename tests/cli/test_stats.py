@@ -108,7 +108,7 @@ def test_hours_are_counted_and_their_cost_is_told_first(
     cli: Cli, box: Sandbox, command: tuple[str, ...]
 ) -> None:
     zone = ("--timezone", "Europe/Berlin")
-    ran = cli("stats", *command, "--all", "--by", "hour", *zone)
+    ran = cli("stats", *command, "--all", "--by", "hour", *zone, "-v")
     rows = objects(ran.out)
     total = box.truth.range(command[1], command[-1], timezone=ZoneInfo("Europe/Berlin")).total_clicks
     assert len(rows) == 24 * len(command) - 23

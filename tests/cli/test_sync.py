@@ -105,6 +105,7 @@ def test_a_link_that_fails_is_listed_and_the_exit_code_is_3(
     assert cli("sync", str(path), "--since", "2024-06-01").code == 0
 
 
+@pytest.mark.unmeasured
 @pytest.mark.skipif(os.name != "posix", reason="there are no limits of file sizes")
 @pytest.mark.parametrize("destination", ["duckdb", "sqlite"])
 def test_a_full_disk_is_one_line_and_costs_no_answers(
@@ -129,8 +130,8 @@ def test_a_full_disk_is_one_line_and_costs_no_answers(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (SINCE, "needs the PATH"),
-        (("clicks", "--destination", "postgres", *SINCE), "takes no PATH"),
+        (SINCE, "needs the path"),
+        (("clicks", "--destination", "postgres", *SINCE), "takes no path"),
         (("clicks.duckdb", "--since", "yesterday"), "'--since': 'yesterday'"),
         (("clicks.duckdb",), "--since"),
         (("clicks.duckdb", *SINCE, "--dimensions", "size"), "no dimension 'size'"),

@@ -106,19 +106,19 @@ def read(
     answered: dict[int, Page[Tag] | None] = {}
     while not cursor.done:
         asked: list[int] = []
-        while (number := cursor.ask()) is not None:
+        while (number := cursor.next_to_request()) is not None:
             asked.append(number)
         rounds.append(asked)
         waiting.update(asked)
         early = random.sample(sorted(waiting), random.randint(0, len(waiting))) if random else []
         if isinstance(answer, Service):
-            answer.pagesize = cursor.pagesize
+            answer.pagesize = cursor.requested_size
         for number in [*early, *({cursor.page} & waiting - set(early))]:
             waiting.discard(number)
             answered[number] = answer(number)
         found = answered.pop(cursor.page)
         if found is None:
-            cursor.missing(NotFoundError("no such page", status=404))
+            cursor.take_error(NotFoundError("no such page", status=404))
         else:
             given += [tag.id for tag in cursor.take(found)]
         waiting &= cursor.under_way
@@ -126,5 +126,5 @@ def read(
             del answered[number]
         if len(rounds) > 5_000:
             raise EndlessError
-    assert cursor.ask() is None
+    assert cursor.next_to_request() is None
     return given, rounds

@@ -18,7 +18,7 @@ from slashtag import DateRange, InvalidRequestError, ShortUrl
 from slashtag._core.batches import (
     Batcher,
     KeptOrder,
-    Link,
+    KeyAndId,
     Selector,
     check_slashtag,
     check_tag,
@@ -172,7 +172,7 @@ def test_links_that_come_or_go_change_only_their_batches(
         links = order.arrange(ShortUrl(id=n, slashtag=f"k{n}") for n in ids)
         return [each.keys for each in Batcher(8_000, refuse, order).batches(links)]
 
-    kept: list[Sequence[Link]] = []
+    kept: list[Sequence[KeyAndId]] = []
     first = run(KeptOrder((), kept.append), ids)
     # Another order, as after clicks elsewhere.
     again = [n for n in rng.sample(ids, len(ids)) if n not in altered] + sorted(altered - {*ids})

@@ -164,9 +164,3 @@ def test_what_is_sent_is_what_yarl_would_send(key: str, params: list[tuple[str, 
 def test_a_key_that_could_mean_another_link_or_none_is_refused(key: Any) -> None:
     with pytest.raises(InvalidRequestError):
         path_segment(key)
-
-
-@pytest.mark.parametrize("value", [2, None, 1.5, b"2"])
-def test_a_parameter_that_is_no_text_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidRequestError, match="the parameter page must be a str"):
-        Call(method="GET", path="urls", params=(("page", value),), returns=object)

@@ -30,8 +30,8 @@ from slashtag import (
     UnexpectedResponseError,
     UnknownTagError,
 )
-from slashtag._core.answers import GeoAnswer, PeriodAnswer, RangeAnswer
 from slashtag._core.call import Call
+from slashtag._core.contradictions import GeoAnswer, PeriodAnswer, RangeAnswer
 from slashtag._core.response import answered_at, parse
 from slashtag._core.retry import answer_lost, retryable
 from slashtag._core.scrubber import EXCERPT_BYTES, Scrubber

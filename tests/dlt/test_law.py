@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from slashtag import ConfigurationError, ExportError, RetryPolicy, SlashtagError
-from slashtag.dlt import Loaded, Monitor, _clicks, _load
+from slashtag.dlt import Loaded, Monitor, _incremental, _pipeline
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.laws import examples
 from tests.support.sandboxes import forget, refused_link, settle
@@ -107,7 +107,7 @@ class Days:
                     raise KeyboardInterrupt
 
                 with pytest.MonkeyPatch.context() as patched, suppress(KeyboardInterrupt):
-                    patched.setattr(_load, "_destination_locked", killed)
+                    patched.setattr(_pipeline, "_destination_locked", killed)
                     target.load(box)
             case "dead":
                 box.faults = [Fault(kind="reset", path="*/stats*", share=0.5)]
@@ -174,7 +174,7 @@ def try_law(seed: int) -> Tally:
         simulated_clock(box) as clock,
         pytest.MonkeyPatch.context() as patched,
     ):
-        patched.setattr(_clicks, "_BATCH", BATCH)
+        patched.setattr(_incremental, "_BATCH", BATCH)
         return Days(seed, box, clock, Path(folder)).example()
 
 

@@ -12,7 +12,7 @@ import dlt
 import pytest
 
 from slashtag import ExportError
-from slashtag.dlt import _load
+from slashtag.dlt import _pipeline
 from slashtag.sandbox import Sandbox
 from tests.support.warehouses import DAY, Clock, Target, truth
 
@@ -35,7 +35,7 @@ def test_a_load_refuses_a_destination_that_another_has_changed_meanwhile(
     other = on_another_machine(target, tmp_path)
     target.load(box)
     click(box, clock)
-    locked = _load._destination_locked
+    locked = _pipeline._destination_locked
 
     def overtaken(pipeline: dlt.Pipeline) -> Any:
         # All is requested. The other machine sees more clicks, and is the first to load.
@@ -46,7 +46,7 @@ def test_a_load_refuses_a_destination_that_another_has_changed_meanwhile(
         return locked(pipeline)
 
     with monkeypatch.context() as patched:
-        patched.setattr(_load, "_destination_locked", overtaken)
+        patched.setattr(_pipeline, "_destination_locked", overtaken)
         with pytest.raises(ExportError, match="run this one again"):
             target.load(box)
     assert target.daily() == truth(box, clock.today)

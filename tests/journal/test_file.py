@@ -26,9 +26,10 @@ from slashtag._journal.file import JournalFile, remove_journal
 from slashtag._journal.journal import Journal
 from slashtag.sandbox import Sandbox
 
+from ..resources.accounts import client
 from ..support.journals import committed
 from ..support.sending import until
-from .test_journal import BASE, KEY, body_of, call, fill, journal, session, threads
+from .test_journal import BASE, KEY, body_of, call, fill, journal, threads
 
 SPAN = DateRange("2022-01-01", "2024-12-31")
 
@@ -236,7 +237,7 @@ def test_a_journal_in_use_in_this_process_is_refused_by_any_name(path: Path) -> 
 
 
 async def test_no_file_of_it_holds_the_key_or_the_secret(path: Path) -> None:
-    async with Sandbox(urls=20, clicks=200, tags=1) as box, session(box, path) as job:
+    async with Sandbox(urls=20, clicks=200, tags=1) as box, client(box, journal=path) as job:
         await job.stats.collect(SPAN, tag=box.truth.tags()[0].name)
         await until(lambda: committed(path), 60)
         raw = b"".join(file.read_bytes() for file in path.parent.iterdir())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from email.utils import formatdate
 from pathlib import Path
@@ -32,19 +31,12 @@ KEY = "journalapikey0123456789"
 SPAN = DateRange("2023-01-01", "2023-12-31")
 
 
-@pytest.fixture
-async def box() -> AsyncIterator[Sandbox]:
-    async with Sandbox(urls=73, clicks=1_500, tags=3) as box:
-        yield box
+ACCOUNT = {"urls": 73, "clicks": 1_500, "tags": 3}
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "job.journal"
-
-
-def session(box: Sandbox, path: Path, **options: Any) -> AsyncSession:
-    return AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret, journal=path, **options)
 
 
 def journal(path: Path, *, max_age: float = 3600.0) -> Journal:
@@ -76,7 +68,7 @@ async def fill(path: Path, *bodies: bytes) -> None:
 async def asked(box: Sandbox, path: Path, query: Any, **options: Any) -> tuple[Any, int]:
     """Run a job of one question; give its answer and how many requests it sent."""
     before = len(box.requests)
-    async with session(box, path, **options) as job:
+    async with client(box, journal=path, **options) as job:
         answer = await job.stats.collect(query, keys=job.urls.list(pagesize=20, prefetch=1))
         assert job.metrics.requests - job.metrics.replayed == len(box.requests) - before
     return answer, len(box.requests) - before
@@ -118,7 +110,7 @@ async def test_one_series_a_slashtag_replays_its_guides_too(box: Sandbox, path: 
     tables: list[dict[str, Any]] = []
     requests: list[int] = []
     for _ in range(2):
-        async with session(box, path) as job:
+        async with client(box, journal=path) as job:
             tables.append({key: stats async for key, stats in job.stats.collect_each(SPAN, keys=keys)})
             requests.append(job.metrics.requests - job.metrics.replayed)
     truth = box.truth.per_key("2023-01-01", "2023-12-31")
@@ -135,7 +127,7 @@ async def test_a_guide_from_before_a_month_had_ended_does_not_leave_that_month_o
     for today in (datetime(2026, 1, 31, 12, tzinfo=UTC), datetime(2026, 5, 1, 12, tzinfo=UTC)):
         monkeypatch.setattr(_journal.time, "time", today.timestamp)
         monkeypatch.setattr(_stats, "datetime", SimpleNamespace(now=lambda _, today=today: today))
-        async with session(box, path, journal_max_age=1e9) as job:
+        async with client(box, journal=path, journal_max_age=1e9) as job:
             each = job.stats.collect_each(DateRange("2025-06-01", today.date()), keys=[key])
             (told,) = [stats async for _, stats in each]
         true = box.truth.range("2025-06-01", today.date(), keys=[key])
@@ -144,7 +136,7 @@ async def test_a_guide_from_before_a_month_had_ended_does_not_leave_that_month_o
 
 
 async def test_what_this_session_fetched_itself_is_not_replayed(box: Sandbox, path: Path) -> None:
-    async with session(box, path) as job:
+    async with client(box, journal=path) as job:
         for n in (1, 2):
             await job.stats.collect(Day("2023-05-05"), tag=box.truth.tags()[0].name)
             await until(lambda: committed(path), 60)
@@ -185,13 +177,13 @@ async def test_the_second_answer_replaces_one_that_contradicted_itself(path: Pat
 async def test_a_listing_that_changed_is_whole_though_the_run_that_noticed_was_stopped(
     box: Sandbox, path: Path
 ) -> None:
-    async with session(box, path) as job:
+    async with client(box, journal=path) as job:
         await job.urls.list(pagesize=10).to_list()
     box.remove_url(box.truth.urls()[15].id)
-    async with session(box, path) as job:
+    async with client(box, journal=path) as job:
         async for _ in job.urls.list(pagesize=10, prefetch=1).pages():
             break
-    async with session(box, path) as job:
+    async with client(box, journal=path) as job:
         assert [url.id for url in await job.urls.list(pagesize=10).to_list()] == [
             url.id for url in box.truth.urls()
         ]
@@ -211,7 +203,7 @@ async def test_others_have_their_turn_while_a_job_is_replayed(box: Sandbox, path
 
     tags = [tag.name for tag in box.truth.tags()]
     for _ in range(2):
-        async with session(box, path) as job:
+        async with client(box, journal=path) as job:
             turning = asyncio.create_task(other())
             await asyncio.sleep(0)
             turns = 0
@@ -231,22 +223,22 @@ def threads() -> list[str]:
 
 async def test_a_session_that_is_left_without_use_leaves_no_journal(box: Sandbox, path: Path) -> None:
     for _ in range(2):
-        async with session(box, path):
+        async with client(box, journal=path):
             pass
         assert threads() == []
         assert list(path.parent.iterdir()) == []
-    async with session(box, path) as job:
+    async with client(box, journal=path) as job:
         assert job.metrics.replayed == 0
 
 
 async def test_a_session_that_was_never_entered_makes_no_file(box: Sandbox, path: Path) -> None:
-    await session(box, path).aclose()
+    await client(box, journal=path).aclose()
     assert not path.exists()
 
 
 async def test_a_session_without_a_with_block_opens_it_at_first_use(box: Sandbox, path: Path) -> None:
     for requests in (1, 1):
-        job = session(box, path)
+        job = client(box, journal=path)
         await job.stats.collect(Day("2023-05-05"), tag=box.truth.tags()[0].name)
         await job.aclose()
         assert len(box.requests) == requests
@@ -289,14 +281,14 @@ async def test_cancelling_the_opening_or_the_closing_leaves_the_file_closed(path
 async def test_a_session_closed_while_its_journal_opens_leaves_it_to_the_next(
     box: Sandbox, path: Path
 ) -> None:
-    job = session(box, path)
+    job = client(box, journal=path)
     asking = asyncio.create_task(job.tags.page())
     await asyncio.sleep(0)
     await job.aclose()
     with pytest.raises(SessionClosedError):
         await asking
     assert not box.requests
-    async with session(box, path) as after:
+    async with client(box, journal=path) as after:
         await after.tags.page()
     assert threads() == []
 
@@ -308,7 +300,7 @@ def journal_of(job: AsyncSession) -> Journal:
 
 
 async def test_once_the_journal_cannot_be_written_nothing_is_sent(box: Sandbox, path: Path) -> None:
-    async with session(box, path) as job:
+    async with client(box, journal=path) as job:
         kept = journal_of(job)
         kept.keep(call("spring"), None, [])  # type: ignore[arg-type]
         await until(lambda: kept._failure is not None)
@@ -322,7 +314,7 @@ async def test_once_the_journal_cannot_be_written_nothing_is_sent(box: Sandbox, 
 async def test_a_change_that_was_made_is_told_as_made_whatever_became_of_the_journal(
     box: Sandbox, path: Path
 ) -> None:
-    async with session(box, path) as job:
+    async with client(box, journal=path) as job:
         await job.tags.page()
         box.latency = 0.1
         box.requests.clear()

@@ -32,7 +32,7 @@ from slashtag.bulk_update import BulkUpdate
 from slashtag.export import export_clicks
 from slashtag.sandbox import Sandbox
 
-from ..export.test_jobs import Kept
+from ..export.test_exports import Kept
 from ..support.journals import asked, committed
 from ..support.laws import examples
 from ..support.sending import until
@@ -258,6 +258,7 @@ def try_law(seed: int) -> Tally:
         return asyncio.run(run(Path(folder)))
 
 
+@pytest.mark.unmeasured
 @examples(8)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_job_survives_whatever_happens_between_its_runs(seed: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from base64 import b64decode
 from typing import Any
 
@@ -68,23 +67,6 @@ def test_a_pale_accent_keeps_its_hue_for_bars_and_gets_dark_text() -> None:
         "#ffd400",
         "#ffd400",
     ]
-
-
-@pytest.mark.parametrize(
-    ("ground", "is_transparent"), [("", True), ("<rect width='9' height='9' fill='white'/>", False)]
-)
-def test_a_transparent_logo_has_a_light_edge_in_the_dark(ground: str, is_transparent: bool) -> None:
-    svg = f"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'>{ground}</svg>"
-    branding = Branding(logo=vl_convert.svg_to_png(svg, scale=1))
-    assert branding.is_transparent == is_transparent
-    logo = read(report([1], branding=branding).to_html()).one("img").attributes["class"]
-    assert ("transparent" in logo) == is_transparent
-
-
-@pytest.mark.parametrize("data", [b"", b"damaged", zlib.compress(b"\0\1\2")])
-def test_a_damaged_logo_is_not_taken_for_a_transparent_one(data: bytes) -> None:
-    head = b"\x89PNG\r\n\x1a\n" + bytes(16) + b"\x08\x06" + bytes(7) + b"IDAT"
-    assert not Branding(logo=head + data).is_transparent
 
 
 def test_a_title_and_a_logo_are_on_the_page() -> None:

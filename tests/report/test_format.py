@@ -44,9 +44,6 @@ from slashtag.report import _format as fmt
         ("name_of", ("country", "unknown."), "Unknown"),
         ("name_of", ("referrer", ""), "(empty)"),
         ("name_of", ("tag", ""), "No tag"),
-        ("font_of", ("весна – 1",), "Liberation Sans, Arial, sans-serif"),
-        ("font_of", ("秋の",), "Noto Sans CJK JP, Liberation Sans, Arial, sans-serif"),
-        ("font_of", ("ฤดู",), "Noto Sans Thai, Liberation Sans, Arial, sans-serif"),
     ],
 )
 def test_what_is_shown(name: str, given: tuple[Any, ...], shown: str) -> None:

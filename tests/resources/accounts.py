@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo
 from slashtag import AsyncSession, DateRange, GeoStats, PeriodStats, RangeStats, RetryPolicy
 from slashtag.sandbox import Sandbox, TrueCountry, TruePeriod, TrueRange
 from tests.support import wire
+from tests.support.sending import connect
 
 QUICK = RetryPolicy(max_attempts=15, backoff_base=0.001, backoff_cap=0.002)
-APIKEY, APISECRET = "k" * 20, "s" * 12
 
 START, END = date(2023, 1, 1), date(2025, 12, 31)
 YEARS = DateRange(START, END)
@@ -38,14 +38,8 @@ PERIOD = (
 )
 
 
-def client(server: Sandbox | wire.Wire, **options: Any) -> AsyncSession:
-    """A session for a sandbox or a scripted server, quick to retry."""
-    apikey, apisecret = (
-        (server.apikey, server.apisecret) if isinstance(server, Sandbox) else (APIKEY, APISECRET)
-    )
-    return AsyncSession(
-        server.base_url, **{"apikey": apikey, "apisecret": apisecret, "retry": QUICK} | options
-    )
+#: Makes a session for a sandbox or a scripted server, quick to retry.
+client = partial(connect, retry=QUICK, timeout=30)
 
 
 @asynccontextmanager

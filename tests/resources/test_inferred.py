@@ -17,14 +17,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from slashtag import BadRequestError, DateRange, Day, Failure, RangeStats, ServerError, ShortUrl
-from slashtag._core.answers import RangeAnswer
 from slashtag._core.call import Call
-from slashtag._core.throttle.throttle import Throttle
+from slashtag._core.contradictions import RangeAnswer
 from slashtag._fanout import Tasks
-from slashtag._resources.collect import ServiceTraits
 from slashtag._resources.stats import Stats
-from slashtag._sending.admission import Admission
-from slashtag._sending.sender import Metrics
+from slashtag._resources.stats_fetcher import ServiceTraits
 from tests.core.clicklog import COUNTRIES, DEVICES, Click, Service
 from tests.resources.accounts import client, serving
 from tests.support.laws import examples
@@ -50,12 +47,12 @@ def stats_over(send: Send) -> Stats:
         return send(call)
 
     return Stats(
-        cast("Any", SimpleNamespace(send=slowly, journal=None)),
+        cast("Any", SimpleNamespace(send=slowly, journal=None, metrics=SimpleNamespace(inconsistent=0))),
         Tasks(),
         workers=8,
         max_keys_bytes=7_500,
         range_end="inclusive",
-        traits=ServiceTraits(Metrics(Admission(Throttle(1)))),
+        traits=ServiceTraits(),
     )
 
 

@@ -116,6 +116,7 @@ async def test_the_first_fault_that_is_due_wins_and_all_count() -> None:
     assert found == [200, 503, 500, 503, 200, 500]
 
 
+@pytest.mark.unmeasured
 async def test_a_share_fails_and_the_same_seed_fails_the_same() -> None:
     fault = Fault(share=0.3, kind="500")
     one, same, other = [await statuses(100, fault, seed=seed) for seed in (1, 1, 2)]

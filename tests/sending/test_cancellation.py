@@ -60,7 +60,7 @@ async def reached(
     match stage:
         case "place":
             answers, options["concurrency"] = [wires.stall()], 1
-        case "gate":
+        case "pause":
             answers = [html(429, retry_after=1)]
         case "connect":
             answers = [ok(PAGE)]
@@ -94,7 +94,7 @@ async def reached(
             async def there() -> None:
                 metrics = session.metrics
                 match stage:
-                    case "place" | "gate":
+                    case "place" | "pause":
                         await until(lambda: metrics.waiting == 1)
                     case "connect":
                         await wire.accepted(1)
@@ -122,7 +122,7 @@ async def reached(
             assert not budget_of(session)._turn.locked()
 
 
-STAGES = ["place", "gate", "connect", "headers", "body", "drip", "backoff", "line", "lone turn"]
+STAGES = ["place", "pause", "connect", "headers", "body", "drip", "backoff", "line", "lone turn"]
 WRITES = ["PUT", "rename", "POST"]
 
 

@@ -267,8 +267,8 @@ async def test_another_protocol_is_no_answer() -> None:
 @pytest.mark.usefixtures("way")
 async def test_what_bears_a_body_or_could_says_how_long_it_is() -> None:
     async with Wire(ok({})) as wire, connect(wire) as session:
-        await session.send(Call(method="POST", path="tags", returns=dict))
-        await session.send(Call(method="GET", path="tags", returns=dict, body=b"{}"))
+        await session._sender.send(Call(method="POST", path="tags", returns=dict))
+        await session._sender.send(Call(method="GET", path="tags", returns=dict, body=b"{}"))
     assert [request.headers["content-length"] for request in wire.requests] == ["0", "2"]
     assert [request.body for request in wire.requests] == [b"", b"{}"]
 

@@ -331,7 +331,7 @@ async def test_a_503_that_says_how_long_pauses_the_session(answer: Answer) -> No
 
 
 @pytest.mark.parametrize("status", [500, 502, 504, 400])
-async def test_retry_after_of_any_other_status_closes_no_gate(status: int) -> None:
+async def test_retry_after_of_any_other_status_pauses_nobody(status: int) -> None:
     async with Wire([html(status, retry_after=30)]) as wire, connect(wire, retry=ONCE) as session:
         with pytest.raises(APIError):
             await get(session)

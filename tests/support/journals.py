@@ -35,7 +35,7 @@ def asked(arrivals: Iterable[Arrival]) -> set[bytes]:
                 path=arrival.path.removeprefix("/api/v1/"),
                 params=tuple(arrival.query.items()),
                 returns=object,
-                past_caches=arrival.no_cache,
+                freshness="no cache" if arrival.no_cache else "any",
             )
         )
         for arrival in arrivals

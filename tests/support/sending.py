@@ -74,12 +74,12 @@ def admission_of(session: AsyncSession) -> Admission:
 
 
 def budget_of(session: AsyncSession) -> RetryBudget:
-    return session._sender.budget
+    return session._sender.retry_budget
 
 
 def run_out(session: AsyncSession) -> None:
     """Let the time of all attempts that are under way be over."""
-    session._sender.transport._watchdog.close()
+    session._sender.transport.end_attempts()
 
 
 def spend(budget: RetryBudget) -> None:

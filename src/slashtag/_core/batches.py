@@ -20,7 +20,7 @@ Key = str | ShortUrl
 Keys = Iterable[Key] | AsyncIterable[Key]
 ReportBadKey = Callable[[Key, InvalidRequestError], object]
 #: A slashtag, and the id of its link if that is known.
-Link = tuple[str, int | None]
+KeyAndId = tuple[str, int | None]
 
 MAX_KEYS = 100
 MAX_TARGET_BYTES = 8_000
@@ -56,11 +56,17 @@ class Selector(Struct, frozen=True):
 
 
 def select(
-    keys: Keys | None, tag: str | None, tags: Iterable[str] | None, batcher: Batcher, *, arranged: bool = True
+    keys: Keys | None,
+    tag: str | None,
+    tags: Iterable[str] | None,
+    batcher: Batcher,
+    *,
+    keep_earlier_order: bool = True,
 ) -> Iterable[Selector]:
     """Return the checked selectors of a query, none for slashtags that are read asynchronously.
 
-    Slashtags are `arranged` as they were in an earlier run. Raises TypeError and InvalidRequestError.
+    With `keep_earlier_order` slashtags come as they did in an earlier run of a job. Raises TypeError and
+    InvalidRequestError.
     """
     if sum(selector is not None for selector in (keys, tag, tags)) != 1:
         raise TypeError("pass exactly one of keys=, tag= and tags=")
@@ -73,10 +79,10 @@ def select(
     if keys is None or isinstance(keys, AsyncIterable):
         return ()
     keys = tuple(in_fixed_order(keys))
-    if batcher.order is None and (plain := plain_batches(keys, batcher.max_keys_bytes)):
+    if batcher.kept_order is None and (plain := plain_batches(keys, batcher.max_keys_bytes)):
         return plain
-    if batcher.order is not None and arranged:
-        keys = tuple(batcher.order.arrange(keys))
+    if batcher.kept_order is not None and keep_earlier_order:
+        keys = tuple(batcher.kept_order.arrange(keys))
     return batcher.batches(keys)
 
 
@@ -123,7 +129,9 @@ class KeptOrder:
     change only the batches that they are in. `keep` is called with each batch that is not as it was.
     """
 
-    def __init__(self, batches: Iterable[Sequence[Link]], keep: Callable[[Sequence[Link]], object]) -> None:
+    def __init__(
+        self, batches: Iterable[Sequence[KeyAndId]], keep: Callable[[Sequence[KeyAndId]], object]
+    ) -> None:
         self._keep = keep
         # A later batch replaces those that had its slashtags before.
         self._batch_of = {slashtag: batch for batch in batches for slashtag, _ in batch}
@@ -139,7 +147,7 @@ class KeptOrder:
         """Return keys in the order that they had; those that are new come last, in the given order."""
         return sorted(keys, key=lambda key: self._rank.get(str(getattr(key, "slashtag", key)), inf))
 
-    def take(self, batch: Sequence[Link]) -> None:
+    def take(self, batch: Sequence[KeyAndId]) -> None:
         """Keep a batch unless it is as before."""
         if self._batch_of.get(batch[0][0]) != batch:
             self._keep(batch)
@@ -149,18 +157,18 @@ class Batcher:
     """Builder of batches of slashtags, in order and without repetitions.
 
     `max_keys_bytes` is the number of bytes available for url_keys in a request target. Slashtags that cannot
-    be requested are passed to `report_bad_key`. With an `order`, batches begin and end where they did before.
+    be requested are passed to `report_bad_key`. With a `kept_order` batches begin and end as they did before.
     """
 
     def __init__(
-        self, max_keys_bytes: int, report_bad_key: ReportBadKey, order: KeptOrder | None = None
+        self, max_keys_bytes: int, report_bad_key: ReportBadKey, kept_order: KeptOrder | None = None
     ) -> None:
         self.max_keys_bytes = max_keys_bytes
         self._report_bad_key = report_bad_key
-        self.order = order
-        self._last_of = {} if order is None else order.last_of
+        self.kept_order = kept_order
+        self._last_of = {} if kept_order is None else kept_order.last_of
         self._seen: set[str] = set()
-        self._batch: list[Link] = []
+        self._batch: list[KeyAndId] = []
         self._size = 0
 
     def add(self, key: Key) -> Sequence[Selector]:
@@ -190,8 +198,8 @@ class Batcher:
     def remainder(self) -> Sequence[Selector]:
         """Return the remaining slashtags as the last batch, if any."""
         batch, self._batch, self._size = self._batch, [], 0
-        if self.order is not None and batch:
-            self.order.take(batch)
+        if self.kept_order is not None and batch:
+            self.kept_order.take(batch)
         return [Selector(keys=tuple([slashtag for slashtag, _ in batch]))] if batch else ()
 
 

@@ -1,6 +1,5 @@
 """One API call as a picklable value, and checks of arguments and options, before anything is sent."""
 
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from inspect import iscoroutinefunction
@@ -17,9 +16,11 @@ from .._errors import ConfigurationError, InvalidRequestError
 T_co = TypeVar("T_co", covariant=True)
 
 Repeat = Literal["always", "if not done", "if unsent", "never"]
+Freshness = Literal["any", "no cache", "new connection"]
+#: Is called with what is done, and the total if that is known.
+Progress = Callable[[int, int | None], object]
 RedirectCode = Literal[301, 302, 303, 304, 307, 308]
 REDIRECT_CODES: tuple[int, ...] = get_args(RedirectCode)
-MAX_PAGESIZE = 500
 MAX_SLASHTAG = 100
 MAX_PASSWORD = 50
 MAX_TAG_NAME = 25
@@ -33,9 +34,6 @@ SETTLING_SECONDS = 300.0
 
 #: Bytes that percent-encoding leaves as they are; any other becomes three.
 UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
-METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
-#: Visible ASCII without "#" and "?", which would end the path.
-_PATH = re.compile(r"[!\"$->@-~]+")
 
 
 class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
@@ -44,12 +42,11 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeat` says after
     which failures it may be sent again: all of them, those after which it cannot have been done, only if
     nothing was sent, or none (see `retry.py`). A journal may keep the answer if the call is `replayable` and
-    the period that it asks about had ended, at `period_end` (epoch seconds). A call to be sent `anew` asks
-    for a second opinion on an answer in doubt: not from a journal, over a new connection, past caches. So
-    does one `past_caches`, but as a request of its own: a journal keeps both answers. So does one with
-    `no_cache`, but over any connection. `secrets` are strings (a link's password) that no error and no log
-    may show. Raises InvalidRequestError for a method other than GET, POST, PUT and DELETE, for a path with a
-    query, a fragment, blanks or control characters, and for a parameter that is not a str.
+    the period that it asks about had ended, at `period_end` (epoch seconds). `freshness` "no cache" asks past
+    caches, "new connection" also over one that may reach another backend; a journal keeps their answers apart
+    from those to "any". `anew` is for a second opinion on an answer in doubt: not from a journal, past
+    caches, over a new connection. `secrets` are strings (a link's password) that no error and no log may
+    show.
     """
 
     method: str
@@ -62,19 +59,8 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     label: str = ""
     replayable: bool = False
     anew: bool = False
-    past_caches: bool = False
-    no_cache: bool = False
+    freshness: Freshness = "any"
     period_end: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise InvalidRequestError(f"the method must be one of {', '.join(sorted(METHODS))}")
-        if not _PATH.fullmatch(self.path):
-            raise InvalidRequestError("the path must be percent-encoded, without a query or a fragment")
-        params: tuple[tuple[str, object], ...] = self.params
-        for name, value in params:
-            if not isinstance(value, str):
-                raise InvalidRequestError(f"the parameter {name} must be a str, not {value!r}")
 
     @property
     def keys(self) -> tuple[str, ...]:

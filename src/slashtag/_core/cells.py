@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from .._statistics import add_counts
+from .._summed_statistics import add_counts
 from .batches import MAX_KEYS, halves
 from .bounds import Bounds
 

@@ -7,7 +7,7 @@ months in question or contradict the answer for a month, every window is request
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from .._statistics import PeriodStats
+from .._summed_statistics import PeriodStats
 from .queries import AllTime, DateRange
 from .windows import DAY, SECOND, TimeSlice, Window, midnight, range_slice, windows
 

@@ -42,7 +42,7 @@ from msgspec.structs import replace
 
 from .._errors import BadRequestError, InvalidRequestError, NotFoundError, PaginationError, SlashtagError
 from .._records import Page
-from .call import MAX_PAGESIZE, check_int
+from .call import check_int
 
 
 class HasId(Protocol):
@@ -51,8 +51,9 @@ class HasId(Protocol):
 
 
 T = TypeVar("T", bound=HasId)
-Order = Literal["date", "-date"]
+OrderBy = Literal["date", "-date"]
 
+MAX_PAGESIZE = 500
 #: A short page 1 whose length is a multiple of this may be the result of an undocumented cap.
 CAP_STEP = 10
 #: With so many pages more of known items than of new ones, a listing does not advance.
@@ -71,7 +72,7 @@ REPEATS = "pages repeat items of others: the order of records created at the sam
 class Paging(Struct, frozen=True):
     """Checked options of a listing; see `Resource.list`."""
 
-    orderby: Order | None = "date"
+    orderby: OrderBy | None = "date"
     pagesize: int = MAX_PAGESIZE
     start_page: int = 1
     prefetch: int = 8
@@ -83,29 +84,34 @@ class Paging(Struct, frozen=True):
         check_int("prefetch", self.prefetch, 1)
         if self.limit is not None:
             check_int("limit", self.limit, 0)
-        if self.orderby is not None and self.orderby not in get_args(Order):
+        if self.orderby is not None and self.orderby not in get_args(OrderBy):
             raise InvalidRequestError(f"orderby must be 'date' or '-date', not {self.orderby!r}")
 
 
 class PageCursor(Generic[T]):
     """State of one listing: it is read once, and again while items are missing.
 
-    The caller requests the pages that `ask()` returns, of `pagesize` items, and passes the answer for `page`
-    to `take()` or its error to `missing()`. It then drops its requests for pages that are no longer in
-    `under_way`, and ends when `done` is True. Nothing beyond the limit is requested.
+    The caller requests the pages that `next_to_request()` returns, of `requested_size` items, and passes the
+    answer for `page` to `take()` or its error to `take_error()`. It then drops its requests for pages that
+    are no longer in `under_way`, and ends when `done` is True. Nothing beyond the limit is requested.
     """
 
     def __init__(self, options: Paging | None = None) -> None:
         self._options = options or Paging()
         self.done = self._options.limit == 0
-        self.pagesize = self._options.pagesize
+        self.requested_size = self._options.pagesize
         self._left = inf if self._options.limit is None else self._options.limit
-        self._reading: Reading[T] = Reading(self._options, self.pagesize)
+        self._reading: Reading[T] = Reading(self._options, self.requested_size)
         self._given = self._reading.seen
         self._records = 0  # the most of any reading
         self._lacking = inf
         self._in_vain = 0
         self._ends_early = False
+
+    @property
+    def _is_read_again(self) -> bool:
+        # The first reading gives all that it sees.
+        return self._given is not self._reading.seen
 
     @property
     def page(self) -> int:
@@ -118,25 +124,25 @@ class PageCursor(Generic[T]):
         return self._reading.under_way
 
     @property
-    def again(self) -> bool:
-        """Whether `page` is a second opinion: on an answer in doubt, or on the end."""
+    def is_second_opinion(self) -> bool:
+        """Whether `page` is a second opinion: on its first answer, on the end, or on an earlier reading."""
         reading = self._reading
-        return reading.doubt is not None or reading.confirms_end or self._given is not reading.seen
+        return reading.first_answer is not None or reading.confirms_end or self._is_read_again
 
-    def ask(self) -> int | None:
+    def next_to_request(self) -> int | None:
         """Return the next page to request, None while enough pages are under way."""
-        return None if self.done else self._reading.ask(self._options.prefetch, self._left)
+        return None if self.done else self._reading.next_to_request(self._options.prefetch, self._left)
 
-    def missing(self, error: SlashtagError) -> None:
+    def take_error(self, error: SlashtagError) -> None:
         """Process the error for `page`, or raise it if it cannot mean that the listing has ended."""
-        self._reading.missing(error)
+        self._reading.take_error(error)
         self._check_end()
 
     def take(self, page: Page[T]) -> Sequence[T]:
         """Process the answer to `page`; return its new items."""
         # The service may tell a larger one, but gives no more than were requested.
-        items = self._reading.take(replace(page, page_size=min(page.page_size, self.pagesize)))
-        if items and self._given is not self._reading.seen:
+        items = self._reading.take(replace(page, page_size=min(page.page_size, self.requested_size)))
+        if items and self._is_read_again:
             new = self._given.new({item.id for item in items})
             self._given.add(new)
             items = _choose(items, new)
@@ -161,64 +167,64 @@ class PageCursor(Generic[T]):
         if self._in_vain == MOST_READINGS_IN_VAIN:
             why = reading.problem or REPEATS
             raise PaginationError(f"{given} items were found, but others may be missing: {why}")
-        self._ends_early = reading.shifts and not reading.problem
+        self._ends_early = reading.only_insertions and not reading.problem
         if self._options.start_page == 1:
             # Where the order of equal dates depends on the limits of a page, others may show other items.
             # Pages that were too short twice are as long as the service allows.
-            is_capped = self._in_vain > 1 and 0 < reading.records < self.pagesize
-            self.pagesize = reading.records if is_capped else max(1, reading.page_size - 1)
-        self._reading = Reading(self._options, self.pagesize)
+            is_capped = self._in_vain > 1 and 0 < reading.records < self.requested_size
+            self.requested_size = reading.records if is_capped else max(1, reading.told_size - 1)
+        self._reading = Reading(self._options, self.requested_size)
 
 
 class Reading(Generic[T]):
     """One reading of a listing from its start page to its end, by the table above."""
 
-    def __init__(self, options: Paging, pagesize: int) -> None:
+    def __init__(self, options: Paging, requested_size: int) -> None:
         self.page = options.start_page
         self.under_way: set[int] = set()
-        #: What the answer to `page` has held, if it is requested once more.
-        self.doubt: Literal["items", "nothing"] | None = None
+        #: What the first answer to `page` held, while the page is requested once more.
+        self.first_answer: Literal["items", "nothing"] | None = None
         #: The items of this reading, and the number of records on its pages.
         self.seen = SeenIds()
         self.records = 0
         #: What is wrong with a page, also with the second answer: the reading ends there.
         self.problem: str | None = None
-        #: Whether all repeated items can be the result of insertions.
-        self.shifts = options.orderby != "date"
-        #: The number of items that a full page has.
-        self.page_size = pagesize
+        #: Whether insertions of new records can explain all repeated items so far.
+        self.only_insertions = options.orderby != "date"
+        #: The pageSize that pages tell: the number of items that a full one has.
+        self.told_size = requested_size
         self._most_ahead = 1  # of the pages under way, at present
         self._end = inf  # the last page, or the one that confirms it
         self._last: list[int] = []  # the ids of the last page
 
     @property
     def done(self) -> bool:
-        is_over = self.page > self._end and not self.under_way and self.doubt is None
+        is_over = self.page > self._end and not self.under_way and self.first_answer is None
         return is_over or self.problem is not None
 
     @property
     def confirms_end(self) -> bool:
         """Whether `page` is the one behind a last page."""
-        return self.page == self._end and len(self._last) < self.page_size
+        return self.page == self._end and len(self._last) < self.told_size
 
-    def ask(self, prefetch: int, left: float) -> int | None:
-        """Return the next page to request; see `PageCursor.ask`."""
+    def next_to_request(self, prefetch: int, left: float) -> int | None:
+        """Return the next page to request; see `PageCursor.next_to_request`."""
         number = self.page
         if number in self.under_way:
             # While a page is being confirmed, only that page is requested.
-            doubt, ahead = self.doubt is not None or self._end < inf, len(self.under_way)
+            is_confirmed, ahead = self.first_answer is not None or self._end < inf, len(self.under_way)
             most = min(self._most_ahead, prefetch)
-            if doubt or ahead >= most or ahead * self.page_size >= left:
+            if is_confirmed or ahead >= most or ahead * self.told_size >= left:
                 return None
             number = max(self.under_way) + 1
         self.under_way.add(number)
         return number
 
-    def missing(self, error: SlashtagError) -> None:
-        """Process an error; see `PageCursor.missing`."""
+    def take_error(self, error: SlashtagError) -> None:
+        """Process an error; see `PageCursor.take_error`."""
         # A page behind the end may be refused. Two 404s for the first page are for the path.
         is_refused = isinstance(error, BadRequestError) and self._end < inf
-        may_end = isinstance(error, NotFoundError) and (self.records > 0 or not self.doubt)
+        may_end = isinstance(error, NotFoundError) and (self.records > 0 or not self.first_answer)
         if not is_refused and not may_end:
             raise error
         self._take_nothing()
@@ -233,7 +239,7 @@ class Reading(Generic[T]):
             return self._take_nothing()
         is_repeated = self._answered("items")
         if not is_repeated and (problem or not fresh or len({*ids}) < len(ids)):
-            self.doubt = "items"
+            self.first_answer = "items"
             return ()
         if problem:
             self.problem = problem
@@ -244,10 +250,11 @@ class Reading(Generic[T]):
     def _problem(self, page: Page[T], ids: list[int], fresh: set[int]) -> str | None:
         """Return why the listing must be read again if an answer to `page` is the same once more."""
         number, is_behind, size = self.page, self._end < inf, page.page_size
-        if self._last and not is_behind and size != self.page_size and (ids or size):
-            return f"page {number} has a pageSize of {size}, and those before it {self.page_size}"
+        if self._last and not is_behind and size != self.told_size and (ids or size):
+            return f"page {number} has a pageSize of {size}, and those before it {self.told_size}"
         # An insertion moves some of the last items behind the end, but not to a page that confirms it.
-        is_last = ids == self._last or (self.shifts and number > self._end and ids == self._last[-len(ids) :])
+        is_last = ids == self._last
+        is_last |= self.only_insertions and number > self._end and ids == self._last[-len(ids) :]
         is_all = len(ids) >= len(self.seen)
         if not ids or (is_last and not is_all and page.page <= number):
             return None
@@ -260,21 +267,21 @@ class Reading(Generic[T]):
             )
         if is_behind:
             return f"page {number} has items, although the listing seemed to end before it"
-        if self._last and self.shifts and max(ids) > self._last[0]:
+        if self._last and self.only_insertions and max(ids) > self._last[0]:
             return TOO_FAST
         return None
 
     def _accept(self, page: Page[T], ids: list[int], fresh: set[int]) -> Sequence[T]:
         if not self._last:
-            self.page_size = page.page_size
+            self.told_size = page.page_size
         repeated = len({*ids}) - len(fresh)
-        if self.shifts:
+        if self.only_insertions:
             self._check_order(ids, repeated)
         self.records += len(fresh) + repeated
         self.seen.add(fresh)
-        if self.records > 2 * len(self.seen) + MOST_KNOWN_PAGES * self.page_size:
+        if self.records > 2 * len(self.seen) + MOST_KNOWN_PAGES * self.told_size:
             raise PaginationError(TOO_FAST)
-        if len(ids) < self.page_size:
+        if len(ids) < self.told_size:
             self._end = self.page + (len(ids) % CAP_STEP == 0)
         self._last = ids
         self._most_ahead += 1
@@ -289,19 +296,19 @@ class Reading(Generic[T]):
             self._most_ahead = 0
         is_next = ids[:repeated] == self._last[len(self._last) - repeated :] and repeated < len(ids)
         row = ids if repeated else [*self._last[-1:], *ids]
-        self.shifts = is_next and all(a > b for a, b in pairwise(row))
+        self.only_insertions = is_next and all(a > b for a, b in pairwise(row))
 
     def _answered(self, kind: str) -> bool:
         """Record an answer to `page`; return whether it is the second one of its kind."""
         self.under_way.discard(self.page)
-        doubt, self.doubt = self.doubt, None
-        return doubt == kind
+        first_answer, self.first_answer = self.first_answer, None
+        return first_answer == kind
 
     def _take_nothing(self) -> Sequence[T]:
         """Process an answer that adds nothing: the page is behind the end, or must be requested again."""
         is_first = self._end == inf
         if not self._answered("nothing") and is_first:
-            self.doubt = "nothing"
+            self.first_answer = "nothing"
             return ()
         if is_first:
             # A page behind it must confirm that this is not a gap.

@@ -1,7 +1,7 @@
 """Queries of the statistics endpoints, and the plans of their requests.
 
 A new statistics endpoint needs one more class here: its fields, validation, time slices and type of answer.
-How an answer is checked is in answers.py, how results are added in _statistics.py.
+contradictions.py says how an answer is checked, _summed_statistics.py how results are added up.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from msgspec.structs import force_setattr, replace
 
 from .._errors import InvalidRequestError
 from .._records import PydanticType
-from .._statistics import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics, many
-from .answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
+from .._summed_statistics import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics, many
 from .batches import Selector
 from .call import Call, check_int
+from .contradictions import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from .dates import date_of, is_local, localized, parse_bound, parse_day, parse_span, spans_to_compare
 from .windows import (
     DAY,
@@ -42,7 +42,7 @@ R_co = TypeVar("R_co", covariant=True, bound=Statistics)
 _Date = date
 
 #: No click is older: link shorteners with statistics did not exist.
-EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+OLDEST_CLICK = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Query(PydanticType, Generic[R_co], frozen=True):
@@ -100,7 +100,7 @@ class DateRange(Query[RangeStats], frozen=True):
         if self.relative is not None:
             if self.start is not None or self.end is not None:
                 raise InvalidRequestError("a range has a start and an end, or is relative to today")
-            parse_span(self.relative, EPOCH.date())
+            parse_span(self.relative, OLDEST_CLICK.date())
             return
         force_setattr(self, "start", parse_bound("start", self.start))
         force_setattr(self, "end", parse_bound("end", self.end))
@@ -125,7 +125,7 @@ class DateRange(Query[RangeStats], frozen=True):
 
         What is relative to today is so in the `timezone` of the call, at the time of the call.
         """
-        today = EPOCH.date()
+        today = OLDEST_CLICK.date()
         bounds = parse_span(text, today)
         return cls(*bounds) if bounds == parse_span(text, today + 400 * DAY) else cls(relative=text)
 
@@ -234,7 +234,7 @@ class AllTime(Query[PeriodStats], frozen=True):
     answer_type = PeriodAnswer
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
-        offsets = (offset for *_, offset in segments(zone, EPOCH, now))
+        offsets = (offset for *_, offset in segments(zone, OLDEST_CLICK, now))
         return [self.time_slice(only_offset(zone, offsets, "all time"))]
 
     def time_slice(self, offset: timedelta, period_end: float = inf) -> TimeSlice:
@@ -288,7 +288,8 @@ class Plan(Struct, Generic[R_co], frozen=True):
     """Requests of a query: each selector with each time slice, restricted to the range [start, stop).
 
     `len(plan)` is the number of requests if none is halved or retried. `span` is the first and the last date
-    of the result's days, None for a query without days; `missing` is added to that of the result.
+    of the result's days, None for a query without days. `missing` is added to that of the result: slashtags
+    that cannot be requested, or -1 in the plan of a Failure, which another result counts as missing.
     """
 
     query: Query[R_co]

@@ -23,8 +23,8 @@ from .._errors import (
     UnknownTagError,
 )
 from .._records import Page, Record
-from .answers import StatsAnswer
 from .call import Call
+from .contradictions import StatsAnswer
 from .scrubber import SCRUBBED_BYTES, Scrubber
 from .throttle.headers import http_date
 from .throttle.headers import retry_after as parse_retry_after
@@ -186,7 +186,7 @@ def answered_at(headers: Mapping[str, str]) -> float | None:
 
 def check_age(call: Call[Any], made: float | None) -> None:
     """Raise UnexpectedResponseError for an answer of a cache to a call that goes past caches."""
-    if (call.past_caches or call.no_cache) and made is not None and made < (call.period_end or 0.0):
+    if call.freshness != "any" and made is not None and made < (call.period_end or 0.0):
         text = "a cache answered, from before the period had ended, or this machine's clock is ahead"
         raise UnexpectedResponseError(text, status=200, repeatable=False)
 

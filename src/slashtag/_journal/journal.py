@@ -1,4 +1,4 @@
-"""Journal of a job: a file of complete responses, so that a second run requests only what is missing."""
+"""Journal of a job: a file of complete responses, which a second run requests if they may have changed."""
 
 import asyncio
 import hashlib
@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from .._core.batches import KeptOrder, Link
+from .._core.batches import KeptOrder, KeyAndId
 from .._core.call import SETTLING_SECONDS, Call
 from .._errors import JournalError
 from .._files import in_thread
@@ -26,7 +26,7 @@ from .file import JournalFile, Stored
 COMMIT_SECONDS = 0.2
 
 log = logging.getLogger("slashtag")
-_links_decoder = msgspec.json.Decoder(list[Link])
+_links_decoder = msgspec.json.Decoder(list[KeyAndId])
 
 
 class Journal:
@@ -50,7 +50,7 @@ class Journal:
         self._ahead: float | None = None
         self._has_clock = True
         #: Batches of earlier runs, by question, and how often each question was asked in this one.
-        self._batches: dict[bytes, list[list[Link]]] = {}
+        self._batches: dict[bytes, list[list[KeyAndId]]] = {}
         self._asked: Counter[str] = Counter()
         #: By slashtag: the id of its link, and the last response from before it belonged to that link.
         self._ids: dict[str, int] = {}
@@ -121,11 +121,11 @@ class Journal:
         before = self._batches.get(question, ()) if is_used else ()
         return KeptOrder(before, partial(self._keep_batch, question))
 
-    def _keep_batch(self, question: bytes, links: Sequence[Link]) -> None:
+    def _keep_batch(self, question: bytes, links: Sequence[KeyAndId]) -> None:
         self._note(links, inf)
         self._queue(question, None, msgspec.json.encode(links))
 
-    def _note(self, links: Sequence[Link], last: float) -> None:
+    def _note(self, links: Sequence[KeyAndId], last: float) -> None:
         """Note which link each slashtag belongs to, from the response after `last` on."""
         for slashtag, link in links:
             if link is not None and self._ids.setdefault(slashtag, link) != link:
@@ -215,5 +215,5 @@ def _is_page(call: Call[Any]) -> bool:
 
 def _request(call: Call[Any]) -> bytes:
     """Return a short hash that identifies a request, whose slashtags may take thousands of bytes."""
-    text = msgspec.json.encode((call.path, call.past_caches or call.no_cache, call.params))
+    text = msgspec.json.encode((call.path, call.freshness != "any", call.params))
     return hashlib.blake2b(text, digest_size=16).digest()

@@ -13,19 +13,20 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.answers import RangeAnswer
 from .._core.batches import Selector, look_alikes
 from .._core.call import SETTLING_SECONDS
 from .._core.cells import TOTAL, Answer, Label, Question
 from .._core.checks import Check
+from .._core.contradictions import RangeAnswer
 from .._core.month_filter import Counts, MonthFilter
 from .._core.queries import AllTime, DateRange, Plan
 from .._core.search import Rounds, Search
 from .._core.windows import TimeSlice, Window, split_at
 from .._errors import SlashtagError, UnexpectedResponseError
 from .._fanout import CAPACITY, Results, Tasks, WorkerPool
-from .._statistics import RangeStats, RunningSum, Statistics
-from .collect import ProgressReporter, StatsFetcher
+from .._summed_statistics import RangeStats, RunningSum, Statistics
+from .collect import RunState
+from .stats_fetcher import StatsFetcher
 
 R = TypeVar("R", bound=Statistics)
 
@@ -84,9 +85,9 @@ class EachRun(Generic[R]):
 
     def __init__(
         self,
-        fetch: StatsFetcher,
+        fetcher: StatsFetcher,
         plan: Plan[R],
-        reporter: ProgressReporter,
+        reporter: RunState,
         *,
         zone: tzinfo,
         now: datetime,
@@ -95,7 +96,7 @@ class EachRun(Generic[R]):
         ordered: bool,
         workers: int,
     ) -> None:
-        self._fetch, self._plan, self._reporter = fetch, plan, reporter
+        self._fetcher, self._plan, self._reporter = fetcher, plan, reporter
         self._workers, self._ordered = workers, ordered
         #: Periods that end before this (epoch seconds) are over by every clock.
         self._over = now.timestamp() - SETTLING_SECONDS
@@ -140,7 +141,7 @@ class EachRun(Generic[R]):
 
     async def _collect_months(self, group: Group) -> bool:
         """Collect a group without months that are empty; return False if all-time statistics do not help."""
-        months, traits = self._filter, self._fetch.traits
+        months, traits = self._filter, self._fetcher.traits
         if months is None or traits.all_time_is_wrong:
             return False
         failed: list[Selector] = []
@@ -148,9 +149,12 @@ class EachRun(Generic[R]):
         async def learn(selector: Selector) -> None:
             if traits.all_time_is_wrong or len(failed) > len(group.all_time) + 2:
                 return
-            call = replace(AllTime().call(selector, months.all_time), past_caches=True, repeat="never")
+            call = AllTime().call(selector, months.all_time)
+            call = replace(call, freshness="new connection", repeat="never")
             try:
-                group.all_time[selector.keys] = months.counts(await self._fetch(call, is_used=False))
+                group.all_time[selector.keys] = months.counts(
+                    await self._fetcher.fetch(call, is_result=False)
+                )
             except (SlashtagError, ValueError) as error:
                 if isinstance(error, SlashtagError) and error.is_fatal:
                     raise
@@ -204,7 +208,7 @@ class EachRun(Generic[R]):
     @property
     def _may_infer(self) -> bool:
         """Whether to request several slashtags at once."""
-        return self._infers and self._fetch.traits.is_additive
+        return self._infers and self._fetcher.traits.is_additive
 
     async def _collect_present(self, group: Group, part: Part) -> None:
         """Collect a time slice that is not over; only its days that are over are inferred.
@@ -216,14 +220,14 @@ class EachRun(Generic[R]):
         past, present = split_at(time_slice, self._over, self._range_end)
         shares: dict[Selector, list[Selector]] = {}
         query, busy = self._plan.query, BUSY_TODAY if past is None else BUSY
-        mark = self._reporter.mark()
+        mark = self._reporter.situation()
 
         async def ask(selector: Selector) -> None:
             if len(selector.keys) <= FEW_TODAY:
                 return
             try:
                 call = query.call(selector, present)
-                stats = await self._fetch(call, present.window, is_used=False)
+                stats = await self._fetcher.fetch(call, present.window, is_result=False)
             except SlashtagError as error:
                 if not self._reporter.may_split(error, mark, always=True):
                     raise NoAnswersError(error) from None
@@ -252,7 +256,7 @@ class EachRun(Generic[R]):
                 return ()
             is_alone, call = len(selector.names) == 1, query.call(selector, time_slice)
             try:
-                stats = await self._fetch(call, time_slice.window, is_used=is_alone)
+                stats = await self._fetcher.fetch(call, time_slice.window, is_result=is_alone)
             except SlashtagError as error:
                 if not (is_alone or error.is_fatal):
                     return selector.singles()
@@ -273,17 +277,17 @@ class EachRun(Generic[R]):
 
     async def _search(self, group: Group, part: Part) -> None:
         """Search the batches of a time slice, and request alone what cannot be inferred."""
-        (time_slice, selectors), query, traits = part, self._plan.query, self._fetch.traits
+        (time_slice, selectors), query, traits = part, self._plan.query, self._fetcher.traits
         window = time_slice.window
         assert window is not None
         unusable: list[SlashtagError] = []
 
         async def ask(question: Question | Check) -> None:
             selector = Selector(keys=question.keys)
-            call = query.call(selector, time_slice)
-            call = replace(call, past_caches=question.is_repeated, no_cache=question.is_part)
+            fresh = "new connection" if question.is_repeated else "no cache" if question.is_part else "any"
+            call = replace(query.call(selector, time_slice), freshness=fresh)
             try:
-                stats = await self._fetch(call, window, is_used=False)
+                stats = await self._fetcher.fetch(call, window, is_result=False)
             except SlashtagError as error:
                 if is_unusable(error):
                     unusable.append(error)
@@ -299,13 +303,13 @@ class EachRun(Generic[R]):
         batches = [look_alikes(selector.keys) for selector in selectors]
         # A whole batch shows whether its all-time statistics are right.
         search = Search(batches, few=0 if group.all_time else FEW_KEYS)
-        rounds, mark = search.rounds(), self._reporter.mark()
+        rounds, mark = search.rounds(), self._reporter.situation()
         leader = group.leader = group.leader or search
         try:
             while round_ := await next_round(rounds):
                 if leader.is_verified:
                     group.has_verified.set()
-                mark = self._reporter.mark()
+                mark = self._reporter.situation()
                 self._advance(group, time_slice, search.open_keys)
                 await WorkerPool(round_, ask, self._workers).run()
                 # At once, as it may fail.
@@ -321,7 +325,7 @@ class EachRun(Generic[R]):
         elif not search.is_additive:
             if traits.is_additive:
                 traits.is_additive = False
-                traits.metrics.inconsistent += 1
+                self._fetcher.metrics.inconsistent += 1
                 log.warning(
                     "statistics of several slashtags do not add up; they are requested alone from now on"
                 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.call import MAX_PAGESIZE, Call, check_callback, check_int
-from .._core.paging import HasId, Order, PageCursor, Paging
+from .._core.call import Call, Progress, check_callback, check_int
+from .._core.paging import MAX_PAGESIZE, HasId, OrderBy, PageCursor, Paging
 from .._errors import BadRequestError, NotFoundError
 from .._fanout import AsyncReadable, Stream, Tasks
 from .._records import Page
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from .._journal.journal import Journal
 
 T = TypeVar("T", bound=HasId)
-
-Progress = Callable[[int, int | None], object]
 
 
 class Resource(Generic[T]):
@@ -33,7 +31,7 @@ class Resource(Generic[T]):
         self._sender = sender
         self._tasks = tasks
 
-    async def page(self, page: int = 1, *, pagesize: int = 50, orderby: Order | None = None) -> Page[T]:
+    async def page(self, page: int = 1, *, pagesize: int = 50, orderby: OrderBy | None = None) -> Page[T]:
         """Return one page.
 
         `page` counts from 1; `pagesize` is at most 500, and the service may lower it, see `page_size`;
@@ -47,7 +45,7 @@ class Resource(Generic[T]):
     def list(
         self,
         *,
-        orderby: Order | None = "date",
+        orderby: OrderBy | None = "date",
         pagesize: int = MAX_PAGESIZE,
         start_page: int = 1,
         prefetch: int = 8,
@@ -110,19 +108,19 @@ class PageStream(Stream[Page[T]]):
         #: The requests for the pages that the cursor has under way.
         self._requests: dict[int, asyncio.Task[Page[T]]] = {}
         self._given = 0
-        #: Whether no page is taken from a journal, or its pages go with those that the service has now.
-        self._is_current = listing._anew
+        #: Whether it is known if the pages of a journal go with those that the service has now.
+        self._journal_checked = listing._anew
 
     async def _next(self) -> Page[T]:
         cursor, requests, journal = self._cursor, self._requests, self._sender.journal
         while not cursor.done:
-            while (number := cursor.ask()) is not None:
-                call = self._call(number, anew=cursor.again)
+            while (number := cursor.next_to_request()) is not None:
+                call = self._call(number, anew=cursor.is_second_opinion)
                 # Not before: which answers are too old is known once the service has told its time.
-                if not self._is_current and journal is not None and journal.find(call) is not None:
-                    self._is_current = True
+                if not self._journal_checked and journal is not None and journal.find(call) is not None:
+                    self._journal_checked = True
                     if not await self._is_continued(journal, number):
-                        self._anew = True
+                        self._anew = True  # all pages: not from the journal
                         call = self._call(number)
                 requests[number] = self._tasks.spawn(self._sender.send(call))
             task = requests[cursor.page]
@@ -133,7 +131,7 @@ class PageStream(Stream[Page[T]]):
             try:
                 page = self._outcome(task)
             except (BadRequestError, NotFoundError) as error:
-                cursor.missing(error)
+                cursor.take_error(error)
                 continue
             items = cursor.take(page)
             for dropped in requests.keys() - cursor.under_way:
@@ -146,7 +144,8 @@ class PageStream(Stream[Page[T]]):
         raise StopAsyncIteration
 
     def _call(self, number: int, *, anew: bool = False) -> Call[Page[T]]:
-        return self._resource._call(self._paging, number, self._cursor.pagesize, anew=anew or self._anew)
+        size = self._cursor.requested_size
+        return self._resource._call(self._paging, number, size, anew=anew or self._anew)
 
     async def _is_continued(self, journal: Journal, first: int) -> bool:
         """Return whether the pages of a journal from the `first` on go with those that the service has now.

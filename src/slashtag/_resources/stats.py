@@ -1,30 +1,24 @@
 """Click statistics: public methods for `collect` and `collect_each`."""
 
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
+from anyio import CancelScope
 from msgspec.structs import replace
 
-from .._core.batches import Batcher, KeptOrder, Key, Keys, in_fixed_order, select
-from .._core.queries import Plan, Query, make_plan
+from .._core.batches import Batcher, KeptOrder, Key, Keys, Selector, in_fixed_order, select
+from .._core.call import Progress
+from .._core.queries import Plan, Query, StatsRequest, make_plan
 from .._core.windows import Zone, parse_zone
 from .._errors import InvalidRequestError
-from .._fanout import Results, Tasks, WorkerPool
+from .._fanout import AsyncReadable, Results, Tasks, WorkerPool
 from .._sending.sender import Sender
-from .._statistics import Statistics
-from .collect import (
-    Failure,
-    OnError,
-    ProgressReporter,
-    ServiceTraits,
-    StatsFetcher,
-    collect,
-    read_batches,
-    read_requests,
-)
+from .._summed_statistics import Statistics
+from .collect import Failure, OnError, RunState, collect
 from .collect_each import EachRun
-from .listing import Progress
+from .stats_fetcher import ServiceTraits, StatsFetcher
 
 R = TypeVar("R", bound=Statistics)
 
@@ -59,7 +53,7 @@ class Stats:
         self._workers = workers
         self._max_keys_bytes = max_keys_bytes
         self._range_end = range_end
-        self._fetch = StatsFetcher(sender, traits)
+        self._fetcher = StatsFetcher(sender, traits)
 
     def plan(
         self,
@@ -78,10 +72,10 @@ class Stats:
         """
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        reporter = ProgressReporter(query, None, None)
-        selectors = select(keys, tag, tags, self._batcher(query, reporter))
+        state = RunState(query, None, None)
+        selectors = select(keys, tag, tags, self._batcher(query, state))
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
-        return replace(plan, missing=reporter.missing)
+        return replace(plan, missing=state.missing)
 
     async def run(
         self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError[R] | None = None
@@ -90,9 +84,9 @@ class Stats:
 
         `progress` is called with (requests done, total). See `collect` for errors and `on_error`.
         """
-        reporter = ProgressReporter(plan.query, progress, on_error)
-        reporter.total, reporter.missing = len(plan), plan.missing
-        return await collect(self._fetch, plan, plan.requests(), reporter, self._workers)
+        state = RunState(plan.query, progress, on_error)
+        state.total, state.missing = len(plan), plan.missing
+        return await collect(self._fetcher, plan, plan.requests(), state, self._workers)
 
     async def retry(
         self,
@@ -112,12 +106,12 @@ class Stats:
         if len({plan.query.answer_type for plan in plans}) != 1:
             raise InvalidRequestError("pass failures of one kind of query, which can be requested")
         running_sum = plans[0].query.running_sum(None)
-        reporter = ProgressReporter(plans[0].query, progress, None)
-        reporter.total = len(plans)
+        state = RunState(plans[0].query, progress, None)
+        state.total = len(plans)
 
         async def work(plan: Plan[R]) -> None:
             running_sum.add(await self.run(plan, on_error=on_error))
-            reporter.done()
+            state.done()
 
         await WorkerPool(plans, work, self._workers).run()
         return running_sum.result()
@@ -140,20 +134,21 @@ class Stats:
         (requests done, total or None). With `on_error` a failed request is reported as a Failure and the
         others continue: the result is not `complete`, and `retry` requests what is missing. A batch answered
         400 is split until the bad slashtag is isolated; authentication errors are always raised. Raises
-        TypeError for a wrong selector, InvalidRequestError before anything is sent, and errors of requests
-        with a note naming the batch and window. See docs/service.md, Statistics: common selector.
+        TypeError for a wrong selector, InvalidRequestError before anything is sent (for a slashtag that is
+        read asynchronously when it is read), and errors of requests with a note naming the batch and window.
+        See docs/service.md, Statistics: common selector.
         """
-        reporter = ProgressReporter(query, progress, on_error)
-        batcher = self._batcher(query, reporter)
+        state = RunState(query, progress, on_error)
+        batcher = self._batcher(query, state)
         selectors = select(keys, tag, tags, batcher)
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         if isinstance(keys, AsyncIterable):
             # A listing returns a new iterator, which is closed at the end of the run.
             keys = aiter(keys)
             requests = read_requests(plan, read_batches(keys, batcher, listing=keys))
-            return await collect(self._fetch, plan, requests, reporter, self._workers)
-        reporter.total = len(plan)
-        return await collect(self._fetch, plan, plan.requests(), reporter, self._workers)
+            return await collect(self._fetcher, plan, requests, state, self._workers)
+        state.total = len(plan)
+        return await collect(self._fetcher, plan, plan.requests(), state, self._workers)
 
     def collect_each(
         self,
@@ -177,9 +172,9 @@ class Stats:
         more, past caches and in other company; if they differ or the batch has changed meanwhile, what
         depends on it is requested anew. Only days that are over are inferred: of the others, smaller and
         smaller parts of a batch are requested until slashtags with clicks stand alone. If halves of a batch
-        do not add up to it, or three batches contradict themselves without having changed, every slashtag is
-        requested alone, and a warning logged. With three or more windows, months that
-        all-time statistics show empty are skipped. `inferred=False` requests every slashtag alone.
+        do not add up to it, or answers contradict each other also when requested again, every slashtag is
+        requested alone, and a warning logged. With three or more windows, months that all-time statistics
+        show empty are skipped. `inferred=False` requests every slashtag alone.
 
         ShortUrls are sorted by `hits`, unless `ordered` is True: fewest requests are needed if slashtags with
         clicks are adjacent. With `ordered="hits"` they are yielded in that order. `earlier_hits` has the hits
@@ -191,17 +186,17 @@ class Stats:
         while iterating. See docs/service.md, Statistics: common selector.
         """
         now = datetime.now(UTC)
-        reporter = ProgressReporter(query, progress, on_error)
+        state = RunState(query, progress, on_error)
         sorts = ordered == "hits" or (inferred and not ordered)
         if sorts and keys is not None and not isinstance(keys, AsyncIterable | str | bytes):
             keys = by_activity(in_fixed_order(keys), earlier_hits)
-        batcher = self._batcher(query, reporter)
-        selectors = select(keys, tag, tags, batcher, arranged=sorts)
-        reporter.plan = plan = make_plan(query, selectors, timezone, now, self._range_end)
+        batcher = self._batcher(query, state)
+        selectors = select(keys, tag, tags, batcher, keep_earlier_order=sorts)
+        state.plan = plan = make_plan(query, selectors, timezone, now, self._range_end)
         run = EachRun(
-            self._fetch,
+            self._fetcher,
             plan,
-            reporter,
+            state,
             zone=parse_zone(timezone),
             now=now,
             range_end=self._range_end,
@@ -210,23 +205,48 @@ class Stats:
             workers=self._workers,
         )
         if not isinstance(keys, AsyncIterable):
-            reporter.total = sum(len(selector.keys) or 1 for selector in plan.selectors)
+            state.total = sum(len(selector.keys) or 1 for selector in plan.selectors)
             return run.start(None, self._tasks)
         keys = aiter(keys)
-        links = sort_by_activity(keys, earlier_hits, batcher.order) if sorts else keys
+        links = sort_by_activity(keys, earlier_hits, batcher.kept_order) if sorts else keys
         return run.start(read_batches(links, batcher, listing=keys), self._tasks)
 
-    def _batcher(self, query: Query[Any], reporter: ProgressReporter) -> Batcher:
+    def _batcher(self, query: Query[Any], state: RunState) -> Batcher:
         """Return the builder of batches, those of an earlier run of the journal's job again."""
         journal = self._sender.journal
-        order = None if journal is None else journal.kept_order(getattr(query, "path", ""))
-        return Batcher(self._max_keys_bytes, reporter.report_bad_key, order)
+        kept_order = None if journal is None else journal.kept_order(getattr(query, "path", ""))
+        return Batcher(self._max_keys_bytes, state.report_bad_key, kept_order)
+
+
+async def read_requests(plan: Plan[Any], batches: AsyncGenerator[Selector]) -> AsyncGenerator[StatsRequest]:
+    """Yield the requests for batches that are read asynchronously; close what these are read from."""
+    async with aclosing(batches):
+        async for batch in batches:
+            for time_slice in plan.time_slices:
+                yield plan.request(batch, time_slice)
+
+
+async def read_batches(
+    keys: AsyncIterable[Key], batcher: Batcher, *, listing: AsyncIterable[Any]
+) -> AsyncGenerator[Selector]:
+    """Yield batches of slashtags that are read asynchronously; close the listing they come from."""
+    try:
+        async for key in keys:
+            for batch in batcher.add(key):
+                yield batch
+        for batch in batcher.remainder():
+            yield batch
+    finally:
+        if isinstance(listing, AsyncReadable):
+            # Shielded: the run may have been cancelled.
+            with CancelScope(shield=True):
+                await listing.aclose()
 
 
 async def sort_by_activity(
     keys: AsyncIterable[Key],
     earlier_hits: Mapping[str, int | None] | None = None,
-    order: KeptOrder | None = None,
+    kept_order: KeptOrder | None = None,
 ) -> AsyncGenerator[Key]:
     """Yield links by activity, or else in an earlier order, within blocks; slashtags as they come."""
     block: list[Key] = []
@@ -234,7 +254,7 @@ async def sort_by_activity(
     def arranged() -> list[Key]:
         links = by_activity(block, earlier_hits)
         block.clear()
-        return links if order is None else order.arrange(links)
+        return links if kept_order is None else kept_order.arrange(links)
 
     async for key in keys:
         block.append(key)

@@ -16,6 +16,7 @@ from .._core.call import (
     MAX_SLASHTAG,
     REDIRECT_CODES,
     Call,
+    Progress,
     RedirectCode,
     check_callback,
     check_int,
@@ -27,7 +28,7 @@ from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError
 from .._fanout import CAPACITY, Results, Tasks, WorkerPool
 from .._records import Page, ShortUrl
 from .._sending.sender import Sender
-from .listing import Progress, Resource
+from .listing import Resource
 
 #: A URL with a scheme, which must not be a host before its port, and without blanks.
 _URL = re.compile(r"(?i:https?://[^\s/?#]|(?!https?:|[^:/]*\.[^:/]*:\d)[a-z][a-z0-9+.-]*:\S)\S*")
@@ -50,7 +51,7 @@ class RowsUpdated(Struct, gc=False):
 class Change(Struct, frozen=True, repr_omit_defaults=True):
     """Change to the link with this slashtag (str) or id (int); members that are None are not sent.
 
-    `call` checks the limits of the service, and that a destination has a scheme and no blanks. See
+    What sends it checks the limits of the service, and that a destination has a scheme and no blanks. See
     docs/service.md, Update a short URL.
     """
 

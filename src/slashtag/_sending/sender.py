@@ -72,7 +72,7 @@ class Metrics:
         numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in (*names, "in_flight", "waiting"))
         return f"Metrics({numbers})"
 
-    def answered(self, made: float | None) -> None:
+    def note_age(self, made: float | None) -> None:
         """Note when an answer was made."""
         if made is not None and made < self.oldest_answer:
             self.oldest_answer = made
@@ -111,7 +111,7 @@ class Metrics:
 class CallState(Struct):
     """Progress of one call through its attempts."""
 
-    order: int
+    order: int  # its number in the queue
     attempts: int = 0
     earliest: float = 0.0  # loop time before which this call must not be sent again after a 429
     spent: float = 0.0  # seconds of attempts and backoff
@@ -131,7 +131,7 @@ class Sender:
     admission: Admission
     metrics: Metrics
     journal: Journal | None
-    budget: RetryBudget
+    retry_budget: RetryBudget
     timeout: float
     retry: RetryPolicy
     max_response_bytes: int
@@ -149,14 +149,14 @@ class Sender:
             # Let other tasks run, because a replay does not wait for anything.
             await asyncio.sleep(0)
             return parse(call, 200, {}, body, self.transport.scrubber, report=self._report_unreadable)
-        self.budget.check(call, self.retry.max_elapsed)
+        self.retry_budget.check(call, self.retry.max_elapsed)
         state = CallState(self.admission.order())
         try:
             data = await self._attempt(call, state)
         except SlashtagError as error:
             state.last = error
         else:
-            self.budget.earn()
+            self.retry_budget.earn()
             return data
         if retryable(call, state.last) and not self._gives_up(state):
             try:
@@ -171,6 +171,7 @@ class Sender:
         assert loop is not None
         while True:
             now = loop.time()
+            # A call that has met a 429 keeps its ticket, and never passes the queue.
             ticket = self.admission.try_enter(now) if state.ticket is None else None
             if ticket is None:
                 ticket = await self._wait(state, now)
@@ -178,10 +179,10 @@ class Sender:
             metrics.attempts += 1
             state.attempts += 1
             # A retry may meet another backend.
-            fresh = call.anew or call.past_caches or state.last is not None
+            other = call.anew or call.freshness == "new connection" or state.last is not None
             try:
                 status, headers, body = await self.transport.exchange(
-                    call, now, self.timeout, self.max_response_bytes, fresh=fresh
+                    call, now, self.timeout, self.max_response_bytes, new_connection=other
                 )
                 metrics.bytes_received += len(body)
                 scrubber, report = self.transport.scrubber, self._report_unreadable
@@ -193,8 +194,8 @@ class Sender:
                 raise
             else:
                 made = answered_at(headers)
-                metrics.answered(made)
-                self.budget.answered()
+                metrics.note_age(made)
+                self.retry_budget.answered()
                 self.admission.accepted(ticket, loop.time())
                 check_age(call, made)
                 if self.journal is not None:
@@ -220,17 +221,17 @@ class Sender:
             state.spent += now - began
             state.answer_lost |= call.method != "GET" and answer_lost(error)
             if is_failure(error):
-                self.budget.failed(now)
+                self.retry_budget.failed(now)
                 self.admission.failed(ticket, now, pause_of_503(error))
             elif isinstance(error, APIError):
-                self.budget.answered()
+                self.retry_budget.answered()
                 self.admission.accepted(ticket, now)
-            else:
+            else:  # nothing was learnt: the session was closed, say
                 self.admission.cancelled(ticket)
             kind = type(error).__name__
             log.debug("%s %s%s: %s", *_named(call), kind, extra=_fields(call, error=kind))
             raise error
-        self.budget.answered()
+        self.retry_budget.answered()
         # A 429 does not count as an attempt: the request itself may be fine.
         state.attempts -= 1
         state.earliest = self.admission.rejected(ticket, now, error.retry_after)
@@ -282,7 +283,7 @@ class Sender:
         state.backoff = max(backoff(policy, state.attempts, random.random()), told)
         out_of_time = state.spent + state.backoff >= policy.max_elapsed
         out_of_time |= policy.max_wait is not None and told > policy.max_wait
-        out_of_time |= self.budget.is_outage(policy.max_elapsed)
+        out_of_time |= self.retry_budget.is_outage(policy.max_elapsed)
         return out_of_time or state.attempts >= policy.max_attempts
 
     async def _send_again(self, call: Call[T], state: CallState) -> T:
@@ -298,18 +299,18 @@ class Sender:
         await self.admission.sleep_until(began + seconds)
         patience = max(0.0, self.retry.max_elapsed - state.spent - seconds)
         try:
-            is_alone = await self.budget.wait(patience, last)
+            is_alone = await self.retry_budget.wait(patience, last)
         finally:
             state.spent += clock() - began
         metrics.retries += 1
         try:
             data = await self._attempt(call, state)
         except BaseException as error:
-            self.budget.ended(error, is_alone=is_alone)
+            self.retry_budget.ended(error, is_alone=is_alone)
             if isinstance(error, SlashtagError):
                 state.last = error
             raise
-        self.budget.ended(None, is_alone=is_alone)
+        self.retry_budget.ended(None, is_alone=is_alone)
         return data
 
 
@@ -320,8 +321,8 @@ def _known_of(state: CallState) -> str:
         return ""
     times = f"{ticket.rejects} times" if ticket.rejects > 1 else "once"
     others = " while others were accepted, so the request itself is refused" if ticket.refusals else ""
-    said = f"the service says: {error.message!r}"
-    return f"; it was answered 429 {times} in {state.waited:.1f} s{others}; {said}"
+    answered = f"; it was answered 429 {times} in {state.waited:.1f} s{others}"
+    return f"{answered}; the service says: {error.message!r}"
 
 
 def _named(call: Call[Any]) -> tuple[str, str, str]:

@@ -65,7 +65,7 @@ class SessionPath:
         headers = dict(self._headers or {})
         if call.body is not None:
             headers["Content-Type"] = "application/json"
-        if attempt.fresh or call.no_cache:
+        if attempt.new_connection or call.freshness != "any":
             headers |= (NO_CACHE,)
         options: dict[str, Any] = {
             "allow_redirects": False,
@@ -114,10 +114,10 @@ class SessionPath:
         parser = None if protocol is None else self._parsers.get(protocol)
         if protocol is None or transport is None or transport.is_closing():
             raise closed_too_early(request.connection_key) if parser is None else _StaleError
-        # A fresh attempt closes all that have carried requests: one may be that of the answer in doubt.
+        # For a new connection all that have carried requests are closed: one may have the answer in doubt.
         if parser is None:
             vars(protocol)["read"] = partial(read_head, protocol)
-        elif attempt.fresh or has_leftover(parser) or readable(transport)():
+        elif attempt.new_connection or has_leftover(parser) or readable(transport)():
             raise _StaleError
         self._parsers[protocol] = protocol._parser
         attempt.written = True

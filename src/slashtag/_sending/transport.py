@@ -6,7 +6,6 @@ import logging
 import os
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf
 from typing import Any
 
 import aiohttp
@@ -47,58 +46,6 @@ def running_loop() -> asyncio.AbstractEventLoop:
         ) from None
 
 
-class Watchdog:
-    """One timer for all attempts, which cancels those whose deadline has passed.
-
-    A timer for each attempt would cost four times as much.
-    """
-
-    def __init__(self) -> None:
-        self._running: set[Attempt] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = inf
-
-    def start(self, loop: asyncio.AbstractEventLoop, at: float, *, fresh: bool = False) -> Attempt:
-        """Start an attempt of the current task, which ends at `at` of the loop's time."""
-        task = asyncio.current_task(loop)
-        assert task is not None
-        attempt = Attempt(task, at, fresh=fresh)
-        self._running.add(attempt)
-        if at < self._timer_at:
-            self._set_timer(loop, at)
-        return attempt
-
-    def stop(self, attempt: Attempt) -> None:
-        """Remove the deadline of an attempt."""
-        self._running.discard(attempt)
-
-    def _set_timer(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = at
-        self._timer = loop.call_at(at, self._expire, loop)
-
-    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
-        now = loop.time()
-        self._cancel([attempt for attempt in self._running if attempt.at <= now])
-        self._timer, self._timer_at = None, inf
-        if self._running:
-            self._set_timer(loop, min(attempt.at for attempt in self._running))
-
-    def close(self) -> None:
-        """Stop the timer and cancel all attempts, as if they had expired."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer, self._timer_at = None, inf
-        self._cancel(list(self._running))
-
-    def _cancel(self, attempts: list[Attempt]) -> None:
-        for attempt in attempts:
-            self._running.discard(attempt)
-            attempt.expired = True
-            attempt.task.cancel()
-
-
 @dataclass(eq=False, repr=False)
 class Transport:
     """HTTP transport to one service with one pair of credentials, in one event loop.
@@ -118,7 +65,7 @@ class Transport:
         self.loop: asyncio.AbstractEventLoop | None = None
         #: The aiohttp session that we created.
         self._own: aiohttp.ClientSession | None = None
-        self._watchdog = Watchdog()
+        self._attempts: set[Attempt] = set()
         credentials, password = self.credentials, None if self.proxy is None else self.proxy.password
         self.scrubber = Scrubber((credentials.apikey, credentials.apisecret, password))
         headers = None if self.given is None else credentials.headers
@@ -179,26 +126,26 @@ class Transport:
         return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in call.params])}"
 
     async def exchange(
-        self, call: Call[Any], now: float, timeout: float, max_bytes: int, *, fresh: bool
+        self, call: Call[Any], now: float, timeout: float, max_bytes: int, *, new_connection: bool
     ) -> Response:
         """Send a call once; return the status, the headers and the decompressed body of the answer.
 
-        `timeout`: seconds from `now`; `fresh`: over a new connection, past caches. Raises TransportError
+        `timeout`: seconds from `now`; `new_connection`: past caches too. Raises TransportError
         (`unsent` if the service cannot have received anything), UnexpectedResponseError for a body over
         `max_bytes`, and SessionClosedError.
         """
         assert self.loop is not None
-        attempt = self._watchdog.start(self.loop, now + timeout, fresh=fresh)
+        attempt = Attempt(self.loop, now + timeout, new_connection=new_connection)
+        self._attempts.add(attempt)
         try:
             return await self._exchange(call, max_bytes, attempt)
         except BaseException as error:
             # The cancellation is withdrawn even if a middleware of the user has replaced its error.
-            if not (
-                attempt.expired and attempt.withdraw_timeout() and isinstance(error, asyncio.CancelledError)
-            ):
+            if not (attempt.withdraw_timeout() and isinstance(error, asyncio.CancelledError)):
                 raise
         finally:
-            self._watchdog.stop(attempt)
+            attempt.timer.cancel()
+            self._attempts.discard(attempt)
         if self.closed:
             raise _closed_error(call, attempt)
         unsent = attempt.written is False
@@ -246,13 +193,18 @@ class Transport:
         # Raised outside the handlers: aiohttp's errors contain the request headers with the credentials.
         raise failure
 
+    def end_attempts(self) -> None:
+        """End all attempts, as if their time were over."""
+        for attempt in self._attempts:
+            attempt.expire()
+
     def _close_idle(self) -> None:
         if self._fast_path is not None:
             self._fast_path.close()
 
     async def aclose(self) -> None:
         """End the attempts under way and close all connections, unless the aiohttp session is the user's."""
-        self._watchdog.close()
+        self.end_attempts()
         try:
             self._close_idle()
         finally:

@@ -46,7 +46,7 @@ class ChangesError(InvalidRequestError):
         super().__init__(f"{self.summary}: {'; '.join(map(str, self.problems[:3]))}")
 
 
-class Links:
+class LinkIndex:
     """The links of an account, by slashtag and by id, and the names of its tags."""
 
     def __init__(self, urls: Iterable[ShortUrl] = (), tags: Mapping[int, str] | None = None) -> None:
@@ -89,7 +89,7 @@ class Sheet(Struct, frozen=True):
     is_listing: bool
     rows: list[tuple[int, dict[str, str]]]
 
-    def changes(self, links: Links) -> list[ChangeRow]:
+    def changes(self, links: LinkIndex) -> list[ChangeRow]:
         """Return its changes, of a listing the rows that differ from their link, found by id.
 
         Raises ChangesError with all errors of the rows, such as a changed read-only column, or an
@@ -142,7 +142,7 @@ def checked(
     return rows
 
 
-def _edited(cells: Mapping[str, str], links: Links) -> dict[str, str]:
+def _edited(cells: Mapping[str, str], links: LinkIndex) -> dict[str, str]:
     """Return the cells to send: those that differ from the link, and those that a listing does not have.
 
     Empty cells do not count. Raises InvalidRequestError where a read-only column differs, or where the link
@@ -202,7 +202,7 @@ class Difference(Struct, frozen=True):
     new: str
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class PlannedRow(Struct, frozen=True, kw_only=True):
     """Change as it is sent, by id, with its link and what is known of it.
 
     `sent` is its outcome "sent", which identifies it in the file of outcomes; `url` is None where there is
@@ -224,13 +224,13 @@ async def plan(
     earlier: OutcomeFile,
     progress: Progress | None,
     keep: bool,
-) -> list[Row]:
+) -> list[PlannedRow]:
     """List the links of the account and return the rows; raises ChangesError for those that cannot be sent.
 
     A preview and an update plan alike.
     """
     names = await names_of_tags(session) if isinstance(changes, Sheet) else {}
-    links = Links(await session.urls.list(progress=progress, anew=True).to_list(), names)
+    links = LinkIndex(await session.urls.list(progress=progress, anew=True).to_list(), names)
     if isinstance(changes, Sheet):
         changes = changes.changes(links)
     rows = [_row(row, links, earlier, keep) for row in changes]
@@ -244,7 +244,7 @@ async def plan(
     return rows
 
 
-def _row(row: ChangeRow, links: Links, earlier: OutcomeFile, keep: bool) -> Row:
+def _row(row: ChangeRow, links: LinkIndex, earlier: OutcomeFile, keep: bool) -> PlannedRow:
     change, url = row.change, None
     fingerprint = earlier.digest(row.edited or astuple(change))
     sent = RowOutcome(line=row.line, key=change.key, status="sent", fingerprint=fingerprint)
@@ -265,7 +265,7 @@ def _row(row: ChangeRow, links: Links, earlier: OutcomeFile, keep: bool) -> Row:
         # The present values decide, of those that a listing shows.
         is_latest = is_latest and all(each.member in ("password", "domain_id") for each in found)
     is_unknown = before.status in UNANSWERED
-    return Row(
+    return PlannedRow(
         change=change,
         sent=replace(sent, id=url and url.id),
         url=url,

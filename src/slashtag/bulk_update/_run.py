@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from .. import AsyncSession, AuthenticationError, Change, Progress, ShortUrl
 from .._internal import in_thread
 from ..export import URLS, Table, TableFile
-from ._changes import ChangeRow, Difference, Links, Row, checked, plan, read_sheet
+from ._changes import ChangeRow, Difference, LinkIndex, PlannedRow, checked, plan, read_sheet
 from ._outcome_file import OutcomeFile, RowOutcome, Status
 
 _SENT_BEFORE = "an earlier run sent it without an answer, and the link is not known to be so: look at it"
@@ -88,7 +88,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         if isinstance(changes, str | os.PathLike):
             sheet = read_sheet(changes)
             # Rows of a listing are compared with the links first.
-            self._given = sheet if sheet.is_listing else sheet.changes(Links())
+            self._given = sheet if sheet.is_listing else sheet.changes(LinkIndex())
             outcomes = outcomes or Path(changes).with_name(f"{Path(changes).stem}.results.jsonl")
         elif outcomes is None:
             raise TypeError("outcomes= names the file of outcomes where changes do not come from a file")
@@ -130,7 +130,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
     async def _run(self) -> AsyncGenerator[RowOutcome, None]:
         with OutcomeFile(self.path, self._session) as file:
             rows = await plan(self._session, self._given, file, self._progress, self._keep)
-            todo: list[Row] = []
+            todo: list[PlannedRow] = []
             for row in rows:
                 if row.is_done:
                     self._counts["skipped"] += 1
@@ -165,7 +165,12 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
                 raise
 
     def _record(
-        self, file: OutcomeFile, row: Row, status: Status, error: str = "", rows_updated: int | None = None
+        self,
+        file: OutcomeFile,
+        row: PlannedRow,
+        status: Status,
+        error: str = "",
+        rows_updated: int | None = None,
     ) -> RowOutcome:
         if status == "failed" and row.is_unknown:
             # Not done this time, but the earlier run may have done it.

@@ -63,7 +63,7 @@ def make_app(words: Collection[str] = COMMANDS) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     for name, (place, text) in COMMANDS.items():
-        found: Any = _options
+        found: Any = _options  # any function: only the line in the list is shown of it
         if name in words:
             module, _, attribute = place.partition(".")
             found = getattr(import_module(f".commands.{module}", __package__), attribute)

@@ -41,25 +41,25 @@ class Output:
     form: Literal["table", TextFormat] | None = _option(
         None, "--format", help="Form of what goes to stdout. Default: table on a terminal, jsonl elsewhere."
     )
-    output: Path | None = _option(
+    file: Path | None = _option(
         None, "--output", "-o", metavar="FILE", help=f"Write to a file, its name in {', '.join(FORMATS)}."
     )
 
     def __post_init__(self) -> None:
         """Report whatever is wrong with the file before anything is sent."""
-        if self.output is None:
+        if self.file is None:
             self.form = self.form or ("table" if sys.stdout.isatty() else "jsonl")
         elif self.form is not None:
             raise InvalidRequestError("--format is for stdout; the name of a file says its format")
         else:
             # Made and removed again: nothing else tells whether it can be written.
-            TableFile(self.output, Table(())).abandon()
+            TableFile(self.file, Table(())).abandon()
 
     @contextmanager
     def writer(self, table: Table, shown: Mapping[str, int] | None = None) -> Generator[Writer, None, None]:
         """Open the file or stdout for rows; drawn at the end with the columns `shown`, see `draw_rows`."""
-        if self.output is not None:
-            with TableFile(self.output, table) as file:
+        if self.file is not None:
+            with TableFile(self.file, table) as file:
                 yield file
             return
         rows: list[Row] = []

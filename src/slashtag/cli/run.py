@@ -35,7 +35,7 @@ from .. import (
     UnknownTagError,
 )
 from .._internal import many
-from .service import Credentials, SessionOptions, find_credentials
+from .service import Login, SessionOptions, find_credentials
 from .stderr import Lines, Watch
 
 #: The exit code if some keys or rows failed or were left out and the rest was done.
@@ -62,31 +62,28 @@ _ADVICE = {
 class Run:
     """What a command sends with, what it reports, and whether something is left out.
 
-    `options` are those that it was given; with --log-format json a closing line has the `fields` of what was
-    done: rows, file, requests, retries, failures, seconds, exit code.
+    `options` are those that it was given.
     """
 
-    def __init__(self, options: SessionOptions, name: str) -> None:
+    def __init__(self, options: SessionOptions) -> None:
         self.options = options
-        self.lines = Lines(as_json=options.log_format == "json")
-        self._name = name
+        self.lines = Lines()
         self._began = perf_counter()
         self._is_incomplete = False
-        self._kept: Path | None = None
+        self._resumes_from: Path | None = None
         #: Requests that failed for good, without which the rest went on.
         self.failures = 0
         #: What ends the command, if anything does.
         self._signal = int(signal.SIGINT)
-        self._fields: dict[str, Any] = {}
         # With --verbose log lines go to the same terminal.
-        shown = not (options.quiet or options.verbose or self.lines.as_json)
+        shown = not (options.quiet or options.verbose)
         self._watch = Watch(self.lines.console, partial(self.say, dated=True), shown=shown)
         #: Shows progress and waits; yields what starts a bar.
         self.bars = self._watch.bars
 
     # -- the session
 
-    def session(self, credentials: Credentials | None = None, **options: Any) -> AsyncSession:
+    def session(self, credentials: Login | None = None, **options: Any) -> AsyncSession:
         """Make a session, by default with the credentials of the environment or those saved by a login.
 
         `options` are those of AsyncSession.
@@ -119,26 +116,21 @@ class Run:
 
     # -- what it reports
 
-    def count(self, **fields: Any) -> None:
-        """Add fields to the closing line."""
-        self._fields |= fields
-
-    def say(self, text: str, *, dated: bool = False, **fields: Any) -> None:
-        """Print one line on stderr, unless --quiet; the `fields` are those of the closing line too."""
-        self.count(**fields)
+    def say(self, text: str, *, dated: bool = False) -> None:
+        """Print one line on stderr, unless --quiet."""
         if not self.options.quiet:
-            self.lines.print(text, dated=dated, **fields)
+            self.lines.print(text, dated=dated)
 
-    def warn(self, text: str, label: str, **fields: Any) -> None:
+    def warn(self, text: str, label: str) -> None:
         """Print one line on stderr, also with --quiet; the exit code is then 3."""
-        self.lines.print(text, label=label, style="bold red", **fields)
+        self.lines.print(text, label=label, style="bold red")
         self.mark_incomplete()
 
     def mark_incomplete(self) -> None:
         """Note that something failed, was left out or contradicts itself: the exit code is then 3."""
         self._is_incomplete = True
 
-    def fail(self, failure: Failure, *, most: int) -> None:
+    def note_failure(self, failure: Failure, *, most: int) -> None:
         """Print a failure without which the rest goes on, also with --quiet; the exit code is then 3.
 
         Raises its error if the service was not reached, and SlashtagError if more than `most` requests fail:
@@ -152,8 +144,7 @@ class Run:
             stop = SlashtagError(f"more than {many(most, 'request')} failed, the last one with: {error}")
             stop.add_note("--max-failures sets how many may")
             raise stop from error
-        fields = {"request": call.label, "status": getattr(error, "status", None)}
-        self.warn(f"{call.label}: {error}", "failed: ", **fields)
+        self.warn(f"{call.label}: {error}", "failed: ")
 
     def report_cut(self, stats: Statistics, by: str | None = None) -> None:
         """Print which dimensions lack clicks, of all or the one that was asked for.
@@ -168,13 +159,13 @@ class Run:
             self.mark_incomplete()
             self.say(f"the service left out some labels of {', '.join(lacking)}; the total is exact")
 
-    def keeps(self, path: Path) -> None:
-        """Set from what the same command goes on, if it is there when this run ends early."""
-        self._kept = path
+    def resumes_from(self, path: Path) -> None:
+        """Set what the same command goes on from, if it is there when this run ends early."""
+        self._resumes_from = path
 
     @property
-    def _goes_on(self) -> bool:
-        return self._kept is not None and self._kept.exists()
+    def _can_resume(self) -> bool:
+        return self._resumes_from is not None and self._resumes_from.exists()
 
     # -- how it ends
 
@@ -205,18 +196,19 @@ class Run:
                 self.warn(text, "inconsistent: ")
             if self.failures:
                 text = f"left out: {many(self.failures, 'request')} that failed"
-                self.say(f"{text}; run the same command again to request them again", failures=self.failures)
+                self.say(f"{text}; run the same command again to request them again")
             code = SOME_FAILED if self._is_incomplete else 0
         except KeyboardInterrupt:
             code = 128 + self._signal
             if self._watch.source() is not None:
-                self.say("stopped" + f"; {GO_ON}: {self._kept} has what was done so far" * self._goes_on)
+                kept = f"; {GO_ON}: {self._resumes_from} has what was done so far"
+                self.say("stopped" + kept * self._can_resume)
         except typer.Exit as end:
             code = end.exit_code
         except Exception as error:
             # Not what a file cannot hold, which is the same again; an error of a journal says what to do.
             reasons = (error, error.__cause__, error.__context__)
-            if self._goes_on and any(isinstance(each, RequestFailedError | OSError) for each in reasons):
+            if self._can_resume and any(isinstance(each, RequestFailedError | OSError) for each in reasons):
                 error.add_note(GO_ON)
             text, code = describe(error)
             self.lines.error(text)
@@ -227,7 +219,6 @@ class Run:
                 signal.signal(number, handler)
             if is_background:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-            self._say_end(code)
         if code:
             raise typer.Exit(code)
 
@@ -238,14 +229,6 @@ class Run:
         # Called rather than raised: a SIGINT that is blocked would be a second one, which ends at once too.
         handler = signal.getsignal(signal.SIGINT)
         (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, frame)
-
-    def _say_end(self, code: int) -> None:
-        if self.lines.as_json:
-            counters = ("requests", "attempts", "retries", "throttled", "replayed", "inconsistent")
-            seconds = round(perf_counter() - self._began, 3)
-            end: dict[str, Any] = {"event": "end", "command": self._name, "exit_code": code}
-            end |= {"seconds": seconds, **{name: self._counted(name) for name in counters}, **self._fields}
-            self.lines.print("ended", **end)
 
 
 def describe(error: Exception) -> tuple[str, int]:
@@ -286,7 +269,7 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
     """
     takes = signature(function, eval_str=True)
     groups: dict[str, Any] = {}
-    parameters = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    parameters: list[Parameter] = []
     for name, parameter in takes.parameters.items():
         group: Any = SessionOptions if parameter.annotation is Run else parameter.annotation
         options = [parameter]
@@ -299,15 +282,13 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
         parameters += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in options]
 
     @wraps(function)
-    def execute(context: typer.Context, **given: Any) -> None:
+    def execute(**given: Any) -> None:
         def make(group: Any, given: dict[str, Any]) -> Any:
             defaults: dict[str, Any] = {each.name: each.default for each in fields(group)}
             return group(*(given.pop(name, option.default) for name, option in defaults.items()))
 
         # A command without a Run has no options of a session, but it may have others of the same name.
-        of_run = given if SessionOptions in groups.values() else {}
-        run = Run(make(SessionOptions, of_run), context.command_path)
-        # Options that are refused are reported in the form that the run has.
+        run = Run(make(SessionOptions, given if SessionOptions in groups.values() else {}))
         with run.running():
             for name, group in groups.items():
                 given[name] = run if group is SessionOptions else make(group, given)

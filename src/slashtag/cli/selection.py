@@ -20,15 +20,14 @@ _option = partial(Option, rich_help_panel="Which links (one of these)")
 CHECKED, ASKED = 1_000, 3
 
 
-class Counted(NamedTuple):
-    """A span, what can be counted of it now, what that is compared with, and both in words."""
+class ResolvedPeriod(NamedTuple):
+    """A whole span, what there is of it so far, what that is compared with, and these two in words."""
 
     whole: DateRange
-    query: DateRange
+    so_far: DateRange
     before: DateRange
     text: str
     text_before: str
-    is_over: bool
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Period:
     )
     end: str | None = Argument(None, metavar="END", help="The last day, included.")
 
-    def counted(self, timezone: str | None) -> Counted:
+    def resolve(self, timezone: str | None) -> ResolvedPeriod:
         """Return what the arguments mean now in a time zone; raises InvalidRequestError.
 
         Of a span that has begun and is not over, the part that is over can be counted.
@@ -56,10 +55,9 @@ class Period:
         whole = DateRange.parse(text).resolve(zone, now)
         if whole.span(zone)[0] > now.date():
             raise InvalidRequestError(f"{text} begins after today, {now.date()}: there are no clicks yet")
-        query, before = whole.with_previous(zone, now)
-        is_over = query.bounds == whole.bounds
-        text = _text(*query.bounds) + ", so far" * (not is_over)
-        return Counted(whole, query, before, text, _text(*before.bounds), is_over)
+        so_far, before = whole.with_previous(zone, now)
+        text = _text(*so_far.bounds) + ", so far" * (so_far.bounds != whole.bounds)
+        return ResolvedPeriod(whole, so_far, before, text, _text(*before.bounds))
 
 
 def _text(start: date, end: date) -> str:
@@ -90,37 +88,37 @@ class Selection:
     )
     tag: list[str] | None = _option(None, metavar="NAME", help="The links of this tag; may be repeated.")
     timezone: str | None = TIMEZONE
-    every: bool = _option(False, "--all", help="Every link of the account.")
+    all_links: bool = _option(False, "--all", help="Every link of the account.")
     no_check: bool = _option(
         False, "--no-check", help=f"Do not look up slashtags in the account; over {CHECKED:,} never are."
     )
 
     def __post_init__(self) -> None:
-        given = sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.every])
-        self.every = self.every or (self.default_is_all and not given)
-        if given > 1 or not (given or self.every):
+        given = sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.all_links])
+        self.all_links = self.all_links or (self.default_is_all and not given)
+        if given > 1 or not (given or self.all_links):
             question = "" if given else "; did you mean --all?"
             raise InvalidRequestError(
                 f"exactly one of --keys, --keys-file, --tag and --all says which links{question}"
             )
         #: Slashtags and short URLs as given, read and checked before anything is sent or written.
-        self.slashtags = [] if self.tag or self.every else self._slashtags()
+        self.slashtags = [] if self.tag or self.all_links else self._slashtags()
 
     def require_tags(self, run: Run) -> None:
         """Raise InvalidRequestError where slashtags are selected, for --by tag; print what it leaves out."""
-        if not (self.tag or self.every):
+        if not (self.tag or self.all_links):
             raise InvalidRequestError("--by tag goes with --tag or --all")
-        if self.every:
+        if self.all_links:
             run.say("links without a tag are in no row, and not in shares")
 
-    async def selector(
+    async def keys_and_tags(
         self, run: Run, session: AsyncSession, progress: Progress | None = None
     ) -> dict[str, Any]:
         """Return the arguments `keys` and `tags`, both None for all links.
 
         Slashtags are those that links have, also of short URLs; what no link has is left out.
         """
-        if self.tag or self.every:
+        if self.tag or self.all_links:
             return {"keys": None, "tags": self.tag or None}
         keys, found, seen = self.slashtags, None, set[str]()
 
@@ -134,7 +132,6 @@ class Selection:
         if found is None:
             return {"keys": keys, "tags": None}
         unknown = [key for key, link in found.items() if link is None]
-        run.count(unknown=len(unknown))
         for key in unknown:
             question = did_you_mean(key, seen) if len(unknown) <= ASKED else ""
             run.warn(f"no link has the slashtag {key!r}{question}", "left out: ")

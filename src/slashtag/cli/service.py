@@ -63,7 +63,6 @@ class SessionOptions:
         help="Log retries and throttling; -vv: every request.",
     )
     quiet: bool = Option(False, "--quiet", "-q", help="Print nothing but errors.")
-    log_format: Literal["text", "json"] = Option("text", help="Form of the lines on stderr.")
 
     def of_session(self) -> dict[str, Any]:
         """Return the options of AsyncSession but for the credentials."""
@@ -71,18 +70,18 @@ class SessionOptions:
         return {name: getattr(self, name) for name in names}
 
 
-class Credentials(msgspec.Struct):
-    """What a session needs, and a file has."""
+class Login(msgspec.Struct):
+    """Address and credentials of a session, as a file of `slashtag login` has them."""
 
     base_url: str
     apikey: str
     apisecret: str
 
     def __repr__(self) -> str:
-        return f"Credentials({self.base_url!r}, ***)"
+        return f"Login({self.base_url!r}, ***)"
 
 
-def find_credentials(options: SessionOptions) -> Credentials:
+def find_credentials(options: SessionOptions) -> Login:
     """Return the credentials to use, with the `base_url` of the options or the environment.
 
     Key and secret come from the same place: the file of a profile that is named, else the environment, else
@@ -111,7 +110,7 @@ def find_credentials(options: SessionOptions) -> Credentials:
             f"not set in the environment: {', '.join(missing)}; `slashtag login` saves them, "
             "--profile chooses saved ones, `slashtag sandbox` prints some to try"
         )
-    return Credentials(*given.values())
+    return Login(*given.values())
 
 
 def _address(base_url: str) -> str:
@@ -133,7 +132,7 @@ def profiles() -> list[str]:
     return [""] * path().exists() + sorted(filter(_NAME.fullmatch, named))
 
 
-def read(profile: str | None = None) -> Credentials | None:
+def read(profile: str | None = None) -> Login | None:
     """Return what the file of a profile has, None if there is none; raises ConfigurationError and OSError."""
     file = path(profile)
     try:
@@ -143,12 +142,12 @@ def read(profile: str | None = None) -> Credentials | None:
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise ConfigurationError(f"{file} can be read by others; run: chmod 600 {file}")
     try:
-        return msgspec.json.decode(data, type=Credentials)
+        return msgspec.json.decode(data, type=Login)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise ConfigurationError(f"{file} is damaged; run `slashtag login` again") from None
 
 
-def save(found: Credentials, profile: str | None = None) -> Path:
+def save(found: Login, profile: str | None = None) -> Path:
     """Save credentials in a file that only its owner may read; return its path."""
     file = path(profile)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,15 +1,12 @@
-"""What is printed on stderr: lines, as text or JSON, and progress."""
+"""What is printed on stderr: lines and progress."""
 
-import json
 import logging
-import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from threading import Event, Thread
 from time import monotonic
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
@@ -19,13 +16,13 @@ from rich.text import Text
 from .. import Metrics, Progress
 
 #: Starts a bar of progress, by its name and the unit of what is counted.
-Begin = Callable[[str, str], Progress]
+StartBar = Callable[[str, str], Progress]
 #: Seconds between two looks at a session.
 INTERVAL = 1.0
-#: Seconds after which a wait is named, and between two lines where nothing is drawn.
-SHOWN_AFTER, PRINTED_EVERY = 2.0, 30.0
-#: What every log record has; the others are fields of the library's.
-_STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+#: Seconds after which a wait is shown.
+SHOWN_AFTER = 2.0
+#: Seconds between two printed lines where no bar is drawn.
+PRINTED_EVERY = 30.0
 
 
 def one_line(text: str) -> str:
@@ -36,27 +33,19 @@ def one_line(text: str) -> str:
 class Lines(logging.Handler):
     """Printer of lines on stderr, also of what the library logs.
 
-    With `as_json` each is an object of time, level, message and more fields. Progress is drawn on the same
-    `console`, so that lines do not run into it.
+    Progress is drawn on the same `console`, so that lines do not run into it.
     """
 
-    def __init__(self, *, as_json: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.console = Console(stderr=True, highlight=False)
-        self.as_json = as_json
 
-    def print(
-        self, text: str, *, label: str = "", style: str = "", dated: bool = False, **fields: Any
-    ) -> None:
+    def print(self, text: str, *, label: str = "", style: str = "", dated: bool = False) -> None:
         """Print one line, however narrow the terminal is.
 
-        `dated` lines begin with the time in UTC where stderr is not a terminal; `fields` are only in JSON.
+        `dated` lines begin with the time in UTC where stderr is not a terminal.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        if self.as_json:
-            record = {"time": now, "level": label.strip(": ") or "info", "message": text, **fields}
-            print(json.dumps(record, default=str), file=sys.stderr, flush=True)
-            return
         moment = f"{now} " if dated and not self.console.is_terminal else ""
         self.console.print(Text.assemble(moment, (label, style), one_line(text)), soft_wrap=True)
 
@@ -66,10 +55,9 @@ class Lines(logging.Handler):
             self.print(text, label="error: ", style="bold red")
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print one record; what it bears as `extra` are fields."""
-        fields = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        """Print one record."""
         label = f"{record.levelname.lower()}: "
-        self.print(record.getMessage(), label=label, style="dim", dated=True, **fields)
+        self.print(record.getMessage(), label=label, style="dim", dated=True)
 
 
 class Watch:
@@ -149,7 +137,7 @@ class Watch:
         return f"no answer for {silence:.0f} s" if silence >= SHOWN_AFTER else ""
 
     @contextmanager
-    def bars(self) -> Generator[Begin, None, None]:
+    def bars(self) -> Generator[StartBar, None, None]:
         """Show progress if the console is a terminal; yields what starts a bar and returns its callback."""
         with self.display:
             yield self._start

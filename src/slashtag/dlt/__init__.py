@@ -12,8 +12,8 @@ SLASHTAG_APISECRET. `load` runs a pipeline under a lock and raises this library'
 that on the command line.
 """
 
-from ._clicks import Monitor
-from ._load import Loaded, load, local_pipeline
+from ._incremental import Monitor
+from ._pipeline import Loaded, load, local_pipeline
 from ._source import slashtag_source
 
 __all__ = ["Loaded", "Monitor", "load", "local_pipeline", "slashtag_source"]

@@ -17,7 +17,7 @@ from anyio.from_thread import start_blocking_portal
 from .. import AsyncSession, ConfigurationError, DateRange, InvalidRequestError, parse_zone
 from .._internal import remove_journal
 from ..export import TAGS, URLS, Links, arrow_table, tag_row, url_row
-from ._clicks import ClicksTable, Listed, Listing, Monitor, Series
+from ._incremental import ClicksTable, Listed, Monitor, ReadListed, Series
 
 T = TypeVar("T")
 log = logging.getLogger("slashtag")
@@ -72,7 +72,7 @@ def slashtag_source(
         monitor, base_url=base_url, apikey=apikey, apisecret=apisecret, **(session_options or {})
     )
 
-    def listing(name: str, listed: Listing) -> Any:
+    def listing(name: str, listed: ReadListed) -> Any:
         async def tables(session: AsyncSession) -> AsyncGenerator[Any, None]:
             yield (await listed(session)).table
 
@@ -81,7 +81,7 @@ def slashtag_source(
 
         return dlt.resource(resource, name=name, write_disposition="replace")
 
-    def clicks(name: str, listed: Listing, key: tuple[str, ...], dimensions: tuple[str, ...] = ()) -> Any:
+    def clicks(name: str, listed: ReadListed, key: tuple[str, ...], dimensions: tuple[str, ...] = ()) -> Any:
         def resource() -> Iterator[Any]:
             state = dlt.current.resource_state(name)
             table = ClicksTable(name, key, state, first, lookback, timezone, monitor, dimensions)

@@ -18,7 +18,7 @@ from .. import InvalidRequestError
 Line = tuple[int, Sequence[Any]]
 #: Columns that name a row where it has no id.
 KEYS = ("slashtag", "tag", "date", "hour", "day", "month", "window_start", "window_end", "dimension", "label")
-#: Columns of a listing that change by themselves: compared only if they are named, and never sent back.
+#: Columns of a listing that change by themselves: neither compared nor sent back.
 VOLATILE = ("hits", "updated_at")
 #: Formats differ in the letter between day and time, and a workbook has no dates but times at midnight.
 _MOMENT = re.compile(r"^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)\Z")
@@ -129,24 +129,20 @@ class RowDifference(msgspec.Struct, frozen=True):
     new: str = ""
 
 
-def compare_files(
-    old: str | os.PathLike[str], new: str | os.PathLike[str], columns: Sequence[str] = ()
-) -> Iterator[RowDifference]:
+def compare_files(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Iterator[RowDifference]:
     """Yield the differences of two listings or two exports, in the order of their rows.
 
-    Rows are the same if they have the same id, else the same slashtag, tag, day and label. Compared are the
-    `columns`, by default all that both files have but hits and updated_at. Both files are held in memory.
+    Rows are the same if they have the same id, else the same slashtag, tag, day and label. Compared are all
+    columns that both files have but hits and updated_at. Both files are held in memory.
     Raises InvalidRequestError for files that cannot be read or compared.
     """
     (names, before), (others, after) = read_table(old), read_table(new)
     # Formats of lines without rows have no columns.
     names = [name for name in names if name in others] or names or others
     keys = ("id",) if "id" in names else tuple(name for name in KEYS if name in names)
-    if unknown := [name for name in columns if name not in names]:
-        raise InvalidRequestError(f"not a column of both files: {', '.join(unknown)}")
     if names and not keys:
         raise InvalidRequestError(f"none of {', '.join(('id', *KEYS))} is a column of both files")
-    compared = columns or [name for name in names if name not in (*keys, *VOLATILE)]
+    compared = [name for name in names if name not in (*keys, *VOLATILE)]
     earlier, later = _by_key(before, keys, old), _by_key(after, keys, new)
     gone = {key: row for key, row in earlier.items() if key not in later}
     for key, row in (gone | later).items():

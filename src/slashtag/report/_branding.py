@@ -1,7 +1,6 @@
 """Title, logo and colours of a report."""
 
 import re
-import zlib
 from base64 import b64encode
 
 from msgspec import Struct
@@ -10,8 +9,6 @@ from .. import InvalidRequestError
 
 #: The largest logo, in bytes.
 MAX_LOGO = 500_000
-#: Depth and type of the colours of such a PNG (PNG, 11.2.1).
-_RGBA = b"\x08\x06"
 _TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 #: Contrast of text, as the Web Content Accessibility Guidelines have it, and of bars with their ground.
 _OF_TEXT, _OF_BARS = 4.5, 1.4
@@ -56,18 +53,6 @@ class Branding(Struct, frozen=True, kw_only=True):
         """The logo as a data URI; empty without one, or for another type."""
         kind = next((kind for start, kind in _TYPES.items() if self.logo.startswith(start)), None)
         return f"data:{kind};base64,{b64encode(self.logo).decode()}" if kind else ""
-
-    @property
-    def is_transparent(self) -> bool:
-        """Whether the upper left corner of the logo is transparent: of a PNG with 8 bits for each colour."""
-        if not self.logo_uri.startswith("data:image/png") or self.logo[24:26] != _RGBA:
-            return False
-        try:
-            # A byte for the filter of lines, which does not change the first pixel, then its four values.
-            pixel = zlib.decompressobj().decompress(self.logo[self.logo.find(b"IDAT") + 4 :], 5)
-        except zlib.error:
-            return False
-        return len(pixel) == 5 and pixel[4] < 255
 
     @property
     def palettes(self) -> tuple[dict[str, str], dict[str, str]]:

@@ -1,6 +1,6 @@
 """Collection of the figures of a report: its links and the requests about them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
 from typing import Any
@@ -26,7 +26,6 @@ async def build(
     places: int = 10,
     hours: bool = False,
     branding: Branding | None = None,
-    confirm: Callable[[int], object] | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Collect all figures of a report on the clicks of a range of whole days.
@@ -44,8 +43,7 @@ async def build(
     counted by the service, one request each for 32 days.
 
     With `hours`, a report of at most 32 days shows the hours of the week: one request for each hour of a day
-    with clicks, and each tag or 100 links that have them (`slashtag.export.hourly_clicks`), whose number
-    `confirm` is called with before they are sent; it sends none by raising.
+    with clicks, and each tag or 100 links that have them (`slashtag.export.hourly_clicks`).
 
     The range is compared with the previous one (`DateRange.with_previous`): whole months with whole months.
     One that is not over is counted up to now.
@@ -83,9 +81,7 @@ async def build(
     labels = await _count_labels(session, counter, span, links, clicks if keys is None else {})
     hourly: dict[datetime, int] = {}
     if hours:
-        hourly = await hourly_clicks(
-            session, *span.bounds, **counted, timezone=zone, confirm=confirm, progress=counter.step()
-        )
+        hourly = await hourly_clicks(session, *span.bounds, **counted, timezone=zone, progress=counter.step())
     return Report(
         start=start,
         end=end,

@@ -5,7 +5,6 @@ Labels come from the service and may hold anything.
 
 import re
 import sys
-import unicodedata
 from datetime import date
 from functools import cache
 from importlib import import_module
@@ -35,9 +34,8 @@ DIMENSIONS = {
 #: change the direction of text, which can make one label look like another.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _UNKNOWN = "unknown."
-#: First words of the names of characters: those that common fonts have, and fonts that are named otherwise.
-_COMMON = {"", "GREEK", "CYRILLIC", "EN", "EM", "HORIZONTAL", "MINUS", "RIGHTWARDS", "LESS-THAN"}
-_CJK = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "FULLWIDTH", "IDEOGRAPHIC"}
+#: Fonts of a picture; other installed ones have the characters that these lack.
+FONTS = "Liberation Sans, Arial, sans-serif"
 
 
 @cache
@@ -50,13 +48,6 @@ def countries() -> dict[str, str]:
 def plain(label: str) -> str:
     """Return a label as one line that any document can hold."""
     return _UNFIT.sub("\ufffd", label)
-
-
-def font_of(text: str) -> str:
-    """Return the fonts to draw a text with: of a script that common fonts lack, those of Noto come first."""
-    scripts = {unicodedata.name(each, "").split(" ")[0] for each in text if each > "\u02af"}
-    noto = {f"Noto Sans {'CJK JP' if each in _CJK else each.title()}" for each in scripts - _COMMON}
-    return ", ".join([*sorted(noto), "Liberation Sans", "Arial", "sans-serif"])
 
 
 def name_of(dimension: str, label: str) -> str:

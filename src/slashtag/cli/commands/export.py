@@ -1,6 +1,6 @@
 """`slashtag export`: links, tags and clicks into files, resumable; `slashtag diff`: what differs between two.
 
-With a journal beside the file, the same command run again requests only the rest.
+With a journal beside the file, the same command run again requests only what it lacks or may have changed.
 """
 
 from collections import Counter
@@ -76,23 +76,23 @@ async def clicks(
     What fails is printed while the rest goes on; the exit code is then 3. Where the service cannot be reached
     or nothing is answered, it stops with 1 and the file stays as it was.
     """
-    counted = period.counted(selection.timezone)
-    if (period.start, period.end) != tuple(map(str, counted.query.bounds)):
-        run.say(f"clicks of {counted.text}")
+    resolved = period.resolve(selection.timezone)
+    if (period.start, period.end) != tuple(map(str, resolved.so_far.bounds)):
+        run.say(f"clicks of {resolved.text}")
     if by == "tag":
         selection.require_tags(run)
 
     async def work(session: AsyncSession, writer: Writer, *, progress: Progress) -> Summary:
         return await export_clicks(
             session,
-            counted.whole,
+            resolved.whole,
             writer,
-            **await selection.selector(run, session, progress),
+            **await selection.keys_and_tags(run, session, progress),
             by=by,
             dimensions=dimensions,
             timezone=selection.timezone,
             progress=progress,
-            on_error=partial(run.fail, most=max_failures),
+            on_error=partial(run.note_failure, most=max_failures),
         )
 
     table = dimensions_table(by) if dimensions else clicks_table(by)
@@ -103,18 +103,16 @@ async def _export(
     output: Output, run: Run, table: Table, unit: str, work: Callable[..., Awaitable[Summary]]
 ) -> None:
     """Write a table to a file or stdout, and print how it went; progress is counted in units."""
-    target, journal = output.output, None
+    target, journal = output.file, None
     if target is not None:
         path = Path(realpath(target))
         # Hidden, so that `*` and readers of folders skip it.
         journal = path.with_name(f".{path.name}.journal")
-        run.keeps(journal)
+        run.resumes_from(journal)
     async with run.session(journal=journal) as session:
-        with output.writer(table) as writer, run.bars() as begin:
-            summary = await work(session, writer, progress=begin("exporting", unit))
-    run.say(
-        f"{many(summary.rows, 'row')} to {target or 'stdout'}; {run.cost()}", rows=summary.rows, file=target
-    )
+        with output.writer(table) as writer, run.bars() as start_bar:
+            summary = await work(session, writer, progress=start_bar("exporting", unit))
+    run.say(f"{many(summary.rows, 'row')} to {target or 'stdout'}; {run.cost()}")
     if not summary.reconciles:
         run.mark_incomplete()
         run.say("SOME FIGURES are missing, or do not add up to the totals that the service gave")
@@ -130,16 +128,12 @@ def diff(
     output: Output,
     old: Path = File(metavar="OLD", help="The earlier file."),
     new: Path = File(metavar="NEW", help="The later file."),
-    columns: str | None = Option(
-        None, metavar="A,B,...", help="Compare these columns; default: all but hits and updated_at."
-    ),
 ) -> None:
     """Show which rows of two listings or two exports were added, are gone or changed.
 
-    The formats may differ. Nothing is sent.
+    The formats may differ. Hits and updated_at are not compared. Nothing is sent.
     """
-    names = [name.strip() for name in (columns or "").split(",") if name.strip()]
-    found = list(compare_files(old, new, names))
+    found = list(compare_files(old, new))
     output.print(DIFFERENCES, (astuple(each) for each in found))
     rows = {(each.change, each.key) for each in found}
     count = Counter(change for change, _ in rows)

@@ -98,8 +98,8 @@ async def list_urls(run: Run, output: Output, filter_: Filter) -> None:
             names = await names_of_tags(session, filter_.tag)
         else:
             names = await optional(session, "names of tags", names_of_tags) or {}
-        with output.writer(NAMED_URLS, SHOWN) as writer, run.bars() as start:
-            progress = None if silent else start("reading", "rows")
+        with output.writer(NAMED_URLS, SHOWN) as writer, run.bars() as start_bar:
+            progress = None if silent else start_bar("reading", "rows")
             listing = session.urls.list(orderby=filter_.orderby, progress=progress)
             async with listing.pages() as pages:
                 async for page in pages:
@@ -109,8 +109,8 @@ async def list_urls(run: Run, output: Output, filter_: Filter) -> None:
                     count += len(rows)
                     if count == limit:
                         break
-    if output.output is not None:
-        run.say(f"{many(count, 'row')} to {output.output}; {run.cost()}", rows=count, file=output.output)
+    if output.file is not None:
+        run.say(f"{many(count, 'row')} to {output.file}; {run.cost()}")
 
 
 @dataclass(frozen=True)
@@ -207,8 +207,8 @@ def _password() -> str:
 
 async def _show(run: Run, session: AsyncSession, bulk: Bulk, source: Path, output: Output) -> None:
     """Print what the rows would change; the exit code is 3 where some would fail or stay unknown."""
-    with run.bars() as start:
-        shown = await BulkUpdate(session, source, progress=start("reading", "links")).preview()
+    with run.bars() as start_bar:
+        shown = await BulkUpdate(session, source, progress=start_bar("reading", "links")).preview()
     differences = [(each.line, str(each.key), each.member, each.now, each.new) for each in shown.differences]
     output.print(DIFFERENCES, differences)
     run.say(
@@ -226,11 +226,10 @@ async def _show(run: Run, session: AsyncSession, bulk: Bulk, source: Path, outpu
 
 async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, output: Output) -> None:
     """Send the changes, and print what is left and what helps; the exit code is 3 where something is left."""
-    with run.bars() as start:
-        update = BulkUpdate(
-            session, source, keep=bulk.keep, repeat_lost=bulk.repeat_lost, progress=start("updating", "rows")
-        )
-        run.keeps(update.path)
+    with run.bars() as start_bar:
+        bar = start_bar("updating", "rows")
+        update = BulkUpdate(session, source, keep=bulk.keep, repeat_lost=bulk.repeat_lost, progress=bar)
+        run.resumes_from(update.path)
         async with update:
             left = [outcome async for outcome in update if outcome.status != "done"]
     if left or output.form != "table":
@@ -267,8 +266,8 @@ async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, out
 async def list_tags(run: Run, output: Output) -> None:
     """List the tags of the account."""
     async with run.session() as session:
-        with run.bars() as start:
-            tags = await session.tags.list(progress=start("reading", "tags")).to_list()
+        with run.bars() as start_bar:
+            tags = await session.tags.list(progress=start_bar("reading", "tags")).to_list()
     output.print(TAGS, map(tag_row, tags), SHOWN_TAGS)
 
 

@@ -33,7 +33,7 @@ async def login(
             print(name or "(no name)", getattr(service.read(name), "base_url", ""), sep="\t")
     else:
         base_url = run.options.base_url or _ask("address of the service", shown=True)
-        credentials = service.Credentials(base_url, _ask("apikey"), _ask("apisecret"))
+        credentials = service.Login(base_url, _ask("apikey"), _ask("apisecret"))
         async with run.session(credentials) as session:
             await session.urls.page(pagesize=1)
         file = service.save(credentials, profile)

@@ -34,21 +34,20 @@ async def report(
     referrers, devices, browsers, platforms, and the change against the span before. By default it is about
     all links.
     """
-    span = period.counted(selection.timezone).whole
+    span = period.resolve(selection.timezone).whole
     branding = Branding(title=title, logo=logo.read_bytes() if logo else b"", accent=accent)
     check_path(output)
     async with run.session() as session:
-        with run.bars() as begin:
+        with run.bars() as start_bar:
             found = await build(
                 session,
                 span,
-                **await selection.selector(run, session, begin("checking", "links")),
+                **await selection.keys_and_tags(run, session, start_bar("checking", "links")),
                 timezone=selection.timezone,
                 places=top,
                 hours=hours,
                 branding=branding,
-                confirm=lambda cost: run.say(f"hours of the days with clicks: {many(cost, 'request')}"),
-                progress=begin("counting", "steps"),
+                progress=start_bar("counting", "steps"),
             )
     write(found, output)
     if found.refused or not found.stats.complete:

@@ -28,7 +28,7 @@ from ...export import Column, Row, Table
 from ...sandbox import Fault, Sandbox, Truth
 from ..output import draw_rows
 from ..run import command
-from ..stderr import Begin, Lines, Watch
+from ..stderr import Lines, StartBar, Watch
 
 #: Share of requests that a --fault concerns.
 SHARE = 0.1
@@ -105,9 +105,9 @@ async def demo(
     with Sandbox(urls=urls, clicks=clicks, rate=rate, burst=BURST, retry_after=None, latency=LATENCY) as box:
         # Eight in flight are plenty 20 ms away, and fewer run into a limit that is not known yet.
         session = AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret, concurrency=8)
-        with Watch(Console(stderr=True), print).bars() as start:
+        with Watch(Console(stderr=True), print).bars() as start_bar:
             async with session:
-                rows, wrong = await _run_steps(session, box.truth, start)
+                rows, wrong = await _run_steps(session, box.truth, start_bar)
     draw_rows(STEPS, rows, None)
     if (learned_rate := session.metrics.learned_rate) is not None:
         console.print(f"Limit as learnt from the answers: {learned_rate:.0f} requests/s")
@@ -119,7 +119,7 @@ async def demo(
 
 
 async def _run_steps(
-    session: AsyncSession, truth: Truth, start: Begin
+    session: AsyncSession, truth: Truth, start_bar: StartBar
 ) -> tuple[list[Row], dict[str, list[str]]]:
     """Return a row of each step and of all, and the names of what differs in each."""
     metrics, began, rows, wrong = session.metrics, perf_counter(), list[Row](), dict[str, list[str]]()
@@ -140,7 +140,7 @@ async def _run_steps(
         add_row(name, found, before, is_exact=not differing)
         return answer
 
-    listing = session.urls.list(progress=start("all links", "links")).to_list()
+    listing = session.urls.list(progress=start_bar("all links", "links")).to_list()
     links = await step("all links", listing, truth.urls())
     ids = [url.tag_id for url in links]
     tag = max(truth.tags(), key=lambda tag: ids.count(tag.id)).name
@@ -152,7 +152,7 @@ async def _run_steps(
         (f"{YEAR}, {COUNTRY}", CountryGeo(COUNTRY, *span), {"keys": links}, truth.country(COUNTRY, *span)),
     ]
     for name, query, of, true in asked:
-        await step(name, session.stats.collect(query, **of, progress=start(name, "requests")), true)
+        await step(name, session.stats.collect(query, **of, progress=start_bar(name, "requests")), true)
     add_row("total", "", (0, 0, 0, began), is_exact=not wrong)
     return rows, wrong
 

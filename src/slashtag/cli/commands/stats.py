@@ -54,8 +54,8 @@ class Presentation(Output):
 @command
 async def stats_range(period: Period, selection: Selection, run: Run, shown: Presentation) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
-    counted = period.counted(selection.timezone)
-    await _answer(counted.query, counted.text, selection, run, shown)
+    resolved = period.resolve(selection.timezone)
+    await _answer(resolved.so_far, resolved.text, selection, run, shown)
 
 
 @app.command("day")
@@ -67,12 +67,12 @@ async def stats_day(
     day: str = Argument(metavar="DATE", help="The day: YYYY-MM-DD, today or yesterday."),
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
-    counted = Period(day, None).counted(selection.timezone)
-    start, end = counted.whole.bounds
+    resolved = Period(day, None).resolve(selection.timezone)
+    start, end = resolved.whole.bounds
     if start != end:
         raise InvalidRequestError(f"{day} is more than one day: ask with `stats range`")
-    query = counted.whole if shown.by == "hour" else Day(start)
-    await _answer(query, counted.text, selection, run, shown)
+    query = resolved.whole if shown.by == "hour" else Day(start)
+    await _answer(query, resolved.text, selection, run, shown)
 
 
 @app.command("year")
@@ -84,7 +84,7 @@ async def stats_year(
     year: int = Argument(metavar="YEAR", min=1000, max=9998, help="The year, YYYY."),
 ) -> None:
     """Count the clicks of a calendar year, by month and by each dimension; unique ones too."""
-    span = Period(f"{year}", None).counted(selection.timezone).text
+    span = Period(f"{year}", None).resolve(selection.timezone).text
     await _answer(Year(year), span, selection, run, shown)
 
 
@@ -106,9 +106,9 @@ async def stats_country(
     shown: Presentation,
 ) -> None:
     """Count the clicks from one country, by state, city and postal code."""
-    counted = period.counted(selection.timezone)
-    query = CountryGeo(country, *counted.whole.bounds)
-    await _answer(query, f"{country.upper()}, {counted.text}", selection, run, shown)
+    resolved = period.resolve(selection.timezone)
+    query = CountryGeo(country, *resolved.whole.bounds)
+    await _answer(query, f"{country.upper()}, {resolved.text}", selection, run, shown)
 
 
 async def _answer(
@@ -126,9 +126,9 @@ async def _answer(
             raise InvalidRequestError(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
         if by == "hour" and isinstance(query, DateRange):
             await hourly_clicks(session, *query.bounds, keys=(), timezone=timezone)
-        with run.bars() as begin:
-            progress = begin("reading", "links")
-            of = await selection.selector(run, session, progress)
+        with run.bars() as start_bar:
+            progress = start_bar("reading", "links")
+            of = await selection.keys_and_tags(run, session, progress)
             if by == "tag":
                 of["tags"] = of["tags"] or (await names_of_tags(session)).values()
             elif of["keys"] is None and of["tags"] is None:
@@ -136,10 +136,10 @@ async def _answer(
                 of["keys"] = links.keys
                 for link in links.refused:
                     run.warn(f"statistics cannot be requested for {link.slashtag!r}", "left out: ")
-            progress = begin("counting", "tags" if by == "tag" else "requests")
+            progress = start_bar("counting", "tags" if by == "tag" else "requests")
             of |= {"timezone": timezone, "progress": progress}
             try:
-                stats, counts = await _count(session, query, by, empty, run, **of)
+                stats, counts = await _count(session, query, by, empty, **of)
             except UnknownTagError:
                 # Says which it is, and whether one has a name like it.
                 await names_of_tags(session, selection.tag or ())
@@ -159,7 +159,6 @@ async def _count(
     query: Query[Statistics],
     by: str | None,
     empty: Statistics,
-    run: Run,
     **of: Any,
 ) -> tuple[Statistics, dict[str, int]]:
     """Return statistics, and the clicks of the labels of one dimension."""
@@ -169,12 +168,7 @@ async def _count(
         counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
         return empty.merge(by_tag.values()), counts
     if by == "hour" and isinstance(query, DateRange):
-        hours = await hourly_clicks(
-            session,
-            *query.bounds,
-            **of,
-            confirm=lambda cost: run.say(f"hours of the days with clicks: {many(cost, 'request')}"),
-        )
+        hours = await hourly_clicks(session, *query.bounds, **of)
         counts = {hour.isoformat(timespec="minutes"): clicks for hour, clicks in hours.items()}
         return RangeStats(total_clicks=sum(hours.values())), counts
     stats = await session.stats.collect(query, **of)

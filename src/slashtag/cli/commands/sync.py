@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import asdict
 from typer import Argument, Option
 
-from ... import ConfigurationError, InvalidRequestError
+from ... import ConfigurationError
 from ..run import MAX_FAILURES, Run, command
 from ..selection import TIMEZONE
 from ..service import find_credentials
@@ -50,19 +50,18 @@ def sync(
     a hundred links. An interrupted run goes on where it stopped. The exit code is 3 where links failed, which
     the next run requests again.
     """
-    if (target is None) == (destination in LOCAL):
-        wants = "needs the PATH of its file or folder" if target is None else "takes no PATH"
-        raise InvalidRequestError(f"--destination {destination} {wants}")
     credentials = find_credentials(run.options)
     loading = _imported()
-    with run.bars() as start:
-        bar = cache(start)
+    pipeline = loading.local_pipeline(destination, target, dataset=dataset)
+    run.resumes_from(Path(pipeline.working_dir))
+    with run.bars() as start_bar:
+        bar = cache(start_bar)
         bar("links", "links")
 
         def progress(table: str, done: int, total: int | None) -> None:
             bar(table, "links")(done, total)
 
-        monitor = loading.Monitor(progress, partial(run.fail, most=max_failures))
+        monitor = loading.Monitor(progress, partial(run.note_failure, most=max_failures))
         run.follow(lambda: monitor.metrics)
         source = loading.slashtag_source(
             **asdict(credentials),
@@ -74,11 +73,9 @@ def sync(
             session_options=run.options.of_session(),
             monitor=monitor,
         )
-        pipeline = loading.local_pipeline(destination, target, dataset=dataset)
-        run.keeps(Path(pipeline.working_dir))
         loaded = loading.load(pipeline, source)
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"
-    run.say(f"{rows} to {target or destination}; {run.cost()}", rows=sum(loaded.rows.values()))
+    run.say(f"{rows} to {target or destination}; {run.cost()}")
 
 
 def _imported() -> Any:

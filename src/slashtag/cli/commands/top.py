@@ -2,7 +2,6 @@
 
 The service counts any 100 links in one request. Groups of links are counted together; the groups with most
 clicks are halved until the first places are all held by single links: no link has more clicks than its group.
-Where many places are asked for, a table of all links takes fewer requests.
 """
 
 import asyncio
@@ -23,13 +22,11 @@ from ..selection import Period, SelectionOrAll, note_of_shared
 
 #: Links counted together at first: as many as a request may name (Limits).
 GROUP = 100
-#: From one place in so many links on all are counted. Measured: with fewer places that takes more requests.
-FEW_LINKS = 20
 NUMBERS = Column("clicks", "int"), Column("percent", "float"), Column("clicks_before", "int")
 TOP = Table((Column("slashtag"), *NUMBERS, Column("change_percent", "float")))
 #: Columns that are drawn, each from this width of the terminal on.
 SHOWN = dict.fromkeys(TOP.names, 0) | {"clicks_before": 80, "change_percent": 60}
-Count = Callable[[Sequence[str]], Awaitable[int]]
+CountTogether = Callable[[Sequence[str]], Awaitable[int]]
 
 
 @command
@@ -51,33 +48,21 @@ async def top(
     service counts links on different domains with the same slashtag as one.
     """
     timezone = selection.timezone
-    counted = Period(period.start or "30d", period.end).counted(timezone)
+    resolved = Period(period.start or "30d", period.end).resolve(timezone)
     async with run.session() as session:
-        queries = [_query(session, span, timezone) for span in (counted.query, counted.before)]
-
-        # Clicks of every link, where that takes fewer requests.
-        tables: dict[Query[Statistics], dict[str, int]] = {}
-
-        def step(*_: object) -> None:
-            report(session.metrics.requests, None)
+        queries = [_query(session, span, timezone) for span in (resolved.so_far, resolved.before)]
 
         async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
-            if query in tables:
-                return sum(tables[query][key] for key in keys)
             found = await session.stats.collect(query, keys=keys, timezone=timezone)
-            step()
+            report(session.metrics.requests, None)
             return found.total
 
-        with run.bars() as begin:
-            progress = begin("reading", "links")
-            selector = await selection.selector(run, session, progress)
-            links = await Links.read(session, **selector, progress=progress)
+        with run.bars() as start_bar:
+            progress = start_bar("reading", "links")
+            chosen = await selection.keys_and_tags(run, session, progress)
+            links = await Links.read(session, **chosen, progress=progress)
             slashtags = [slashtag for slashtag, _ in links.hits.most_common()]
-            report = begin("counting", "requests")
-            for query in queries if limit * FEW_LINKS >= len(slashtags) and counted.is_over else ():
-                if isinstance(query, DateRange):
-                    each = session.stats.collect_each(query, keys=slashtags, timezone=timezone, progress=step)
-                    tables[query] = {key: stats.total async for key, stats in each}
+            report = start_bar("counting", "requests")
             # No link has lost more clicks than it had in the span before.
             now, before = [partial(count, query) for query in queries]
             ranked = (before, now) if by == "decline" else (now, before)
@@ -90,7 +75,7 @@ async def top(
         rows.append((slashtag, clicks, percent(clicks, total), clicks_before, change))
     output.print(TOP, rows, SHOWN)
     run.say(
-        f"{counted.text}, compared with {counted.text_before}: "
+        f"{resolved.text}, compared with {resolved.text_before}: "
         f"{many(total, 'click')} of {many(len(slashtags), 'link')}; {run.cost()}"
     )
     if links.refused:
@@ -120,7 +105,7 @@ class Place(NamedTuple):
 
 
 async def first_places(
-    count: Count, count_others: Count, keys: Sequence[str], limit: int, *, by_change: bool
+    count: CountTogether, count_others: CountTogether, keys: Sequence[str], limit: int, *, by_change: bool
 ) -> tuple[int, list[Place]]:
     """Return the clicks of all links and at most `limit` with most clicks, or with most more than others.
 

@@ -56,10 +56,7 @@ class Kept:
     abandon = close
 
 
-@pytest.fixture
-async def box() -> AsyncIterator[Sandbox]:
-    async with Sandbox(urls=60, clicks=2_500, tags=4) as box:
-        yield box
+ACCOUNT = {"urls": 60, "clicks": 2_500, "tags": 4}
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Tables of clicks that each load brings up to date, by day or by month and label."""
+"""Tables of clicks, by day or by month and label: what a load requests again, and which rows it brings."""
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
@@ -72,10 +72,10 @@ class Listed(NamedTuple):
     now: datetime
 
 
-Listing = Callable[[AsyncSession], Awaitable[Listed]]
+ReadListed = Callable[[AsyncSession], Awaitable[Listed]]
 
 
-class Record(Struct, frozen=True):
+class TableRecord(Struct, frozen=True):
     """What the destination holds of a table, as JSON in dlt's state.
 
     That is the days from `since` to `through`, which was not over, of each slashtag or tag in `series`; these
@@ -97,7 +97,7 @@ class ClicksTable:
     """Table of clicks that is brought up to date by each load: by day, or by month and label of `dimensions`.
 
     `key` names its first columns, of which the first is "slashtag" or "tag". `state`, which dlt keeps at the
-    destination, has a Record. Slashtags with the same hits as before are requested in batches. Raises
+    destination, has a TableRecord. Slashtags with the same hits as before are requested in batches. Raises
     ConfigurationError if the record is not one of this table.
     """
 
@@ -110,11 +110,11 @@ class ClicksTable:
     monitor: Monitor
     dimensions: tuple[str, ...] = ()
 
-    async def tables(self, listing: Listing, session: AsyncSession) -> AsyncGenerator[Any, None]:
+    async def tables(self, read_listed: ReadListed, session: AsyncSession) -> AsyncGenerator[Any, None]:
         """Yield Arrow tables of the rows that are new or different; the state is updated at the end."""
         self._zone = parse_zone(self.timezone)
         self._held = self._read_record(session.base_url)
-        listed = await listing(session)
+        listed = await read_listed(session)
         self._begin(listed)
         if self.since > self._today:
             return
@@ -129,7 +129,7 @@ class ClicksTable:
             yield self._table(rows)
         # What a cache has answered is older than the listing.
         answered = min(listed.now.timestamp(), session.metrics.oldest_answer)
-        record = Record(
+        record = TableRecord(
             timezone=self.timezone,
             base_url=session.base_url,
             since=self.since,
@@ -141,12 +141,12 @@ class ClicksTable:
         # As one str: dlt copies its state several times.
         self.state["record"] = json.encode(record).decode()
 
-    def _read_record(self, base_url: str) -> Record | None:
+    def _read_record(self, base_url: str) -> TableRecord | None:
         """Return what the destination holds; raises ConfigurationError if it is not of this table."""
         if "record" not in self.state:
             return None
         try:
-            record = json.decode(self.state["record"], type=Record)
+            record = json.decode(self.state["record"], type=TableRecord)
         except ValidationError:
             problem = f"the destination has {self.name} of another version: use another dataset, or drop it"
             raise ConfigurationError(problem) from None

@@ -1,8 +1,7 @@
-"""Runs of a pipeline: one at a time, with this library's errors."""
+"""The pipeline of dlt: where it is, and runs of it, one at a time, with this library's errors."""
 
 import hashlib
 import os
-import time
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
@@ -23,7 +22,7 @@ from dlt.common.runtime.telemetry import stop_telemetry
 from dlt.pipeline.state_sync import load_pipeline_state_from_destination
 from msgspec import Struct
 
-from .. import ConfigurationError, ExportError, SlashtagError
+from .. import ConfigurationError, ExportError, InvalidRequestError, SlashtagError
 from .._internal import FileLock
 from ._source import MERGE, journal_of, number_of_loads
 
@@ -45,10 +44,9 @@ _LOCK = "SELECT pg_try_advisory_lock(hashtext(%s))"
 
 
 class Loaded(Struct, frozen=True):
-    """Result of a load: rows that were passed on, by table, and seconds."""
+    """Result of a load: rows that were passed on, by table."""
 
     rows: dict[str, int]
-    seconds: float
 
 
 def local_pipeline(
@@ -62,12 +60,12 @@ def local_pipeline(
 
     `destination` is "duckdb", "sqlite" or "filesystem" with a `path`, or another destination of dlt's without
     one, set in dlt's configuration. dlt's telemetry is off unless its configuration turns it on. Raises
-    ConfigurationError if packages that dlt needs for the destination are missing, or for a path that it would
-    read as another one.
+    InvalidRequestError unless there is a path where one is needed, ConfigurationError if packages that dlt
+    needs for the destination are missing, or for a path that it would read as another one.
     """
     if (destination in LOCAL) != (path is not None):
         needs = "needs the path of its file or folder" if path is None else "takes no path"
-        raise TypeError(f"{destination} {needs}")
+        raise InvalidRequestError(f"{destination} {needs}")
     target: Any = destination
     name = dataset or "slashtag"
     if path is not None:
@@ -95,7 +93,6 @@ def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
     the source; ExportError if another load of this pipeline is running, if another machine has loaded
     meanwhile, or if the destination fails.
     """
-    began = time.monotonic()
     name = pipeline.destination.destination_name
     lock = Path(pipeline.pipelines_dir) / "slashtag"
     with _calling_dlt(name), _file_locked(lock), warnings.catch_warnings():
@@ -117,7 +114,7 @@ def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
             pipeline.load()
         journal_of(pipeline)
     rows = {table: count for table, count in counts.items() if not table.startswith("_dlt")}
-    return Loaded(rows, time.monotonic() - began)
+    return Loaded(rows)
 
 
 def _delete_by_keys(source: Any) -> None:

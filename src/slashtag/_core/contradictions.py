@@ -1,4 +1,4 @@
-"""Answers of the service, where they differ from the public models, and how they are checked.
+"""Answers of statistics requests: what contradicts itself in them, and how they become results.
 
 An empty map may be `[]` or null; counts are numbers or strings of digits, and lax decoding accepts both, but
 no negative ones. See docs/service.md, Statistics records. `to_statistics` converts an answer to a public
@@ -26,16 +26,16 @@ from typing import Annotated, Any, ClassVar
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
-from .._statistics import GeoStats, PeriodStats, RangeStats, Statistics, add_counts
+from .._summed_statistics import GeoStats, PeriodStats, RangeStats, Statistics, add_counts
 from .windows import Window
 
 Nothing = Annotated[list[Any], Meta(max_length=0)]
-Count = Annotated[int, Meta(ge=0)]
-GivenCounts = dict[str, Count] | Nothing | None
-GivenDays = dict[date, Count] | Nothing | None
+GivenCount = Annotated[int, Meta(ge=0)]
+GivenCounts = dict[str, GivenCount] | Nothing | None
+GivenDays = dict[date, GivenCount] | Nothing | None
 #: A year or a month, which may have a leading zero.
 Number = Annotated[str, Meta(pattern=r"^[0-9]{1,4}$")]
-GivenMonths = dict[Number, dict[Number, Count] | Nothing | None] | Nothing | None
+GivenMonths = dict[Number, dict[Number, GivenCount] | Nothing | None] | Nothing | None
 
 
 class StatsAnswer(Struct, gc=False, kw_only=True):
@@ -81,7 +81,7 @@ class RangeAnswer(_LabelAnswer, gc=False):
 
     result_type = RangeStats
 
-    total_clicks: Count
+    total_clicks: GivenCount
     clicks: GivenDays | UnsetType = UNSET
 
     def _read(self, window: Window | None) -> tuple[RangeStats, str | None]:
@@ -116,7 +116,7 @@ class PeriodAnswer(_LabelAnswer, gc=False):
 
     result_type = PeriodStats
 
-    clicks_total: Count
+    clicks_total: GivenCount
     clicks_unique: int
     clicks_repeated: int
     clicks_breakdown: GivenMonths = None

@@ -24,10 +24,10 @@ from slashtag import (
     Statistics,
     Year,
 )
-from slashtag._core.answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from slashtag._core.batches import Selector
+from slashtag._core.contradictions import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from slashtag._core.windows import Window
-from slashtag._statistics import RunningSum, days
+from slashtag._summed_statistics import RunningSum, days
 
 from ..support.laws import examples
 from . import clicklog

@@ -27,7 +27,7 @@ from .. import (
     parse_zone,
 )
 from .._internal import WorkerPool, in_thread, optional
-from ._selection import Links, names_of_tags
+from ._links import Links, names_of_tags
 from ._writers import BATCH, Column, Row, Table, Writer
 
 By = Literal["slashtag", "tag"]
@@ -178,7 +178,7 @@ async def export_clicks(
         tags = (await names_of_tags(session)).values() if tags is None else tags
     elif keys is None:
         links, ordered = await Links.read(session, tags=tags), "hits"
-        keys, tags = [*links.keys, *links.refused], None
+        keys, tags = [*links.keys, *links.refused], None  # collect_each reports those that are refused
         shared = len(links.repeated | links.foreign)
     written, waiting, failures = 0, list[Row](), list[Failure]()
     answered, reconciles = False, True
@@ -218,7 +218,6 @@ async def hourly_clicks(
     keys: Keys | None = None,
     tags: Iterable[str] | None = None,
     timezone: str | tzinfo | None = None,
-    confirm: Callable[[int], object] | None = None,
     progress: Progress | None = None,
 ) -> dict[datetime, int]:
     """Return the clicks of every hour from `start` to `end`, both included, of at most 32 days.
@@ -228,10 +227,9 @@ async def hourly_clicks(
     `keys` (also asynchronous), the links with one of `tags`, or all links of the account.
 
     The days are counted first, for each batch of links (or tag) alone. Then every hour of a day with clicks
-    takes one request for each batch that has any on that day. `confirm` is called with the number of these
-    requests before they are sent, and sends none by raising; `progress` with (requests done, requests known
-    so far). A day that is over and whose hours do not add up to its clicks is logged as a warning. Raises
-    what `collect` raises (Statistics for a date or date range).
+    takes one request for each batch that has any on that day, whose number is logged before. `progress` is
+    called with (requests done, requests known so far). A day that is over and whose hours do not add up to
+    its clicks is logged as a warning. Raises what `collect` raises (Statistics for a date or date range).
     """
     zone, now = parse_zone(timezone), datetime.now(UTC)
     query = DateRange(start, end).resolve(None if timezone is None else zone, now)
@@ -272,8 +270,8 @@ async def hourly_clicks(
     batches = whole.split(len(whole.selectors)) if whole.selectors else []
     await WorkerPool(batches, count_days, WORKERS).run()
     total += len(jobs)
-    if confirm is not None:
-        confirm(len(jobs))
+    if jobs:
+        log.info("hours of the days with clicks: %d requests", len(jobs))
     await WorkerPool(jobs, count_hour, WORKERS).run()
     whole_days, today = days.result(), now.astimezone(zone).date()
     left = Counter(whole_days.clicks)

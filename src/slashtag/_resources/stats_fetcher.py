@@ -1,0 +1,107 @@
+"""How statistics are requested: once more, past caches, where an answer contradicts itself or is a 404."""
+
+import logging
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .._core.call import Call
+from .._core.windows import Window
+from .._errors import BadRequestError, NotFoundError, SlashtagError, UnexpectedResponseError
+from .._sending.sender import Sender
+
+#: Paths in the document's sample requests, where they differ from the stated ones.
+SAMPLE_PATHS = {"stats/yearly": "stats", "stats/alltime": "stats"}
+#: After so many second requests in vain no other second one is made.
+MOST_IN_VAIN = 8
+
+log = logging.getLogger("slashtag")
+
+
+class ServiceTraits(Struct):
+    """What answers have shown about the service, shared by all views of a session."""
+
+    #: By stated path: whether the service answers on the path of the samples instead.
+    uses_sample_path: dict[str, bool] = {}
+    #: Whether all-time statistics failed, or contradict those of days.
+    all_time_is_wrong: bool = False
+    #: Whether the service counts what it is asked: the halves of a batch add up to it.
+    is_additive: bool = True
+    #: Second requests in a row whose answers contradicted themselves too.
+    in_vain: int = 0
+
+
+class StatsFetcher:
+    """Sender of statistics requests, which has their answers checked.
+
+    The document states /stats/yearly and /stats/alltime but shows samples against /stats: on a 404 the
+    samples' path is tried once and the outcome remembered. See docs/service.md, Statistics for a year;
+    Statistics for all time.
+
+    An answer that no statistics request can have is requested once more, since a cache or a load balancer may
+    have sent it: a 404, or one that contradicts itself or is about other days.
+    """
+
+    def __init__(self, sender: Sender, traits: ServiceTraits) -> None:
+        self._sender = sender
+        self.metrics = sender.metrics
+        self.traits = traits
+
+    async def fetch(self, call: Call[Any], window: Window | None = None, *, is_result: bool = True) -> Any:
+        """Return the statistics of an answer; an error gets a note that names the batch and window.
+
+        `_core/contradictions.py` says what contradicts itself. If the second answer does too, it is counted
+        and logged, provided that it `is_result`: that it goes into what the caller of the library gets.
+        """
+        traits = self.traits
+        try:
+            stats, problem = (await self._request(call)).to_statistics(window)
+            if problem is not None and traits.in_vain < MOST_IN_VAIN:
+                log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
+                answer = await self._request(replace(call, anew=True))
+                stats, problem = answer.to_statistics(window)
+                traits.in_vain = 0 if problem is None else traits.in_vain + 1
+        except SlashtagError as error:
+            error.add_note(f"while requesting {call.label}")
+            raise
+        if not stats.reconciles and is_result:
+            # The first as a warning. There may be thousands of them.
+            level = logging.DEBUG if self.metrics.inconsistent else logging.WARNING
+            self.metrics.inconsistent += 1
+            log.log(level, "%s: inconsistent answer: %s", call.label, problem)
+        return stats
+
+    async def _request(self, call: Call[Any]) -> Any:
+        known, stated, sampled = self.traits.uses_sample_path, call.path, SAMPLE_PATHS.get(call.path)
+        if sampled is not None and known.get(stated):
+            call = replace(call, path=sampled)
+        try:
+            answer = await self._confirm_404(call)
+            known.setdefault(stated, False)
+            return answer
+        except (NotFoundError, UnexpectedResponseError) as error:
+            # For an unknown path, a router may answer without the service's envelope.
+            if error.status != 404 or sampled in (None, call.path) or known.get(stated) is False:
+                raise
+            missing = error
+        try:
+            answer = await self._sender.send(replace(call, path=sampled))
+        except (NotFoundError, UnexpectedResponseError, BadRequestError) as error:
+            # /stats may exist without accepting these queries. See docs/service.md, Errors.
+            is_missing = error.status == 404 or "date is required" in error.message.lower()
+            if is_missing or isinstance(error, BadRequestError):
+                known[stated] = not is_missing
+            if is_missing:
+                raise missing from None
+            raise
+        known[stated] = True
+        return answer
+
+    async def _confirm_404(self, call: Call[Any]) -> Any:
+        """Send a call, and once more if the answer is a 404: it is undocumented for statistics."""
+        try:
+            return await self._sender.send(call)
+        except NotFoundError as error:
+            log.info("%s: requested once more: %s", call.label, error)
+            return await self._sender.send(replace(call, anew=True))
