@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from typer import Option
 
-from ... import AllTime, AsyncSession, DateRange, RetryPolicy, SlashtagError
+from ... import AllTime, AsyncSession, BadRequestError, DateRange, RetryPolicy, SlashtagError
 from ...export import Column, Table
 from ..output import Output
 from ..run import Run, command
@@ -21,8 +21,8 @@ SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 RETRY = RetryPolicy(max_attempts=3, max_wait=10.0)
 #: Links with the most hits, whose clicks are counted together unless --keys names others.
 LINKS = 20
-#: The most that a page may hold (Limits).
-PAGE = 500
+#: The most that a request may name and a page may hold (Limits).
+MOST_KEYS, PAGE = 100, 500
 #: Days of the click history that are read, and days with clicks among them that are searched for clicks.
 HISTORY, DAYS = timedelta(days=365), 4
 
@@ -37,6 +37,9 @@ EXCLUSIVE = (
 )
 ZONE_OBEYED = "ok", "days are those of the zone asked for"
 ZONE_IGNORED = "differs", "days ignore `timezone`: leave it out"
+COUNTED_ONCE = "ok", "each is counted once"
+SIMILAR = "differs", "those that differ in case or accents only are counted as one"
+MISCOUNTED = "differs", "not all of a request are counted, or some twice: tables ask for each alone"
 UNKNOWN = "unknown", "not enough clicks to tell; pass busier links with --keys"
 
 
@@ -79,11 +82,11 @@ async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[t
         # A slashtag with a comma cannot be requested.
         slashtags = (url.slashtag or "," for url in links)
         keys = [*dict.fromkeys(slashtag for slashtag in slashtags if "," not in slashtag)]
-    keys, days = keys[:LINKS], list[date]()
+    days: list[date] = []
     for name, check in CHECKS.items():
         try:
-            days = days or await days_with_clicks(session, keys)
-            yield name, await check(session, keys, days) or UNKNOWN
+            days = days or await days_with_clicks(session, keys[:LINKS])
+            yield name, await check(session, keys[:MOST_KEYS], days) or UNKNOWN
         except SlashtagError as error:
             yield name, ("failed", str(error))
 
@@ -92,7 +95,7 @@ async def check_range_end(session: AsyncSession, keys: Sequence[str], days: Sequ
     """Read how ends of ranges are treated at the first click of a day."""
 
     async def count(start: datetime, end: datetime) -> int:
-        return (await session.stats.collect(DateRange(start, end), keys=keys)).total
+        return (await session.stats.collect(DateRange(start, end), keys=keys[:LINKS])).total
 
     for day in days:
         if (found := await read_end(count, _midnight(day), _midnight(day + DAY))) is not None:
@@ -130,7 +133,7 @@ async def check_timezone(session: AsyncSession, keys: Sequence[str], days: Seque
         for zone, first, other in (("+13:00", day - DAY, day + DAY), ("-11:00", day, day - DAY)):
             # Two days, as an answer for one may come without `clicks`.
             span = DateRange(_midnight(first), _midnight(first + 2 * DAY) - SECOND)
-            stats = await session.stats.collect(span, keys=keys, timezone=zone)
+            stats = await session.stats.collect(span, keys=keys[:LINKS], timezone=zone)
             if stats.days_complete and (stats.clicks.get(day) or stats.clicks.get(other)):
                 is_other.append(bool(stats.clicks.get(other)))
         # In one of the two zones any click has another date than in UTC.
@@ -139,8 +142,34 @@ async def check_timezone(session: AsyncSession, keys: Sequence[str], days: Seque
     return None
 
 
+async def check_slashtags(session: AsyncSession, keys: Sequence[str], days: Sequence[date]) -> Finding | None:
+    """Check that a request counts each of its slashtags once, and tells case and accents apart."""
+    if not days:
+        return None
+    span = DateRange(days[0] - 31 * DAY, days[0])
+
+    async def count(*keys: str) -> int:
+        try:
+            return (await session.stats.collect(span, keys=keys)).total
+        except BadRequestError:
+            return 0  # no link has them
+
+    # Both halves have links with many hits.
+    halves = [await count(*keys[::2]), await count(*keys[1::2])]
+    if not all(halves):
+        return None
+    if await count(*keys) != sum(halves):
+        return MISCOUNTED
+    for key in keys:
+        similar = {key.swapcase(), f"{key[0]}\N{COMBINING ACUTE ACCENT}{key[1:]}"}
+        if key.isascii() and similar.isdisjoint(keys) and await count(key):
+            is_same = [await count(each) > 0 for each in similar]
+            return SIMILAR if any(is_same) else COUNTED_ONCE
+    return None
+
+
 #: Each is called with the session, the slashtags and the latest days on which they have clicks.
-CHECKS = {"range end": check_range_end, "timezone": check_timezone}
+CHECKS = {"range end": check_range_end, "timezone": check_timezone, "slashtags": check_slashtags}
 
 
 async def days_with_clicks(session: AsyncSession, keys: Sequence[str]) -> list[date]:
