@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from .._core.batches import Selector, look_alikes
 from .._core.call import SETTLING_SECONDS
-from .._core.cells import TOTAL, Answer, Label, Question
-from .._core.checks import Check
 from .._core.contradictions import RangeAnswer
 from .._core.month_filter import Counts, MonthFilter
 from .._core.queries import AllTime, DateRange, Plan
-from .._core.search import Rounds, Search
+from .._core.search.cells import TOTAL, Answer, Label, Question
+from .._core.search.confirmation import Check
+from .._core.search.search import Rounds, Search
 from .._core.windows import TimeSlice, Window, split_at
 from .._errors import SlashtagError, UnexpectedResponseError
 from .._fanout import CAPACITY, Results, Tasks, WorkerPool

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag._core import cells, checks
-from slashtag._core.cells import TOTAL, Answer, Label
-from slashtag._core.search import Search
+from slashtag._core.search import cells, confirmation
+from slashtag._core.search.cells import TOTAL, Answer, Label
+from slashtag._core.search.search import Search
 from tests.support.laws import examples
 
 KEYS = 8
@@ -29,7 +29,7 @@ Service = Callable[[tuple[str, ...], bool], Answer | None]
 def _small_requests() -> Iterable[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "MAX_KEYS", KEYS)
-        patch.setattr(checks, "MAX_KEYS", KEYS)
+        patch.setattr(confirmation, "MAX_KEYS", KEYS)
         yield
 
 
@@ -353,7 +353,7 @@ def test_look_alikes_are_asked_alone_if_they_have_clicks() -> None:
 
 def digest() -> str:
     """Return a digest of what is asked about accounts of strs, whose hashes differ between processes."""
-    cells.MAX_KEYS = checks.MAX_KEYS = KEYS
+    cells.MAX_KEYS = confirmation.MAX_KEYS = KEYS
     logs: list[Any] = []
     for seed in range(20):
         chances = random.Random(seed)
@@ -372,7 +372,7 @@ def digest() -> str:
 
 
 def test_the_same_answers_give_the_same_questions_in_every_process() -> None:
-    command = [sys.executable, "-c", "from tests.core.test_search import digest; print(digest())"]
+    command = [sys.executable, "-c", "from tests.core.search.test_search import digest; print(digest())"]
     found = {
         subprocess.run(
             command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True

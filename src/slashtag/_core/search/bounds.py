@@ -44,7 +44,7 @@ class Bounds:
         return all(low[number] == high[number] for number in numbers)
 
     def equate(self, plus: Iterable[int], minus: Iterable[int], rest: int = 0) -> None:
-        """State that the numbers of `plus` add up to those of `minus` and `rest`; to be called by `holds`."""
+        """State that the numbers of `plus` add up to those of `minus` and `rest`; for `accepts` to call."""
         low, high = self.low, self.high
         rest += sum(low[number] for number in minus if low[number] == high[number])
         rest -= sum(low[number] for number in plus if low[number] == high[number])
@@ -60,7 +60,7 @@ class Bounds:
         elif rest:
             raise ContradictionError
 
-    def holds(self, state: Callable[[], None]) -> Generator[Pause, None, bool]:
+    def accepts(self, state: Callable[[], None]) -> Generator[Pause, None, bool]:
         """Call `state` and tighten all bounds; at a contradiction undo what it says and return False."""
         count = len(self._equations)
         self._changes.clear()

@@ -8,7 +8,7 @@ from itertools import combinations, cycle
 from itertools import count as count_from
 from math import comb
 
-from .batches import MAX_KEYS, halves
+from ..batches import MAX_KEYS, halves
 from .bounds import Pause
 from .cells import Answer, Cell, Question, Unit, difference, is_sound
 

@@ -7,9 +7,10 @@ result once the answers leave no other value, and once checks agree: requests ab
 together with parts of other batches.
 
 - A `Cell` is a batch (a root), or half of another cell. Each of its counts is a number of the `Bounds`.
-- A `Question` asks what some cells have together. Its answer is an equation of their counts. One that
-  contradicts the others is dropped, and its cells are asked in others; a batch that contradicts the answer
-  for a part of it alone is asked anew in halves.
+- A `Question` asks what some cells have together. Its answer is an equation of their counts. If it
+  contradicts the others, batches are asked again to find one that has changed; earlier answers then hold up
+  to that change. If none has, the answer is dropped, and its cells are asked in other questions; a batch that
+  contradicts the answer for a part of it alone is asked anew in halves.
 - Cells without counts are asked again with others where a question has room, to check that.
 - A `Check` asks what is known already. If the answer differs, its parts are checked apart, in the end units
   alone, whose answers then count.
@@ -22,10 +23,10 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from .batches import Selector, folded, halves
+from ..batches import Selector, folded, halves
 from .bounds import Bounds, Pause
 from .cells import TOTAL, Answer, Cell, Question, Unit, confusion, difference, is_sound
-from .checks import Check, Confirmation, checks_of
+from .confirmation import Check, Confirmation, checks_of
 
 #: Most ways in which clicks may be confused between the cells of a request, and if a round has only a few.
 DOUBT, REPEAT_DOUBT = 6.0, 1.0
@@ -143,7 +144,7 @@ class Search:
         cells: list[Cell] = []
         for cell in self._cells:
             if len(cell.units) > 1 and not cell.halves and cell.total(self._bounds.low):
-                if (yield from self._bounds.holds(partial(cell.halve, self._bounds))):
+                if (yield from self._bounds.accepts(partial(cell.halve, self._bounds))):
                     cells += cell.halves
                 else:
                     self._suspect(cell.root)
@@ -259,7 +260,7 @@ class Search:
         """State that the counts of the cells add up to the answer; return False if they cannot."""
         empty = [cell for cell in question.riders if not cell.total(self._bounds.high)]
         is_usable = is_sound(question.answer, question.cells[0].root.dimensions)
-        if not is_usable or not (yield from self._bounds.holds(partial(question.state, self._bounds))):
+        if not is_usable or not (yield from self._bounds.accepts(partial(question.state, self._bounds))):
             return False
         self._facts.append(question)
         for cell in question.cells:
@@ -344,7 +345,7 @@ class Search:
             cell.questions = []
             if cell is cell.root:
                 cell.know(self._bounds)
-            if cell.halves and not (yield from self._bounds.holds(partial(cell.halve, self._bounds))):
+            if cell.halves and not (yield from self._bounds.accepts(partial(cell.halve, self._bounds))):
                 self._suspect(cell.root)
             yield ()
         for fact in facts:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from .._summed_statistics import add_counts
-from .batches import MAX_KEYS, halves
+from ..._summed_statistics import add_counts
+from ..batches import MAX_KEYS, halves
 from .bounds import Bounds
 
 #: Most cells of a request.
