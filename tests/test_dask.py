@@ -298,3 +298,7 @@ def test_a_job_waits_for_the_first_worker(box: Sandbox, split_into: SplitInto) -
         starter.start()
         assert is_true(box, collect(client, plan_of(box), base_url=box.base_url))
         starter.join()
+        with pytest.raises(UnknownTagError):
+            collect(client, plan_of(box, tag="nobody has it"))
+        with pytest.raises(ConfigurationError, match="timeout"):
+            collect(client, plan_of(box), session_options={"timeout": -1})

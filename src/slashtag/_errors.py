@@ -106,7 +106,7 @@ class NotFoundError(APIError):
 
 
 class RateLimitError(APIError):
-    """The rate limit was exceeded (429), and the wait for it would exceed `RetryPolicy.max_wait`.
+    """Rate limit (429) whose wait would exceed `RetryPolicy.max_wait`.
 
     `attempts` does not count what was answered 429; `retry_after`: seconds after which to try again.
     """

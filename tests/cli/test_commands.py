@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from slashtag import RangeStats
+from slashtag import RangeStats, __version__
 from slashtag._resources.stats import Stats
 from slashtag.sandbox import Sandbox
 
@@ -162,3 +162,12 @@ def test_two_listings_are_compared(cli: Cli, own: Sandbox, tmp_path: Path) -> No
         "added",
     )
     assert cli("diff", str(old), str(tmp_path / "no such file.csv")).code == 2
+
+
+def test_the_program_says_its_version_or_which_extra_it_lacks(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli("--version").out == f"slashtag {__version__}\n"
+    monkeypatch.setattr("slashtag.cli.find_spec", lambda name: None)
+    ran = cli("--version")
+    assert (ran.code, ran.error) == (1, 'The command line needs its extra: pip install "slashtag[cli]"')

@@ -134,7 +134,6 @@ def test_an_earlier_start_and_more_lookback_are_filled(box: Sandbox, clock: Cloc
     assert duck.daily() == truth(box, clock.today)
 
 
-@pytest.mark.unmeasured
 def test_one_link_that_fails_does_not_stop_the_others(box: Sandbox, clock: Clock, duck: Target) -> None:
     retry = {"retry": RetryPolicy(max_attempts=2, backoff_base=0.001)}
     duck.load(box, dimensions=("country",))

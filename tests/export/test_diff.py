@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import date, datetime
 from pathlib import Path
 
 import pytest
+from openpyxl import load_workbook
 
 from slashtag import InvalidRequestError
 from slashtag.export import FORMATS, URLS, RowDifference, TableFile, clicks_table, compare_files
@@ -65,3 +67,17 @@ def test_files_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"{")
         with pytest.raises(InvalidRequestError):
             list(compare_files(links, tmp_path / name))
+
+
+def test_a_workbook_needs_its_library_and_has_one_sheet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "links.xlsx", [LINK])
+    book = load_workbook(path)
+    book.create_sheet("more").append(["slashtag"])
+    book.save(path)
+    with pytest.raises(InvalidRequestError, match="several sheets"):
+        list(compare_files(path, path))
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(InvalidRequestError, match="pip install"):
+        list(compare_files(path, path))

@@ -162,3 +162,14 @@ async def test_a_body_that_arrives_is_recorded() -> None:
         await call.get("urls", page=2, orderby="date")
         assert call.box.requests[1].query == {"page": "2", "orderby": "date"}
         assert call.box.requests[1].at >= arrival.at >= 0
+
+
+def test_links_of_unknown_tags_and_domains_are_refused_and_all_once_it_has_stopped() -> None:
+    with small() as box:
+        for unknown in ({"tag": "nobody has it"}, {"domain_id": 9}):
+            with pytest.raises(LookupError):
+                box.add_url("new", **unknown)
+        with pytest.raises(LookupError):
+            box.remove_url("nobody has it")
+    with pytest.raises(RuntimeError, match="not running"):
+        box.add_tag("late")
