@@ -54,6 +54,17 @@ def test_a_year_of_many_links_takes_few_requests(cli: Cli, serve: Serve) -> None
     assert sent < 60
 
 
+@pytest.mark.unmeasured
+def test_many_places_take_fewer_requests_than_links_counted_alone(cli: Cli, serve: Serve) -> None:
+    with serve(urls=300, clicks=20_000) as box:
+        rows = objects(cli("top", "2024-06", "--by", "decline", "--limit", "150").out)
+        sent = len(box.requests)
+        may, june = (box.truth.per_key(f"2024-{end[:2]}-01", f"2024-{end}") for end in ("05-31", "06-30"))
+    fallen = [n for key in may if (n := june[key].total_clicks - may[key].total_clicks) < 0]
+    assert [row["clicks"] - row["clicks_before"] for row in rows] == sorted(fallen)[:150]
+    assert sent < 170
+
+
 def test_links_of_a_tag_and_given_links_are_ranked_alone(cli: Cli, box: Sandbox) -> None:
     tag = box.truth.tags()[0]
     tagged = {url.slashtag for url in box.truth.urls() if url.tag_id == tag.id}
