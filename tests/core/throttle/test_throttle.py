@@ -539,7 +539,7 @@ def test_a_session_whose_corrections_are_not_early_takes_the_limit_for_its_own(
 
 def test_no_correction_keeps_what_was_accepted_long_before() -> None:
     """Law 11: others took it."""
-    pace = Pace(1.0)
+    pace = Pace(100.0)
     pace.enter(Ticket(10.0, 100, 1), 100.0)
     for at in (10.0, 11.0):  # the second comes before the curve is back
         number = 100 + 80 * int(at - 10)
