@@ -21,11 +21,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slashtag._core.throttle.pace import EARLY, FLOOR, LATE, SLOW, Pace, Ticket
+from slashtag._core.throttle.pace import COMPANY, EARLY, FLOOR, LATE, RISE, SLOW, Pace, Ticket
 from slashtag._core.throttle.throttle import (
     ALONE,
     BELIEVED,
     CLUSTER,
+    GROWTH,
     LONGEST,
     OPEN,
     PACED,
@@ -313,6 +314,14 @@ def test_starts_at_sixteen_and_grows_to_the_concurrency(concurrency: int) -> Non
     assert most[-1] == concurrency
 
 
+def test_each_accepted_request_adds_a_part_of_a_place_in_flight() -> None:
+    throttle, tickets = Throttle(64), []
+    tickets = fill(throttle, 10.0)
+    for ticket in tickets:
+        throttle.accepted(ticket, 10.1)
+    assert len(fill(throttle, 10.1)) == START + int(START * GROWTH)
+
+
 def test_what_a_call_did_that_proves_refused_is_no_strike_against_a_cap_in_flight() -> None:
     throttle, tickets = exhausted()
     for ticket in tickets:
@@ -422,14 +431,14 @@ def test_a_known_rate_catches_up_with_late_timers_and_survives_429s() -> None:
 
 def test_the_curve_comes_back_to_the_rate_and_rises_above_it() -> None:
     pace = Pace(1.0)
-    pace.start(100.0, (20.0, 0.1, 5.0), 100.0)
-    want = [20 * exp(0.1 * (t / 5 - 1) ** 3) for t in (0, 0, 5, 10, 15)]
+    pace.start(100.0, (20.0, 0.1, 5.0, 0.3), 100.0)
+    want = [20 * exp((0.1 if t < 5 else 0.3) * (t / 5 - 1) ** 3) for t in (0, 0, 5, 10, 15)]
     assert [pace.at(100.0 + t) for t in (-9, 0, 5, 10, 15)] == pytest.approx(want)
 
 
 def test_the_curve_stands_still_while_nothing_waits() -> None:
     pace = Pace(1.0)
-    pace.start(0.0, (20.0, 0.1, 5.0), 0.0)
+    pace.start(0.0, (20.0, 0.1, 5.0, 0.1), 0.0)
     before = pace.at(0.0)
     pace.depart(0.0)
     pace.depart(3600.0)
@@ -440,7 +449,7 @@ def test_the_curve_stands_still_while_nothing_waits() -> None:
 def test_from_a_slow_rate_to_full_speed_in_a_minute_without_429s(dip: float) -> None:
     """Law 8."""
     pace = Pace(1.0)
-    pace.start(0.0, (5.0, dip, SLOW), 0.0)
+    pace.start(0.0, (5.0, dip, SLOW, dip), 0.0)
     while pace.due < 60:
         pace.depart(pace.due)
     assert pace.at(60.0) > 700
@@ -501,6 +510,42 @@ def test_only_429s_of_calls_not_accepted_since_are_tolerated_at_a_pace(accepted:
         if accepted:
             pace.accepted(ticket)
     assert pace.excessive(Ticket(11.0, 181, 1, 95.0)) is accepted
+
+
+def corrected(rate: float, late: int) -> Pace:
+    """Return a pace on the curve after an early correction and some that were not."""
+    pace = Pace(rate)
+    for early in (1, *(0,) * late):
+        pace.start(0.0, pace.resume(Ticket(0.0, 100, 1), rate, pace.time, early), 0.0)
+    return pace
+
+
+def test_among_others_each_session_gains_as_many_requests_whatever_its_rate() -> None:
+    """Law 11."""
+    slow, fast = [pace.at(2 * pace.time) - pace.rate for pace in (corrected(12.0, 0), corrected(48.0, 0))]
+    assert slow == pytest.approx(fast, rel=0.35)
+    assert fast == pytest.approx(RISE / corrected(48.0, 0).time, rel=0.2)
+
+
+@pytest.mark.parametrize(("late", "others"), [(COMPANY - 1, True), (COMPANY, False)])
+def test_a_session_whose_corrections_are_not_early_takes_the_limit_for_its_own(
+    late: int, others: bool
+) -> None:
+    """Law 11: then it does not rise more than it dips, and slow ones take their time."""
+    pace = corrected(12.0, late)
+    assert (pace.rise > 2 * pace.dip) is others
+    assert pace.time == pytest.approx(30 / 12 if others else 50 / 12)
+
+
+def test_no_correction_keeps_what_was_accepted_long_before() -> None:
+    """Law 11: others took it."""
+    pace = Pace(100.0)
+    pace.enter(Ticket(10.0, 100, 1), 100.0)
+    for at in (10.0, 11.0):  # the second comes before the curve is back
+        number = 100 + 80 * int(at - 10)
+        pace.start(at, pace.resume(Ticket(at, number, 1), 100.0, at), at)
+    pace.correct(Ticket(12.0, 240, 1))
+    assert pace.proven == pytest.approx(60)
 
 
 @given(rate=st.floats(1, 500), count=st.integers(25, 400), lost=st.integers(0, 4))

@@ -12,12 +12,15 @@ BRIEF = 0.5  # seconds at least between two corrections
 SETTLE = 0.2  # seconds until a correction shows in the answers
 SIGMA = 2.5  # standard deviations of the expected strays that are chance
 TOLERATED = 0.005  # share of 429s that does not cut the rate
-QUICK, SLOW = 2.5, 8.0  # seconds at least, at most, until the curve is back at its rate
+QUICK, SLOW = 2.5, 7.2  # seconds at least, at most, until the curve is back at its rate
+RISE = 20  # requests that a session adds, whatever its rate: sessions that share a limit become equal
+COMPANY = 4  # corrections, at first and after an early one, in which others may share the limit
 DOUBT = 0.7  # dip, to half the rate: 429s that still occur there are due to no rate
 FALLEN = 0.8  # of the accepted rate: below it the limit is another, and refused calls are counted anew
 MOST = 0.3  # share of 429s that may occur at any pace
 
-Curve = tuple[float, float, float]  # rate, dip, seconds until the curve is back at the rate
+# rate, dip under it, seconds until the curve is back at it, and by what it rises from there
+Curve = tuple[float, float, float, float]
 
 
 @dataclass(slots=True, eq=False)
@@ -59,15 +62,17 @@ class Pace:
     """The curve `rate * exp(dip * (t / time - 1) ** 3)` and the measurements that start a new one.
 
     It begins under the rate, stays near it around `time`, and then rises ever faster: the cautious return,
-    the probe for more and the search after a lifted limit are one formula.
+    the probe for more and the search after a lifted limit are one formula. While other sessions may share
+    the limit a slow one rises more steeply than it dips: each gains as many requests, whatever its rate.
     """
 
     def __init__(self, rate: float) -> None:
-        self.rate, self.dip, self.time, self.since, self.due = rate, 0.0, 1.0, 0.0, 0.0
+        self.rate, self.dip, self.rise, self.time, self.since, self.due = rate, 0.0, 0.0, 1.0, 0.0, 0.0
         self.proven = 0.0  # rate that was accepted before the last correction
         self.known = 0.0  # share of 429s that was learnt to occur at any pace
         self._needed = 3  # 429s that teach it; twice as many each time they were due to others
         self._early = 0  # consecutive corrections before the curve was back at its rate
+        self._company = COMPANY  # corrections until the session takes the limit for its own
         self._below = self._strays = 0  # answers at a pace under `proven`; 429s, to calls not accepted since
         self._slow = self._slow_lost = 0  # answers at a pace well under `proven`, and 429s
         # number of the request at the last mark; 429s; those since the mark that count
@@ -76,13 +81,13 @@ class Pace:
 
     def start(self, now: float, curve: Curve, due: float) -> None:
         """Follow a curve from now on; the next request departs at `due`."""
-        self.rate, self.dip, time = curve
+        self.rate, self.dip, time, self.rise = curve
         self.time, self.since, self.due = min(max(time, SAMPLE / self.rate), SLOW), now, due
 
     def at(self, now: float) -> float:
         """Return the requests a second at a time."""
         x = (now - self.since) / self.time - 1
-        return self.rate * exp(min(self.dip * x**3, 9.0)) if x > -1 else self.rate * exp(-self.dip)
+        return self.rate * exp(min((self.rise if x > 0 else self.dip) * max(x, -1.0) ** 3, 9.0))
 
     def depart(self, now: float) -> float:
         """Schedule the next departure; return the pace of this one, inf while answers show an older one."""
@@ -153,28 +158,28 @@ class Pace:
         self._early = -1
         self._slow = self._slow_lost = 0
         self.restart(ticket.number, ticket.sent)
-        return rate, DOUBT, 1.0
+        return rate, DOUBT, 1.0, DOUBT
 
     def correct(self, ticket: Ticket) -> Curve:
         """Return the curve after excessive 429s; each that comes early dips deeper."""
         low = self.measured(ticket, 0.0)
         early = ticket.sent - self.since < 0.9 * self.time
-        if early and self._early >= 0 and self.at(ticket.sent) >= 0.9 * self.proven:
-            low = max(low, self.proven)
         return self.resume(ticket, low, ticket.sent, self._early + 1 if early else 0)
 
     def resume(self, ticket: Ticket, low: float, exceeded_at: float, early: int = 0) -> Curve:
         """Return the curve between a rate that was accepted and that at which the limit was exceeded."""
         self._early, high = early, self.at(exceeded_at)
+        self._company = COMPANY if early else max(0, self._company - 1)
         low = min(low, high)
         self._mark(ticket.number, ticket.sent)
         if low < FALLEN * self.proven:
             self._below = self._strays = 0
         self.proven = low
         rate = low**0.75 * high**0.25
-        time = min(max(50 / rate, QUICK), SLOW)
-        dip = DOUBT if self._early >= 2 else min(0.1, max(0.02, 16 / (rate * time)))
-        return rate, log(rate / low) + dip, time
+        time = min(max((30 if self._company else 50) / rate, QUICK), SLOW)
+        rise = RISE / (rate * time)
+        dip = log(rate / low) + (DOUBT if self._early >= 2 else min(0.1, max(0.02, rise)))
+        return rate, dip, time, max(dip, min(rise, DOUBT)) if self._company else dip
 
     def _mark(self, number: int, sent: float) -> None:
         self._marks.append((number, sent, self._lost))

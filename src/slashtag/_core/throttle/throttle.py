@@ -6,7 +6,7 @@ each time; after two refusals it takes no place under the cap.
 
 state       may depart                         isolated 429             429s of several   accepted
                                                                         calls in a row
-open        in flight < cap,                   at full concurrency and  probing           cap + 1/3
+open        in flight < cap,                   at full concurrency and  probing           cap + 1/4
             few 429s in a row                  excessive: suspect a cap
 open, cap   the same                           over it: back to it;     probing           cap + 1, 2, 4
 suspected                                      else strike, 3rd: paced                    after a hold
@@ -37,6 +37,7 @@ __all__ = ["Throttle", "Ticket"]
 OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 
 START = 16  # requests in flight at the start: 64 gains nothing and doubles the waste
+GROWTH = 1 / 4  # of a place in flight for each accepted request: more is rejected when the limit is met
 CLUSTER = 4.0  # 429s in a row, and 1/16 (paced: 1/8) of those in flight, that no chance explains
 LEAK = 1 / 3  # of a 429 that each accepted request sent later offsets: one 429 in four is no cluster
 HOLD = 2  # 429s in a row after which an unpaced session waits for the answers that are under way,
@@ -146,7 +147,7 @@ class Throttle:
         if self.state == OPEN and self._safe:
             self._raise_cap(ticket, now)
         elif self.state == OPEN:
-            self._cap = min(self._cap + LEAK, self._concurrency)
+            self._cap = min(self._cap + GROWTH, self._concurrency)
         elif self.state == QUOTA and ticket.sent > self._epoch:
             self._cap = min(self._cap + 1, self._concurrency)
         elif ticket is self._probe:
@@ -275,7 +276,7 @@ class Throttle:
         exhausted = ticket.sent - self._since  # for how long
         accepted, cycle = max(self._accepted - 1, 1), max(ticket.sent - self._opened, FLOOR)
         if self._is_given:
-            self._follow(now, (self._pace.rate, 0.0, 1.0))
+            self._follow(now, (self._pace.rate, 0.0, 1.0, 0.0))
         elif exhausted >= LONG or (self._quota and cycle >= 0.9 * self._width):
             self._width = cycle if self._quota else exhausted
             self._quota, self._budget = accepted, accepted - 1
