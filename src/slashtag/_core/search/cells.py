@@ -116,11 +116,6 @@ class Cell:
                 profile.setdefault(label[0], {})[label] = high[number] - low[number]
         return profile
 
-    def is_known_alone(self, counts: Mapping[Unit, Answer]) -> bool:
-        """Return whether an answer about this unit only agrees with what is known of it."""
-        answers = (question.answer for question in self.questions if len(question.keys) == 1)
-        return any(answer == counts.get(self.units[0], {}) for answer in answers)
-
     def overlaps(self, other: Cell) -> bool:
         """Return whether one of two cells is part of the other."""
         return self.root is other.root and (self in other.tree() or other in self.tree())

@@ -148,9 +148,8 @@ class Confirmation:
 def checks_of(roots: Sequence[Cell], counts: dict[Unit, Answer]) -> Generator[Pause, None, list[Check]]:
     """Return checks of batches, which find counts that were given to the wrong unit.
 
-    Each unit that has counts is in two checks or more, unless it was asked alone, and no two units of a batch
-    are in the same ones. The units without counts, unless they were checked in other requests, are in checks
-    that have no other units of their batch.
+    Each unit that has counts is in two checks or more, no two units of a batch in the same ones. Those without
+    counts, unless they were checked in other requests, are in checks that have no others of their batch.
     """
     counted: dict[tuple[int, frozenset[str]], list[Member]] = {}
     empties: list[list[Member]] = []
@@ -159,8 +158,7 @@ def checks_of(roots: Sequence[Cell], counts: dict[Unit, Answer]) -> Generator[Pa
     is_poor = len(labels) <= 1 + len({dimension for dimension, _ in labels} - {""})
     for root in roots:
         again = {unit for cell in root.tree() if cell.is_empty_again for unit in cell.units}
-        alone = {cell.units[0] for cell in root.tree() if cell.is_known_alone(counts)}
-        members = [(root, unit) for unit in root.units if unit in counts and unit not in alone]
+        members = [(root, unit) for unit in root.units if unit in counts]
         for n in range(1 + is_poor):
             counted.setdefault((n, root.dimensions), []).extend(members)
         empties.append([(root, unit) for unit in root.units if unit not in counts and unit not in again])
