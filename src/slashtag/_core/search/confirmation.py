@@ -148,7 +148,7 @@ class Confirmation:
 def checks_of(roots: Sequence[Cell], counts: dict[Unit, Answer]) -> Generator[Pause, None, list[Check]]:
     """Return checks of batches, which find counts that were given to the wrong unit.
 
-    Each unit that has counts is in two checks or more, no two units of a batch in the same ones. Those without
+    Each unit that has counts is in two checks or more, no two of a batch in the same ones. Units without
     counts, unless they were checked in other requests, are in checks that have no others of their batch.
     """
     counted: dict[tuple[int, frozenset[str]], list[Member]] = {}
