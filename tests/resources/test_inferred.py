@@ -311,6 +311,24 @@ def test_one_window_verifies_the_others_unless_it_has_no_clicks(first: bool, cou
     assert counted < 100 or asked.count(tuple(keys[50:])) == 1
 
 
+def test_months_that_only_uncounted_keys_have_are_not_skipped() -> None:
+    # The service counts the first 40 keys of a request, in all-time statistics too.
+    keys = [f"k{n}" for n in range(100)]
+    clicks = [("k7", 0), ("k7", 1), ("k77", 1), ("k88", 70)]
+    log = [
+        Click(datetime(*(FIRST + timedelta(days=n)).timetuple()[:3], tzinfo=UTC), key, "pc", "US", "Ohio", 1)
+        for key, n in clicks
+    ]
+    service = Service(log)
+
+    def send(call: Call[Any]) -> Any:
+        params = {**dict(call.params), "url_keys": ",".join(call.keys[:40])}
+        return service(replace(call, params=tuple(params.items())))
+
+    found = table(send, DateRange(FIRST, FIRST + timedelta(days=119)), keys)
+    assert {key: stats.total for key, stats in found.items() if stats.total} == {"k7": 2, "k77": 1, "k88": 1}
+
+
 @pytest.mark.parametrize("share", [0.5, 1.0])
 def test_a_service_that_counts_other_keys_than_it_is_asked_is_found_out(
     share: float, caplog: pytest.LogCaptureFixture

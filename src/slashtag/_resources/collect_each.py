@@ -128,8 +128,14 @@ class EachRun(Generic[R]):
         """Collect and deliver a group."""
         earlier, self._delivered = self._delivered, asyncio.Event()
         delivered, plan, group = self._delivered, self._plan, Group(selectors)
+        infers = self._may_infer
+        whole = [(time_slice, selectors) for time_slice in plan.time_slices]
         if not await self._collect_months(group):
-            await self._collect_parts(group, [(time_slice, selectors) for time_slice in plan.time_slices])
+            await self._collect_parts(group, whole)
+        if infers and not self._may_infer:
+            # The service does not count what it is asked, in all-time statistics neither.
+            group.all_time.clear()
+            await self._collect_parts(group, whole)
         self._tell(group, len(group.names))
         if self._ordered:
             await earlier.wait()
@@ -142,7 +148,7 @@ class EachRun(Generic[R]):
     async def _collect_months(self, group: Group) -> bool:
         """Collect a group without months that are empty; return False if all-time statistics do not help."""
         months, traits = self._filter, self._fetcher.traits
-        if months is None or traits.all_time_is_wrong:
+        if months is None or traits.all_time_is_wrong or not self._may_infer:
             return False
         failed: list[Selector] = []
 
@@ -183,7 +189,7 @@ class EachRun(Generic[R]):
         return False
 
     async def _collect_parts(self, group: Group, parts: Sequence[Part]) -> None:
-        """Collect time slices of a group, once more if what the service answers does not add up."""
+        """Collect time slices of a group."""
         group.open = {time_slice: sum(len(each.names) for each in found) for time_slice, found in parts}
         group.all_open = sum(group.open.values())
         group.sums.clear()
@@ -200,10 +206,7 @@ class EachRun(Generic[R]):
             except NoAnswersError as failed:
                 self._fail(group, time_slice, selectors, failed.error)
 
-        infers = self._may_infer
         await WorkerPool(parts, collect, WINDOWS_AT_ONCE).run()
-        if infers and not self._may_infer:
-            await self._collect_parts(group, parts)
 
     @property
     def _may_infer(self) -> bool:

@@ -377,6 +377,17 @@ def test_isolated_429s_suspect_a_cap_in_flight_at_full_concurrency_only(
     assert (len(fill(throttle, now + 1.0)) < START) is suspects
 
 
+def test_a_429_of_a_refused_call_exhausts_no_quota_that_is_used_up() -> None:
+    """Law 2."""
+    throttle, now = with_quota()  # of 8, of which one was the probe
+    for _ in range(6):
+        throttle.accepted(throttle.depart(now), now + 0.05)
+    refused = throttle.depart(now)
+    refused.refusals = 1
+    throttle.rejected(refused, now + 0.1)
+    assert throttle.state == QUOTA
+
+
 @pytest.mark.parametrize(("accepted", "state"), [(5, QUOTA), (6, PROBING)])
 def test_a_429_uses_up_no_budget_of_a_quota_and_with_it_used_up_exhausts(accepted: int, state: str) -> None:
     throttle, now = with_quota()  # of 8, of which one was the probe

@@ -169,16 +169,19 @@ class Throttle:
             return own if refused else self.paused_until + FLOOR
         if ticket.sent < self._epoch:
             return own
-        if not refused:
-            if not self._run:
-                self._first, self._started = ticket.sent, now
-            self._run += not self._started <= before < inf  # each call counts once
+        if refused:
+            self._budget += self.state == QUOTA and not ticket.beside
+            return own
+        if not self._run:
+            self._first, self._started = ticket.sent, now
+        self._run += not self._started <= before < inf  # each call counts once
         cluster = CLUSTER + STRAY * self._pace.known + self.in_flight / (8 if self.state == PACED else 16)
         if self._run >= cluster or (self.state == QUOTA and self._budget <= 0):
             self._exhausted(ticket, now)
             return self.paused_until + FLOOR
-        self._budget += self.state == QUOTA and not ticket.beside
-        if not (refused or self._is_given or self.state == QUOTA):
+        if self.state == QUOTA:
+            self._budget += 1
+        elif not self._is_given:
             self._isolated(ticket, now)
         return own
 
