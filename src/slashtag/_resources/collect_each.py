@@ -128,14 +128,11 @@ class EachRun(Generic[R]):
         """Collect and deliver a group."""
         earlier, self._delivered = self._delivered, asyncio.Event()
         delivered, plan, group = self._delivered, self._plan, Group(selectors)
-        infers = self._may_infer
-        whole = [(time_slice, selectors) for time_slice in plan.time_slices]
         if not await self._collect_months(group):
+            infers, whole = self._may_infer, [(time_slice, selectors) for time_slice in plan.time_slices]
             await self._collect_parts(group, whole)
-        if infers and not self._may_infer:
-            # The service does not count what it is asked, in all-time statistics neither.
-            group.all_time.clear()
-            await self._collect_parts(group, whole)
+            if infers and not self._may_infer:
+                await self._collect_parts(group, whole)
         self._tell(group, len(group.names))
         if self._ordered:
             await earlier.wait()
@@ -183,7 +180,8 @@ class EachRun(Generic[R]):
             except WrongMonthsError:
                 traits.all_time_is_wrong = True
                 log.warning("days differ from all-time statistics; every window is requested from now on")
-            if not traits.all_time_is_wrong:
+            # A service that does not count what it is asked has wrong all-time statistics, too.
+            if not traits.all_time_is_wrong and self._may_infer:
                 return True
         group.all_time.clear()
         return False
